@@ -1,0 +1,103 @@
+# Every target sets up what it needs. Only Python 3.11 or later (with venv and pip), git and make are assumed.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# The first interpreter that starts and is new enough; `make PYTHON=python3.13 …` chooses another.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# uv from the machine if it has one, otherwise our own pinned copy in .uv, never in the system's Python.
+UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
+
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## Create .venv with bpc and all tools in it
+
+.uv/bin/uv: requirements/uv.txt
+	@test -n "$(PYTHON)" || { echo "bpc needs Python 3.11 or later on the PATH"; exit 78; }
+	@echo "== uv is not on this machine: installing it into .uv"
+	@$(PYTHON) -m venv .uv
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(READY): requirements/dev.txt pyproject.toml | $(filter .uv/bin/uv,$(UV))
+	@test -n "$(PYTHON)" || { echo "bpc needs Python 3.11 or later on the PATH"; exit 78; }
+	@echo "== creating $(VENV)"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" $(VENV)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## Show what bpc does, on a database of its own, printed as it goes
+	@$(BIN)/bpc demo
+
+.PHONY: up
+up: $(READY) ## Start everything and stay until Ctrl-C
+	@$(BIN)/bpc up
+
+.PHONY: test
+test: $(READY) ## Run all tests on the embedded PostgreSQL
+	$(PYTEST) tests
+
+.PHONY: test-external
+test-external: $(READY) ## Run the database tests on DATABASE_URL (PostgreSQL 15 or later)
+	$(BIN)/python tools/external.py $(PYTEST) tests/db -m external
+
+.PHONY: format
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+
+.PHONY: static
+static: $(READY) ## Format, lint, types and layers, without running anything
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: check
+check: static ## Everything CI runs: static checks, tests, coverage gates
+	rm -f .coverage .coverage.*
+	$(MEASURE) tests
+	$(BIN)/coverage combine --quiet
+	$(BIN)/python tools/coverage_gates.py
+	$(BIN)/python tools/external.py --if-present $(PYTEST) tests/db -m external
+
+.PHONY: cases
+cases: $(READY) ## Rewrite the expected outputs (schema.sql), then read the diff
+	$(BIN)/python tools/schema.py
+
+.PHONY: bench
+bench: $(READY) ## Measure against peers, side by side
+	$(BIN)/python -m bench
+
+.PHONY: shown
+shown: $(READY) ## Run the tests at full figures and write docs/measurements
+	BPC_EFFORT=shown $(BIN)/python tools/shown.py $(BIN)/python -m pytest
+
+.PHONY: campaign
+campaign: $(READY) ## Run the long reliability figures
+	BPC_EFFORT=campaign $(PYTEST) tests
+
+.PHONY: lock
+lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml -o requirements/runtime.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group dev -o requirements/dev.txt
+	echo uv | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade - -o requirements/uv.txt
+
+.PHONY: clean
+clean: ## Remove what the targets made (not your data)
+	rm -rf .venv .uv .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

@@ -1,0 +1,1 @@
+"""What is true: pure functions over frozen values. No clock, disk, network, database or randomness."""
