@@ -61,11 +61,19 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
 
-.PHONY: static
-static: $(READY) ## Format, lint, types and layers, without running anything
+.PHONY: static format-check lint types layers
+static: format-check lint types layers ## Format, lint, types and layers, without running anything
+
+format-check: $(READY)
 	$(BIN)/ruff format --check .
+
+lint: $(READY)
 	$(BIN)/ruff check .
+
+types: $(READY)
 	$(BIN)/mypy
+
+layers: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: check
@@ -77,8 +85,9 @@ check: static ## Everything CI runs: static checks, tests, coverage gates
 	$(BIN)/python tools/external.py --if-present $(PYTEST) tests/db -m external
 
 .PHONY: cases
-cases: $(READY) ## Rewrite the expected outputs (schema.sql), then read the diff
+cases: $(READY) ## Rewrite what is made from the code (schema.sql, settings), then read the diff
 	$(BIN)/python tools/schema.py
+	$(BIN)/python tools/settings_reference.py
 
 .PHONY: bench
 bench: $(READY) ## Measure against peers, side by side

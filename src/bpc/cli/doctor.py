@@ -1,0 +1,205 @@
+"""`bpc doctor`: what is wrong with this installation, and what to do about each thing.
+
+It changes nothing: a database that does not exist yet is reported, not created.
+"""
+
+import asyncio
+import platform
+import shutil
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Final
+from urllib.parse import urlsplit
+
+import asyncpg
+import typer
+
+from bpc.cli.output import REFUSED, AsJson, print_json, say
+from bpc.cli.session import has_database, run, settings_for
+from bpc.core.errors import Refusal
+from bpc.core.signing import public_key_of, seed_of, to_base64
+from bpc.db import fresh
+from bpc.db.connection import Connection
+from bpc.db.migrate import State, compare, our_migrations
+from bpc.db.opening import connected, placed, require_version
+from bpc.db.roles import missing_statements
+from bpc.settings import ConfigMissing, Settings, pepper, signing_seed
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+LEAST_DISK: Final = 200_000_000
+ENOUGH_DISK: Final = 2_000_000_000
+CLOCK_TOLERANCE: Final = 5
+AMQP_GREETING: Final = b"AMQP\x00\x00\x09\x01"
+AMQP_METHOD_FRAME: Final = b"\x01"
+PLAIN_PORT, TLS_PORT = 5672, 5671
+
+
+class Health(Enum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    health: Health
+    says: str
+    fix: str | None = None
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Find out what is wrong with this installation.
+
+    Checks Python, settings, disk, keys, database, roles, migrations, clock and RabbitMQ, and says what to do about
+    each problem. Changes nothing. Exits 1 if something fails; a warning or a skipped check is no failure.
+    """
+    findings = run(_examine())
+    if as_json:
+        healthy = all(finding.health is not Health.FAIL for finding in findings)
+        listed = [{**asdict(finding), "health": finding.health.value} for finding in findings]
+        print_json({"ok": healthy, "checks": listed})
+    else:
+        _print(findings)
+    if any(finding.health is Health.FAIL for finding in findings):
+        raise typer.Exit(REFUSED)
+
+
+async def _examine() -> list[Finding]:
+    findings = [_python()]
+    try:
+        settings = settings_for("doctor")
+    except ConfigMissing as refused:
+        return [*findings, Finding("settings", Health.FAIL, refused.says, refused.fix)]
+    findings.append(Finding("settings", Health.OK, f"BPC_ENV={settings.env}"))
+    findings += [Finding("settings", Health.WARN, warning) for warning in settings.warnings]
+    findings += [_disk(settings), _keys(settings)]
+    findings += [finding async for finding in _database(settings)]
+    return [*findings, await asyncio.to_thread(_rabbitmq, settings)]
+
+
+def _python() -> Finding:
+    return Finding("python", Health.OK, f"{platform.python_version()} at {sys.executable}")
+
+
+def _disk(settings: Settings) -> Finding:
+    folder = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    says = f"{free // 1_000_000:,} MB free in {folder}"
+    if free < LEAST_DISK:
+        return Finding("disk", Health.FAIL, says, "make room, or move the data with BPC_DATA_DIR")
+    if free < ENOUGH_DISK:
+        return Finding("disk", Health.WARN, says, "make room before it runs out")
+    return Finding("disk", Health.OK, says)
+
+
+def _keys(settings: Settings) -> Finding:
+    kept = {
+        "signing.key": settings.signing_ed25519_private_key_base64,
+        "pepper.key": settings.api_key_pepper_base64,
+    }
+    # Asking for one that is not there would make it.
+    if any(given is None and not (settings.data_dir / "keys" / file).exists() for file, given in kept.items()):
+        return Finding("keys", Health.SKIP, "not made yet; `bpc up` makes them for trying things out")
+    try:
+        public = to_base64(public_key_of(seed_of(signing_seed(settings))))
+        pepper(settings)
+    except (Refusal, ConfigMissing) as refused:
+        return Finding("keys", Health.FAIL, refused.says, refused.fix)
+    return Finding("keys", Health.OK, f"signing key `{settings.signing_key_id}`, public half {public}; pepper present")
+
+
+async def _database(settings: Settings) -> AsyncIterator[Finding]:
+    if not has_database(settings):
+        yield Finding("database", Health.SKIP, "the embedded one is not created yet; `bpc up` does it")
+        return
+    try:
+        async with placed(settings) as place, connected(place.address) as conn:
+            await require_version(conn)
+            version = await conn.fetchval("SELECT current_setting('server_version')")
+            kind = "embedded" if place.server else "external"
+            yield Finding("database", Health.OK, f"PostgreSQL {version}, {kind}, {place.address}")
+            yield await _roles(conn)
+            yield await _migrations(conn)
+            yield await _clock(conn)
+    except (Refusal, ConfigMissing) as refused:
+        yield Finding("database", Health.FAIL, refused.says, refused.fix)
+    except asyncpg.PostgresError as said:
+        yield Finding("database", Health.FAIL, str(said), "see the server's log")
+
+
+async def _roles(conn: Connection) -> Finding:
+    async with conn.transaction():
+        statements = await missing_statements(conn)
+    if not statements:
+        return Finding("roles", Health.OK, "bpc_owner, bpc_app and bpc_system are set up")
+    sql = "\n".join(f"    {statement};" for statement in statements)
+    return Finding(
+        "roles", Health.FAIL, "roles or rights are missing", f"`bpc migrate`, or as an administrator:\n{sql}"
+    )
+
+
+async def _migrations(conn: Connection) -> Finding:
+    try:
+        found = await compare(conn, our_migrations())
+    except Refusal as refused:
+        return Finding("migrations", Health.FAIL, refused.says, refused.fix)
+    if found.state is State.BEHIND:
+        return Finding("migrations", Health.FAIL, f"{len(found.pending)} pending", "run `bpc migrate`")
+    if found.state is State.AHEAD:
+        names = ", ".join(found.unknown)
+        return Finding("migrations", Health.WARN, f"the database is newer than this build: {names}", "upgrade bpc")
+    return Finding("migrations", Health.OK, "current")
+
+
+async def _clock(conn: Connection) -> Finding:
+    apart = abs((await conn.fetchval("SELECT clock_timestamp()") - fresh.now()).total_seconds())
+    if apart > CLOCK_TOLERANCE:
+        says = f"this machine and the database are {apart:.0f} s apart"
+        return Finding("clock", Health.FAIL, says, "synchronise both with NTP")
+    return Finding("clock", Health.OK, f"{fresh.now():%Y-%m-%d %H:%M:%S} UTC, as the database says")
+
+
+def _rabbitmq(settings: Settings) -> Finding:
+    if not settings.queue_enabled:
+        return Finding("rabbitmq", Health.SKIP, "not used (BPC_QUEUE_ENABLED=false); workers poll")
+    parts = urlsplit(settings.queue_url.get_secret_value())
+    tls = parts.scheme == "amqps"
+    host, port = parts.hostname or "localhost", parts.port or (TLS_PORT if tls else PLAIN_PORT)
+    try:
+        answer = _greeted(host, port, tls=tls)
+    except OSError as failed:
+        why = failed.strerror or str(failed)
+        return Finding("rabbitmq", Health.FAIL, f"{host}:{port}: {why}", "start it, or check BPC_QUEUE_URL")
+    if answer != AMQP_METHOD_FRAME:
+        return Finding("rabbitmq", Health.FAIL, f"{host}:{port} does not speak AMQP", "check BPC_QUEUE_URL")
+    return Finding("rabbitmq", Health.OK, f"answers on {host}:{port}")
+
+
+def _greeted(host: str, port: int, *, tls: bool) -> bytes:
+    """The first byte a broker answers to AMQP 0-9-1's greeting: the type of the frame Connection.Start."""
+    with socket.create_connection((host, port), timeout=3) as broker:
+        if not tls:
+            broker.sendall(AMQP_GREETING)
+            return broker.recv(1)
+        with ssl.create_default_context().wrap_socket(broker, server_hostname=host) as wrapped:
+            wrapped.sendall(AMQP_GREETING)
+            return wrapped.recv(1)
+
+
+def _print(findings: list[Finding]) -> None:
+    colours = {Health.OK: "green", Health.WARN: "yellow", Health.FAIL: "red", Health.SKIP: None}
+    for finding in findings:
+        say(f"{finding.health.value:>4}", colour=colours[finding.health], bold=finding.health is Health.FAIL, end="  ")
+        say(f"{finding.check:<11} {finding.says}")
+        if finding.fix:
+            say(f"                  fix: {finding.fix}")

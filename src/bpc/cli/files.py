@@ -1,0 +1,58 @@
+"""Files a person names: read whole, or written so that nobody finds half of one."""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from bpc.core.errors import Conflict, Invalid
+
+
+def read_bytes(file: str) -> bytes:
+    """The bytes of a file, or of standard input for `-`."""
+    try:
+        if file != "-":
+            return Path(file).read_bytes()
+        if sys.stdin is None:  # closed by whoever started us
+            raise Invalid("there is no standard input", fix="name a file")
+        return sys.stdin.buffer.read()
+    except OSError as failed:
+        name = "standard input" if file == "-" else f"`{file}`"
+        raise Invalid(f"{name} cannot be read: {failed.strerror}", fix="check the path and its rights") from failed
+
+
+def write_secret(path: Path, text: str) -> None:
+    """A new file that only its owner can read; an existing one is never overwritten."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Conflict(f"`{path}` exists already", fix="choose another name, or move it away first") from None
+    except OSError as failed:
+        raise _not_written(path, failed) from failed
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(f"{text}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as failed:
+        path.unlink(missing_ok=True)
+        raise _not_written(path, failed) from failed
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Have `data` in `path`, all of it or, where that fails, what was there before."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as failed:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise _not_written(path, failed) from failed
+
+
+def _not_written(path: Path, failed: OSError) -> Invalid:
+    return Invalid(f"`{path}` cannot be written: {failed.strerror}", fix="choose a folder that exists and is yours")

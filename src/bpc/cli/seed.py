@@ -1,0 +1,101 @@
+"""`bpc seed`: what an installation starts with: its signing key on record and, outside prod, a tenant to try."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import typer
+
+from bpc.cli.files import write_secret
+from bpc.cli.output import AsJson, print_json, say
+from bpc.cli.session import operator_act, run, settings_for
+from bpc.core.apikeys import ApiKey, Unauthorized
+from bpc.core.errors import Conflict
+from bpc.core.ids import TenantId
+from bpc.core.signing import public_key_of, seed_of
+from bpc.db import actors, apikeys, signing_keys, tenants
+from bpc.db.database import Database
+from bpc.db.opening import opened
+from bpc.settings import Settings, pepper, prepare, signing_seed
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+DEV_TENANT: Final = "dev"
+KEY_FILE: Final = "dev-api-key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeded:
+    """The tenant to try things with and a key that opens it; neither exists in prod."""
+
+    tenant_id: TenantId | None
+    api_key: str | None
+
+
+@app.command()
+def seed(as_json: AsJson = False) -> None:
+    """Register the signing key; outside prod, make a tenant.
+
+    The tenant is called `dev` and gets an API key with the role Admin, to try things with. Running it again
+    changes nothing and prints the same key.
+    """
+    seeded = run(_seed(settings_for("seed")))
+    if as_json:
+        print_json({"tenant_id": _text(seeded.tenant_id), "api_key": seeded.api_key})
+    elif seeded.tenant_id is None:
+        say("the signing key is registered; prod gets no tenant by itself: `bpc tenant create SLUG`")
+    else:
+        say(f"tenant   {DEV_TENANT} ({seeded.tenant_id})")
+        say(f"API key  {seeded.api_key}")
+
+
+async def _seed(settings: Settings) -> Seeded:
+    async with opened(settings) as database:
+        return await plant(database, settings)
+
+
+async def plant(database: Database, settings: Settings) -> Seeded:
+    """Do it on an open database. Doing it again changes nothing and returns the same key."""
+    public = public_key_of(seed_of(signing_seed(settings)))
+    await signing_keys.register(database, settings.signing_key_id, public, act=operator_act())
+    if settings.env == "prod":
+        return Seeded(tenant_id=None, api_key=None)
+    tenant = await tenant_called(database, DEV_TENANT, name="Dev Tenant")
+    return Seeded(tenant_id=tenant, api_key=await _first_key(database, settings, tenant))
+
+
+async def tenant_called(database: Database, slug: str, *, name: str) -> TenantId:
+    """The tenant with this slug, made if it is not there, by whoever comes first."""
+    with suppress(Conflict):
+        async with database.system() as conn:
+            with suppress(tenants.TenantUnknown):
+                return (await tenants.by_slug(conn, slug)).tenant_id
+        return await tenants.create(database, slug=slug, name=name, act=operator_act())
+    async with database.system() as conn:
+        return (await tenants.by_slug(conn, slug)).tenant_id
+
+
+async def _first_key(database: Database, settings: Settings, tenant: TenantId) -> str:
+    """An Admin's key for trying things out, kept beside the other generated secrets so it can be shown again."""
+    kept = settings.data_dir / "keys" / KEY_FILE
+    secret = pepper(settings)
+    with suppress(OSError, UnicodeDecodeError, Unauthorized):  # not there, or not a key: then there is a new one
+        key = ApiKey.parse(kept.read_text().strip())
+        async with database.tenant(tenant) as conn:
+            known = await apikeys.find(conn, key.prefix)
+        if known and known.tenant_id == tenant and not known.revoked_at and key.matches(known.key_hash, secret):
+            return key.text
+    async with database.tenant(tenant) as conn:
+        act = operator_act()
+        actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name="First key", roles=["Admin"], act=act)
+        issued = await apikeys.create(conn, tenant, actor, pepper=secret, act=act, label="made by bpc seed")
+    prepare(settings.data_dir)
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    kept.unlink(missing_ok=True)
+    with suppress(Conflict):  # somebody else was faster; both keys are valid
+        write_secret(kept, issued.api_key.text)
+    return issued.api_key.text
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,60 @@
+"""What every command that needs a database does first: settings, logs, an event loop."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+
+from bpc import logs
+from bpc.core.errors import Invalid
+from bpc.core.events import Act
+from bpc.db import fresh
+from bpc.db.embedded.layout import Layout
+from bpc.db.failures import in_our_words
+from bpc.settings import Settings, load
+
+Result = TypeVar("Result")
+
+
+def settings_for(component: str) -> Settings:
+    """The settings, with logs set up by them; what looks like a mistake in them is said."""
+    settings = load(os.environ, cwd=Path.cwd())
+    logs.configure(level=settings.log_level, json=settings.log_json, component=component, stream=sys.stderr)
+    for warning in settings.warnings:
+        logs.logger(__name__).warning(warning)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do `work`; a database that goes away in the middle of it is a refusal, not a bug."""
+    try:
+        return asyncio.run(work)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as said:
+        if refusal := in_our_words(said):
+            raise refusal from said
+        raise
+
+
+def operator_act() -> Act:
+    """Whoever sits at the command line has the server's own rights and no account in a tenant."""
+    return Act(None, fresh.now())
+
+
+def has_database(settings: Settings) -> bool:
+    """Whether there is a database to look at, without making the embedded one to find out."""
+    if settings.database_dsn is not None:
+        return True
+    return (Layout(settings.data_dir).known_cluster() / "PG_VERSION").exists()
+
+
+def checked_text(name: str, text: str) -> str:
+    """`text` as the database can keep it: an argument may hold bytes that are no characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{name} is not UTF-8 text", fix="check the encoding of the terminal") from None
+    return text

@@ -1,0 +1,309 @@
+"""Canonical JSON, BPC-CJSON-1: a value in, the one byte string that stands for it out.
+
+Pure. Equal values give equal bytes on every machine and every Python, so a hash of the bytes is a hash of
+the value. What has no canonical form (a fraction, a set, a lone surrogate) is refused with its path; nothing
+is rounded, renamed or dropped. The format itself is in docs/formats/canonical-json.md.
+
+    value ── encode ──► canonical bytes ── decode ──► value
+             encode_typed (the same, for values that cannot be wrong)
+    any JSON text ── read_json ──► value          (fractions, duplicate keys and the like are refused)
+    any JSON text ── canonicalize ──► canonical bytes
+
+Every check exists twice: a quick one at C speed that only says yes or no, and `_refuse_first_wrong`, which
+runs once something is known to be wrong or out of the ordinary, and says where and what.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, chain
+from operator import xor
+from typing import Final, NoReturn, TypeAlias
+
+import orjson
+
+from bpc.core.errors import Invalid
+
+Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
+
+MAX_DEPTH: Final = 128
+MAX_DIGITS: Final = 600
+
+_TOO_LONG: Final = 10**MAX_DIGITS
+_LISTS: Final = frozenset({list, tuple})
+_CONTAINERS: Final = _LISTS | {dict}
+_TYPES: Final = _CONTAINERS | {str, int, bool, type(None)}
+_TEXT_ONLY: Final = frozenset({str})
+# orjson sorts keys by their UTF-8 bytes. The pass-through options make it refuse what it would translate.
+_ORJSON: Final = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+)
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_MANY_DIGITS: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+_PLAIN_KEY: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
+_BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_QUOTE: Final = ord('"')
+_NO_MARKS: Final = bytes(byte for byte in range(256) if byte != _QUOTE and byte not in _BRACKETS)
+
+
+class NotCanonical(Invalid):
+    """A value or a text without canonical form.
+
+    `path` (`$.cells[3]`) says where in a value; `line` and `column`, from 1, where in a text.
+    """
+
+    def __init__(
+        self,
+        says: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        fix: str | None = None,
+    ) -> None:
+        place = {"path": path, "line": line, "column": column}
+        super().__init__(says, fix=fix, details={name: at for name, at in place.items() if at is not None})
+        self.path = path
+        self.line = line
+        self.column = column
+
+
+class _Unreadable:
+    """Stands in a value just read for something JSON can say and we refuse, until its path is known."""
+
+    __slots__ = ("fix", "key", "says")
+
+    def __init__(self, says: str, *, key: str | None = None, fix: str | None = None) -> None:
+        self.says = says
+        self.key = key
+        self.fix = fix
+
+
+def encode(value: object) -> bytes:
+    """The canonical bytes of `value`, or `NotCanonical` with the path of the first thing that has none.
+
+    Only the exact types `dict`, `list`, `tuple`, `str`, `int`, `bool` and `None` pass: an enum or another
+    subclass may print as something else than what it is.
+    """
+    if _well_typed(value):
+        try:
+            return orjson.dumps(value, option=_ORJSON)
+        except TypeError:  # an integer above 64 bits, or a lone surrogate
+            pass
+        try:
+            return _encode_large(value)
+        except ValueError:  # 601 digits in a row, a lone surrogate, or more digits than Python prints
+            pass
+    _refuse_first_wrong(value)
+    return _standard(value)
+
+
+def encode_typed(value: Json) -> bytes:
+    """`encode` without its guard, for values that are right by construction.
+
+    The caller promises what the type checker cannot see: no float, enum or UUID hides behind an `Any`, and
+    nothing is nested deeper than 128. orjson would write those without a word. Everything else it refuses
+    itself (lone surrogates, other key types, subclasses) or hands on to `encode` (integers above 64 bits).
+    """
+    try:
+        return orjson.dumps(value, option=_ORJSON)
+    except TypeError:
+        return encode(value)
+
+
+def decode(data: bytes) -> Json:
+    """The value `data` stands for; `NotCanonical` unless encoding it again gives exactly `data`."""
+    try:
+        value: Json = orjson.loads(data)
+        # orjson reads integers above 64 bits as floats and keeps the last of two equal keys: the first is
+        # not well typed, the second does not give `data` again, and both are left to the strict reader.
+        if _well_typed(value) and orjson.dumps(value, option=_ORJSON) == data:
+            return value
+    except (orjson.JSONDecodeError, TypeError):
+        pass
+    value = read_json(data)
+    again = encode_typed(value)
+    if again != data:
+        raise NotCanonical(f"this is json, but not canonical from byte {_first_difference(data, again)} on")
+    return value
+
+
+def canonicalize(text: bytes) -> bytes:
+    """The canonical bytes of any JSON text that has some."""
+    return encode_typed(read_json(text))
+
+
+def read_json(text: bytes) -> Json:
+    """The value of a JSON text, read strictly.
+
+    Refused: fractions and exponents, `-0`, `NaN` and `Infinity`, an object with the same key twice, lone
+    surrogates, a byte order mark, bytes that are not UTF-8, more than 600 digits, nesting deeper than 128.
+    Every refusal takes time linear in the text, whatever the text is.
+    """
+    if not isinstance(text, bytes):
+        raise TypeError(f"JSON is read from bytes, not from {type(text).__name__}")
+    if text.startswith(b"\xef\xbb\xbf"):
+        raise NotCanonical("the text starts with a byte order mark", line=1, column=1)
+    try:
+        characters = text.decode()
+    except UnicodeDecodeError as wrong:
+        _refuse_at(text[: wrong.start].decode(), "the text is not utf-8")
+    _refuse_deep_text(text)
+    try:
+        value: Json = json.loads(
+            characters,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_fraction,
+            parse_constant=_constant,
+        )
+    except json.JSONDecodeError as wrong:
+        _refuse_at(characters[: wrong.pos], "the text is not json")
+    if not _well_typed(value) or _SURROGATE_ESCAPE.search(text):
+        _refuse_first_wrong(value)
+    return value
+
+
+def _encode_large(value: object) -> bytes:
+    text = _standard(value)
+    if _MANY_DIGITS.search(text):
+        raise ValueError("perhaps a number that is too long, perhaps only text")
+    return text
+
+
+def _standard(value: object) -> bytes:
+    # Sorted by code point, which is the order of the UTF-8 bytes.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _well_typed(value: object) -> bool:
+    """Whether `value` has only our types, string keys and at most `MAX_DEPTH` levels, seen level by level.
+
+    A container met twice in a level is opened once, so a value that contains itself ends at the limit.
+    """
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        kinds = set(map(type, level))
+        if not kinds <= _TYPES:
+            return False
+        if kinds.isdisjoint(_CONTAINERS):
+            return True
+        distinct = {id(found): found for found in level if type(found) in _CONTAINERS}.values()
+        objects = [found for found in distinct if type(found) is dict]
+        if not set(map(type, chain.from_iterable(objects))) <= _TEXT_ONLY:
+            return False
+        lists = [found for found in distinct if isinstance(found, (list, tuple))]
+        level = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(lists)]
+    return False
+
+
+def _refuse_first_wrong(value: object) -> None:
+    """Raise for the first thing without canonical form (an object's keys before its values), if any."""
+    waiting: list[tuple[str, int, object]] = [("$", 0, value)]
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        path, depth, here = waiting.pop()
+        if type(here) in _CONTAINERS:
+            if depth == MAX_DEPTH:
+                _refuse(path, f"is nested deeper than {MAX_DEPTH}")
+            if (id(here), depth) not in seen:
+                seen.add((id(here), depth))
+                waiting.extend(reversed([(at, depth + 1, child) for at, child in _children(path, here)]))
+        else:
+            _refuse_wrong_leaf(path, here)
+
+
+def _children(path: str, container: object) -> Iterator[tuple[str, object]]:
+    if type(container) is dict:
+        for key, child in container.items():
+            if type(key) is not str:
+                _refuse(path, f"has a key of type `{type(key).__name__}`; keys are strings")
+            at = path + _step(key)
+            if _LONE_SURROGATE.search(key):
+                _refuse(at, "has a lone surrogate in its key")
+            yield at, child
+    elif isinstance(container, (list, tuple)):
+        for index, child in enumerate(container):
+            yield f"{path}[{index}]", child
+
+
+def _refuse_wrong_leaf(path: str, leaf: object) -> None:
+    if isinstance(leaf, _Unreadable):
+        _refuse(path if leaf.key is None else path + _step(leaf.key), leaf.says, fix=leaf.fix)
+    kind = type(leaf)
+    if kind not in _TYPES:
+        fix = "write it as a string" if kind.__name__ in {"float", "Decimal"} else None
+        _refuse(path, f"has the type `{kind.__name__}`, which has no canonical form", fix=fix)
+    if kind is str and _LONE_SURROGATE.search(str(leaf)):
+        _refuse(path, "has a lone surrogate")
+    if isinstance(leaf, int) and not -_TOO_LONG < leaf < _TOO_LONG:
+        _refuse(path, f"has more than {MAX_DIGITS} digits")
+
+
+def _refuse(path: str, says: str, *, fix: str | None = None) -> NoReturn:
+    shown = path if len(path) <= 160 else f"{path[:80]}…{path[-60:]}"
+    raise NotCanonical(f"`{shown}` {says}", path=path, fix=fix)
+
+
+def _step(key: str) -> str:
+    # Escaped to ASCII, so that a path can be printed whatever the key; cut, so that a message stays readable.
+    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key[:64])}]"
+
+
+def _refuse_at(before: str, says: str) -> NoReturn:
+    line = before.count("\n") + 1
+    column = len(before) - before.rfind("\n")
+    raise NotCanonical(f"{says} at line {line}, column {column}", line=line, column=column)
+
+
+def _refuse_deep_text(text: bytes) -> None:
+    """Count brackets before the parser recurses into them."""
+    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
+        return
+    # Blank out the escapes, so that every quote left opens or closes a string. In a text that is not JSON
+    # this may be wrong behind the first error, where the parser never gets.
+    plain = text.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in text else text
+    marks = plain.translate(None, delete=_NO_MARKS).replace(b'""', b"")
+    outside = b"".join(marks.split(b'"')[::2])
+    if max(accumulate(map(_BRACKETS.__getitem__, outside)), default=0) > MAX_DEPTH:
+        _refuse_at(text[: _too_deep(plain)].decode(), f"the text is nested deeper than {MAX_DEPTH}")
+
+
+def _too_deep(plain: bytes) -> int:
+    depths = accumulate(
+        0 if inside else _BRACKETS.get(byte, 0)
+        for byte, inside in zip(plain, accumulate(map(_QUOTE.__eq__, plain), xor), strict=True)
+    )
+    return next(at for at, depth in enumerate(depths) if depth > MAX_DEPTH)
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Unreadable:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    times = Counter(key for key, _ in pairs)
+    return _Unreadable("is given twice", key=next(key for key in times if times[key] > 1))
+
+
+def _integer(text: str) -> int | _Unreadable:
+    if len(text.removeprefix("-")) > MAX_DIGITS:
+        return _Unreadable(f"has more than {MAX_DIGITS} digits")
+    return int(text) if text != "-0" else _Unreadable("is `-0`; zero has no sign")
+
+
+def _fraction(text: str) -> _Unreadable:
+    return _Unreadable(f"is `{text[:64]}`; numbers are whole and without exponent", fix="write it as a string")
+
+
+def _constant(text: str) -> _Unreadable:
+    return _Unreadable(f"is `{text}`, which is no number")
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))

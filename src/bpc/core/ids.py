@@ -1,0 +1,77 @@
+"""Ids: a type for each kind of thing, one spelling, and three ways to make one.
+
+Pure: time and randomness are handed in. The types are UUIDs at run time; to the type checker a `TenantId` is
+not a `PassportId`, so two ids in the wrong order do not get as far as a test.
+"""
+
+from typing import Final, NewType
+from uuid import UUID
+
+from bpc.core.digest import Digest
+from bpc.core.errors import Invalid
+
+TenantId = NewType("TenantId", UUID)
+ActorId = NewType("ActorId", UUID)
+ApiKeyId = NewType("ApiKeyId", UUID)
+RoleId = NewType("RoleId", UUID)
+EventId = NewType("EventId", UUID)
+AggregateId = NewType("AggregateId", UUID)
+DocumentId = NewType("DocumentId", UUID)
+DocumentVersionId = NewType("DocumentVersionId", UUID)
+FactId = NewType("FactId", UUID)
+SnapshotId = NewType("SnapshotId", UUID)
+RulePackageId = NewType("RulePackageId", UUID)
+RulePackageVersionId = NewType("RulePackageVersionId", UUID)
+BatteryProductId = NewType("BatteryProductId", UUID)
+PassportId = NewType("PassportId", UUID)
+PassportVersionId = NewType("PassportVersionId", UUID)
+JobId = NewType("JobId", UUID)
+
+_UUID_BYTES: Final = 16
+_TIME_BYTES: Final = 6
+# RFC 9562 section 4: the version is octet 6's upper half, the variant (binary 10) octet 8's upper two bits.
+_VERSION_AT: Final = 76
+_VARIANT_AT: Final = 62
+
+
+class NotAnId(Invalid):
+    """A text that is not the one spelling of any UUID."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"`{text[:80]}` is not an id; write it as a lower-case uuid with hyphens")
+
+
+def parse_uuid(text: str) -> UUID:
+    """The UUID written as `text`, of any version; `NotAnId` unless it is lower-case with hyphens."""
+    try:
+        found = UUID(text)
+    except ValueError:
+        raise NotAnId(text) from None
+    # `UUID` also takes braces, `urn:uuid:`, upper case and hyphens anywhere.
+    if str(found) != text:
+        raise NotAnId(text)
+    return found
+
+
+def random_uuid(entropy: bytes) -> UUID:
+    """A version 4 UUID from 16 random bytes, of which it keeps 122 bits."""
+    return _stamped(entropy, version=4)
+
+
+def time_ordered_uuid(unix_ms: int, entropy: bytes) -> UUID:
+    """A version 7 UUID from a time and 10 random bytes: ids made later sort later, to the millisecond."""
+    return _stamped(unix_ms.to_bytes(_TIME_BYTES, "big") + entropy, version=7)
+
+
+def uuid_of_hash(digest: Digest) -> UUID:
+    """The version 8 UUID of a digest: its first 16 bytes. Whoever knows the digest can check the id."""
+    return _stamped(digest[:_UUID_BYTES], version=8)
+
+
+def _stamped(raw: bytes, *, version: int) -> UUID:
+    if len(raw) != _UUID_BYTES:
+        raise ValueError(f"a UUID is made of 16 bytes, not of {len(raw)}")
+    bits = int.from_bytes(raw, "big")
+    bits = bits & ~(0b1111 << _VERSION_AT) | version << _VERSION_AT
+    bits = bits & ~(0b11 << _VARIANT_AT) | 0b10 << _VARIANT_AT
+    return UUID(int=bits)

@@ -1,0 +1,1 @@
+"""Hand-written SQL, one module per family of tables, and the PostgreSQL it runs on."""

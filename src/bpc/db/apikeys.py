@@ -1,0 +1,152 @@
+"""API keys: made, found by prefix before the tenant is known, revoked. The key itself is never stored."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+
+from bpc.core.apikeys import ENTROPY_BYTES, ApiKey
+from bpc.core.errors import NotFound
+from bpc.core.events import Act, Stream
+from bpc.core.ids import ActorId, AggregateId, ApiKeyId, TenantId
+from bpc.db import events, fresh
+from bpc.db.connection import Connection
+
+RESERVE_PREFIX: Final[LiteralString] = "INSERT INTO api_key_prefixes (key_prefix, tenant_id) VALUES ($1, $2)"
+INSERT: Final[LiteralString] = """
+    INSERT INTO api_keys (tenant_id, api_key_id, actor_id, key_prefix, key_hash, label, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+REVOKE: Final[LiteralString] = """
+    UPDATE api_keys SET revoked_at = $3
+     WHERE tenant_id = $1 AND key_prefix = $2 AND revoked_at IS NULL
+    RETURNING api_key_id
+"""
+ALL: Final[LiteralString] = """
+    SELECT k.api_key_id, k.key_prefix, k.label, k.actor_id, a.display_name, k.created_at, k.expires_at, k.revoked_at,
+           k.last_used_at,
+           array(SELECT r.name FROM actor_roles ar
+                   JOIN roles r ON r.tenant_id = ar.tenant_id AND r.role_id = ar.role_id
+                  WHERE ar.tenant_id = k.tenant_id AND ar.actor_id = k.actor_id ORDER BY r.name) AS roles
+      FROM api_keys k
+      JOIN actors a ON a.tenant_id = k.tenant_id AND a.actor_id = k.actor_id
+     WHERE k.tenant_id = $1
+     ORDER BY k.created_at, k.api_key_id
+"""
+FIND: Final[LiteralString] = """
+    SELECT tenant_id, api_key_id, actor_id, key_hash, expires_at, revoked_at, last_used_at, is_active
+      FROM find_api_key($1)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """A new key. This is the only time its text exists outside its owner's hands."""
+
+    api_key: ApiKey
+    api_key_id: ApiKeyId
+    actor_id: ActorId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a key when a request shows its prefix."""
+
+    tenant_id: TenantId
+    api_key_id: ApiKeyId
+    actor_id: ActorId
+    key_hash: bytes
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A key as it is listed: everything but what would open a door."""
+
+    api_key_id: ApiKeyId
+    key_prefix: str
+    label: str | None
+    actor_id: ActorId
+    display_name: str
+    roles: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class KeyUnknown(NotFound):
+    """No key of the tenant that is still valid has this prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(f"there is no valid key with the prefix `{prefix}`", fix="`bpc apikey list` shows them")
+
+
+async def create(
+    conn: Connection,
+    tenant: TenantId,
+    actor: ActorId,
+    *,
+    pepper: bytes,
+    act: Act,
+    label: str | None = None,
+    expires_at: datetime | None = None,
+) -> Issued:
+    """A new key for `actor`, on record without its secret."""
+    key, key_id = ApiKey.generate(fresh.entropy(ENTROPY_BYTES)), ApiKeyId(fresh.new_id())
+    await conn.execute(RESERVE_PREFIX, key.prefix, tenant)
+    await conn.execute(INSERT, tenant, key_id, actor, key.prefix, key.hash(pepper), label, expires_at)
+    said = act.says("API_KEY_CREATED", {"actor_id": str(actor), "key_prefix": key.prefix, "label": label})
+    await events.append(conn, Stream(tenant, "ApiKey", AggregateId(key_id)), said)
+    return Issued(api_key=key, api_key_id=key_id, actor_id=actor)
+
+
+async def revoke(conn: Connection, tenant: TenantId, prefix: str, *, act: Act) -> ApiKeyId:
+    """End a key for good."""
+    found = await conn.fetchval(REVOKE, tenant, prefix, act.at)
+    if found is None:
+        raise KeyUnknown(prefix)
+    said = act.says("API_KEY_REVOKED", {"key_prefix": prefix})
+    await events.append(conn, Stream(tenant, "ApiKey", AggregateId(found)), said)
+    return ApiKeyId(found)
+
+
+async def every(conn: Connection, tenant: TenantId) -> list[Listed]:
+    """All keys of a tenant, oldest first."""
+    return [_listed(row) for row in await conn.fetch(ALL, tenant)]
+
+
+async def find(conn: Connection, prefix: str) -> Known | None:
+    """The key with this prefix, in whatever tenant: the one question asked before a tenant is known."""
+    row = await conn.fetchrow(FIND, prefix)
+    if row is None:
+        return None
+    return Known(
+        tenant_id=TenantId(row["tenant_id"]),
+        api_key_id=ApiKeyId(row["api_key_id"]),
+        actor_id=ActorId(row["actor_id"]),
+        key_hash=row["key_hash"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        last_used_at=row["last_used_at"],
+        is_active=row["is_active"],
+    )
+
+
+def _listed(row: asyncpg.Record) -> Listed:
+    return Listed(
+        api_key_id=ApiKeyId(row["api_key_id"]),
+        key_prefix=row["key_prefix"],
+        label=row["label"],
+        actor_id=ActorId(row["actor_id"]),
+        display_name=row["display_name"],
+        roles=tuple(row["roles"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        last_used_at=row["last_used_at"],
+    )

@@ -1,0 +1,87 @@
+"""From settings to an open database: the embedded server or the one that was named, migrated or refused.
+
+async with opened(settings) as database:                 # refuses a database that lacks migrations
+async with opened(settings, migrate_first=True) as …     # applies them (bpc up, bpc migrate, bpc demo)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+
+from bpc.core.errors import SchemaMismatch
+from bpc.db import embedded
+from bpc.db.address import Address
+from bpc.db.connection import Connection
+from bpc.db.database import Database, open_database
+from bpc.db.embedded.prepare import prepare
+from bpc.db.failures import in_our_words, unreachable
+from bpc.db.migrate import migrate, our_migrations, require_current
+from bpc.settings import Settings, data_dir
+
+OLDEST_SERVER = 150000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the database is, and how to bring its server back if that is ours to do."""
+
+    address: Address
+    revive: Callable[[], None] | None
+    server: embedded.Server | None
+
+
+@asynccontextmanager
+async def placed(settings: Settings) -> AsyncIterator[Place]:
+    """The database's place; for the embedded one, running and prepared for as long as this is held."""
+    if (dsn := settings.database_dsn) is not None:
+        yield Place(address=Address.parse(dsn.get_secret_value()), revive=None, server=None)
+        return
+    folder = data_dir.prepare(settings.data_dir)
+    server = await asyncio.to_thread(embedded.use, folder)
+    try:
+        await prepare(server, settings.db_name)
+        yield Place(address=server.address(settings.db_name), revive=server.ensure, server=server)
+    finally:
+        server.release()
+
+
+@asynccontextmanager
+async def connected(address: Address) -> AsyncIterator[Connection]:
+    """One connection as the login itself, for what comes before the roles: migrating and looking."""
+    try:
+        conn = await asyncpg.connect(**address.connect_arguments())
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as said:
+        raise (in_our_words(said) or unreachable(said)) from said
+    try:
+        yield conn
+    finally:
+        await conn.close()
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, migrate_first: bool = False) -> AsyncIterator[Database]:
+    """A pool on a database that has every migration this build needs."""
+    async with placed(settings) as place:
+        async with connected(place.address) as conn:
+            await require_version(conn)
+            if migrate_first:
+                await migrate(conn, our_migrations())
+            await require_current(conn, our_migrations())
+        database = await open_database(place.address, pool_size=settings.db_pool_size, revive=place.revive)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+
+async def require_version(conn: Connection) -> None:
+    """PostgreSQL 15 or later."""
+    number = int(await conn.fetchval("SELECT current_setting('server_version_num')"))
+    if number < OLDEST_SERVER:
+        raise SchemaMismatch(
+            f"this is PostgreSQL {number // 10000}, and bpc needs 15 or later",
+            fix="upgrade the server, or unset DATABASE_URL to use the embedded one",
+        )

@@ -1,0 +1,871 @@
+-- What the migrations make of an empty database. Made by `make cases`, compared by a test, loaded by nobody.
+
+CREATE TYPE access_decision AS ENUM (
+    'ALLOW',
+    'DENY'
+);
+CREATE TYPE actor_type AS ENUM (
+    'USER',
+    'API_CLIENT',
+    'SERVICE'
+);
+CREATE TYPE document_kind AS ENUM (
+    'BOM',
+    'PCF',
+    'DUE_DILIGENCE',
+    'OTHER'
+);
+CREATE TYPE document_status AS ENUM (
+    'UPLOADED',
+    'PARSED',
+    'VALIDATED',
+    'REJECTED'
+);
+CREATE TYPE passport_status AS ENUM (
+    'COMPILING',
+    'SIGNED',
+    'ACTIVE',
+    'SUPERSEDED',
+    'REVOKED'
+);
+CREATE TYPE rule_pkg_status AS ENUM (
+    'DRAFT',
+    'VALIDATED',
+    'PUBLISHED',
+    'DEPRECATED',
+    'RETIRED'
+);
+CREATE TYPE signing_key_status AS ENUM (
+    'ACTIVE',
+    'RETIRED'
+);
+CREATE TYPE snapshot_status AS ENUM (
+    'BUILDING',
+    'READY',
+    'SEALED'
+);
+
+CREATE DOMAIN hash256 AS bytea
+	CONSTRAINT hash256_check CHECK ((octet_length(VALUE) = 32));
+
+CREATE FUNCTION current_tenant() RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+  SELECT nullif(current_setting('app.tenant_id', true), '')::uuid  -- '' after a SET LOCAL has ended
+$$;
+CREATE FUNCTION find_api_key(prefix text) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+  SELECT k.tenant_id, k.api_key_id, k.actor_id, k.key_hash, k.expires_at, k.revoked_at, k.last_used_at,
+         a.is_active AND t.is_active
+    FROM api_key_prefixes p
+    JOIN api_keys k ON k.tenant_id = p.tenant_id AND k.key_prefix = p.key_prefix
+    JOIN actors a ON a.tenant_id = k.tenant_id AND a.actor_id = k.actor_id
+    JOIN tenants t ON t.tenant_id = k.tenant_id
+   WHERE p.key_prefix = prefix
+$$;
+CREATE FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(current_tenant() || '/' || the_type || '/' || the_id, 0));
+  SELECT e.aggregate_version, e.event_hash INTO aggregate_version, event_hash
+    FROM events e
+   WHERE e.tenant_id = current_tenant() AND e.aggregate_type = the_type AND e.aggregate_id = the_id
+   ORDER BY e.aggregate_version DESC
+   LIMIT 1;
+  IF NOT FOUND THEN
+    SELECT a.aggregate_version, a.event_hash INTO aggregate_version, event_hash
+      FROM event_anchors a
+     WHERE a.tenant_id = current_tenant() AND a.aggregate_type = the_type AND a.aggregate_id = the_id;
+  END IF;
+END $$;
+CREATE FUNCTION refuse() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = 'BP001', MESSAGE = TG_ARGV[0], TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME;
+END $$;
+CREATE FUNCTION refuse_unless_draft() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  found_status rule_pkg_status;
+BEGIN
+  SELECT status INTO found_status FROM rule_package_versions
+   WHERE tenant_id = NEW.tenant_id AND rule_package_version_id = NEW.rule_package_version_id
+     FOR SHARE;
+  IF found_status <> 'DRAFT' THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP001', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+      MESSAGE = 'a rule version''s fields never change';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE FUNCTION refuse_when_sealed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  item snapshot_items := coalesce(NEW, OLD);
+  found_status snapshot_status;
+BEGIN
+  -- With its schema: a temporary table of the same name would be found first.
+  SELECT status INTO found_status FROM data_snapshots
+   WHERE tenant_id = item.tenant_id AND snapshot_id = item.snapshot_id
+     FOR SHARE;
+  IF found_status = 'SEALED' THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP001', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+      MESSAGE = format('snapshot `%s` is sealed', item.snapshot_id);
+  END IF;
+  RETURN item;
+END $$;
+REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
+GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
+REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
+REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) TO bpc_app;
+REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
+REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
+REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+
+-- actor_roles ---------------------------------------------------------------------------------------------------
+CREATE TABLE actor_roles (
+    tenant_id uuid NOT NULL,
+    actor_id uuid NOT NULL,
+    role_id uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE actor_roles FORCE ROW LEVEL SECURITY;
+ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_pkey PRIMARY KEY (tenant_id, actor_id, role_id);
+ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
+ALTER TABLE actor_roles ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON actor_roles USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT,DELETE ON TABLE actor_roles TO bpc_app;
+
+-- actors --------------------------------------------------------------------------------------------------------
+CREATE TABLE actors (
+    tenant_id uuid NOT NULL,
+    actor_id uuid NOT NULL,
+    type actor_type NOT NULL,
+    display_name text NOT NULL,
+    email text,
+    is_active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT actors_display_name_check CHECK ((display_name <> ''::text))
+);
+ALTER TABLE actors FORCE ROW LEVEL SECURITY;
+ALTER TABLE actors ADD CONSTRAINT actors_email_key UNIQUE (tenant_id, email);
+ALTER TABLE actors ADD CONSTRAINT actors_pkey PRIMARY KEY (tenant_id, actor_id);
+ALTER TABLE actors ADD CONSTRAINT actors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE actors ENABLE ROW LEVEL SECURITY;
+CREATE POLICY key_lookup ON actors FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON actors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE actors TO bpc_app;
+GRANT UPDATE(display_name) ON TABLE actors TO bpc_app;
+GRANT UPDATE(email) ON TABLE actors TO bpc_app;
+GRANT UPDATE(is_active) ON TABLE actors TO bpc_app;
+
+-- api_key_prefixes ----------------------------------------------------------------------------------------------
+CREATE TABLE api_key_prefixes (
+    key_prefix text NOT NULL,
+    tenant_id uuid NOT NULL
+);
+ALTER TABLE api_key_prefixes FORCE ROW LEVEL SECURITY;
+ALTER TABLE api_key_prefixes ADD CONSTRAINT api_key_prefixes_of_tenant_key UNIQUE (tenant_id, key_prefix);
+ALTER TABLE api_key_prefixes ADD CONSTRAINT api_key_prefixes_pkey PRIMARY KEY (key_prefix);
+ALTER TABLE api_key_prefixes ADD CONSTRAINT api_key_prefixes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE api_key_prefixes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY key_lookup ON api_key_prefixes FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE api_key_prefixes TO bpc_app;
+
+-- api_keys ------------------------------------------------------------------------------------------------------
+CREATE TABLE api_keys (
+    tenant_id uuid NOT NULL,
+    api_key_id uuid NOT NULL,
+    actor_id uuid NOT NULL,
+    key_prefix text NOT NULL,
+    key_hash hash256 NOT NULL,
+    label text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    last_used_at timestamp with time zone
+);
+ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_hash_key UNIQUE (tenant_id, key_hash);
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, api_key_id);
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, key_prefix);
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_key_prefix_fkey FOREIGN KEY (tenant_id, key_prefix) REFERENCES api_key_prefixes(tenant_id, key_prefix);
+CREATE INDEX api_keys_of_actor ON api_keys USING btree (tenant_id, actor_id);
+CREATE TRIGGER api_keys_revoked_for_good BEFORE UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION refuse('a revoked API key stays revoked');
+ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY key_lookup ON api_keys FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON api_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE api_keys TO bpc_app;
+GRANT UPDATE(label) ON TABLE api_keys TO bpc_app;
+GRANT UPDATE(expires_at) ON TABLE api_keys TO bpc_app;
+GRANT UPDATE(revoked_at) ON TABLE api_keys TO bpc_app;
+GRANT UPDATE(last_used_at) ON TABLE api_keys TO bpc_app;
+
+-- battery_products ----------------------------------------------------------------------------------------------
+CREATE TABLE battery_products (
+    tenant_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    sku text NOT NULL,
+    name text NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT battery_products_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT battery_products_sku_check CHECK ((sku <> ''::text))
+);
+ALTER TABLE battery_products FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_products ADD CONSTRAINT battery_products_pkey PRIMARY KEY (tenant_id, battery_product_id);
+ALTER TABLE battery_products ADD CONSTRAINT battery_products_sku_key UNIQUE (tenant_id, sku);
+ALTER TABLE battery_products ADD CONSTRAINT battery_products_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE battery_products ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON battery_products USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE battery_products TO bpc_app;
+GRANT UPDATE(name) ON TABLE battery_products TO bpc_app;
+GRANT UPDATE(is_active) ON TABLE battery_products TO bpc_app;
+
+-- data_snapshots ------------------------------------------------------------------------------------------------
+CREATE TABLE data_snapshots (
+    tenant_id uuid NOT NULL,
+    snapshot_id uuid NOT NULL,
+    status snapshot_status NOT NULL,
+    label text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid,
+    sealed_at timestamp with time zone,
+    snapshot_canonical bytea,
+    snapshot_hash hash256,
+    CONSTRAINT data_snapshots_sealed_is_complete CHECK ((((status = 'SEALED'::snapshot_status) = (sealed_at IS NOT NULL)) AND ((status = 'SEALED'::snapshot_status) = (snapshot_canonical IS NOT NULL)) AND ((status = 'SEALED'::snapshot_status) = (snapshot_hash IS NOT NULL))))
+);
+ALTER TABLE data_snapshots FORCE ROW LEVEL SECURITY;
+ALTER TABLE data_snapshots ADD CONSTRAINT data_snapshots_pkey PRIMARY KEY (tenant_id, snapshot_id);
+ALTER TABLE data_snapshots ADD CONSTRAINT data_snapshots_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE data_snapshots ADD CONSTRAINT data_snapshots_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX data_snapshots_by_time ON data_snapshots USING btree (tenant_id, created_at, snapshot_id);
+CREATE TRIGGER data_snapshots_frozen BEFORE UPDATE OF tenant_id, snapshot_id, created_at, created_by ON data_snapshots FOR EACH ROW EXECUTE FUNCTION refuse('a snapshot''s identity never changes');
+CREATE TRIGGER data_snapshots_not_truncated BEFORE TRUNCATE ON data_snapshots FOR EACH STATEMENT EXECUTE FUNCTION refuse('snapshots are never deleted');
+CREATE TRIGGER data_snapshots_ready_first BEFORE UPDATE OF status ON data_snapshots FOR EACH ROW WHEN (((old.status = 'BUILDING'::snapshot_status) AND (new.status = 'SEALED'::snapshot_status))) EXECUTE FUNCTION refuse('only a ready snapshot can be sealed');
+CREATE TRIGGER data_snapshots_sealed BEFORE UPDATE ON data_snapshots FOR EACH ROW WHEN ((old.status = 'SEALED'::snapshot_status)) EXECUTE FUNCTION refuse('the snapshot is sealed');
+CREATE TRIGGER data_snapshots_stay BEFORE DELETE ON data_snapshots FOR EACH ROW EXECUTE FUNCTION refuse('a snapshot is never deleted');
+ALTER TABLE data_snapshots ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON data_snapshots USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE data_snapshots TO bpc_app;
+GRANT UPDATE(status) ON TABLE data_snapshots TO bpc_app;
+GRANT UPDATE(label) ON TABLE data_snapshots TO bpc_app;
+GRANT UPDATE(sealed_at) ON TABLE data_snapshots TO bpc_app;
+GRANT UPDATE(snapshot_canonical) ON TABLE data_snapshots TO bpc_app;
+GRANT UPDATE(snapshot_hash) ON TABLE data_snapshots TO bpc_app;
+
+-- document_versions ---------------------------------------------------------------------------------------------
+CREATE TABLE document_versions (
+    tenant_id uuid NOT NULL,
+    document_version_id uuid NOT NULL,
+    document_id uuid NOT NULL,
+    version integer NOT NULL,
+    status document_status NOT NULL,
+    mime_type text NOT NULL,
+    sha256 hash256 NOT NULL,
+    content bytea,
+    content_removed_at timestamp with time zone,
+    uploaded_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT document_versions_content_or_removed CHECK (((content IS NULL) = (content_removed_at IS NOT NULL))),
+    CONSTRAINT document_versions_version_check CHECK ((version >= 1))
+);
+ALTER TABLE document_versions FORCE ROW LEVEL SECURITY;
+ALTER TABLE document_versions ADD CONSTRAINT document_versions_pkey PRIMARY KEY (tenant_id, document_version_id);
+ALTER TABLE document_versions ADD CONSTRAINT document_versions_sha256_key UNIQUE (tenant_id, sha256);
+ALTER TABLE document_versions ADD CONSTRAINT document_versions_version_key UNIQUE (tenant_id, document_id, version);
+ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
+ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
+CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
+CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
+CREATE TRIGGER document_versions_status_forward BEFORE UPDATE OF status ON document_versions FOR EACH ROW WHEN (((new.status <> old.status) AND ((((((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'PARSED'::document_status)) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'REJECTED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'REJECTED'::document_status))))) EXECUTE FUNCTION refuse('a document version''s status only moves forward');
+CREATE TRIGGER document_versions_stay BEFORE DELETE ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version is never deleted');
+ALTER TABLE document_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON document_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE document_versions TO bpc_app;
+GRANT UPDATE(status) ON TABLE document_versions TO bpc_app;
+GRANT UPDATE(content) ON TABLE document_versions TO bpc_system;
+GRANT UPDATE(content_removed_at) ON TABLE document_versions TO bpc_system;
+
+-- documents -----------------------------------------------------------------------------------------------------
+CREATE TABLE documents (
+    tenant_id uuid NOT NULL,
+    document_id uuid NOT NULL,
+    kind document_kind NOT NULL,
+    external_ref text,
+    is_active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid
+);
+ALTER TABLE documents FORCE ROW LEVEL SECURITY;
+ALTER TABLE documents ADD CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, document_id);
+ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX documents_by_time ON documents USING btree (tenant_id, created_at, document_id);
+ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON documents USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE documents TO bpc_app;
+GRANT UPDATE(external_ref) ON TABLE documents TO bpc_app;
+GRANT UPDATE(is_active) ON TABLE documents TO bpc_app;
+
+-- event_anchors -------------------------------------------------------------------------------------------------
+CREATE TABLE event_anchors (
+    tenant_id uuid NOT NULL,
+    aggregate_type text NOT NULL,
+    aggregate_id uuid NOT NULL,
+    aggregate_version bigint NOT NULL,
+    event_hash hash256 NOT NULL,
+    CONSTRAINT event_anchors_aggregate_version_check CHECK ((aggregate_version >= 1))
+);
+ALTER TABLE event_anchors FORCE ROW LEVEL SECURITY;
+ALTER TABLE event_anchors ADD CONSTRAINT event_anchors_pkey PRIMARY KEY (tenant_id, aggregate_type, aggregate_id);
+ALTER TABLE event_anchors ADD CONSTRAINT event_anchors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE event_anchors ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON event_anchors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT ON TABLE event_anchors TO bpc_app;
+GRANT INSERT ON TABLE event_anchors TO bpc_system;
+GRANT UPDATE(aggregate_version) ON TABLE event_anchors TO bpc_system;
+GRANT UPDATE(event_hash) ON TABLE event_anchors TO bpc_system;
+
+-- events --------------------------------------------------------------------------------------------------------
+CREATE TABLE events (
+    tenant_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    aggregate_type text NOT NULL,
+    aggregate_id uuid NOT NULL,
+    aggregate_version bigint NOT NULL,
+    event_type text NOT NULL,
+    occurred_at timestamp with time zone NOT NULL,
+    actor_id uuid,
+    payload jsonb NOT NULL,
+    payload_canonical bytea NOT NULL,
+    payload_hash hash256 NOT NULL,
+    prev_event_hash hash256,
+    event_hash hash256 NOT NULL,
+    CONSTRAINT events_aggregate_version_check CHECK ((aggregate_version >= 1))
+);
+ALTER TABLE events FORCE ROW LEVEL SECURITY;
+ALTER TABLE events ADD CONSTRAINT events_chain_key UNIQUE (tenant_id, aggregate_type, aggregate_id, aggregate_version);
+ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, event_id);
+ALTER TABLE events ADD CONSTRAINT events_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE events ADD CONSTRAINT events_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX events_by_time ON events USING btree (tenant_id, occurred_at, event_id);
+CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, occurred_at);
+CREATE TRIGGER events_never_change BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
+CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION refuse('events are never deleted');
+CREATE TRIGGER events_stay BEFORE DELETE ON events FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('an event is never deleted');
+ALTER TABLE events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON events USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE events TO bpc_app;
+GRANT DELETE ON TABLE events TO bpc_system;
+
+-- fact_sources --------------------------------------------------------------------------------------------------
+CREATE TABLE fact_sources (
+    tenant_id uuid NOT NULL,
+    fact_id uuid NOT NULL,
+    document_version_id uuid NOT NULL,
+    source_path text NOT NULL
+);
+ALTER TABLE fact_sources FORCE ROW LEVEL SECURITY;
+ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_pkey PRIMARY KEY (tenant_id, fact_id, document_version_id, source_path);
+ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_tenant_id_fact_id_fkey FOREIGN KEY (tenant_id, fact_id) REFERENCES facts(tenant_id, fact_id);
+ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX fact_sources_of_document ON fact_sources USING btree (tenant_id, document_version_id);
+CREATE TRIGGER fact_sources_never_change BEFORE DELETE OR UPDATE ON fact_sources FOR EACH ROW EXECUTE FUNCTION refuse('a fact''s source is never changed or deleted');
+CREATE TRIGGER fact_sources_not_truncated BEFORE TRUNCATE ON fact_sources FOR EACH STATEMENT EXECUTE FUNCTION refuse('facts'' sources are never deleted');
+ALTER TABLE fact_sources ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON fact_sources USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE fact_sources TO bpc_app;
+
+-- facts ---------------------------------------------------------------------------------------------------------
+CREATE TABLE facts (
+    tenant_id uuid NOT NULL,
+    fact_id uuid NOT NULL,
+    fact_type text NOT NULL,
+    fact_key text NOT NULL,
+    schema_version integer NOT NULL,
+    source_document_version_id uuid,
+    source_path text,
+    payload jsonb NOT NULL,
+    payload_canonical bytea NOT NULL,
+    payload_hash hash256 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT facts_have_a_source CHECK (((fact_type = 'Blinding'::text) = (source_document_version_id IS NULL))),
+    CONSTRAINT facts_schema_version_check CHECK ((schema_version >= 1))
+);
+ALTER TABLE facts FORCE ROW LEVEL SECURITY;
+ALTER TABLE facts ADD CONSTRAINT facts_pkey PRIMARY KEY (tenant_id, fact_id);
+ALTER TABLE facts ADD CONSTRAINT facts_same_fact_key UNIQUE (tenant_id, fact_type, fact_key, schema_version, payload_hash);
+ALTER TABLE facts ADD CONSTRAINT facts_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE facts ADD CONSTRAINT facts_tenant_id_source_document_version_id_fkey FOREIGN KEY (tenant_id, source_document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+CREATE INDEX facts_by_key ON facts USING btree (tenant_id, fact_type, fact_key text_pattern_ops);
+CREATE INDEX facts_by_time ON facts USING btree (tenant_id, created_at, fact_id);
+CREATE INDEX facts_of_document ON facts USING btree (tenant_id, source_document_version_id);
+CREATE TRIGGER facts_never_change BEFORE DELETE OR UPDATE ON facts FOR EACH ROW EXECUTE FUNCTION refuse('a fact is never changed or deleted');
+CREATE TRIGGER facts_not_truncated BEFORE TRUNCATE ON facts FOR EACH STATEMENT EXECUTE FUNCTION refuse('facts are never deleted');
+ALTER TABLE facts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON facts USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE facts TO bpc_app;
+
+-- idempotency_keys ----------------------------------------------------------------------------------------------
+CREATE TABLE idempotency_keys (
+    tenant_id uuid NOT NULL,
+    key text NOT NULL,
+    request_hash hash256 NOT NULL,
+    response_status integer NOT NULL,
+    response_headers jsonb NOT NULL,
+    response_body bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE idempotency_keys FORCE ROW LEVEL SECURITY;
+ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
+ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX idempotency_keys_by_time ON idempotency_keys USING btree (tenant_id, created_at);
+ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON idempotency_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT,DELETE ON TABLE idempotency_keys TO bpc_app;
+
+-- passport_versions ---------------------------------------------------------------------------------------------
+CREATE TABLE passport_versions (
+    tenant_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    passport_id uuid NOT NULL,
+    status passport_status NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    activated_at timestamp with time zone,
+    superseded_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    snapshot_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    compiler_build_id text NOT NULL,
+    payload_canonical bytea NOT NULL,
+    payload_hash hash256 NOT NULL,
+    proof_canonical bytea NOT NULL,
+    proof_root_hash hash256 NOT NULL,
+    receipt_canonical bytea NOT NULL,
+    receipt_hash hash256 NOT NULL,
+    signature_alg text NOT NULL,
+    signature bytea,
+    signing_key_id text,
+    qr_png bytea,
+    qr_payload text,
+    CONSTRAINT passport_versions_signature_alg_check CHECK ((signature_alg = 'ED25519'::text)),
+    CONSTRAINT passport_versions_signature_check CHECK ((octet_length(signature) = 64)),
+    CONSTRAINT passport_versions_signed_has_signature CHECK ((((status = 'COMPILING'::passport_status) = (signature IS NULL)) AND ((signature IS NULL) OR (signing_key_id IS NOT NULL))))
+);
+ALTER TABLE passport_versions FORCE ROW LEVEL SECURITY;
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_of_passport_key UNIQUE (tenant_id, passport_id, passport_version_id);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_payload_key UNIQUE (tenant_id, passport_id, payload_hash);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_pkey PRIMARY KEY (tenant_id, passport_version_id);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_signing_key_id_fkey FOREIGN KEY (signing_key_id) REFERENCES signing_keys(key_id);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_passport_id_fkey FOREIGN KEY (tenant_id, passport_id) REFERENCES passports(tenant_id, passport_id);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
+ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapshot_id_fkey FOREIGN KEY (tenant_id, snapshot_id) REFERENCES data_snapshots(tenant_id, snapshot_id);
+CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
+CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at DESC);
+CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
+CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
+CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
+CREATE TRIGGER passport_versions_qr_once BEFORE UPDATE OF qr_png, qr_payload ON passport_versions FOR EACH ROW WHEN ((((old.qr_png IS NOT NULL) AND (new.qr_png IS DISTINCT FROM old.qr_png)) OR ((old.qr_payload IS NOT NULL) AND (new.qr_payload IS DISTINCT FROM old.qr_payload)))) EXECUTE FUNCTION refuse('a passport version''s QR code is written once');
+CREATE TRIGGER passport_versions_signed_once BEFORE UPDATE OF signature, signing_key_id, receipt_canonical ON passport_versions FOR EACH ROW WHEN (((old.status <> 'COMPILING'::passport_status) OR (new.signature IS NULL) OR ((old.signing_key_id IS NOT NULL) AND (new.signing_key_id IS DISTINCT FROM old.signing_key_id)))) EXECUTE FUNCTION refuse('a passport version is signed once');
+CREATE TRIGGER passport_versions_status_forward BEFORE UPDATE OF status ON passport_versions FOR EACH ROW WHEN (((new.status <> old.status) AND (((((((old.status <> 'COMPILING'::passport_status) OR (new.status <> 'SIGNED'::passport_status)) AND ((old.status <> 'SIGNED'::passport_status) OR (new.status <> 'ACTIVE'::passport_status))) AND ((old.status <> 'ACTIVE'::passport_status) OR (new.status <> 'SUPERSEDED'::passport_status))) AND ((old.status <> 'SIGNED'::passport_status) OR (new.status <> 'REVOKED'::passport_status))) AND ((old.status <> 'ACTIVE'::passport_status) OR (new.status <> 'REVOKED'::passport_status))) AND ((old.status <> 'SUPERSEDED'::passport_status) OR (new.status <> 'REVOKED'::passport_status))))) EXECUTE FUNCTION refuse('a passport version''s status only moves forward');
+CREATE TRIGGER passport_versions_stay BEFORE DELETE ON passport_versions FOR EACH ROW WHEN (((CURRENT_USER <> 'bpc_system'::name) OR (old.status <> ALL (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status])))) EXECUTE FUNCTION refuse('a passport version is only ever removed by retention');
+CREATE TRIGGER passport_versions_times_once BEFORE UPDATE OF activated_at, superseded_at, revoked_at ON passport_versions FOR EACH ROW WHEN ((((old.activated_at IS NOT NULL) AND (new.activated_at IS DISTINCT FROM old.activated_at)) OR ((old.superseded_at IS NOT NULL) AND (new.superseded_at IS DISTINCT FROM old.superseded_at)) OR ((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at)))) EXECUTE FUNCTION refuse('a passport version''s time stamps are written once');
+ALTER TABLE passport_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON passport_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE passport_versions TO bpc_app;
+GRANT DELETE ON TABLE passport_versions TO bpc_system;
+GRANT UPDATE(status) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(activated_at) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(superseded_at) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(revoked_at) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(receipt_canonical) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(signature) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(signing_key_id) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(qr_png) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(qr_payload) ON TABLE passport_versions TO bpc_app;
+
+-- passports -----------------------------------------------------------------------------------------------------
+CREATE TABLE passports (
+    tenant_id uuid NOT NULL,
+    passport_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    current_passport_version_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE passports FORCE ROW LEVEL SECURITY;
+ALTER TABLE passports ADD CONSTRAINT passports_pkey PRIMARY KEY (tenant_id, passport_id);
+ALTER TABLE passports ADD CONSTRAINT passports_product_key UNIQUE (tenant_id, battery_product_id);
+ALTER TABLE passports ADD CONSTRAINT passports_current_version_fkey FOREIGN KEY (tenant_id, passport_id, current_passport_version_id) REFERENCES passport_versions(tenant_id, passport_id, passport_version_id);
+ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
+ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE passports ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON passports USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE passports TO bpc_app;
+GRANT UPDATE(current_passport_version_id) ON TABLE passports TO bpc_app;
+
+-- permissions ---------------------------------------------------------------------------------------------------
+CREATE TABLE permissions (
+    permission text NOT NULL
+);
+ALTER TABLE permissions ADD CONSTRAINT permissions_pkey PRIMARY KEY (permission);
+GRANT SELECT ON TABLE permissions TO bpc_app;
+
+-- policies ------------------------------------------------------------------------------------------------------
+CREATE TABLE policies (
+    tenant_id uuid NOT NULL,
+    policy_id uuid NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid,
+    CONSTRAINT policies_name_check CHECK ((name <> ''::text))
+);
+ALTER TABLE policies FORCE ROW LEVEL SECURITY;
+ALTER TABLE policies ADD CONSTRAINT policies_name_key UNIQUE (tenant_id, name);
+ALTER TABLE policies ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, policy_id);
+ALTER TABLE policies ADD CONSTRAINT policies_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE policies ADD CONSTRAINT policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE policies ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON policies USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE policies TO bpc_app;
+GRANT UPDATE(name) ON TABLE policies TO bpc_app;
+
+-- policy_versions -----------------------------------------------------------------------------------------------
+CREATE TABLE policy_versions (
+    tenant_id uuid NOT NULL,
+    policy_version_id uuid NOT NULL,
+    policy_id uuid NOT NULL,
+    version integer NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    effect access_decision NOT NULL,
+    target text NOT NULL,
+    priority integer DEFAULT 100 NOT NULL,
+    policy_json jsonb NOT NULL,
+    policy_canonical bytea NOT NULL,
+    policy_hash hash256 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT policy_versions_version_check CHECK ((version >= 1))
+);
+ALTER TABLE policy_versions FORCE ROW LEVEL SECURITY;
+ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_pkey PRIMARY KEY (tenant_id, policy_version_id);
+ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_version_key UNIQUE (tenant_id, policy_id, version);
+ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_tenant_id_policy_id_fkey FOREIGN KEY (tenant_id, policy_id) REFERENCES policies(tenant_id, policy_id);
+CREATE INDEX policy_versions_active ON policy_versions USING btree (tenant_id, priority) WHERE is_active;
+CREATE TRIGGER policy_versions_frozen BEFORE UPDATE OF tenant_id, policy_version_id, policy_id, version, effect, target, priority, policy_json, policy_canonical, policy_hash, created_at ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version never changes');
+CREATE TRIGGER policy_versions_not_truncated BEFORE TRUNCATE ON policy_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('policy versions are never deleted');
+CREATE TRIGGER policy_versions_stay BEFORE DELETE ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version is never deleted');
+ALTER TABLE policy_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON policy_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE policy_versions TO bpc_app;
+GRANT UPDATE(is_active) ON TABLE policy_versions TO bpc_app;
+
+-- rate_limit_buckets --------------------------------------------------------------------------------------------
+CREATE TABLE rate_limit_buckets (
+    tenant_id uuid NOT NULL,
+    key_hash hash256 NOT NULL,
+    capacity integer NOT NULL,
+    tokens numeric NOT NULL,
+    refill_per_second numeric NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+ALTER TABLE rate_limit_buckets FORCE ROW LEVEL SECURITY;
+ALTER TABLE rate_limit_buckets ADD CONSTRAINT rate_limit_buckets_pkey PRIMARY KEY (tenant_id, key_hash);
+ALTER TABLE rate_limit_buckets ADD CONSTRAINT rate_limit_buckets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE rate_limit_buckets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON rate_limit_buckets USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE rate_limit_buckets TO bpc_app;
+
+-- role_permissions ----------------------------------------------------------------------------------------------
+CREATE TABLE role_permissions (
+    tenant_id uuid NOT NULL,
+    role_id uuid NOT NULL,
+    permission text NOT NULL
+);
+ALTER TABLE role_permissions FORCE ROW LEVEL SECURITY;
+ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_pkey PRIMARY KEY (tenant_id, role_id, permission);
+ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_permission_fkey FOREIGN KEY (permission) REFERENCES permissions(permission);
+ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
+ALTER TABLE role_permissions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON role_permissions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT,DELETE ON TABLE role_permissions TO bpc_app;
+
+-- roles ---------------------------------------------------------------------------------------------------------
+CREATE TABLE roles (
+    tenant_id uuid NOT NULL,
+    role_id uuid NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT roles_name_check CHECK ((name <> ''::text))
+);
+ALTER TABLE roles FORCE ROW LEVEL SECURITY;
+ALTER TABLE roles ADD CONSTRAINT roles_name_key UNIQUE (tenant_id, name);
+ALTER TABLE roles ADD CONSTRAINT roles_pkey PRIMARY KEY (tenant_id, role_id);
+ALTER TABLE roles ADD CONSTRAINT roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE roles ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON roles USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE roles TO bpc_app;
+GRANT UPDATE(name) ON TABLE roles TO bpc_app;
+
+-- rule_fields ---------------------------------------------------------------------------------------------------
+CREATE TABLE rule_fields (
+    tenant_id uuid NOT NULL,
+    rule_field_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    field_path text NOT NULL,
+    field_type text NOT NULL,
+    audiences text[] DEFAULT '{}'::text[] NOT NULL,
+    required boolean DEFAULT true NOT NULL
+);
+ALTER TABLE rule_fields FORCE ROW LEVEL SECURITY;
+ALTER TABLE rule_fields ADD CONSTRAINT rule_fields_path_key UNIQUE (tenant_id, rule_package_version_id, field_path);
+ALTER TABLE rule_fields ADD CONSTRAINT rule_fields_pkey PRIMARY KEY (tenant_id, rule_field_id);
+ALTER TABLE rule_fields ADD CONSTRAINT rule_fields_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE rule_fields ADD CONSTRAINT rule_fields_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
+CREATE TRIGGER rule_fields_come_with_a_draft BEFORE INSERT ON rule_fields FOR EACH ROW EXECUTE FUNCTION refuse_unless_draft();
+CREATE TRIGGER rule_fields_never_change BEFORE DELETE OR UPDATE ON rule_fields FOR EACH ROW EXECUTE FUNCTION refuse('a rule version''s fields never change');
+CREATE TRIGGER rule_fields_not_truncated BEFORE TRUNCATE ON rule_fields FOR EACH STATEMENT EXECUTE FUNCTION refuse('rule fields are never deleted');
+ALTER TABLE rule_fields ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON rule_fields USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE rule_fields TO bpc_app;
+
+-- rule_package_versions -----------------------------------------------------------------------------------------
+CREATE TABLE rule_package_versions (
+    tenant_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    rule_package_id uuid NOT NULL,
+    version integer NOT NULL,
+    status rule_pkg_status NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    published_at timestamp with time zone,
+    compiler_min_build text NOT NULL,
+    dsl_source bytea NOT NULL,
+    dsl_sha256 hash256 NOT NULL,
+    tests_source bytea NOT NULL,
+    tests_sha256 hash256 NOT NULL,
+    CONSTRAINT rule_package_versions_version_check CHECK ((version >= 1))
+);
+ALTER TABLE rule_package_versions FORCE ROW LEVEL SECURITY;
+ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_pkey PRIMARY KEY (tenant_id, rule_package_version_id);
+ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_sources_key UNIQUE (tenant_id, dsl_sha256, tests_sha256);
+ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_version_key UNIQUE (tenant_id, rule_package_id, version);
+ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_tenant_id_rule_package_id_fkey FOREIGN KEY (tenant_id, rule_package_id) REFERENCES rule_packages(tenant_id, rule_package_id);
+CREATE TRIGGER rule_package_versions_frozen BEFORE UPDATE OF tenant_id, rule_package_version_id, rule_package_id, version, created_at, compiler_min_build, dsl_source, dsl_sha256, tests_source, tests_sha256 ON rule_package_versions FOR EACH ROW EXECUTE FUNCTION refuse('a rule version never changes');
+CREATE TRIGGER rule_package_versions_not_truncated BEFORE TRUNCATE ON rule_package_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('rule versions are never deleted');
+CREATE TRIGGER rule_package_versions_published_once BEFORE UPDATE OF published_at ON rule_package_versions FOR EACH ROW WHEN (((old.published_at IS NOT NULL) AND (new.published_at IS DISTINCT FROM old.published_at))) EXECUTE FUNCTION refuse('a rule version is published once');
+CREATE TRIGGER rule_package_versions_status_forward BEFORE UPDATE OF status ON rule_package_versions FOR EACH ROW WHEN (((new.status < old.status) OR ((new.status = 'PUBLISHED'::rule_pkg_status) AND (old.status <> ALL (ARRAY['VALIDATED'::rule_pkg_status, 'PUBLISHED'::rule_pkg_status]))) OR ((new.status = 'DEPRECATED'::rule_pkg_status) AND (old.status <> ALL (ARRAY['PUBLISHED'::rule_pkg_status, 'DEPRECATED'::rule_pkg_status]))))) EXECUTE FUNCTION refuse('a rule version''s status only moves forward');
+CREATE TRIGGER rule_package_versions_stay BEFORE DELETE ON rule_package_versions FOR EACH ROW EXECUTE FUNCTION refuse('a rule version is retired, never deleted');
+ALTER TABLE rule_package_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON rule_package_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE rule_package_versions TO bpc_app;
+GRANT UPDATE(status) ON TABLE rule_package_versions TO bpc_app;
+GRANT UPDATE(published_at) ON TABLE rule_package_versions TO bpc_app;
+
+-- rule_packages -------------------------------------------------------------------------------------------------
+CREATE TABLE rule_packages (
+    tenant_id uuid NOT NULL,
+    rule_package_id uuid NOT NULL,
+    name text NOT NULL,
+    description text,
+    is_active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid,
+    CONSTRAINT rule_packages_name_check CHECK ((name <> ''::text))
+);
+ALTER TABLE rule_packages FORCE ROW LEVEL SECURITY;
+ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_name_key UNIQUE (tenant_id, name);
+ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_pkey PRIMARY KEY (tenant_id, rule_package_id);
+ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE rule_packages ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON rule_packages USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE rule_packages TO bpc_app;
+GRANT UPDATE(name) ON TABLE rule_packages TO bpc_app;
+GRANT UPDATE(description) ON TABLE rule_packages TO bpc_app;
+GRANT UPDATE(is_active) ON TABLE rule_packages TO bpc_app;
+
+-- rule_tests_runs -----------------------------------------------------------------------------------------------
+CREATE TABLE rule_tests_runs (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    seed bigint NOT NULL,
+    cases integer NOT NULL,
+    passed integer NOT NULL,
+    failed integer NOT NULL,
+    discarded integer NOT NULL,
+    status text NOT NULL,
+    coverage jsonb,
+    failure jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT rule_tests_runs_cases_check CHECK ((cases >= 0)),
+    CONSTRAINT rule_tests_runs_discarded_check CHECK ((discarded >= 0)),
+    CONSTRAINT rule_tests_runs_failed_check CHECK ((failed >= 0)),
+    CONSTRAINT rule_tests_runs_passed_check CHECK ((passed >= 0)),
+    CONSTRAINT rule_tests_runs_status_check CHECK ((status = ANY (ARRAY['PASSED'::text, 'FAILED'::text])))
+);
+ALTER TABLE rule_tests_runs FORCE ROW LEVEL SECURITY;
+ALTER TABLE rule_tests_runs ADD CONSTRAINT rule_tests_runs_pkey PRIMARY KEY (tenant_id, run_id);
+ALTER TABLE rule_tests_runs ADD CONSTRAINT rule_tests_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE rule_tests_runs ADD CONSTRAINT rule_tests_runs_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
+CREATE INDEX rule_tests_runs_by_version ON rule_tests_runs USING btree (tenant_id, rule_package_version_id, created_at DESC);
+CREATE TRIGGER rule_tests_runs_never_change BEFORE DELETE OR UPDATE ON rule_tests_runs FOR EACH ROW EXECUTE FUNCTION refuse('a test run''s result never changes');
+CREATE TRIGGER rule_tests_runs_not_truncated BEFORE TRUNCATE ON rule_tests_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('test runs are never deleted');
+ALTER TABLE rule_tests_runs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON rule_tests_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE rule_tests_runs TO bpc_app;
+
+-- schema_migrations ---------------------------------------------------------------------------------------------
+CREATE TABLE schema_migrations (
+    component text NOT NULL,
+    version integer NOT NULL,
+    name text NOT NULL,
+    sha256 bytea NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE schema_migrations ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (component, version);
+GRANT SELECT ON TABLE schema_migrations TO PUBLIC;
+
+-- signing_keys --------------------------------------------------------------------------------------------------
+CREATE TABLE signing_keys (
+    key_id text NOT NULL,
+    public_key bytea NOT NULL,
+    status signing_key_status DEFAULT 'ACTIVE'::signing_key_status NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    retired_at timestamp with time zone,
+    CONSTRAINT signing_keys_check CHECK (((status = 'RETIRED'::signing_key_status) = (retired_at IS NOT NULL))),
+    CONSTRAINT signing_keys_key_id_check CHECK ((key_id <> ''::text)),
+    CONSTRAINT signing_keys_public_key_check CHECK ((octet_length(public_key) = 32))
+);
+ALTER TABLE signing_keys ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (key_id);
+CREATE TRIGGER signing_keys_frozen BEFORE UPDATE OF key_id, public_key, created_at ON signing_keys FOR EACH ROW EXECUTE FUNCTION refuse('a signing key never changes');
+CREATE TRIGGER signing_keys_not_truncated BEFORE TRUNCATE ON signing_keys FOR EACH STATEMENT EXECUTE FUNCTION refuse('signing keys are never deleted');
+CREATE TRIGGER signing_keys_retired BEFORE UPDATE OF status, retired_at ON signing_keys FOR EACH ROW WHEN ((old.status = 'RETIRED'::signing_key_status)) EXECUTE FUNCTION refuse('a retired signing key stays retired');
+CREATE TRIGGER signing_keys_stay BEFORE DELETE ON signing_keys FOR EACH ROW EXECUTE FUNCTION refuse('a signing key is retired, never deleted');
+GRANT SELECT ON TABLE signing_keys TO bpc_app;
+GRANT INSERT ON TABLE signing_keys TO bpc_system;
+GRANT UPDATE(status) ON TABLE signing_keys TO bpc_system;
+GRANT UPDATE(retired_at) ON TABLE signing_keys TO bpc_system;
+
+-- snapshot_items ------------------------------------------------------------------------------------------------
+CREATE TABLE snapshot_items (
+    tenant_id uuid NOT NULL,
+    snapshot_id uuid NOT NULL,
+    fact_id uuid NOT NULL
+);
+ALTER TABLE snapshot_items FORCE ROW LEVEL SECURITY;
+ALTER TABLE snapshot_items ADD CONSTRAINT snapshot_items_pkey PRIMARY KEY (tenant_id, snapshot_id, fact_id);
+ALTER TABLE snapshot_items ADD CONSTRAINT snapshot_items_tenant_id_fact_id_fkey FOREIGN KEY (tenant_id, fact_id) REFERENCES facts(tenant_id, fact_id);
+ALTER TABLE snapshot_items ADD CONSTRAINT snapshot_items_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE snapshot_items ADD CONSTRAINT snapshot_items_tenant_id_snapshot_id_fkey FOREIGN KEY (tenant_id, snapshot_id) REFERENCES data_snapshots(tenant_id, snapshot_id);
+CREATE INDEX snapshot_items_of_fact ON snapshot_items USING btree (tenant_id, fact_id);
+CREATE TRIGGER snapshot_items_never_change BEFORE UPDATE ON snapshot_items FOR EACH ROW EXECUTE FUNCTION refuse('a snapshot''s item is added or removed, never changed');
+CREATE TRIGGER snapshot_items_not_truncated BEFORE TRUNCATE ON snapshot_items FOR EACH STATEMENT EXECUTE FUNCTION refuse('snapshots'' items are never deleted at once');
+CREATE TRIGGER snapshot_items_sealed BEFORE INSERT OR DELETE ON snapshot_items FOR EACH ROW EXECUTE FUNCTION refuse_when_sealed();
+ALTER TABLE snapshot_items ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON snapshot_items USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT,DELETE ON TABLE snapshot_items TO bpc_app;
+
+-- tenants -------------------------------------------------------------------------------------------------------
+CREATE TABLE tenants (
+    tenant_id uuid NOT NULL,
+    slug text NOT NULL,
+    name text NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tenants_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT tenants_slug_form CHECK ((slug ~ '^[a-z0-9-]{3,64}$'::text))
+);
+ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
+ALTER TABLE tenants ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
+ALTER TABLE tenants ADD CONSTRAINT tenants_slug_key UNIQUE (slug);
+ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_tenants ON tenants TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY key_lookup ON tenants FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON tenants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT ON TABLE tenants TO bpc_app;
+GRANT INSERT ON TABLE tenants TO bpc_system;
+GRANT UPDATE(name) ON TABLE tenants TO bpc_system;
+GRANT UPDATE(is_active) ON TABLE tenants TO bpc_system;
+
+-- webhook_deliveries --------------------------------------------------------------------------------------------
+CREATE TABLE webhook_deliveries (
+    tenant_id uuid NOT NULL,
+    webhook_delivery_id uuid NOT NULL,
+    webhook_endpoint_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    status text NOT NULL,
+    last_error jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    delivered_at timestamp with time zone,
+    CONSTRAINT webhook_deliveries_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
+);
+ALTER TABLE webhook_deliveries FORCE ROW LEVEL SECURITY;
+ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (tenant_id, webhook_delivery_id);
+ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_tenant_id_event_id_fkey FOREIGN KEY (tenant_id, event_id) REFERENCES events(tenant_id, event_id);
+ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_tenant_id_webhook_endpoint_id_fkey FOREIGN KEY (tenant_id, webhook_endpoint_id) REFERENCES webhook_endpoints(tenant_id, webhook_endpoint_id);
+CREATE INDEX webhook_deliveries_by_status ON webhook_deliveries USING btree (tenant_id, status, created_at);
+ALTER TABLE webhook_deliveries ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON webhook_deliveries USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE webhook_deliveries TO bpc_app;
+GRANT DELETE ON TABLE webhook_deliveries TO bpc_system;
+GRANT UPDATE(attempt) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(status) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(last_error) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(delivered_at) ON TABLE webhook_deliveries TO bpc_app;
+
+-- webhook_endpoints ---------------------------------------------------------------------------------------------
+CREATE TABLE webhook_endpoints (
+    tenant_id uuid NOT NULL,
+    webhook_endpoint_id uuid NOT NULL,
+    url text NOT NULL,
+    secret_base64 text NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid
+);
+ALTER TABLE webhook_endpoints FORCE ROW LEVEL SECURITY;
+ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (tenant_id, webhook_endpoint_id);
+ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE webhook_endpoints ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON webhook_endpoints USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(url) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(secret_base64) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(is_active) ON TABLE webhook_endpoints TO bpc_app;
+
+-- webhook_subscriptions -----------------------------------------------------------------------------------------
+CREATE TABLE webhook_subscriptions (
+    tenant_id uuid NOT NULL,
+    webhook_subscription_id uuid NOT NULL,
+    webhook_endpoint_id uuid NOT NULL,
+    event_type text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE webhook_subscriptions FORCE ROW LEVEL SECURITY;
+ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_event_key UNIQUE (tenant_id, webhook_endpoint_id, event_type);
+ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_pkey PRIMARY KEY (tenant_id, webhook_subscription_id);
+ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_tenant_id_webhook_endpoint_id_fkey FOREIGN KEY (tenant_id, webhook_endpoint_id) REFERENCES webhook_endpoints(tenant_id, webhook_endpoint_id);
+ALTER TABLE webhook_subscriptions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON webhook_subscriptions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+GRANT SELECT,INSERT,DELETE ON TABLE webhook_subscriptions TO bpc_app;

@@ -1,0 +1,18 @@
+"""Settings: the environment, read once, all gaps named at once. Imports nothing else of ours."""
+
+from bpc.settings.data_dir import default_data_dir, prepare
+from bpc.settings.keys import pepper, signing_seed
+from bpc.settings.load import load
+from bpc.settings.model import Settings
+from bpc.settings.problems import ConfigMissing, Problem
+
+__all__ = [
+    "ConfigMissing",
+    "Problem",
+    "Settings",
+    "default_data_dir",
+    "load",
+    "pepper",
+    "prepare",
+    "signing_seed",
+]

@@ -1,0 +1,99 @@
+"""The real program, run as a process of its own with the smallest environment it can live in."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from bpc.db.embedded.layout import Layout, is_locked, running_postmaster
+
+SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run of the program ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """The one line of JSON it printed."""
+        assert self.out.count("\n") == 1, self
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`bpc` with a data folder of its own and these settings."""
+
+    data_dir: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    measured: bool = True
+
+    def having(self, **settings: str) -> Self:
+        return replace(self, settings={**self.settings, **settings})
+
+    def run(self, *arguments: str | Path | bytes, stdin: bytes = b"") -> Ended:
+        """Run it to its end. Whatever happens, nobody is shown a stack trace."""
+        done = subprocess.run(
+            self.command(*arguments),
+            input=stdin,
+            capture_output=True,
+            env=self.environment(),
+            cwd="/",
+            check=False,
+            timeout=SECONDS,
+        )
+        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert "Traceback (most" not in ended.out + ended.err, ended
+        return ended
+
+    def ok(self, *arguments: str | Path) -> Ended:
+        """Run it where it must succeed, without a word on standard error."""
+        ended = self.run(*arguments)
+        assert (ended.code, ended.err) == (0, ""), ended
+        return ended
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(),
+            cwd="/",
+        )
+
+    def command(self, *arguments: str | Path | bytes) -> list[str | Path | bytes]:
+        return [sys.executable, "-m", "bpc", *arguments]
+
+    def environment(self) -> dict[str, str]:
+        coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "BPC_DATA_DIR": str(self.data_dir),
+            **(coverage if self.measured else {}),
+            **self.settings,
+        }
+
+
+def wait_until(happened: Callable[[], bool], *, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.01)
+
+
+def nothing_runs(data_dir: Path) -> bool:
+    """Whether neither a server nor its keeper is there any more."""
+    layout = Layout(data_dir)
+    return running_postmaster(layout.known_cluster()) is None and not is_locked(layout.keeper_lock)

@@ -1,0 +1,243 @@
+"""`bpc` itself: help, version, completion, and how every command ends."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from bpc import __version__
+from bpc.cli.main import COMMANDS, loaded
+from bpc.cli.output import exit_code
+from bpc.core.errors import CODES
+from tests.cli.conftest import Installation
+from tests.cli.program import Ended, Program
+
+NAMES = [name for section in COMMANDS.values() for name in section]
+GROUPS = ["tenant", "apikey", "audit"]
+RAISES = """
+    import sys
+    from bpc.cli import canonicalize
+    from bpc.cli.main import main
+
+    def broken(file):
+        raise ZeroDivisionError("the reason")
+
+    canonicalize.read_bytes = broken
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_lists_every_command(bpc: Program, option: str) -> None:
+    shown = bpc.ok(option).out
+
+    assert shown.startswith("Usage: bpc [OPTIONS] COMMAND")
+    assert [name for name in NAMES if f"\n  {name} " not in shown] == []
+    assert "Exit codes: 0 done" in shown
+
+
+def test_without_a_command_the_help_is_shown_and_it_is_wrong_usage(bpc: Program) -> None:
+    ended = bpc.run()
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == bpc.run("--help").out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
+    summary = next(section[name] for section in COMMANDS.values() if name in section)
+
+    assert loaded(name).help.split("\n")[0] == summary
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_line_of_a_list_of_commands_is_cut_off(bpc: Program, group: str) -> None:
+    shown = bpc.ok(group, "--help").out.split("Commands:")[1]
+
+    assert "..." not in shown
+
+
+def test_the_version_is_printed(bpc: Program) -> None:
+    assert bpc.ok("--version").out == f"bpc {__version__}\n"
+
+
+def test_a_command_that_does_not_exist_is_wrong_usage_and_the_nearest_is_named(bpc: Program) -> None:
+    ended = bpc.run("tenat")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("VALIDATION_ERROR: no such command 'tenat'. Did you mean 'tenant'?\n")
+    assert "`bpc --help`" in ended.err
+
+
+def test_wrong_usage_says_what_is_wrong_and_where_to_read_on(bpc: Program) -> None:
+    ended = bpc.run("keygen")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "VALIDATION_ERROR: missing option '--out'\n  `bpc keygen --help` shows how it is called\n"
+
+
+def test_with_json_a_refusal_is_json_too(bpc: Program) -> None:
+    ended = bpc.run("keygen", "--json", "--out", "/nonexistent/key")
+
+    assert (ended.code, ended.err) == (1, "")
+    assert ended.json()["error"]["code"] == "VALIDATION_ERROR"
+    assert ended.json()["error"].keys() == {"code", "message", "fix", "details"}
+
+
+def test_every_code_has_one_of_the_promised_exit_codes() -> None:
+    assert {exit_code(code) for code in CODES} == {1, 69, 70, 78}
+    assert exit_code("DB_UNAVAILABLE") == 69
+    assert exit_code("CONFIG_MISSING") == exit_code("SCHEMA_MISMATCH") == 78
+
+
+def test_a_bug_is_one_sentence_with_a_reference_and_the_trace_goes_to_the_log(bpc: Program) -> None:
+    ended = run_python(bpc, RAISES, "canonicalize")
+
+    *logged, said, advice = ended.err.rstrip("\n").split("\n")
+    (line,) = [json.loads(entry) for entry in logged]
+    assert (ended.code, ended.out) == (70, "")
+    assert said.startswith("INTERNAL_ERROR: ")
+    assert line["correlation_id"] in said
+    assert line["exception"][0]["exc_type"] == "ZeroDivisionError"
+    assert "report" in advice
+
+
+def test_a_bug_is_json_for_a_program(bpc: Program) -> None:
+    ended = run_python(bpc, RAISES.replace("sys.argv[1:]", "['canonicalize', '--', '--json']"))
+
+    assert ended.code == 70
+    assert ended.json()["error"]["details"]["correlation_id"] in ended.err
+
+
+def test_ctrl_c_ends_a_command_quietly(bpc: Program) -> None:
+    waiting = bpc.start("canonicalize", "-")
+    assert waiting.stdin is not None
+    # It reads its input to the end: once the pipe is full and taken up, it is in the middle of that.
+    waiting.stdin.write("[" + "1," * 100_000)
+    waiting.stdin.flush()
+
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate()
+
+    assert (waiting.returncode, out, err) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["canonicalize", "{}"], ["keygen", "--json", "--out", "/nonexistent/key"]]
+)
+def test_a_reader_that_goes_away_is_no_reason_to_complain(bpc: Program, tmp_path: Path, arguments: list[str]) -> None:
+    document = tmp_path / "document.json"
+    document.write_text("[" + ",".join("1" * 50_000) + "]")
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    command = bpc.command(*(argument.replace("{}", str(document)) for argument in arguments))
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=bpc.environment(), check=False)
+    os.close(writing)
+
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_colours_are_for_terminals_that_want_them(bpc: Program) -> None:
+    assert "\x1b[" not in bpc.run("nothing").err
+    assert "\x1b[31m" in on_a_terminal(bpc, "nothing")
+    assert "\x1b[" not in on_a_terminal(bpc.having(NO_COLOR="1"), "nothing")
+    assert "\x1b[" not in on_a_terminal(bpc.having(TERM="dumb"), "nothing")
+
+
+def test_control_characters_in_an_argument_are_shown_and_not_obeyed(bpc: Program) -> None:
+    ended = bpc.run("canonicalize", "\x1b[2Jgone\nINTERNAL_ERROR: no")
+
+    assert ended.err.startswith(r"VALIDATION_ERROR: `\x1b[2Jgone\x0aINTERNAL_ERROR: no` cannot be read")
+    assert ended.err.count("\n") == 1
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(bpc: Program, tmp_path: Path) -> None:
+    ended = bpc.having(PYTHONIOENCODING="latin-1").run("keygen", "--out", tmp_path / "ключ")
+
+    assert ended.code == 0
+    assert r"/\u043a\u043b\u044e\u0447 (keep it secret" in ended.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_and_values(bpc: Program, shell: str) -> None:
+    assert "tenant" in completed(bpc, shell, "bpc ten")
+    assert "apikey" not in completed(bpc, shell, "bpc ten")
+    assert "ComplianceOfficer" in completed(bpc, shell, "bpc apikey create --role ")
+
+
+def test_completion_can_be_shown_and_installed(bpc: Program, tmp_path: Path) -> None:
+    at_home = bpc.having(HOME=str(tmp_path))
+
+    shown = in_bash(at_home, "--show-completion")
+    installed = in_bash(at_home, "--install-completion")
+
+    assert "_BPC_COMPLETE=complete_bash" in shown
+    assert "bash completion installed in" in installed
+    assert any("_BPC_COMPLETE" in file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_a_command_without_a_database_waits_for_no_driver(bpc: Program) -> None:
+    slow = ["asyncpg", "pydantic", "structlog", "rich", "psutil", "cryptography"]
+    code = f"""
+        import sys
+        from bpc.cli.main import main
+        main(["canonicalize", "/dev/null"]), main(["--help"])
+        print([name for name in {slow} if name in sys.modules])
+    """
+
+    assert run_python(bpc, code).out.rstrip().endswith("[]")
+
+
+def test_what_a_table_holds_is_one_line_for_other_programs(installation: Installation) -> None:
+    long = "x" * 300
+
+    installation.bpc.ok("tenant", "create", "long-name", "--name", f"{long}\x1b[31m")
+    (row,) = [line for line in installation.bpc.ok("tenant", "list").out.split("\n") if line.startswith("long-name")]
+
+    assert rf"{long}\x1b[31m " in row
+    assert row.split()[3] == "yes"
+
+
+def run_python(bpc: Program, code: str, *arguments: str) -> Ended:
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=bpc.environment(), check=False)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def on_a_terminal(bpc: Program, *arguments: str) -> str:
+    """Everything it prints with a terminal for all three streams."""
+    ours, theirs = pty.openpty()
+    environment = {"TERM": "xterm", **bpc.environment()}
+    with subprocess.Popen(bpc.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as ran:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # how a terminal without anybody on the other side ends on Linux
+            pass
+        ran.wait()
+    os.close(ours)
+    return shown.decode()
+
+
+def completed(bpc: Program, shell: str, words: str) -> str:
+    arguments = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    if shell != "bash":
+        arguments = {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    return bpc.having(_BPC_COMPLETE=f"complete_{shell}", **arguments).run().out
+
+
+def in_bash(bpc: Program, option: str) -> str:
+    """Run it below a shell, which it recognises; `true` keeps the shell from giving way to it."""
+    command = ["bash", "-c", f'"{sys.executable}" -m bpc {option}; true']
+    done = subprocess.run(command, capture_output=True, text=True, env=bpc.environment(), check=False)
+    assert done.stderr == ""
+    return done.stdout

@@ -1,0 +1,67 @@
+"""`bpc seed`: the same start for everybody, however often it is run."""
+
+import stat
+from base64 import b64encode
+
+from bpc.core.apikeys import ApiKey
+from tests.cli.conftest import Installation
+from tests.cli.program import Program
+
+PROD = {
+    "BPC_ENV": "prod",
+    "BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64": b64encode(bytes(range(32))).decode(),
+    "BPC_API_KEY_PEPPER_BASE64": b64encode(bytes(32)).decode(),
+}
+
+
+def test_running_it_again_changes_nothing_and_prints_the_same_key(installation: Installation) -> None:
+    again = installation.bpc.ok("seed")
+
+    assert again.out == f"tenant   dev ({installation.tenant_id})\nAPI key  {installation.api_key}\n"
+
+
+def test_the_key_is_one_and_is_kept_where_only_its_owner_can_read_it(installation: Installation) -> None:
+    kept = installation.bpc.data_dir / "keys" / "dev-api-key"
+
+    assert ApiKey.parse(kept.read_text().strip()).text == installation.api_key
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_a_revoked_key_is_replaced(installation: Installation, bpc: Program) -> None:
+    # Keys and pepper from the environment: nothing else makes the folder the API key is kept in.
+    given = {name: PROD[name] for name in PROD if name.endswith("BASE64")}
+    elsewhere = bpc.having(
+        DATABASE_URL=str(installation.server.address("bpc")), BPC_SIGNING_KEY_ID="elsewhere", **given
+    )
+    first = elsewhere.ok("seed", "--json").json()
+
+    elsewhere.ok("apikey", "revoke", ApiKey.parse(first["api_key"]).prefix, "--tenant", "dev")
+    second = elsewhere.ok("seed", "--json").json()
+
+    assert first["tenant_id"] == second["tenant_id"] == installation.tenant_id
+    assert ApiKey.parse(second["api_key"]).prefix != ApiKey.parse(first["api_key"]).prefix
+    assert (bpc.data_dir / "keys" / "dev-api-key").read_text() == second["api_key"] + "\n"
+
+
+def test_prod_gets_its_signing_key_registered_and_no_tenant(bare: Program) -> None:
+    prod = bare.having(**PROD)
+    prod.ok("migrate")
+
+    seeded = prod.ok("seed")
+
+    assert "signing key is registered" in seeded.out
+    assert [tenant["slug"] for tenant in prod.ok("tenant", "list", "--json").json()] == ["system"]
+    assert list(bare.data_dir.iterdir()) == []
+
+
+def test_another_key_under_a_registered_name_is_refused(installation: Installation) -> None:
+    other = installation.bpc.having(
+        BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=PROD["BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64"]
+    )
+
+    ended = other.run("seed")
+
+    assert (ended.code, ended.out) == (78, "")
+    assert ended.err.startswith("SIGNING_KEY_MISSING: ")
+    assert "BPC_SIGNING_KEY_ID" in ended.err

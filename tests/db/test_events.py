@@ -1,0 +1,182 @@
+"""Specification of the event store: what is appended stays, in order, and every change to it shows."""
+
+import asyncpg
+import pytest
+
+from bpc.core.errors import Invalid
+from bpc.core.events import Act, EventVersionConflict, Stream
+from bpc.core.ids import AggregateId, TenantId
+from bpc.db import events, fresh
+from bpc.db.database import Database
+
+pytestmark = pytest.mark.external
+
+
+def a_stream(tenant: TenantId) -> Stream:
+    return Stream(tenant, "Document", AggregateId(fresh.new_id()))
+
+
+async def appended(database: Database, stream: Stream, act: Act, count: int) -> None:
+    async with database.tenant(stream.tenant_id) as conn:
+        for number in range(count):
+            await events.append(conn, stream, act.says("DOCUMENT_CREATED", {"number": number, "note": "Gehäuse"}))
+
+
+async def test_events_of_an_aggregate_are_numbered_from_one_and_linked(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+
+    await appended(database, stream, act, 3)
+
+    async with database.tenant(tenant) as conn:
+        chain = [row.event for row in await events.read_chain(conn, stream)]
+    assert [event.version for event in chain] == [1, 2, 3]
+    assert [event.prev_event_hash for event in chain] == [None, chain[0].event_hash, chain[1].event_hash]
+
+
+async def test_a_fresh_chain_verifies(database: Database, tenant: TenantId, act: Act) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 5)
+
+    async with database.tenant(tenant) as conn:
+        verified = await events.verify_chain(conn, stream)
+
+    assert (verified.events, verified.chains, verified.faults) == (5, 1, ())
+
+
+async def test_a_writer_with_an_old_version_is_refused_and_can_go_on(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 2)
+
+    async with database.tenant(tenant) as conn:
+        with pytest.raises(EventVersionConflict) as refused:
+            await events.append(conn, stream, act.says("LATE", {}), after=1)
+        third = await events.append(conn, stream, act.says("IN_TIME", {}), after=2)
+
+    assert refused.value.retryable
+    assert refused.value.details == {"expected_version": 1, "version": 2}
+    assert third.version == 3
+
+
+async def test_a_rolled_back_append_leaves_no_gap(database: Database, tenant: TenantId, act: Act) -> None:
+    stream = a_stream(tenant)
+
+    class ChangedMyMind(Exception):
+        pass
+
+    with pytest.raises(ChangedMyMind):
+        async with database.tenant(tenant) as conn:
+            await events.append(conn, stream, act.says("NEVER", {}))
+            raise ChangedMyMind
+    await appended(database, stream, act, 1)
+
+    async with database.tenant(tenant) as conn:
+        assert [row.event.version for row in await events.read_chain(conn, stream)] == [1]
+
+
+async def test_a_payload_the_database_cannot_hold_is_refused_before_it_is_half_stored(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    with pytest.raises(Invalid, match=r"U\+0000"):
+        async with database.tenant(tenant) as conn:
+            await events.append(conn, a_stream(tenant), act.says("X", {"text": "a\0b"}))
+
+    async with database.tenant(tenant) as conn:
+        await events.append(conn, a_stream(tenant), act.says("X", {"text": "a literal \\u0000 is fine"}))
+
+
+async def test_everything_json_can_say_survives_storage(database: Database, tenant: TenantId, act: Act) -> None:
+    stream = a_stream(tenant)
+    said = {"int": 10**599, "neg": -5, "text": '\u2028\U0001f600\x1f"\\', "list": [True, None, {"": {}}], "é": 1}
+
+    async with database.tenant(tenant) as conn:
+        await events.append(conn, stream, act.says("X", said))
+        verified = await events.verify_chain(conn, stream)
+
+    assert verified.faults == ()
+
+
+CHANGES = [
+    ("event_id", "gen_random_uuid()", "its id does not belong to its hash"),
+    ("aggregate_version", "7", "is missing before it"),
+    ("event_type", "event_type || 'x'", "its members do not give its event hash"),
+    ("occurred_at", "occurred_at + interval '1 microsecond'", "its members do not give its event hash"),
+    ("actor_id", "(SELECT actor_id FROM actors LIMIT 1)", "its members do not give its event hash"),
+    ("payload", """payload || '{"number": 99}'""", "its queryable payload differs from the canonical one"),
+    ("payload_canonical", "set_byte(payload_canonical, 3, 33)", "its payload does not have the hash it claims"),
+    ("payload_hash", "set_byte(payload_hash, 0, get_byte(payload_hash, 0) # 1)", "its members do not give"),
+    ("prev_event_hash", "set_byte(prev_event_hash, 31, get_byte(prev_event_hash, 31) # 128)", "does not follow"),
+    ("event_hash", "set_byte(event_hash, 5, get_byte(event_hash, 5) # 16)", "its members do not give its event hash"),
+]
+
+
+@pytest.mark.parametrize(("column", "expression", "says"), CHANGES, ids=[column for column, _, _ in CHANGES])
+async def test_one_change_to_any_column_is_found_and_the_event_is_named(
+    database: Database,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+    tenant: TenantId,
+    act: Act,
+    column: str,
+    expression: str,
+    says: str,
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 3)
+    async with database.tenant(tenant) as conn:
+        from bpc.db import actors
+
+        await actors.create(conn, tenant, kind="USER", display_name="Somebody", roles=[], act=act)
+
+    async with superuser.transaction():
+        await superuser.execute("SET LOCAL session_replication_role = replica")  # past the triggers
+        changed = await superuser.execute(
+            f"UPDATE events SET {column} = {expression} WHERE aggregate_id = $1 AND aggregate_version = 2",
+            stream.aggregate_id,
+        )
+
+    assert changed == "UPDATE 1"
+    async with database.tenant(tenant) as conn:
+        found = (await events.verify_tenant(conn, tenant)).faults
+    assert any(says in fault.says for fault in found)
+    assert {fault.stream for fault in found} == {stream}
+    assert {fault.version for fault in found} <= {2, 3, 7}
+
+
+async def test_a_deleted_event_in_the_middle_is_found(
+    database: Database, superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 3)
+
+    async with superuser.transaction():
+        await superuser.execute("SET LOCAL session_replication_role = replica")
+        await superuser.execute("DELETE FROM events WHERE aggregate_id = $1 AND aggregate_version = 2", stream[2])
+
+    async with database.tenant(tenant) as conn:
+        found = (await events.verify_chain(conn, stream)).faults
+    assert [(fault.version, fault.says) for fault in found] == [(3, "version 2 is missing before it")]
+
+
+async def test_a_chain_goes_on_after_retention_removed_its_beginning(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 3)
+    async with database.system(tenant) as conn:
+        await conn.execute(
+            """INSERT INTO event_anchors (tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash)
+               SELECT tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash FROM events
+                WHERE aggregate_id = $1 AND aggregate_version = 3""",
+            stream.aggregate_id,
+        )
+        await conn.execute("DELETE FROM events WHERE aggregate_id = $1", stream.aggregate_id)
+
+    await appended(database, stream, act, 1)
+
+    async with database.tenant(tenant) as conn:
+        assert [row.event.version for row in await events.read_chain(conn, stream)] == [4]
+        assert (await events.verify_chain(conn, stream)).faults == ()
+        assert (await events.verify_tenant(conn, tenant)).faults == ()

@@ -1,0 +1,137 @@
+"""Specification of the migrations: one schema, whoever runs them and how often, and no surprise on start-up."""
+
+import asyncio
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bpc.core.digest import sha256
+from bpc.db.address import Address
+from bpc.db.migrate import (
+    Migration,
+    MigrationEdited,
+    MigrationFailed,
+    MigrationsMissing,
+    State,
+    compare,
+    migrate,
+    our_migrations,
+    read_migrations,
+    require_current,
+)
+from tests.conftest import TestServer
+from tools.schema import SCHEMA, dumped
+
+OURS = our_migrations()
+
+
+async def migrated(address: Address, migrations: list[Migration] = OURS) -> list[str]:
+    conn = await asyncpg.connect(**address.connect_arguments())
+    try:
+        return await migrate(conn, migrations)
+    finally:
+        await conn.close()
+
+
+def a_migration(version: int, sql: str) -> Migration:
+    return Migration(
+        component="bpc", version=version, name=f"{version:04}_more.sql", sql=sql, sha256=sha256(sql.encode())
+    )
+
+
+def migrate_in_a_process(address: Address) -> list[str]:
+    return asyncio.run(migrated(address))
+
+
+@pytest.mark.external
+async def test_running_them_twice_does_nothing_the_second_time(empty_address: Address) -> None:
+    assert await migrated(empty_address) == [migration.name for migration in OURS]
+    assert await migrated(empty_address) == []
+
+
+@pytest.mark.external
+async def test_ten_processes_at_once_make_one_schema_and_none_fails(empty_address: Address) -> None:
+    with multiprocessing.get_context("spawn").Pool(10) as processes:
+        applied = await asyncio.to_thread(processes.map, migrate_in_a_process, [empty_address] * 10)
+
+    assert sorted(name for names in applied for name in names) == sorted(migration.name for migration in OURS)
+    conn = await asyncpg.connect(**empty_address.connect_arguments())
+    assert (await require_current(conn, OURS)).state is State.CURRENT
+    await conn.close()
+
+
+@pytest.mark.external
+async def test_an_applied_file_that_was_edited_is_refused_by_name(empty_address: Address) -> None:
+    await migrated(empty_address)
+    edited = [replace(OURS[0], sha256=sha256(OURS[0].sql.encode() + b"\n")), *OURS[1:]]
+
+    conn = await asyncpg.connect(**empty_address.connect_arguments())
+    for attempt in (migrate, require_current, compare):
+        with pytest.raises(MigrationEdited, match=OURS[0].name):
+            await attempt(conn, edited)
+    await conn.close()
+
+
+@pytest.mark.external
+async def test_a_database_that_lacks_some_is_refused_at_start_with_the_command_to_run(empty_address: Address) -> None:
+    conn = await asyncpg.connect(**empty_address.connect_arguments())
+    with pytest.raises(MigrationsMissing) as before:
+        await require_current(conn, OURS)
+    await migrate(conn, OURS[:2])
+    with pytest.raises(MigrationsMissing) as half:
+        await require_current(conn, OURS)
+    await conn.close()
+
+    assert before.value.fix == "run `bpc migrate`"
+    assert half.value.details == {"pending": [migration.name for migration in OURS[2:]]}
+
+
+@pytest.mark.external
+async def test_a_database_that_is_ahead_serves_the_older_build(empty_address: Address) -> None:
+    newer = a_migration(len(OURS) + 1, "CREATE TABLE later (x int)")
+    await migrated(empty_address, [*OURS, newer])
+
+    conn = await asyncpg.connect(**empty_address.connect_arguments())
+    found = await require_current(conn, OURS)
+    await conn.close()
+
+    assert (found.state, found.unknown) == (State.AHEAD, (newer.name,))
+
+
+@pytest.mark.external
+async def test_a_migration_that_fails_leaves_nothing_behind_and_can_be_repeated(empty_address: Address) -> None:
+    broken = a_migration(len(OURS) + 1, "CREATE TABLE half (x int); SELECT 1 / 0")
+
+    with pytest.raises(MigrationFailed, match="division by zero"):
+        await migrated(empty_address, [*OURS, broken])
+
+    conn = await asyncpg.connect(**empty_address.connect_arguments())
+    assert await conn.fetchval("SELECT to_regclass('public.half')") is None
+    await conn.close()
+    assert await migrated(empty_address, [*OURS, a_migration(broken.version, "CREATE TABLE half (x int)")])
+
+
+async def test_the_migrations_make_exactly_schema_sql(server: TestServer, address: Address) -> None:
+    if server.is_external:
+        pytest.skip("schema.sql is written with the embedded server's pg_dump")
+
+    assert dumped(server.admin.at(address.database)) == SCHEMA.read_text(), "run `make cases` and read the diff"
+
+
+@pytest.mark.parametrize(
+    "names", [["0001_a.sql", "0003_b.sql"], ["0002_a.sql"], ["0001_a.sql", "0001_b.sql"], ["1_a.sql"]]
+)
+def test_a_gap_a_doubled_number_or_a_wrong_name_is_our_mistake_and_stops_us(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).write_text("SELECT 1")
+
+    with pytest.raises(ValueError, match="is not migration"):
+        read_migrations("bpc", tmp_path)
+
+
+def test_no_migration_uses_sql_newer_than_postgresql_15_knows_or_needs_an_extension() -> None:
+    for migration in OURS:
+        assert "CREATE EXTENSION" not in migration.sql.upper()

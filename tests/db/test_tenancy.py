@@ -1,0 +1,379 @@
+"""Specification of the border between tenants: what the database itself refuses, whatever the code above it does.
+
+Tables, keys and references are taken from the catalog, so a table that is added later is held to the same.
+"""
+
+import json
+from typing import TypeAlias
+
+import asyncpg
+import pytest
+
+from bpc.core.apikeys import PREFIX_LENGTH
+from bpc.core.events import Act
+from bpc.core.ids import TenantId
+from bpc.db import apikeys
+from bpc.db.address import Address
+from bpc.db.connection import Connection
+from bpc.db.database import Database, open_database
+from bpc.db.roles import APP, OWNER, SYSTEM
+from bpc.db.tenants import SYSTEM_TENANT
+from tests.db.rows import PEPPER, acting, an_actor, one_of_everything, outcome, rolled_back
+
+pytestmark = pytest.mark.external
+
+NO_RIGHT = "42501"  # insufficient_privilege: what row-level security and missing grants both say
+NO_SUCH_ROW = "23503"  # foreign_key_violation
+
+# Tables of the whole installation, and why.
+GLOBAL_TABLES = {
+    "permissions": "the names of permissions are part of the product",
+    "signing_keys": "anyone may check a signature, and the keys are the installation's",
+    "schema_migrations": "the schema is one for all",
+}
+# Keys of tenants' tables that are unique over all tenants, and why.
+GLOBAL_KEYS = {
+    "tenants_slug_key": "a slug names a tenant before its id is known",
+    "api_key_prefixes_pkey": "a prefix is all that a request shows before its tenant is known",
+}
+# Every row-level policy that is not simply "the own tenant's rows", and why.
+OTHER_POLICIES = {
+    ("tenants", "all_tenants", "bpc_system", "ALL"): "somebody has to make tenants and go through them",
+    ("tenants", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
+    ("actors", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
+    ("api_keys", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
+    ("api_key_prefixes", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
+}
+
+OURS = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
+TABLES = f"""
+    SELECT c.oid, c.oid::regclass::text AS name, c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
+           EXISTS (SELECT FROM pg_attribute a
+                    WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) AS has_tenant
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relkind IN ('r', 'p') AND {OURS}
+     ORDER BY name
+"""
+UNIQUE_KEYS = """
+    SELECT i.indexrelid::regclass::text AS name,
+           array(SELECT a.attname::text FROM pg_attribute a
+                  WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[])) AS columns
+      FROM pg_index i WHERE i.indisunique AND i.indrelid = $1
+"""
+REFERENCES = """
+    SELECT k.conname AS name, k.confrelid::regclass::text AS target,
+           array(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS key(number, place)
+                   JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = key.number ORDER BY place) AS columns,
+           array(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY AS key(number, place)
+                   JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = key.number ORDER BY place) AS targets
+      FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = $1
+"""
+COLUMNS = """
+    SELECT attname::text AS name FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+"""
+# The row goes in as JSON, so that one statement does for every table.
+INSERT_ROW = "INSERT INTO {0} SELECT (jsonb_populate_record(NULL::{0}, $1::text::jsonb)).*"
+
+Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+async def tenant_tables(conn: Connection) -> list[str]:
+    return [row["name"] for row in await conn.fetch(TABLES) if row["has_tenant"]]
+
+
+async def rows_of(superuser: Connection, table: str, tenant: TenantId) -> list[str]:
+    """All rows of a tenant as JSON, seen by somebody who sees everything."""
+    query = f"SELECT to_jsonb(t)::text AS line FROM {table} t WHERE tenant_id = $1 ORDER BY line"
+    return [row["line"] for row in await superuser.fetch(query, tenant)]
+
+
+@pytest.fixture
+async def both(database: Database, tenant: TenantId, other_tenant: TenantId, act: Act) -> None:
+    """Two tenants with a row in every table."""
+    await one_of_everything(database, tenant, act)
+    await one_of_everything(database, other_tenant, act)
+
+
+async def test_every_table_has_row_level_security_that_binds_even_its_owner_or_a_reason_not_to(
+    superuser: Superuser,
+) -> None:
+    found = await superuser.fetch(TABLES)
+
+    assert {row["name"] for row in found if not row["has_tenant"]} == GLOBAL_TABLES.keys()
+    assert [row["name"] for row in found if row["has_tenant"] and not row["is_forced"]] == []
+    assert "tenants" in await tenant_tables(superuser)
+
+
+async def test_every_key_and_every_reference_of_a_tenants_table_contains_the_tenant(superuser: Superuser) -> None:
+    keys, references, unbound = set(), [], []
+    for table in await superuser.fetch(TABLES):
+        if not table["has_tenant"]:
+            continue
+        keys |= {row["name"] for row in await superuser.fetch(UNIQUE_KEYS, table["oid"]) if not has_tenant(row)}
+        found = await superuser.fetch(REFERENCES, table["oid"])
+        references += [(table["name"], row["name"]) for row in found if not same_tenant(row)]
+        if table["name"] != "tenants" and "tenants" not in {row["target"] for row in found}:
+            unbound.append(table["name"])
+
+    assert keys == GLOBAL_KEYS.keys()
+    assert references == []
+    assert unbound == [], "a tenant_id that is no tenant's"
+
+
+def has_tenant(key: asyncpg.Record) -> bool:
+    return "tenant_id" in key["columns"]
+
+
+def same_tenant(reference: asyncpg.Record) -> bool:
+    """Whether the row that is pointed at is the same tenant's, or nobody's."""
+    pairs = zip(reference["columns"], reference["targets"], strict=True)
+    return ("tenant_id", "tenant_id") in pairs or reference["target"] in GLOBAL_TABLES
+
+
+async def test_the_only_policies_beside_the_own_tenants_rows_are_the_ones_with_a_reason(superuser: Superuser) -> None:
+    tables = await tenant_tables(superuser)
+    policies = await superuser.fetch("SELECT * FROM pg_policies ORDER BY schemaname, tablename, policyname")
+
+    own = [row for row in policies if row["policyname"] == "own_tenant"]
+    others = [row for row in policies if row["policyname"] != "own_tenant"]
+    assert len(own) == len(tables)
+    assert {(row["qual"], row["with_check"], row["permissive"], row["cmd"]) for row in own} == {
+        ("(tenant_id = current_tenant())", "(tenant_id = current_tenant())", "PERMISSIVE", "ALL")
+    }
+    assert {
+        (row["tablename"], row["policyname"], ",".join(row["roles"]), row["cmd"]) for row in others
+    } == OTHER_POLICIES.keys()
+
+
+async def test_the_roles_of_the_product_are_ordinary_and_own_nothing(superuser: Superuser) -> None:
+    attributes = await superuser.fetch(
+        """SELECT rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication
+             FROM pg_roles WHERE rolname = ANY ($1)""",
+        [OWNER, APP, SYSTEM],
+    )
+    owned = await superuser.fetch(
+        """SELECT classid::regclass::text, objid FROM pg_shdepend
+            WHERE deptype = 'o' AND refclassid = 'pg_authid'::regclass
+              AND refobjid IN ('bpc_app'::regrole, 'bpc_system'::regrole)
+              AND dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+    )
+    becomes = await superuser.fetch(
+        """SELECT u.rolname AS member, r.rolname AS role FROM pg_auth_members m
+             JOIN pg_roles r ON r.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
+            WHERE u.rolname = ANY ($1)""",
+        [OWNER, APP, SYSTEM],
+    )
+
+    assert len(attributes) == 3
+    assert [row for row in attributes if any(list(row.values())[1:])] == []
+    assert owned == []
+    assert [tuple(row.values()) for row in becomes] == [(SYSTEM, APP)]
+
+
+async def test_the_public_has_no_right_on_any_table_column_or_function_of_ours(superuser: Superuser) -> None:
+    rights = await superuser.fetch(
+        f"""WITH given(what, acl) AS (
+              SELECT c.oid::regclass::text, coalesce(c.relacl, acldefault('r', c.relowner))
+                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND {OURS}
+              UNION ALL
+              SELECT c.oid::regclass || '.' || a.attname, a.attacl
+                FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE {OURS}
+              UNION ALL
+              SELECT p.oid::regprocedure::text, coalesce(p.proacl, acldefault('f', p.proowner))
+                FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {OURS})
+            SELECT what, privilege_type FROM given, aclexplode(acl) WHERE grantee = 0"""
+    )
+
+    # The login looks whether the schema is current before it takes on a role.
+    assert [tuple(row.values()) for row in rights] == [("schema_migrations", "SELECT")]
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_tenant_sees_its_own_rows_of_every_table_and_nobody_elses(
+    database: Database, superuser: Superuser, tenant: TenantId, other_tenant: TenantId
+) -> None:
+    tables = await tenant_tables(superuser)
+    for table in tables:
+        mine, others = await rows_of(superuser, table, tenant), await rows_of(superuser, table, other_tenant)
+        assert mine, f"this test needs a row of each tenant in {table}"
+        assert others, f"this test needs a row of each tenant in {table}"
+
+        for within in (database.tenant, database.system):
+            if (table, within) == ("tenants", database.system):
+                continue  # the one table the system role sees all of
+            async with within(tenant) as conn:
+                seen = [row[0] for row in await conn.fetch(f"SELECT to_jsonb(t)::text AS x FROM {table} t ORDER BY x")]
+            assert seen == mine, table
+
+
+@pytest.mark.usefixtures("both")
+async def test_nothing_a_tenant_may_do_without_saying_which_rows_touches_anothers(
+    superuser: Superuser, tenant: TenantId, other_tenant: TenantId
+) -> None:
+    tables = await tenant_tables(superuser)
+    before = {table: await rows_of(superuser, table, other_tenant) for table in tables}
+
+    for role in (APP, SYSTEM, OWNER):
+        for table in tables:
+            columns = [row["name"] for row in await superuser.fetch(COLUMNS, table)]
+            async with rolled_back(superuser):
+                await superuser.execute(f"SET LOCAL ROLE {role}; SET LOCAL app.tenant_id = '{tenant}'")
+                for statement in [
+                    *(f"UPDATE {table} SET {column} = {column}" for column in columns),
+                    f"DELETE FROM {table}",
+                ]:
+                    await applied_if_allowed(superuser, statement)
+                await superuser.execute("RESET ROLE")
+                assert await rows_of(superuser, table, other_tenant) == before[table], (role, table)
+
+
+async def applied_if_allowed(conn: Connection, statement: str) -> None:
+    try:
+        async with conn.transaction():
+            await conn.execute(statement)
+    except asyncpg.PostgresError:
+        pass  # refused is also a way of not touching it
+
+
+@pytest.mark.usefixtures("both")
+async def test_the_border_holds_without_the_help_of_missing_rights_triggers_and_references(
+    superuser: Superuser, tenant: TenantId, other_tenant: TenantId
+) -> None:
+    async with rolled_back(superuser):
+        await superuser.execute("SET LOCAL session_replication_role = replica")  # no triggers, no foreign keys
+        for table in await tenant_tables(superuser):
+            await superuser.execute(f"GRANT ALL ON {table} TO {APP}")
+            count, others = len(await rows_of(superuser, table, tenant)), await rows_of(superuser, table, other_tenant)
+            await superuser.execute(f"SET LOCAL ROLE {APP}; SET LOCAL app.tenant_id = '{tenant}'")
+
+            assert await outcome(superuser, f"UPDATE {table} SET tenant_id = tenant_id") == f"UPDATE {count}", table
+            assert await outcome(superuser, f"UPDATE {table} SET tenant_id = '{other_tenant}'") == NO_RIGHT, table
+            assert await outcome(superuser, INSERT_ROW.format(table), others[0]) == NO_RIGHT, table
+            assert await superuser.execute(f"DELETE FROM {table}") == f"DELETE {count}", table
+            await superuser.execute("RESET ROLE")
+            assert await rows_of(superuser, table, other_tenant) == others, table
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_row_that_says_it_is_another_tenants_is_refused_in_every_table(
+    superuser: Superuser, tenant: TenantId, other_tenant: TenantId
+) -> None:
+    rows = [(name, await rows_of(superuser, name, other_tenant)) for name in await tenant_tables(superuser)]
+
+    for role in (APP, SYSTEM, OWNER):
+        async with acting(superuser, role, tenant):
+            for table, others in rows:
+                if (role, table) != (SYSTEM, "tenants"):
+                    assert await outcome(superuser, INSERT_ROW.format(table), others[0]) == NO_RIGHT, (role, table)
+
+
+@pytest.mark.usefixtures("both")
+async def test_a_reference_to_another_tenants_row_is_refused_for_every_foreign_key(
+    superuser: Superuser, tenant: TenantId, other_tenant: TenantId
+) -> None:
+    references = [
+        (table["name"], reference["name"], reference["target"], pointers(reference))
+        for table in await superuser.fetch(TABLES)
+        if table["has_tenant"]
+        for reference in await superuser.fetch(REFERENCES, table["oid"])
+        if reference["target"] not in GLOBAL_TABLES
+    ]
+    across = [found for found in references if found[3]]  # the others point at the tenant itself
+
+    for table, name, target, columns in across:
+        mine = json.loads((await rows_of(superuser, table, tenant))[0])
+        theirs = json.loads((await rows_of(superuser, target, other_tenant))[0])
+        pointing = mine | {here: theirs[there] for here, there in columns.items()}
+        async with rolled_back(superuser):
+            await take_out(superuser, table, json.dumps(mine))
+            await superuser.execute(f"SET LOCAL ROLE {APP}; SET LOCAL app.tenant_id = '{tenant}'")
+
+            assert await outcome(superuser, INSERT_ROW.format(table), json.dumps(mine)) == "INSERT 0 1", table
+            assert await outcome(superuser, INSERT_ROW.format(table), json.dumps(pointing)) == NO_SUCH_ROW, name
+
+    assert len(across) > 25
+
+
+def pointers(reference: asyncpg.Record) -> dict[str, str]:
+    """Which column points at which, without the tenant."""
+    pairs = zip(reference["columns"], reference["targets"], strict=True)
+    return {here: there for here, there in pairs if here != "tenant_id"}
+
+
+async def take_out(superuser: Connection, table: str, row: str) -> None:
+    """Remove a row past all triggers, so that a copy of it breaks no unique key; rules take fields as drafts only."""
+    await superuser.execute("SET LOCAL session_replication_role = replica")
+    if table == "rule_fields":
+        await superuser.execute("UPDATE rule_package_versions SET status = 'DRAFT'")
+    assert await superuser.execute(f"DELETE FROM {table} t WHERE to_jsonb(t) = $1::text::jsonb", row) == "DELETE 1"
+    await superuser.execute("SET LOCAL session_replication_role = origin")
+
+
+@pytest.mark.usefixtures("both")
+async def test_without_a_tenant_nothing_is_seen_and_nothing_can_be_written(
+    database: Database, superuser: Superuser, tenant: TenantId
+) -> None:
+    tables = await tenant_tables(superuser)
+    rows = {table: (await rows_of(superuser, table, tenant))[0] for table in tables}
+
+    for role in (APP, SYSTEM):
+        async with acting(superuser, role):
+            for table in tables:
+                if (role, table) == (SYSTEM, "tenants"):
+                    continue
+                assert await superuser.fetchval(f"SELECT count(*) FROM {table}") == 0, (role, table)
+                assert await outcome(superuser, INSERT_ROW.format(table), rows[table]) == NO_RIGHT, (role, table)
+    async with database.system() as conn:
+        slugs = [row["slug"] for row in await conn.fetch("SELECT slug FROM tenants ORDER BY slug")]
+    assert slugs == ["acme", "rival", "system"]
+
+
+async def test_a_connection_that_served_a_tenant_shows_nothing_to_a_plain_query(
+    address: Address, database: Database, tenant: TenantId
+) -> None:
+    pool_of_one = await open_database(address, pool_size=1)
+    try:
+        async with pool_of_one.tenant(tenant) as conn:
+            served = await conn.fetchval("SELECT pg_backend_pid()")
+            assert await conn.fetchval("SELECT count(*) FROM roles") == 3
+
+        now = await pool_of_one.pool.fetchrow(
+            """SELECT pg_backend_pid() AS pid, current_user AS role, current_tenant() AS tenant,
+                      (SELECT count(*) FROM roles) + (SELECT count(*) FROM tenants) AS visible"""
+        )
+
+        assert now is not None
+        assert tuple(now.values()) == (served, APP, None, 0)
+    finally:
+        await pool_of_one.close()
+
+
+async def test_a_key_is_found_by_its_exact_prefix_and_by_nothing_else(
+    database: Database, tenant: TenantId, other_tenant: TenantId, act: Act
+) -> None:
+    async with database.tenant(tenant) as conn:
+        issued = await apikeys.create(conn, tenant, await an_actor(conn, tenant, act), pepper=PEPPER, act=act)
+    prefix = issued.api_key.prefix
+    near = [prefix[:-1], prefix + "0", prefix.swapcase(), f" {prefix}", f"{prefix}\n", "%", "_" * PREFIX_LENGTH, ""]
+
+    async with database.tenant(other_tenant) as conn:  # the question is asked before the tenant is known
+        found = await apikeys.find(conn, prefix)
+        misses = [await apikeys.find(conn, text) for text in near]
+        unknown = await conn.fetch("SELECT * FROM find_api_key(NULL)")
+        otherwise = [await conn.fetchval(f"SELECT count(*) FROM {table}") for table in ("api_keys", "api_key_prefixes")]
+
+    assert found is not None
+    assert (found.tenant_id, found.api_key_id) == (tenant, issued.api_key_id)
+    assert misses == [None] * len(near)
+    assert unknown == []
+    assert otherwise == [0, 0]
+
+
+async def test_the_tenant_of_the_installation_is_as_closed_as_any_other(database: Database, tenant: TenantId) -> None:
+    async with database.tenant(SYSTEM_TENANT) as conn:
+        slugs = [row["slug"] for row in await conn.fetch("SELECT slug FROM tenants")]
+        roles = await conn.fetchval("SELECT count(*) FROM roles")
+
+    assert (slugs, roles) == (["system"], 0)

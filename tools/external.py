@@ -1,0 +1,132 @@
+"""Run a command on a PostgreSQL that is not ours: `tools/external.py [--if-present] COMMAND…`.
+
+The server is DATABASE_URL, else BPC_TEST_DATABASE_URL, else one that answers on localhost to the usual
+credentials. The command finds it in BPC_TEST_DATABASE_URL. The server must be PostgreSQL 15 or later and
+the login must be allowed to create databases and roles, because each test makes its own.
+
+Exits as the command does; 69 if there is no such server, or, with `--if-present` and none named, 0 saying what
+was not run. Passwords are never printed.
+"""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+OLDEST = 150000
+USUAL = (
+    "postgresql://postgres@localhost:5432/postgres",
+    "postgresql://postgres:postgres@localhost:5432/postgres",
+    "postgresql://bpc:bpc@localhost:5432/postgres",
+)
+UNAVAILABLE = 69
+
+# The two attributes are what CREATE DATABASE and CREATE ROLE ask for; a superuser needs neither.
+LOOK = """
+    SELECT current_setting('server_version_num')::int AS number,
+           current_setting('server_version')          AS version,
+           rolsuper OR (rolcreatedb AND rolcreaterole) AS may_create
+      FROM pg_roles
+     WHERE rolname = current_user
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usable:
+    """A server the tests can run on."""
+
+    url: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """Why a server is not one the tests can run on, without naming any secret; and whether somebody named it."""
+
+    why: str
+    named: bool = False
+
+
+def main(arguments: Sequence[str]) -> int:
+    if_present = arguments[:1] == ["--if-present"]
+    command = arguments[1:] if if_present else arguments
+    if not command:
+        print("usage: tools/external.py [--if-present] COMMAND…", file=sys.stderr)
+        return 2
+
+    found = asyncio.run(find(os.environ))
+    if isinstance(found, Unusable):
+        print(f"not run on an external PostgreSQL: {shlex.join(command)} ({found.why})", flush=True)
+        return 0 if if_present and not found.named else UNAVAILABLE
+    print(f"on PostgreSQL {found.version} at {place(found.url)}: {shlex.join(command)}", flush=True)
+    return subprocess.run(command, env=os.environ | {"BPC_TEST_DATABASE_URL": found.url}, check=False).returncode
+
+
+async def find(environment: Mapping[str, str]) -> Usable | Unusable:
+    """Return the server that is named, else the first on localhost that will do.
+
+    A server that is named and will not do is not replaced by another that happens to be there.
+    """
+    for name in ("DATABASE_URL", "BPC_TEST_DATABASE_URL"):
+        if environment.get(name):
+            looked = await look(environment[name])
+            return looked if isinstance(looked, Usable) else Unusable(why=f"{name}: {looked.why}", named=True)
+
+    reasons: list[str] = []
+    for url in USUAL:
+        looked = await look(url)
+        if isinstance(looked, Usable):
+            return looked
+        if looked.why not in reasons:
+            reasons.append(looked.why)
+    return Unusable(why=f"set DATABASE_URL; on localhost:5432: {'; '.join(reasons)}")
+
+
+async def look(url: str) -> Usable | Unusable:
+    """Return whether the tests can run on the server at `url`."""
+    try:
+        conn = await asyncpg.connect(url, timeout=2)
+    except (ValueError, asyncpg.InterfaceError):
+        # The parser's own sentence may quote the URL, and with it the password.
+        return Unusable(why="this is not the URL of a PostgreSQL database")
+    except (OSError, asyncpg.PostgresError) as problem:
+        return Unusable(why=_sentence(problem))
+    try:
+        row = await conn.fetchrow(LOOK)
+    finally:
+        await conn.close()
+
+    if row is None or row["number"] < OLDEST:
+        return Unusable(why=f"PostgreSQL 15 or later is needed, this is {row['version'] if row else 'unknown'}")
+    if not row["may_create"]:
+        return Unusable(why="the login may not create databases and roles")
+    return Usable(url=url, version=row["version"])
+
+
+def place(url: str) -> str:
+    """Return the host and port of `url` and nothing else of it."""
+    parts = urlsplit(url)
+    asked = parse_qs(parts.query)
+    host = parts.hostname or asked.get("host", ["localhost"])[0]
+    return f"{host}:{parts.port or asked.get('port', ['5432'])[0]}"
+
+
+def _sentence(problem: Exception) -> str:
+    if isinstance(problem, TimeoutError):
+        return "no answer within 2 s"
+    # Refused at every address of a name comes without a reason of its own.
+    if isinstance(problem, ConnectionRefusedError) or (isinstance(problem, OSError) and not problem.strerror):
+        return "nothing listens there"
+    if isinstance(problem, OSError):
+        return str(problem.strerror)
+    return str(problem)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""Write src/bpc/db/schema.sql: what the migrations make, in one readable file.
+
+    migrations ─► an empty database ─► pg_dump ─► grouped by table, without noise ─► schema.sql
+
+The file is for reading and for reviewing changes; nothing loads it. A test compares it with the migrations.
+"""
+
+import asyncio
+import re
+import subprocess
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import asyncpg
+
+from bpc.db import embedded
+from bpc.db.address import Address
+from bpc.db.embedded.account import server_account
+from bpc.db.embedded.binaries import find_binaries
+from bpc.db.embedded.prepare import prepare
+from bpc.db.migrate import migrate, our_migrations
+
+SCHEMA = Path(__file__).parent.parent / "src" / "bpc" / "db" / "schema.sql"
+HEADER = """\
+-- What the migrations make of an empty database. Made by `make cases`, compared by a test, loaded by nobody.
+"""
+ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: .*; Owner: .*$", re.MULTILINE)
+BEFORE_TABLES = ("TYPE", "DOMAIN", "FUNCTION")
+PIECES = ("TABLE", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER", "ROW SECURITY", "POLICY", "ACL")
+
+
+def dumped(address: Address) -> str:
+    """The schema of a migrated database of the embedded server, as it stands in schema.sql."""
+    account = server_account()
+    command = [str(find_binaries(account).path("pg_dump")), "--schema-only", "--schema=public", "--no-owner"]
+    command += ["-h", address.host, "-p", str(address.port), "-U", address.user, address.database]
+    text = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
+    return _readable(text)
+
+
+def _readable(text: str) -> str:
+    """One block per type, function and table, each table with all that belongs to it."""
+    before: dict[str, list[str]] = defaultdict(list)
+    tables: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    entries = list(ENTRY.finditer(text))
+    for entry, following in zip(entries, [*entries[1:], None], strict=True):
+        sql = _plain(text[entry.end() : following.start() if following else len(text)])
+        kind, name = entry["type"], entry["name"]
+        if kind in BEFORE_TABLES or (kind == "ACL" and name.startswith("FUNCTION ")):
+            before["FUNCTION" if kind == "ACL" else kind].append(sql)
+        elif kind != "SCHEMA" and "SCHEMA " not in name:
+            tables[_table_of(kind, name, sql)][kind].append(sql)
+    blocks = ["\n".join(before[kind]) for kind in BEFORE_TABLES]
+    for table in sorted(tables):
+        pieces = [f"-- {table} " + "-" * (110 - len(table))]
+        for kind in PIECES:
+            pieces += tables[table].pop(kind, [])
+        if tables[table]:
+            raise ValueError(f"schema.sql has no place for {sorted(tables[table])} of {table}")
+        blocks.append("\n".join(pieces))
+    return HEADER + "\n" + "\n\n".join(blocks) + "\n"
+
+
+def _plain(sql: str) -> str:
+    lines = [line for line in sql.replace("public.", "").split("\n") if line.strip() and line.strip() != "--"]
+    kept = [line for line in lines if not line.startswith(("SET ", "SELECT pg_catalog", "\\", "-- PostgreSQL"))]
+    return re.sub(r"\n    ADD CONSTRAINT", " ADD CONSTRAINT", "\n".join(kept)).replace(
+        "ALTER TABLE ONLY", "ALTER TABLE"
+    )
+
+
+def _table_of(kind: str, name: str, sql: str) -> str:
+    if kind == "INDEX":
+        found = re.search(r" ON (\w+)", sql)
+        if found is None:
+            raise ValueError(f"no table in {sql}")
+        return found[1]
+    if kind == "ACL":
+        return name.removeprefix("TABLE ").removeprefix("COLUMN ").split(".")[0]
+    return name.split(" ", maxsplit=1)[0]
+
+
+async def _migrated(server: embedded.Server) -> Address:
+    await prepare(server, "bpc")
+    conn = await asyncpg.connect(**server.address("bpc").connect_arguments())
+    await migrate(conn, our_migrations())
+    await conn.close()
+    return server.superuser_address("bpc")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="bpc-schema-", dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        server = embedded.use(Path(folder))
+        try:
+            text = dumped(asyncio.run(_migrated(server)))
+        finally:
+            server.release_and_wait()
+    changed = not SCHEMA.exists() or SCHEMA.read_text() != text
+    SCHEMA.write_text(text)
+    print(f"{SCHEMA.name}: {'rewritten, read the diff' if changed else 'unchanged'}")
+
+
+if __name__ == "__main__":
+    main()
