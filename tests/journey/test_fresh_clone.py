@@ -27,7 +27,7 @@ class Newcomer:
 
     def make(self, target: str, *, seconds: int) -> "subprocess.CompletedProcess[str]":
         as_user = {} if self.user is None else {"user": self.user, "group": "nogroup", "extra_groups": []}
-        return subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             ["make", target],
             cwd=self.clone,
             env=self._environment(),
@@ -38,6 +38,7 @@ class Newcomer:
             timeout=seconds,
             **as_user,  # type: ignore[call-overload]
         )
+        return done
 
     def _environment(self) -> dict[str, str]:
         ours = (
