@@ -132,6 +132,21 @@ def test_one_changed_byte_is_found_and_named(history: History) -> None:
     } in report["faults"]
 
 
+def test_an_event_given_to_a_tenant_that_does_not_exist_is_found_when_all_are_verified(history: History) -> None:
+    nobody = fresh.new_id()
+    history.intrude(
+        f"UPDATE events SET tenant_id = '{nobody}'"
+        f" WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = {LENGTHS[CHAIN]}"
+    )
+
+    ended = history.verify()
+    history.intrude(f"DELETE FROM events WHERE tenant_id = '{nobody}'")  # the installation is others' as well
+
+    assert ended.code == 1
+    assert f"\n{nobody}: 1 event in 1 chain, 1 fault\n" in ended.out
+    assert f"Thing {CHAIN} version {LENGTHS[CHAIN]}: its tenant `{nobody}` does not exist" in ended.out
+
+
 def test_an_event_taken_out_of_the_middle_is_found(history: History) -> None:
     history.intrude(
         f"DELETE FROM events WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = 2"

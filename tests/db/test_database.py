@@ -72,9 +72,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_the_error_says_what
 async def test_a_login_or_a_database_that_does_not_exist_is_unavailable_and_shows_no_password(
     address: Address,
 ) -> None:
-    stranger = Address(
-        host=address.host, port=address.port, user="nobody_at_all", database=address.database, password="hunter2"
-    )
+    stranger = Address.parse(f"postgresql://nobody_at_all:hunter2@/{address.database}?host={address.host}")
 
     for wrong in (stranger, address.at("no_such_database")):
         with pytest.raises(DatabaseUnavailable, match="the database refuses this login") as refused:

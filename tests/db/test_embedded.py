@@ -94,7 +94,8 @@ def test_it_starts_answers_and_stops_when_its_only_user_leaves(layout: Layout) -
     with embedded.use(layout.data_dir) as server:
         assert answer(server.superuser_address()) == 1
 
-    eventually(lambda: is_gone(layout))
+    eventually(lambda: not is_locked(layout.keeper_lock))
+    assert is_gone(layout)
     assert "database system is shut down" in layout.log.read_text()
 
 

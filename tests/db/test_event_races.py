@@ -15,11 +15,11 @@ from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, TenantId
 from bpc.db import embedded, events, fresh, tenants
 from bpc.db.address import Address
+from bpc.db.connection import connected
 from bpc.db.database import Database, open_database
 from bpc.db.embedded.layout import running_postmaster
 from bpc.db.embedded.prepare import prepare
 from bpc.db.migrate import migrate, our_migrations
-from bpc.db.opening import connected
 from tests.measuring import Measured, effort
 
 PROCESSES = 4

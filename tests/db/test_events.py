@@ -145,6 +145,47 @@ async def test_one_change_to_any_column_is_found_and_the_event_is_named(
     assert {fault.version for fault in found} <= {2, 3, 7}
 
 
+@pytest.mark.parametrize(
+    ("column", "expression"), [("aggregate_type", "'Passport'"), ("aggregate_id", "gen_random_uuid()")]
+)
+async def test_an_event_moved_to_another_chain_is_found_there(
+    database: Database,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+    tenant: TenantId,
+    act: Act,
+    column: str,
+    expression: str,
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 1)
+
+    async with superuser.transaction():
+        await superuser.execute("SET LOCAL session_replication_role = replica")
+        await superuser.execute(f"UPDATE events SET {column} = {expression} WHERE aggregate_id = $1", stream[2])
+
+    async with database.tenant(tenant) as conn:
+        found = (await events.verify_tenant(conn, tenant)).faults
+    assert [fault.says for fault in found] == ["its members do not give its event hash"]
+
+
+async def test_an_event_moved_to_a_tenant_that_does_not_exist_is_found_by_the_system(
+    database: Database, superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 1)
+    async with database.system() as conn:
+        assert await events.without_a_tenant(conn) == []
+
+    async with superuser.transaction():
+        await superuser.execute("SET LOCAL session_replication_role = replica")
+        await superuser.execute("UPDATE events SET tenant_id = gen_random_uuid() WHERE aggregate_id = $1", stream[2])
+
+    async with database.system() as conn:
+        found = await events.without_a_tenant(conn)
+    assert [(fault.stream[1:], fault.version) for fault in found] == [(stream[1:], 1)]
+    assert "does not exist" in found[0].says
+
+
 async def test_a_deleted_event_in_the_middle_is_found(
     database: Database, superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, act: Act
 ) -> None:

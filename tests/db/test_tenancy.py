@@ -43,6 +43,7 @@ OTHER_POLICIES = {
     ("actors", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
     ("api_keys", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
     ("api_key_prefixes", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
+    ("events", "without_a_tenant", "bpc_owner", "SELECT"): "finds events in nobody's log, and no others",
 }
 
 OURS = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"

@@ -1,12 +1,13 @@
 """`bpc apikey`: keys to the API. A key is shown once, when it is made."""
 
+import asyncio
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import checked_text, operator_act, run, settings_for
+from bpc.cli.session import checked_text, operator_act, settings_for
 from bpc.cli.table import print_table
 from bpc.core.access import ROLES
 from bpc.core.ids import ActorId, parse_uuid
@@ -60,7 +61,7 @@ def create(
     existing = None if actor is None else ActorId(parse_uuid(actor))
     texts = checked_text("the slug", tenant), role and checked_text("the role", role)
     kept = label and checked_text("the label", label)
-    issued = run(_create(settings_for("apikey"), *texts, existing, kept, days))
+    issued = asyncio.run(_create(settings_for("apikey"), *texts, existing, kept, days))
     if as_json:
         print_json(
             {
@@ -78,7 +79,7 @@ def create(
 @app.command("list")
 def list_keys(tenant: TenantSlug, as_json: AsJson = False) -> None:
     """List a tenant's keys, without what would open a door."""
-    found = run(_list(settings_for("apikey"), checked_text("the slug", tenant)))
+    found = asyncio.run(_list(settings_for("apikey"), checked_text("the slug", tenant)))
     if as_json:
         print_json([_as_json(key) for key in found])
         return
@@ -108,7 +109,7 @@ def revoke(
     bpc apikey revoke 4fTzQ0aLw9 --tenant acme
     """
     public = _prefix_of(checked_text("the prefix", prefix))
-    run(_revoke(settings_for("apikey"), checked_text("the slug", tenant), public))
+    asyncio.run(_revoke(settings_for("apikey"), checked_text("the slug", tenant), public))
     if as_json:
         print_json({"key_prefix": public, "revoked": True})
     else:

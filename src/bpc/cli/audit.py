@@ -5,6 +5,7 @@ database ─► checkpoint ─► file    (kept where the database's keeper cann
 database, file ─► verify ───────► what was cut off or deleted as a whole, too
 """
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 
 from bpc.cli.files import read_bytes, replace_file
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import checked_text, run, settings_for
+from bpc.cli.session import checked_text, settings_for
 from bpc.core.checkpoint import Checkpoint, missing, read, write
 from bpc.core.errors import Invalid, NotFound
 from bpc.core.events import Fault, Stream
@@ -79,7 +80,7 @@ def verify(
     slug = tenant and checked_text("the slug", tenant)
     chain = None if aggregate is None else _parsed(aggregate)
     kept = None if checkpoint is None else read(read_bytes(checkpoint), key=_pinned(settings, key))
-    reports = run(_verify(settings, slug, chain, kept))
+    reports = asyncio.run(_verify(settings, slug, chain, kept))
     _print(reports, as_json=as_json)
     if any(report.verified.faults for report in reports):
         raise typer.Exit(REFUSED)
@@ -102,7 +103,7 @@ def checkpoint_command(
     """
     settings = settings_for("audit")
     seed = seed_of(signing_seed(settings))
-    taken = run(_take(settings, checked_text("the slug", tenant)))
+    taken = asyncio.run(_take(settings, checked_text("the slug", tenant)))
     replace_file(out, write(taken, seed=seed, signing_key_id=settings.signing_key_id))
     if as_json:
         print_json({"file": str(out), "chains": len(taken.heads), "taken_at": format_time(taken.taken_at)})
@@ -119,13 +120,28 @@ async def _verify(
     async with opened(settings) as database:
         async with database.system() as conn:
             found = await tenants.every(conn) if slug is None else [await tenants.by_slug(conn, slug)]
+            strays = await events.without_a_tenant(conn) if slug is None and kept is None else []
         if kept is not None:
             if slug is not None and found[0].tenant_id != kept.tenant_id:
                 raise Invalid(f"the checkpoint is not of tenant `{slug}`", fix="leave out --tenant, or take its own")
             found = [tenant for tenant in found if tenant.tenant_id == kept.tenant_id]
             if not found:
                 return [_gone(kept)]
-        return [await _verified(database, tenant, aggregate, kept) for tenant in found]
+        reports = [await _verified(database, tenant, aggregate, kept) for tenant in found]
+    return [*reports, *_stray(strays)]
+
+
+def _stray(faults: list[Fault]) -> list[Report]:
+    """Events in no tenant's log, one report per tenant that does not exist."""
+    tenants_named = sorted({fault.stream.tenant_id for fault in faults})
+    by_tenant = {each: tuple(fault for fault in faults if fault.stream.tenant_id == each) for each in tenants_named}
+    return [
+        Report(
+            tenant=str(each),
+            verified=Verified(events=len(found), chains=len({fault.stream for fault in found}), faults=found),
+        )
+        for each, found in by_tenant.items()
+    ]
 
 
 def _gone(kept: Checkpoint) -> Report:

@@ -3,6 +3,7 @@
 Everything happens in the tenant `demo` of the configured database, through the same functions as always.
 """
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -13,7 +14,7 @@ import typer
 
 from bpc.cli.output import say
 from bpc.cli.seed import tenant_called
-from bpc.cli.session import operator_act, run, settings_for
+from bpc.cli.session import operator_act, settings_for
 from bpc.core.canon import canonicalize
 from bpc.core.checkpoint import Checkpoint, missing, read, write
 from bpc.core.digest import sha256, to_hex
@@ -52,7 +53,7 @@ def demo() -> None:
     if settings.env == "prod":
         raise ConfigMissing.of("BPC_ENV", "the demo does not run in prod", fix="set BPC_ENV=dev")
     started = time.monotonic()
-    run(_demo(settings))
+    asyncio.run(_demo(settings))
     say(f"\nAll of it in {time.monotonic() - started:.1f} s.", colour="green", bold=True)
     say("Next: `bpc up` (or `make up`) keeps it running and prints an API key; `bpc --help` lists the commands.")
 

@@ -19,13 +19,13 @@ import asyncpg
 import typer
 
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import has_database, run, settings_for
+from bpc.cli.session import has_database, settings_for
 from bpc.core.errors import Refusal
 from bpc.core.signing import public_key_of, seed_of, to_base64
 from bpc.db import fresh
-from bpc.db.connection import Connection
+from bpc.db.connection import Connection, connected
 from bpc.db.migrate import State, compare, our_migrations
-from bpc.db.opening import connected, placed, require_version
+from bpc.db.opening import placed, require_version
 from bpc.db.roles import missing_statements
 from bpc.settings import ConfigMissing, Settings, pepper, signing_seed
 
@@ -63,7 +63,7 @@ def doctor(as_json: AsJson = False) -> None:
     Checks Python, settings, disk, keys, database, roles, migrations, clock and RabbitMQ, and says what to do about
     each problem. Changes nothing. Exits 1 if something fails; a warning or a skipped check is no failure.
     """
-    findings = run(_examine())
+    findings = asyncio.run(_examine())
     if as_json:
         healthy = all(finding.health is not Health.FAIL for finding in findings)
         listed = [{**asdict(finding), "health": finding.health.value} for finding in findings]

@@ -1,13 +1,15 @@
 """`bpc migrate`: bring the database's tables to what this build needs."""
 
+import asyncio
 from typing import Annotated
 
 import typer
 
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import has_database, run, settings_for
+from bpc.cli.session import has_database, settings_for
+from bpc.db.connection import connected
 from bpc.db.migrate import Comparison, State, compare, migrate, our_migrations
-from bpc.db.opening import connected, placed, require_version
+from bpc.db.opening import placed, require_version
 from bpc.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -26,9 +28,9 @@ def migrate_command(
     """
     settings = settings_for("migrate")
     if check:
-        _report(run(_compare(settings)), as_json=as_json)
+        _report(asyncio.run(_compare(settings)), as_json=as_json)
         return
-    applied = run(_migrate(settings))
+    applied = asyncio.run(_migrate(settings))
     if as_json:
         print_json({"applied": applied})
     elif applied:

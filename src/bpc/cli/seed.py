@@ -1,5 +1,6 @@
 """`bpc seed`: what an installation starts with: its signing key on record and, outside prod, a tenant to try."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +9,7 @@ import typer
 
 from bpc.cli.files import write_secret
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import operator_act, run, settings_for
+from bpc.cli.session import operator_act, settings_for
 from bpc.core.apikeys import ApiKey, Unauthorized
 from bpc.core.errors import Conflict
 from bpc.core.ids import TenantId
@@ -39,7 +40,7 @@ def seed(as_json: AsJson = False) -> None:
     The tenant is called `dev` and gets an API key with the role Admin, to try things with. Running it again
     changes nothing and prints the same key.
     """
-    seeded = run(_seed(settings_for("seed")))
+    seeded = asyncio.run(_seed(settings_for("seed")))
     if as_json:
         print_json({"tenant_id": _text(seeded.tenant_id), "api_key": seeded.api_key})
     elif seeded.tenant_id is None:

@@ -1,23 +1,15 @@
-"""What every command that needs a database does first: settings, logs, an event loop."""
+"""What every command that needs a database does first: settings and logs."""
 
-import asyncio
 import os
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
-
-import asyncpg
 
 from bpc import logs
 from bpc.core.errors import Invalid
 from bpc.core.events import Act
 from bpc.db import fresh
 from bpc.db.embedded.layout import Layout
-from bpc.db.failures import in_our_words
 from bpc.settings import Settings, load
-
-Result = TypeVar("Result")
 
 
 def settings_for(component: str) -> Settings:
@@ -27,16 +19,6 @@ def settings_for(component: str) -> Settings:
     for warning in settings.warnings:
         logs.logger(__name__).warning(warning)
     return settings
-
-
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do `work`; a database that goes away in the middle of it is a refusal, not a bug."""
-    try:
-        return asyncio.run(work)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as said:
-        if refusal := in_our_words(said):
-            raise refusal from said
-        raise
 
 
 def operator_act() -> Act:

@@ -1,11 +1,12 @@
 """`bpc tenant`: the companies on this installation."""
 
+import asyncio
 from typing import Annotated
 
 import typer
 
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import checked_text, operator_act, run, settings_for
+from bpc.cli.session import checked_text, operator_act, settings_for
 from bpc.cli.table import print_table
 from bpc.core.errors import Conflict
 from bpc.core.ids import TenantId
@@ -40,7 +41,7 @@ def create(
     bpc tenant create acme --name "Acme Batteries GmbH"
     """
     wanted = checked_text("the slug", slug), checked_text("the name", name) or slug
-    tenant = run(_create(settings_for("tenant"), *wanted))
+    tenant = asyncio.run(_create(settings_for("tenant"), *wanted))
     if as_json:
         print_json({"tenant_id": str(tenant), "slug": slug})
     else:
@@ -51,7 +52,7 @@ def create(
 @app.command("list")
 def list_tenants(as_json: AsJson = False) -> None:
     """List all tenants."""
-    found = run(_list(settings_for("tenant")))
+    found = asyncio.run(_list(settings_for("tenant")))
     if as_json:
         print_json([_as_json(tenant) for tenant in found])
     else:
@@ -78,7 +79,7 @@ def reactivate(slug: Slug, as_json: AsJson = False) -> None:
 
 
 def _set_active(slug: str, *, active: bool, as_json: bool) -> None:
-    changed = run(_change(settings_for("tenant"), checked_text("the slug", slug), active=active))
+    changed = asyncio.run(_change(settings_for("tenant"), checked_text("the slug", slug), active=active))
     if as_json:
         print_json({"slug": slug, "is_active": active})
     else:

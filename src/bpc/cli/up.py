@@ -7,7 +7,7 @@ import typer
 
 from bpc.cli.output import AsJson, print_json, say
 from bpc.cli.seed import DEV_TENANT, Seeded, plant
-from bpc.cli.session import run, settings_for
+from bpc.cli.session import settings_for
 from bpc.db.database import Database
 from bpc.db.opening import opened
 from bpc.settings import Settings
@@ -23,7 +23,7 @@ def up(as_json: AsJson = False) -> None:
     everything is. With --json that is one line, printed once everything answers. Ctrl-C, or SIGTERM, stops it; the
     data stays. A second `bpc up` on the same data shares the database.
     """
-    run(_up(settings_for("up"), as_json=as_json))
+    asyncio.run(_up(settings_for("up"), as_json=as_json))
 
 
 async def _up(settings: Settings, *, as_json: bool) -> None:

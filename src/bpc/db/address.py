@@ -1,41 +1,37 @@
-"""Where a database is, in the form the driver takes."""
+"""Where a database is: as the driver takes it, and as a person may read it."""
 
-import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any, Final, Self
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from bpc.core.errors import DatabaseUnavailable
+CONNECT_SECONDS: Final = 10
+PORT: Final = 5432
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A server, a login and a database. The password is not part of any text made of it."""
+    """A server, a login and a database. What is secret in it is not part of any text made of it."""
 
     host: str
     port: int
     user: str
     database: str
-    password: str | None = field(default=None, repr=False)
-    ssl: str | None = None
+    url: str | None = field(default=None, repr=False)
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Read a `postgresql://…` URL; what is wrong with it is said without showing it."""
+        """The address that `url` (postgresql://…) names; the driver reads the URL itself, with all its options."""
         parts = urlsplit(url)
-        if parts.scheme not in {"postgresql", "postgres"} or len(parts.path) < 2:
-            raise DatabaseUnavailable(
-                "the database URL is not of the form postgresql://user:password@host:port/database",
-                fix="correct DATABASE_URL",
-            )
-        query = dict(parse_qsl(parts.query))
+        asked = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        login, _, place = parts.netloc.rpartition("@")
+        host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdecimal() else (place, "", "")
+        user = unquote(login.partition(":")[0]) or asked.get("user", "postgres")
         return cls(
-            host=query.get("host") or unquote(parts.hostname or "localhost"),
-            port=parts.port or 5432,
-            user=unquote(parts.username or query.get("user") or "postgres"),
-            database=unquote(parts.path[1:]),
-            password=unquote(parts.password) if parts.password else query.get("password"),
-            ssl=query.get("sslmode"),
+            host=asked.get("host") or unquote(host).strip("[]") or "localhost",
+            port=int(port or asked.get("port") or PORT),
+            user=user,
+            database=unquote(parts.path.removeprefix("/")) or asked.get("dbname") or user,
+            url=url,
         )
 
     def at(self, database: str) -> Self:
@@ -44,19 +40,14 @@ class Address:
 
     def connect_arguments(self) -> dict[str, Any]:
         """Keyword arguments of `asyncpg.connect`."""
-        return {
-            "host": self.host,
-            "port": self.port,
-            "user": self.user,
-            "password": self.password,
-            "database": self.database,
-            "ssl": self.ssl or ("disable" if self.host.startswith("/") else None),
-            "timeout": 10,
-        }
+        if self.url is not None:
+            return {"dsn": self.url, "database": self.database, "timeout": CONNECT_SECONDS}
+        place = {"host": self.host, "port": self.port, "user": self.user, "database": self.database}
+        return {**place, "ssl": "disable", "timeout": CONNECT_SECONDS}
 
     def __str__(self) -> str:
         """A URL without the password, for people and for psql."""
         if self.host.startswith("/"):
             return f"postgresql://{self.user}@/{self.database}?host={self.host}"
-        host = f"[{self.host}]" if re.search(":", self.host) else self.host
+        host = f"[{self.host}]" if ":" in self.host else self.host
         return f"postgresql://{self.user}@{host}:{self.port}/{self.database}"

@@ -20,13 +20,11 @@ from bpc.core.errors import DatabaseUnavailable
 from bpc.core.ids import TenantId
 from bpc.db.address import Address
 from bpc.db.connection import Connection
-from bpc.db.failures import in_our_words, unreachable
+from bpc.db.failures import SAID_BY_THE_DRIVER, in_our_words, unreachable
 from bpc.db.roles import APP, SYSTEM
 
 ACQUIRE_SECONDS: Final = 30.0
 NOT_THERE: Final = (OSError, asyncpg.CannotConnectNowError)
-# The last of them is what a connection that died in the middle of a message says when it is used once more.
-SAID_BY_THE_DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 class PoolBusy(DatabaseUnavailable):
@@ -133,6 +131,6 @@ async def open_database(address: Address, *, pool_size: int, revive: Callable[[]
                 "timezone": "UTC",
             },
         )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as said:
+    except (*SAID_BY_THE_DRIVER, OSError, TimeoutError, ValueError) as said:
         raise (in_our_words(said) or unreachable(said)) from said
     return Database(pool, address)

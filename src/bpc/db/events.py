@@ -63,6 +63,11 @@ HASHES_AT: Final[LiteralString] = """
 """
 
 
+WITHOUT_A_TENANT: Final[LiteralString] = """
+    SELECT tenant_id, aggregate_type, aggregate_id, aggregate_version FROM events_without_a_tenant()
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """What a verification looked at, and what it found."""
@@ -110,6 +115,18 @@ async def verify_tenant(conn: Connection, tenant: TenantId) -> Verified:
         events, chains = events + len(chain), chains + 1
         found += faults(chain, anchors.get(chain[0].event.stream, EMPTY))
     return Verified(events=events, chains=chains, faults=tuple(found))
+
+
+async def without_a_tenant(conn: Connection) -> list[Fault]:
+    """Events that belong to no tenant there is, as the system role sees them: each is a fault."""
+    return [
+        Fault(
+            stream=_stream_of(TenantId(row["tenant_id"]), row),
+            version=row["aggregate_version"],
+            says=f"its tenant `{row['tenant_id']}` does not exist",
+        )
+        for row in await conn.fetch(WITHOUT_A_TENANT)
+    ]
 
 
 async def heads(conn: Connection, tenant: TenantId) -> dict[Stream, Head]:

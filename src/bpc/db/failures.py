@@ -13,6 +13,9 @@ from bpc.core.errors import Conflict, DatabaseUnavailable, Invalid, Refusal
 
 REFUSED_BY_TRIGGER: Final = "BP001"
 
+# The last of them is what a connection that died in the middle of a message says when it is used once more.
+SAID_BY_THE_DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
 # The connection is gone, could not be made, or the server is on its way down or up.
 UNREACHABLE: Final = (
     asyncpg.PostgresConnectionError,

@@ -9,15 +9,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import asyncpg
-
 from bpc.core.errors import SchemaMismatch
 from bpc.db import embedded
 from bpc.db.address import Address
-from bpc.db.connection import Connection
+from bpc.db.connection import Connection, connected
 from bpc.db.database import Database, open_database
 from bpc.db.embedded.prepare import prepare
-from bpc.db.failures import in_our_words, unreachable
 from bpc.db.migrate import migrate, our_migrations, require_current
 from bpc.settings import Settings, data_dir
 
@@ -46,19 +43,6 @@ async def placed(settings: Settings) -> AsyncIterator[Place]:
         yield Place(address=server.address(settings.db_name), revive=server.ensure, server=server)
     finally:
         server.release()
-
-
-@asynccontextmanager
-async def connected(address: Address) -> AsyncIterator[Connection]:
-    """One connection as the login itself, for what comes before the roles: migrating and looking."""
-    try:
-        conn = await asyncpg.connect(**address.connect_arguments())
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as said:
-        raise (in_our_words(said) or unreachable(said)) from said
-    try:
-        yield conn
-    finally:
-        await conn.close()
 
 
 @asynccontextmanager

@@ -53,6 +53,15 @@ CREATE FUNCTION current_tenant() RETURNS uuid
     AS $$
   SELECT nullif(current_setting('app.tenant_id', true), '')::uuid  -- '' after a SET LOCAL has ended
 $$;
+CREATE FUNCTION events_without_a_tenant() RETURNS TABLE(tenant_id uuid, aggregate_type text, aggregate_id uuid, aggregate_version bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+  SELECT e.tenant_id, e.aggregate_type, e.aggregate_id, e.aggregate_version
+    FROM events e
+   WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.tenant_id = e.tenant_id)
+   ORDER BY e.tenant_id, e.aggregate_type, e.aggregate_id, e.aggregate_version
+$$;
 CREATE FUNCTION find_api_key(prefix text) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -121,6 +130,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
+REVOKE ALL ON FUNCTION events_without_a_tenant() FROM PUBLIC;
+GRANT ALL ON FUNCTION events_without_a_tenant() TO bpc_system;
 REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
@@ -368,6 +379,9 @@ CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events FOR EACH STATEMENT
 CREATE TRIGGER events_stay BEFORE DELETE ON events FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('an event is never deleted');
 ALTER TABLE events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON events USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY without_a_tenant ON events FOR SELECT TO bpc_owner USING ((NOT (EXISTS ( SELECT
+   FROM tenants t
+  WHERE (t.tenant_id = events.tenant_id)))));
 GRANT SELECT,INSERT ON TABLE events TO bpc_app;
 GRANT DELETE ON TABLE events TO bpc_system;
 

@@ -7,6 +7,7 @@ from typing import Final, LiteralString
 
 import asyncpg
 
+from bpc.db.connection import Connection, connected
 from bpc.db.embedded.cluster import LOGIN
 from bpc.db.embedded.server import Server
 from bpc.db.migrate import LOCK
@@ -18,8 +19,7 @@ DATABASE_EXISTS: Final[LiteralString] = "SELECT EXISTS (SELECT FROM pg_database 
 
 async def prepare(server: Server, database: str) -> None:
     """Have roles, login and `database` on `server`, whoever else is doing the same right now."""
-    conn = await asyncpg.connect(**server.superuser_address().connect_arguments())
-    try:
+    async with connected(server.superuser_address()) as conn:
         async with conn.transaction():
             await conn.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
             await ensure_roles(conn)
@@ -29,11 +29,9 @@ async def prepare(server: Server, database: str) -> None:
                 await conn.execute(f"GRANT {OWNER}, {APP}, {SYSTEM} TO {LOGIN}")
         if not await conn.fetchval(DATABASE_EXISTS, database):
             await _create(conn, database)
-    finally:
-        await conn.close()
 
 
-async def _create(conn: "asyncpg.Connection[asyncpg.Record]", database: str) -> None:
+async def _create(conn: Connection, database: str) -> None:
     quoted = await conn.fetchval("SELECT quote_ident($1)", database)
     try:
         await conn.execute(f"CREATE DATABASE {quoted} OWNER {OWNER}")
