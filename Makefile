@@ -41,7 +41,7 @@ $(READY): requirements/dev.txt pyproject.toml | $(filter .uv/bin/uv,$(UV))
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## Show what bpc does, on a database of its own, printed as it goes
+demo: $(READY) ## Show what bpc does, in a tenant of its own, printed as it goes
 	@$(BIN)/bpc demo
 
 .PHONY: up

@@ -17,9 +17,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from bpc import fresh
 from bpc.core.events import Act
 from bpc.core.ids import TenantId
-from bpc.db import embedded, fresh, tenants
+from bpc.db import embedded, tenants
 from bpc.db.address import Address
 from bpc.db.database import Database, open_database
 from bpc.db.embedded.layout import is_locked
@@ -94,13 +95,21 @@ def server(run_folder: Path) -> Iterator[TestServer]:
 
 
 @pytest.fixture(scope="session")
-def template(server: TestServer, run_folder: Path) -> str:
+def template(server: TestServer, run_folder: Path) -> Iterator[str]:
     """A migrated database that nobody uses but to copy it."""
     name = f"bpc_template_{os.getpid()}" if server.is_external else "bpc_template"
     with (run_folder / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         asyncio.run(_make_template(server, name))
-    return name
+    yield name
+    if server.is_external:
+        asyncio.run(_drop(server, name))
+
+
+async def _drop(server: TestServer, name: str) -> None:
+    admin = await asyncpg.connect(**server.admin.connect_arguments())
+    await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    await admin.close()
 
 
 async def _make_template(server: TestServer, name: str) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bpc.db import embedded, fresh
+from bpc import fresh
+from bpc.db import embedded
 from tests.cli.program import Program
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,11 @@ from typing import Any, Self
 from bpc.db.embedded.layout import Layout, is_locked, running_postmaster
 
 SECONDS = 60
+
+
+def _as_in_a_terminal() -> None:
+    # Whoever runs the tests in the background of a shell has SIGINT ignored, and so would we.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Program:
             text=True,
             env=self.environment(),
             cwd="/",
+            preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 (one call, nothing that could wait for a thread)
         )
 
     def command(self, *arguments: str | Path | bytes) -> list[str | Path | bytes]:

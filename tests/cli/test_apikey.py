@@ -92,3 +92,12 @@ def test_a_key_is_revoked_once_and_for_good(bpc: Program) -> None:
     assert again.code == 1
     assert again.err.startswith(f"NOT_FOUND: there is no valid key with the prefix `{created['key_prefix']}`\n")
     assert row.endswith("revoked")
+
+
+def test_a_mistyped_key_is_not_repeated(bpc: Program) -> None:
+    created = bpc.ok("apikey", "create", "--tenant", "keys", "--role", "Admin", "--json").json()["api_key"]
+
+    for mistyped in (created.replace("bpc_", "bpc__"), created.replace("bpc_", "pbc_"), f"{created}_x"):
+        ended = bpc.run("apikey", "revoke", mistyped, "--tenant", "rival-that-is-not-there")
+        ended_here = bpc.run("apikey", "revoke", mistyped[1:], "--tenant", "keys")
+        assert created[16:] not in ended.err + ended.out + ended_here.err + ended_here.out

@@ -8,9 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from bpc import fresh
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, TenantId
-from bpc.db import events, fresh, tenants
+from bpc.db import events, tenants
 from bpc.db.database import open_database
 from tests.cli.conftest import Installation
 from tests.cli.program import Ended, Program
@@ -308,3 +309,16 @@ def test_a_checkpoint_that_cannot_be_written_is_a_refusal(untouched: History, tm
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("VALIDATION_ERROR: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_record_is_not_signed(history: History, tmp_path: Path) -> None:
+    history.intrude(
+        "UPDATE events SET event_type = 'NOTHING'"
+        f" WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = 2"
+    )
+
+    ended = history.bpc.run("audit", "checkpoint", "--tenant", history.slug, "--out", tmp_path / "broken.json")
+
+    assert (ended.code, ended.err.split(":")[0]) == (1, "CONFLICT")
+    assert "audit verify" in ended.err
+    assert not (tmp_path / "broken.json").exists()

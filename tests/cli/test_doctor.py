@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bpc import fresh
 from tests.cli.conftest import Installation
 from tests.cli.program import Ended, Program
 
@@ -160,3 +161,14 @@ def kept_keys(bpc: Program, *, mode: int) -> Program:
 def files(folder: Path) -> set[str]:
     """Everything of ours; the server's own files are its own business."""
     return {str(file) for file in folder.rglob("*") if "postgres" not in file.relative_to(folder).parts[0]}
+
+
+def test_looking_makes_no_database(installation: Installation) -> None:
+    name = f"unmade_{fresh.new_id().hex}"
+    elsewhere = installation.bpc.having(BPC_DB_NAME=name)
+
+    looked, checked = elsewhere.run("doctor", "--json"), elsewhere.run("migrate", "--check")
+
+    assert found(looked)["database"]["health"] == "fail"
+    assert "does not exist" in found(looked)["database"]["says"]
+    assert (checked.code, "does not exist" in checked.err) == (69, True)

@@ -76,8 +76,8 @@ def test_a_data_folder_that_everybody_can_write_to_is_refused(bpc: Program) -> N
     ended = bpc.run("migrate")
 
     assert ended.code == 78
-    assert ended.err.startswith(f"CONFIG_MISSING: the data folder `{bpc.data_dir}` can be written to by everybody")
-    assert "chmod o-w" in ended.err
+    assert ended.err.startswith(f"CONFIG_MISSING: the data folder `{bpc.data_dir}` can be written to by others")
+    assert "chmod go-w" in ended.err
 
 
 def test_two_at_once_do_the_work_once(bare: Program) -> None:

@@ -65,3 +65,14 @@ def test_another_key_under_a_registered_name_is_refused(installation: Installati
     assert (ended.code, ended.out) == (78, "")
     assert ended.err.startswith("SIGNING_KEY_MISSING: ")
     assert "BPC_SIGNING_KEY_ID" in ended.err
+
+
+def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bare: Program) -> None:
+    bare.ok("migrate")
+    bare.ok("seed")
+    bare.ok("tenant", "deactivate", "dev")
+
+    told, shown = bare.ok("seed", "--json").json(), bare.ok("seed").out
+
+    assert told["api_key"] is None
+    assert "bpc tenant reactivate dev" in shown

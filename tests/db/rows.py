@@ -15,11 +15,12 @@ from uuid import UUID
 
 import asyncpg
 
+from bpc import fresh
 from bpc.core.digest import sha256
 from bpc.core.events import Act, Stream
 from bpc.core.ids import ActorId, AggregateId, SnapshotId, TenantId
 from bpc.core.snapshot import FactRef, snapshot_bytes
-from bpc.db import actors, apikeys, events, fresh
+from bpc.db import actors, apikeys, events
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 

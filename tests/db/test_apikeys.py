@@ -6,10 +6,11 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 
+from bpc import fresh
 from bpc.core.apikeys import ApiKey
 from bpc.core.events import Act
 from bpc.core.ids import ActorId, TenantId
-from bpc.db import actors, apikeys, events, fresh, tenants
+from bpc.db import actors, apikeys, events, tenants
 from bpc.db.apikeys import Issued, KeyUnknown, Known
 from bpc.db.connection import Connection
 from bpc.db.database import Database

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 
+from bpc import fresh
 from bpc.core.errors import Conflict, DatabaseUnavailable
 from bpc.core.ids import TenantId
 from bpc.db import database as database_module
-from bpc.db import fresh
 from bpc.db.address import Address
 from bpc.db.connection import Connection
 from bpc.db.database import Database, open_database

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import pytest
 
+from bpc import fresh
 from bpc.core.errors import DatabaseUnavailable
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, TenantId
-from bpc.db import embedded, events, fresh, tenants
+from bpc.db import embedded, events, tenants
 from bpc.db.address import Address
 from bpc.db.connection import connected
 from bpc.db.database import Database, open_database

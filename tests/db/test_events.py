@@ -3,10 +3,11 @@
 import asyncpg
 import pytest
 
-from bpc.core.errors import Invalid
+from bpc import fresh
+from bpc.core.errors import Conflict, Invalid
 from bpc.core.events import Act, EventVersionConflict, Stream
 from bpc.core.ids import AggregateId, TenantId
-from bpc.db import events, fresh
+from bpc.db import events
 from bpc.db.database import Database
 
 pytestmark = pytest.mark.external
@@ -104,6 +105,8 @@ CHANGES = [
     ("aggregate_version", "7", "is missing before it"),
     ("event_type", "event_type || 'x'", "its members do not give its event hash"),
     ("occurred_at", "occurred_at + interval '1 microsecond'", "its members do not give its event hash"),
+    ("occurred_at", "'infinity'", "its members do not give its event hash"),
+    ("occurred_at", "'0044-03-15 BC'", "its members do not give its event hash"),
     ("actor_id", "(SELECT actor_id FROM actors LIMIT 1)", "its members do not give its event hash"),
     ("payload", """payload || '{"number": 99}'""", "its queryable payload differs from the canonical one"),
     ("payload_canonical", "set_byte(payload_canonical, 3, 33)", "its payload does not have the hash it claims"),
@@ -113,7 +116,8 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("column", "expression", "says"), CHANGES, ids=[column for column, _, _ in CHANGES])
+@pytest.mark.parametrize("version", [2, 3], ids=["in-the-middle", "at-the-end"])
+@pytest.mark.parametrize(("column", "expression", "says"), CHANGES)
 async def test_one_change_to_any_column_is_found_and_the_event_is_named(
     database: Database,
     superuser: "asyncpg.Connection[asyncpg.Record]",
@@ -122,6 +126,7 @@ async def test_one_change_to_any_column_is_found_and_the_event_is_named(
     column: str,
     expression: str,
     says: str,
+    version: int,
 ) -> None:
     stream = a_stream(tenant)
     await appended(database, stream, act, 3)
@@ -132,9 +137,11 @@ async def test_one_change_to_any_column_is_found_and_the_event_is_named(
 
     async with superuser.transaction():
         await superuser.execute("SET LOCAL session_replication_role = replica")  # past the triggers
+        await superuser.execute("ALTER TABLE events DROP CONSTRAINT events_time_has_a_form")
         changed = await superuser.execute(
-            f"UPDATE events SET {column} = {expression} WHERE aggregate_id = $1 AND aggregate_version = 2",
+            f"UPDATE events SET {column} = {expression} WHERE aggregate_id = $1 AND aggregate_version = $2",
             stream.aggregate_id,
+            version,
         )
 
     assert changed == "UPDATE 1"
@@ -142,7 +149,7 @@ async def test_one_change_to_any_column_is_found_and_the_event_is_named(
         found = (await events.verify_tenant(conn, tenant)).faults
     assert any(says in fault.says for fault in found)
     assert {fault.stream for fault in found} == {stream}
-    assert {fault.version for fault in found} <= {2, 3, 7}
+    assert {fault.version for fault in found} <= {version, version + 1, 7}
 
 
 @pytest.mark.parametrize(
@@ -221,3 +228,41 @@ async def test_a_chain_goes_on_after_retention_removed_its_beginning(
         assert [row.event.version for row in await events.read_chain(conn, stream)] == [4]
         assert (await events.verify_chain(conn, stream)).faults == ()
         assert (await events.verify_tenant(conn, tenant)).faults == ()
+
+
+ANCHOR = """
+    INSERT INTO event_anchors (tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash)
+    SELECT tenant_id, aggregate_type, aggregate_id, $2, CASE WHEN $3 THEN event_hash ELSE sha256('x') END FROM events
+     WHERE aggregate_id = $1 AND aggregate_version = 2
+"""
+
+
+async def test_not_even_the_system_removes_an_event_without_an_anchor_or_puts_one_where_no_event_is(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+    await appended(database, stream, act, 3)
+
+    loose: list[tuple[str, tuple[object, ...], str]] = [
+        ("DELETE FROM events WHERE aggregate_id = $1 AND aggregate_version = 1", (), "behind an anchor"),
+        (ANCHOR, (2, False), "where an event of that version and hash is"),
+        (ANCHOR, (4, True), "where an event of that version and hash is"),
+    ]
+    for query, arguments, says in loose:
+        with pytest.raises(Conflict, match=says):
+            async with database.system(tenant) as conn:
+                await conn.execute(query, stream.aggregate_id, *arguments)
+
+    async with database.system(tenant) as conn:
+        await conn.execute(ANCHOR, stream.aggregate_id, 2, True)
+        await conn.execute("DELETE FROM events WHERE aggregate_id = $1 AND aggregate_version <= 2", stream.aggregate_id)
+    for query, says in [
+        ("DELETE FROM events WHERE aggregate_id = $1", "behind an anchor"),
+        ("UPDATE event_anchors SET aggregate_version = 1 WHERE aggregate_id = $1", "forward"),
+        ("DELETE FROM event_anchors WHERE aggregate_id = $1", "permission denied"),
+    ]:
+        with pytest.raises((Conflict, asyncpg.InsufficientPrivilegeError), match=says):
+            async with database.system(tenant) as conn:
+                await conn.execute(query, stream.aggregate_id)
+    async with database.tenant(tenant) as conn:
+        assert (await events.verify_chain(conn, stream)).faults == ()

@@ -6,10 +6,11 @@ from typing import Final, TypeAlias
 import asyncpg
 import pytest
 
+from bpc import fresh
 from bpc.core.errors import Conflict, DatabaseUnavailable, Invalid, Refusal
 from bpc.core.events import Act
 from bpc.core.ids import TenantId
-from bpc.db import actors, failures, fresh
+from bpc.db import actors, failures
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.failures import REFUSED_BY_TRIGGER, STANDS_FOR, in_our_words, unreachable

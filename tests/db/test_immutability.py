@@ -14,10 +14,11 @@ from typing import Final, TypeAlias
 import asyncpg
 import pytest
 
+from bpc import fresh
 from bpc.core.errors import Conflict
 from bpc.core.events import Act
 from bpc.core.ids import SnapshotId, TenantId
-from bpc.db import actors, apikeys, fresh
+from bpc.db import actors, apikeys
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.failures import SnapshotSealed
@@ -36,6 +37,7 @@ ROLES: Final = (APP, SYSTEM, OWNER)
 
 PROTECTED: Final = (
     "events",
+    "event_anchors",
     "document_versions",
     "facts",
     "fact_sources",
@@ -60,7 +62,7 @@ STILL_OPEN: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 # And nothing can be deleted but this, by the one role that runs retention.
-RETENTION_DELETES: Final = {(SYSTEM, "events"), (SYSTEM, "passport_versions")}
+RETENTION_DELETES: Final = {(SYSTEM, "passport_versions")}  # and events behind an anchor, see test_events.py
 # What is deactivated or retired, never deleted.
 KEPT: Final = ("tenants", "actors", "documents", "battery_products", "rule_packages", "passports", "api_keys")
 
@@ -99,6 +101,7 @@ async def at_the_end(database: Database, tenant: TenantId, act: Act) -> None:
         await rows.a_snapshot(conn, tenant, status="SEALED", fact=await rows.a_fact(conn, tenant))
         await rows.a_rule_version(conn, tenant, status="RETIRED")
         await rows.a_policy_version(conn, tenant)
+        await rows.an_anchor(conn, tenant, act)
         await rows.a_passport_version(
             conn, tenant, status="REVOKED", qr_png=b"png", qr_payload="{}", activated_at=act.at, superseded_at=act.at
         )
@@ -455,6 +458,24 @@ async def test_a_temporary_table_does_not_make_a_sealed_snapshot_look_open(
         await superuser.execute("UPDATE data_snapshots SET status = 'BUILDING'")
         added = await outcome(
             superuser, "INSERT INTO snapshot_items (tenant_id, snapshot_id, fact_id) VALUES ($1, $2, $3)",
+            tenant, snapshot, fact,
+        )  # fmt: skip
+
+    assert added == REFUSED
+
+
+async def test_a_temporary_type_does_not_turn_the_guard_of_a_sealed_snapshot_to_another_row(
+    database: Database, superuser: Superuser, tenant: TenantId
+) -> None:
+    async with database.tenant(tenant) as conn:
+        fact, snapshot = await rows.a_fact(conn, tenant), await rows.a_snapshot(conn, tenant, status="SEALED")
+
+    async with acting(superuser, APP, tenant):
+        await superuser.execute(
+            "CREATE TEMPORARY TABLE snapshot_items (tenant_id uuid, fact_id uuid, snapshot_id uuid)"
+        )
+        added = await outcome(
+            superuser, "INSERT INTO public.snapshot_items (tenant_id, snapshot_id, fact_id) VALUES ($1, $2, $3)",
             tenant, snapshot, fact,
         )  # fmt: skip
 

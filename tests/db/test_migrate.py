@@ -4,10 +4,12 @@ import asyncio
 import multiprocessing
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
 
+from bpc import fresh
 from bpc.core.digest import sha256
 from bpc.db.address import Address
 from bpc.db.migrate import (
@@ -22,6 +24,7 @@ from bpc.db.migrate import (
     read_migrations,
     require_current,
 )
+from bpc.db.roles import RolesMissing
 from tests.conftest import TestServer
 from tools.schema import SCHEMA, dumped
 
@@ -132,6 +135,31 @@ def test_a_gap_a_doubled_number_or_a_wrong_name_is_our_mistake_and_stops_us(tmp_
         read_migrations("bpc", tmp_path)
 
 
-def test_no_migration_uses_sql_newer_than_postgresql_15_knows_or_needs_an_extension() -> None:
+@pytest.mark.external
+async def test_a_login_that_may_make_roles_but_does_not_own_the_database_is_told_what_an_administrator_has_to_run(
+    server: TestServer, empty_address: Address
+) -> None:
+    login = f"maker_{fresh.new_id().hex[:8]}"
+    admin = await asyncpg.connect(**server.admin.at(empty_address.database).connect_arguments())
+    await admin.execute(f"CREATE ROLE {login} CREATEROLE; GRANT bpc_owner, bpc_app, bpc_system TO {login}")
+    await admin.execute("REVOKE ALL ON SCHEMA public FROM bpc_owner, bpc_app, bpc_system")
+    await admin.execute(f'ALTER DATABASE "{empty_address.database}" OWNER TO CURRENT_USER')
+    try:
+        await admin.execute(f"SET SESSION AUTHORIZATION {login}")
+        with pytest.raises(RolesMissing) as refused:
+            await migrate(admin, OURS)
+        await admin.execute("RESET SESSION AUTHORIZATION")
+        for statement in cast("list[str]", refused.value.details["sql"]):
+            await admin.execute(statement)
+        await admin.execute(f"SET SESSION AUTHORIZATION {login}")
+
+        assert await migrate(admin, OURS) == [migration.name for migration in OURS]
+    finally:
+        await admin.execute("RESET SESSION AUTHORIZATION")
+        await admin.execute(f"DROP OWNED BY {login}; DROP ROLE {login}")
+        await admin.close()
+
+
+def test_no_migration_needs_an_extension() -> None:
     for migration in OURS:
         assert "CREATE EXTENSION" not in migration.sql.upper()

@@ -37,6 +37,8 @@ GLOBAL_KEYS = {
     "api_key_prefixes_pkey": "a prefix is all that a request shows before its tenant is known",
 }
 # Every row-level policy that is not simply "the own tenant's rows", and why.
+# A trigger of ours speaks before row-level security does: there is no event where this anchor would be.
+REFUSED_FIRST = {"event_anchors": "BP001"}
 OTHER_POLICIES = {
     ("tenants", "all_tenants", "bpc_system", "ALL"): "somebody has to make tenants and go through them",
     ("tenants", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
@@ -267,7 +269,8 @@ async def test_a_row_that_says_it_is_another_tenants_is_refused_in_every_table(
         async with acting(superuser, role, tenant):
             for table, others in rows:
                 if (role, table) != (SYSTEM, "tenants"):
-                    assert await outcome(superuser, INSERT_ROW.format(table), others[0]) == NO_RIGHT, (role, table)
+                    refused = await outcome(superuser, INSERT_ROW.format(table), others[0])
+                    assert refused in {NO_RIGHT, REFUSED_FIRST.get(table, NO_RIGHT)}, (role, table)
 
 
 @pytest.mark.usefixtures("both")
@@ -325,7 +328,8 @@ async def test_without_a_tenant_nothing_is_seen_and_nothing_can_be_written(
                 if (role, table) == (SYSTEM, "tenants"):
                     continue
                 assert await superuser.fetchval(f"SELECT count(*) FROM {table}") == 0, (role, table)
-                assert await outcome(superuser, INSERT_ROW.format(table), rows[table]) == NO_RIGHT, (role, table)
+                refused = await outcome(superuser, INSERT_ROW.format(table), rows[table])
+                assert refused in {NO_RIGHT, REFUSED_FIRST.get(table, NO_RIGHT)}, (role, table)
     async with database.system() as conn:
         slugs = [row["slug"] for row in await conn.fetch("SELECT slug FROM tenants ORDER BY slug")]
     assert slugs == ["acme", "rival", "system"]

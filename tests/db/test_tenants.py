@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
+from bpc import fresh
 from bpc.core.access import PERMISSIONS, ROLES
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.events import Act
 from bpc.core.ids import ActorId, TenantId
-from bpc.db import actors, events, fresh, tenants
+from bpc.db import actors, events, tenants
 from bpc.db.actors import ActorUnknown, RoleUnknown
 from bpc.db.connection import Connection
 from bpc.db.database import Database

@@ -107,9 +107,20 @@ def test_a_folder_everybody_can_write_to_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigMissing) as raised:
         prepare(path)
 
-    assert raised.value.says == f"the data folder `{path}` can be written to by everybody"
-    assert raised.value.fix == f"chmod o-w '{path}', or set BPC_DATA_DIR"
+    assert raised.value.says == f"the data folder `{path}` can be written to by others"
+    assert raised.value.fix == f"chmod go-w '{path}', or set BPC_DATA_DIR"
     assert raised.value.problems[0].name == "BPC_DATA_DIR"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a person's own group may write to it; only root is stricter")
+def test_root_trusts_no_folder_a_group_can_write_to(tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.mkdir()
+    os.chown(path, 0, 65534)
+    path.chmod(0o770)
+
+    with pytest.raises(ConfigMissing, match="can be written to by others"):
+        prepare(path)
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

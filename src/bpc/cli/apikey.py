@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from bpc import fresh
 from bpc.cli.output import AsJson, print_json, say
 from bpc.cli.session import checked_text, operator_act, settings_for
 from bpc.cli.table import print_table
 from bpc.core.access import ROLES
+from bpc.core.apikeys import PREFIX_LENGTH
 from bpc.core.ids import ActorId, parse_uuid
 from bpc.core.timestamps import format_time
-from bpc.db import actors, apikeys, fresh, tenants
+from bpc.db import actors, apikeys, tenants
 from bpc.db.apikeys import Issued, Listed
 from bpc.db.opening import opened
 from bpc.settings import Settings, pepper
@@ -122,8 +124,7 @@ async def _create(
     act = operator_act()
     expires_at = None if days is None else act.at + timedelta(days=days)
     async with opened(settings) as database:
-        async with database.system() as conn:
-            tenant = (await tenants.by_slug(conn, slug)).tenant_id
+        tenant = (await tenants.find(database, slug)).tenant_id
         async with database.tenant(tenant) as conn:
             if existing is not None:
                 await actors.require(conn, tenant, actor := existing)
@@ -138,16 +139,14 @@ async def _create(
 
 async def _list(settings: Settings, slug: str) -> list[Listed]:
     async with opened(settings) as database:
-        async with database.system() as conn:
-            tenant = (await tenants.by_slug(conn, slug)).tenant_id
+        tenant = (await tenants.find(database, slug)).tenant_id
         async with database.tenant(tenant) as conn:
             return await apikeys.every(conn, tenant)
 
 
 async def _revoke(settings: Settings, slug: str, prefix: str) -> None:
     async with opened(settings) as database:
-        async with database.system() as conn:
-            tenant = (await tenants.by_slug(conn, slug)).tenant_id
+        tenant = (await tenants.find(database, slug)).tenant_id
         async with database.tenant(tenant) as conn:
             await apikeys.revoke(conn, tenant, prefix, act=operator_act())
 
@@ -163,7 +162,7 @@ def _state(key: Listed) -> str:
 def _prefix_of(text: str) -> str:
     """The prefix of a whole key too: who wants to end a key has it at hand, and its secret is not repeated."""
     parts = text.split("_")
-    return parts[1] if len(parts) == 3 and parts[0] == "bpc" else text
+    return (parts[1] if len(parts) > 1 and parts[0] == "bpc" else text)[:PREFIX_LENGTH]
 
 
 def _as_json(key: Listed) -> dict[str, object]:

@@ -8,26 +8,27 @@ database, file ─► verify ───────► what was cut off or delete
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from bpc import fresh
 from bpc.cli.files import read_bytes, replace_file
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import checked_text, settings_for
+from bpc.cli.session import checked_text, settings_for, signing_key
 from bpc.core.checkpoint import Checkpoint, missing, read, write
-from bpc.core.errors import Invalid, NotFound
+from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.events import Fault, Stream
 from bpc.core.ids import AggregateId, parse_uuid
-from bpc.core.signing import PublicKey, checked_public_key, from_base64, public_key_of, seed_of
+from bpc.core.signing import PublicKey, checked_public_key, from_base64, public_key_of
 from bpc.core.timestamps import format_time
-from bpc.db import events, fresh, tenants
+from bpc.db import events, tenants
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.events import Verified
 from bpc.db.opening import opened
 from bpc.db.tenants import Tenant
-from bpc.settings import Settings, signing_seed
+from bpc.settings import Settings
 
 app = typer.Typer(
     help="Verify the audit log, or sign where it stands.\n\n"
@@ -37,6 +38,9 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+
+# One view of the data for all that follows, however long it takes and whoever writes meanwhile.
+ONE_VIEW: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,8 @@ def verify(
     """Recompute every chain and name each event that is wrong.
 
     Finds events that were changed, removed or put in, and with a checkpoint those that were cut off or deleted
-    together with their chain. Exits 1 if anything is wrong.
+    together with their chain. Without --tenant and --checkpoint it also looks for events of tenants that do not
+    exist. Exits 1 if anything is wrong.
 
     \b
     bpc audit verify
@@ -102,7 +107,7 @@ def checkpoint_command(
     bpc audit checkpoint --tenant acme --out acme-2027-02.json
     """
     settings = settings_for("audit")
-    seed = seed_of(signing_seed(settings))
+    seed = signing_key(settings)
     taken = asyncio.run(_take(settings, checked_text("the slug", tenant)))
     replace_file(out, write(taken, seed=seed, signing_key_id=settings.signing_key_id))
     if as_json:
@@ -152,8 +157,7 @@ def _gone(kept: Checkpoint) -> Report:
 
 async def _verified(database: Database, tenant: Tenant, aggregate: Named | None, kept: Checkpoint | None) -> Report:
     async with database.tenant(tenant.tenant_id) as conn:
-        # One view of the data for all that follows, however long it takes and whoever writes meanwhile.
-        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        await conn.execute(ONE_VIEW)
         lost = [] if kept is None else await _lost(conn, kept)
         if aggregate is None:
             found = await events.verify_tenant(conn, tenant.tenant_id)
@@ -173,12 +177,19 @@ async def _lost(conn: Connection, kept: Checkpoint) -> list[Fault]:
 
 
 async def _take(settings: Settings, slug: str) -> Checkpoint:
+    taken_at = fresh.now()  # before looking: whatever happened until then is in it
     async with opened(settings) as database:
-        async with database.system() as conn:
-            tenant = await tenants.by_slug(conn, slug)
+        tenant = await tenants.find(database, slug)
         async with database.tenant(tenant.tenant_id) as conn:
+            await conn.execute(ONE_VIEW)
+            faults = (await events.verify_tenant(conn, tenant.tenant_id)).faults
             heads = await events.heads(conn, tenant.tenant_id)
-        return Checkpoint(tenant_id=tenant.tenant_id, taken_at=fresh.now(), heads=heads)
+    if faults:
+        raise Conflict(
+            f"tenant `{slug}` has {_counted(len(faults), 'fault')} in its record, which a checkpoint would sign",
+            fix=f"`bpc audit verify --tenant {slug}` names them",
+        )
+    return Checkpoint(tenant_id=tenant.tenant_id, taken_at=taken_at, heads=heads)
 
 
 def _parsed(aggregate: str) -> Named:
@@ -187,7 +198,7 @@ def _parsed(aggregate: str) -> Named:
 
 
 def _pinned(settings: Settings, key: str | None) -> PublicKey:
-    return public_key_of(seed_of(signing_seed(settings))) if key is None else checked_public_key(from_base64(key))
+    return public_key_of(signing_key(settings)) if key is None else checked_public_key(from_base64(key))
 
 
 def _print(reports: list[Report], *, as_json: bool) -> None:

@@ -4,8 +4,7 @@ import sys
 
 import structlog
 
-from bpc import logs
-from bpc.db import fresh
+from bpc import fresh, logs
 
 
 def logged(error: Exception) -> str:

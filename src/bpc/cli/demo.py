@@ -12,21 +12,22 @@ from typing import Final
 import asyncpg
 import typer
 
+from bpc import fresh
 from bpc.cli.output import say
 from bpc.cli.seed import tenant_called
-from bpc.cli.session import operator_act, settings_for
+from bpc.cli.session import operator_act, settings_for, signing_key
 from bpc.core.canon import canonicalize
 from bpc.core.checkpoint import Checkpoint, missing, read, write
 from bpc.core.digest import sha256, to_hex
 from bpc.core.errors import Conflict, SchemaMismatch
 from bpc.core.events import Stream
 from bpc.core.ids import AggregateId, TenantId
-from bpc.core.signing import public_key_of, seed_of
-from bpc.db import actors, apikeys, events, fresh, tenants
+from bpc.core.signing import public_key_of
+from bpc.db import actors, apikeys, events, tenants
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.opening import opened
-from bpc.settings import ConfigMissing, Settings, pepper, signing_seed
+from bpc.settings import ConfigMissing, Settings, pepper
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -72,7 +73,7 @@ async def _show(settings: Settings, database: Database) -> None:
     _tell(f"{database.address}, {known} tenant(s) in it")
 
     with _step("create a tenant; the creation is on record"):
-        tenant = await tenant_called(database, "demo", name="Demo Manufacturing")
+        tenant = (await tenant_called(database, "demo", name="Demo Manufacturing")).tenant_id
     _tell(f"demo, {tenant}")
 
     with _step(f"create and revoke API keys: {EVENTS} audit events, hash-chained"):
@@ -125,7 +126,7 @@ async def _edit_refused(database: Database, tenant: TenantId) -> str:
 
 
 async def _checkpoint(settings: Settings, conn: Connection, tenant: TenantId) -> int:
-    seed = seed_of(signing_seed(settings))
+    seed = signing_key(settings)
     heads = await events.heads(conn, tenant)
     written = write(
         Checkpoint(tenant_id=tenant, taken_at=fresh.now(), heads=heads),

@@ -18,16 +18,17 @@ from urllib.parse import urlsplit
 import asyncpg
 import typer
 
+from bpc import fresh
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import has_database, settings_for
+from bpc.cli.session import has_database, settings_for, signing_key
 from bpc.core.errors import Refusal
-from bpc.core.signing import public_key_of, seed_of, to_base64
-from bpc.db import fresh
+from bpc.core.signing import public_key_of, to_base64
+from bpc.db import signing_keys
 from bpc.db.connection import Connection, connected
 from bpc.db.migrate import State, compare, our_migrations
 from bpc.db.opening import placed, require_version
-from bpc.db.roles import missing_statements
-from bpc.settings import ConfigMissing, Settings, pepper, signing_seed
+from bpc.db.roles import APP, missing_statements
+from bpc.settings import ConfigMissing, Settings, pepper
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -111,7 +112,7 @@ def _keys(settings: Settings) -> Finding:
     if any(given is None and not (settings.data_dir / "keys" / file).exists() for file, given in kept.items()):
         return Finding("keys", Health.SKIP, "not made yet; `bpc up` makes them for trying things out")
     try:
-        public = to_base64(public_key_of(seed_of(signing_seed(settings))))
+        public = to_base64(public_key_of(signing_key(settings)))
         pepper(settings)
     except (Refusal, ConfigMissing) as refused:
         return Finding("keys", Health.FAIL, refused.says, refused.fix)
@@ -123,13 +124,14 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("database", Health.SKIP, "the embedded one is not created yet; `bpc up` does it")
         return
     try:
-        async with placed(settings) as place, connected(place.address) as conn:
+        async with placed(settings, look_only=True) as place, connected(place.address) as conn:
             await require_version(conn)
             version = await conn.fetchval("SELECT current_setting('server_version')")
             kind = "embedded" if place.server else "external"
             yield Finding("database", Health.OK, f"PostgreSQL {version}, {kind}, {place.address}")
             yield await _roles(conn)
             yield await _migrations(conn)
+            yield await _registered_key(conn, settings)
             yield await _clock(conn)
     except (Refusal, ConfigMissing) as refused:
         yield Finding("database", Health.FAIL, refused.says, refused.fix)
@@ -159,6 +161,21 @@ async def _migrations(conn: Connection) -> Finding:
         names = ", ".join(found.unknown)
         return Finding("migrations", Health.WARN, f"the database is newer than this build: {names}", "upgrade bpc")
     return Finding("migrations", Health.OK, "current")
+
+
+async def _registered_key(conn: Connection, settings: Settings) -> Finding:
+    if not await conn.fetchval("SELECT to_regclass('public.signing_keys') IS NOT NULL"):
+        return Finding("signing key", Health.SKIP, "there is no table of them yet")
+    async with conn.transaction():
+        await conn.execute(f"SET LOCAL ROLE {APP}")
+        registered = await signing_keys.public_key(conn, settings.signing_key_id)
+    if registered is None:
+        says = f"`{settings.signing_key_id}` is not on record yet; `bpc seed` does it"
+        return Finding("signing key", Health.SKIP, says)
+    if _keys(settings).health is Health.OK and registered != public_key_of(signing_key(settings)):
+        refused = signing_keys.SigningKeyDiffers(settings.signing_key_id)
+        return Finding("signing key", Health.FAIL, refused.says, refused.fix)
+    return Finding("signing key", Health.OK, f"`{settings.signing_key_id}` is the one on record")
 
 
 async def _clock(conn: Connection) -> Finding:

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from bpc import fresh
 from bpc.cli.files import write_secret
 from bpc.cli.output import AsJson, print_json, say
 from bpc.core.signing import Seed, public_key_of, to_base64
-from bpc.db import fresh
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

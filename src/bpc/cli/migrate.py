@@ -48,7 +48,7 @@ async def _migrate(settings: Settings) -> list[str]:
 async def _compare(settings: Settings) -> Comparison:
     if not has_database(settings):
         return Comparison(pending=tuple(our_migrations()), unknown=())
-    async with placed(settings) as place, connected(place.address) as conn:
+    async with placed(settings, look_only=True) as place, connected(place.address) as conn:
         return await compare(conn, our_migrations())
 
 

@@ -7,27 +7,30 @@ from typing import Final
 
 import typer
 
+from bpc import fresh
 from bpc.cli.files import write_secret
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import operator_act, settings_for
+from bpc.cli.session import operator_act, settings_for, signing_key
 from bpc.core.apikeys import ApiKey, Unauthorized
 from bpc.core.errors import Conflict
 from bpc.core.ids import TenantId
-from bpc.core.signing import public_key_of, seed_of
+from bpc.core.signing import public_key_of
 from bpc.db import actors, apikeys, signing_keys, tenants
 from bpc.db.database import Database
 from bpc.db.opening import opened
-from bpc.settings import Settings, pepper, prepare, signing_seed
+from bpc.db.tenants import Tenant
+from bpc.settings import Settings, pepper, prepare
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 DEV_TENANT: Final = "dev"
 KEY_FILE: Final = "dev-api-key"
+DEACTIVATED: Final = f"none: the tenant is deactivated; `bpc tenant reactivate {DEV_TENANT}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeded:
-    """The tenant to try things with and a key that opens it; neither exists in prod."""
+    """The tenant to try things with and a key that opens it; neither exists in prod, nor a key if it is inactive."""
 
     tenant_id: TenantId | None
     api_key: str | None
@@ -47,7 +50,7 @@ def seed(as_json: AsJson = False) -> None:
         say("the signing key is registered; prod gets no tenant by itself: `bpc tenant create SLUG`")
     else:
         say(f"tenant   {DEV_TENANT} ({seeded.tenant_id})")
-        say(f"API key  {seeded.api_key}")
+        say(f"API key  {seeded.api_key or DEACTIVATED}")
 
 
 async def _seed(settings: Settings) -> Seeded:
@@ -57,23 +60,23 @@ async def _seed(settings: Settings) -> Seeded:
 
 async def plant(database: Database, settings: Settings) -> Seeded:
     """Do it on an open database. Doing it again changes nothing and returns the same key."""
-    public = public_key_of(seed_of(signing_seed(settings)))
+    public = public_key_of(signing_key(settings))
     await signing_keys.register(database, settings.signing_key_id, public, act=operator_act())
     if settings.env == "prod":
         return Seeded(tenant_id=None, api_key=None)
     tenant = await tenant_called(database, DEV_TENANT, name="Dev Tenant")
-    return Seeded(tenant_id=tenant, api_key=await _first_key(database, settings, tenant))
+    if not tenant.is_active:
+        return Seeded(tenant_id=tenant.tenant_id, api_key=None)
+    return Seeded(tenant_id=tenant.tenant_id, api_key=await _first_key(database, settings, tenant.tenant_id))
 
 
-async def tenant_called(database: Database, slug: str, *, name: str) -> TenantId:
+async def tenant_called(database: Database, slug: str, *, name: str) -> Tenant:
     """The tenant with this slug, made if it is not there, by whoever comes first."""
-    with suppress(Conflict):
-        async with database.system() as conn:
-            with suppress(tenants.TenantUnknown):
-                return (await tenants.by_slug(conn, slug)).tenant_id
-        return await tenants.create(database, slug=slug, name=name, act=operator_act())
-    async with database.system() as conn:
-        return (await tenants.by_slug(conn, slug)).tenant_id
+    with suppress(tenants.TenantUnknown):
+        return await tenants.find(database, slug)
+    with suppress(Conflict):  # somebody else was faster
+        await tenants.create(database, slug=slug, name=name, act=operator_act())
+    return await tenants.find(database, slug)
 
 
 async def _first_key(database: Database, settings: Settings, tenant: TenantId) -> str:
@@ -84,7 +87,7 @@ async def _first_key(database: Database, settings: Settings, tenant: TenantId) -
         key = ApiKey.parse(kept.read_text().strip())
         async with database.tenant(tenant) as conn:
             known = await apikeys.find(conn, key.prefix)
-        if known and known.tenant_id == tenant and not known.revoked_at and key.matches(known.key_hash, secret):
+        if known and known.tenant_id == tenant and _opens(known) and key.matches(known.key_hash, secret):
             return key.text
     async with database.tenant(tenant) as conn:
         act = operator_act()
@@ -96,6 +99,11 @@ async def _first_key(database: Database, settings: Settings, tenant: TenantId) -
     with suppress(Conflict):  # somebody else was faster; both keys are valid
         write_secret(kept, issued.api_key.text)
     return issued.api_key.text
+
+
+def _opens(known: apikeys.Known) -> bool:
+    expired = known.expires_at is not None and known.expires_at <= fresh.now()
+    return known.is_active and known.revoked_at is None and not expired
 
 
 def _text(value: object) -> str | None:

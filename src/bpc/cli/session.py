@@ -4,12 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-from bpc import logs
+from bpc import fresh, logs
 from bpc.core.errors import Invalid
 from bpc.core.events import Act
-from bpc.db import fresh
+from bpc.core.signing import Seed, seed_of
 from bpc.db.embedded.layout import Layout
-from bpc.settings import Settings, load
+from bpc.settings import Settings, load, signing_seed
 
 
 def settings_for(component: str) -> Settings:
@@ -24,6 +24,11 @@ def settings_for(component: str) -> Settings:
 def operator_act() -> Act:
     """Whoever sits at the command line has the server's own rights and no account in a tenant."""
     return Act(None, fresh.now())
+
+
+def signing_key(settings: Settings) -> Seed:
+    """The private key this installation signs with."""
+    return seed_of(signing_seed(settings))
 
 
 def has_database(settings: Settings) -> bool:

@@ -6,7 +6,7 @@ import signal
 import typer
 
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.seed import DEV_TENANT, Seeded, plant
+from bpc.cli.seed import DEACTIVATED, DEV_TENANT, Seeded, plant
 from bpc.cli.session import settings_for
 from bpc.db.database import Database
 from bpc.db.opening import opened
@@ -54,9 +54,9 @@ def _announce(settings: Settings, database: Database, seeded: Seeded, *, as_json
     say("bpc is up", colour="green", bold=True)
     say(f"  database   {database.address}")
     say(f"  data       {settings.data_dir}")
-    if seeded.api_key:
+    if seeded.tenant_id:
         say(f"  tenant     {DEV_TENANT} ({seeded.tenant_id})")
-        say(f"  API key    {seeded.api_key}")
+        say(f"  API key    {seeded.api_key or DEACTIVATED}")
     else:
         say("  next       `bpc tenant create SLUG`, then `bpc apikey create --tenant SLUG --role Admin`")
     say("Ctrl-C stops it")

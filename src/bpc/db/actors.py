@@ -2,10 +2,11 @@
 
 from typing import Final, Literal, LiteralString
 
+from bpc import fresh
 from bpc.core.errors import NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import ActorId, AggregateId, TenantId
-from bpc.db import events, fresh
+from bpc.db import events
 from bpc.db.connection import Connection
 
 ActorType = Literal["USER", "API_CLIENT", "SERVICE"]
@@ -30,7 +31,8 @@ class RoleUnknown(NotFound):
 
     def __init__(self, name: str, known: list[str]) -> None:
         roles = ", ".join(f"`{role}`" for role in known)
-        super().__init__(f"there is no role `{name}`", fix=f"the tenant's roles are {roles}")
+        fix = f"the tenant's roles are {roles}" if known else "this tenant has no roles"
+        super().__init__(f"there is no role `{name}`", fix=fix)
 
 
 class ActorUnknown(NotFound):

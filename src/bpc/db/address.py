@@ -48,6 +48,7 @@ class Address:
     def __str__(self) -> str:
         """A URL without the password, for people and for psql."""
         if self.host.startswith("/"):
-            return f"postgresql://{self.user}@/{self.database}?host={self.host}"
+            port = "" if self.port == PORT else f"&port={self.port}"
+            return f"postgresql://{self.user}@/{self.database}?host={self.host}{port}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"postgresql://{self.user}@{host}:{self.port}/{self.database}"

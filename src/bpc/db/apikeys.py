@@ -6,11 +6,12 @@ from typing import Final, LiteralString
 
 import asyncpg
 
+from bpc import fresh
 from bpc.core.apikeys import ENTROPY_BYTES, ApiKey
 from bpc.core.errors import NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import ActorId, AggregateId, ApiKeyId, TenantId
-from bpc.db import events, fresh
+from bpc.db import events
 from bpc.db.connection import Connection
 
 RESERVE_PREFIX: Final[LiteralString] = "INSERT INTO api_key_prefixes (key_prefix, tenant_id) VALUES ($1, $2)"

@@ -52,7 +52,7 @@ class Database:
 
     @asynccontextmanager
     async def system(self, tenant: TenantId | None = None) -> AsyncIterator[Connection]:
-        """A transaction as the system: all tenants' names and keys, and one tenant's data if it is named."""
+        """A transaction as the system: all tenants' names, and one tenant's data if it is named."""
         bound = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
         async with self._transaction(f"SET LOCAL ROLE {SYSTEM}{bound}") as conn:
             yield conn

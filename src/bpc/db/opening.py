@@ -31,15 +31,19 @@ class Place:
 
 
 @asynccontextmanager
-async def placed(settings: Settings) -> AsyncIterator[Place]:
-    """The database's place; for the embedded one, running and prepared for as long as this is held."""
+async def placed(settings: Settings, *, look_only: bool = False) -> AsyncIterator[Place]:
+    """The database's place; for the embedded one, running for as long as this is held, with all it needs made.
+
+    Who only looks makes nothing: neither roles nor the database.
+    """
     if (dsn := settings.database_dsn) is not None:
         yield Place(address=Address.parse(dsn.get_secret_value()), revive=None, server=None)
         return
     folder = data_dir.prepare(settings.data_dir)
     server = await asyncio.to_thread(embedded.use, folder)
     try:
-        await prepare(server, settings.db_name)
+        if not look_only:
+            await prepare(server, settings.db_name)
         yield Place(address=server.address(settings.db_name), revive=server.ensure, server=server)
     finally:
         server.release()

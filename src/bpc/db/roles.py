@@ -67,6 +67,9 @@ async def ensure_roles(conn: Connection) -> None:
                     await conn.execute(statement)
     except asyncpg.InsufficientPrivilegeError as refused:
         raise RolesMissing(statements) from refused
+    # To grant what one does not own is no error, only a warning: look whether it helped.
+    if statements and (remaining := await missing_statements(conn)):
+        raise RolesMissing(remaining)
 
 
 async def missing_statements(conn: Connection) -> list[str]:

@@ -96,6 +96,31 @@ CREATE FUNCTION refuse() RETURNS trigger
 BEGIN
   RAISE EXCEPTION USING ERRCODE = 'BP001', MESSAGE = TG_ARGV[0], TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME;
 END $$;
+CREATE FUNCTION refuse_before_anchor() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM event_anchors a
+                  WHERE a.tenant_id = OLD.tenant_id AND a.aggregate_type = OLD.aggregate_type
+                    AND a.aggregate_id = OLD.aggregate_id AND a.aggregate_version >= OLD.aggregate_version) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP001', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+      MESSAGE = 'an event is only ever removed behind an anchor';
+  END IF;
+  RETURN OLD;
+END $$;
+CREATE FUNCTION refuse_loose_anchor() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM events e
+                  WHERE e.tenant_id = NEW.tenant_id AND e.aggregate_type = NEW.aggregate_type
+                    AND e.aggregate_id = NEW.aggregate_id AND e.aggregate_version = NEW.aggregate_version
+                    AND e.event_hash = NEW.event_hash) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP001', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+      MESSAGE = 'an anchor is put where an event of that version and hash is';
+  END IF;
+  RETURN NEW;
+END $$;
 CREATE FUNCTION refuse_unless_draft() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -115,10 +140,10 @@ CREATE FUNCTION refuse_when_sealed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 DECLARE
+  -- Everything with its schema: a temporary table or type of the same name would be found first.
   item snapshot_items := coalesce(NEW, OLD);
   found_status snapshot_status;
 BEGIN
-  -- With its schema: a temporary table of the same name would be found first.
   SELECT status INTO found_status FROM data_snapshots
    WHERE tenant_id = item.tenant_id AND snapshot_id = item.snapshot_id
      FOR SHARE;
@@ -137,6 +162,8 @@ GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
+REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
+REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
 
@@ -343,6 +370,10 @@ CREATE TABLE event_anchors (
 ALTER TABLE event_anchors FORCE ROW LEVEL SECURITY;
 ALTER TABLE event_anchors ADD CONSTRAINT event_anchors_pkey PRIMARY KEY (tenant_id, aggregate_type, aggregate_id);
 ALTER TABLE event_anchors ADD CONSTRAINT event_anchors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE TRIGGER event_anchors_forward BEFORE UPDATE ON event_anchors FOR EACH ROW WHEN ((new.aggregate_version <= old.aggregate_version)) EXECUTE FUNCTION refuse('an anchor only moves forward');
+CREATE TRIGGER event_anchors_hold BEFORE INSERT OR UPDATE ON event_anchors FOR EACH ROW EXECUTE FUNCTION refuse_loose_anchor();
+CREATE TRIGGER event_anchors_not_truncated BEFORE TRUNCATE ON event_anchors FOR EACH STATEMENT EXECUTE FUNCTION refuse('anchors are never deleted');
+CREATE TRIGGER event_anchors_stay BEFORE DELETE ON event_anchors FOR EACH ROW EXECUTE FUNCTION refuse('an anchor is never deleted');
 ALTER TABLE event_anchors ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON event_anchors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 GRANT SELECT ON TABLE event_anchors TO bpc_app;
@@ -365,7 +396,8 @@ CREATE TABLE events (
     payload_hash hash256 NOT NULL,
     prev_event_hash hash256,
     event_hash hash256 NOT NULL,
-    CONSTRAINT events_aggregate_version_check CHECK ((aggregate_version >= 1))
+    CONSTRAINT events_aggregate_version_check CHECK ((aggregate_version >= 1)),
+    CONSTRAINT events_time_has_a_form CHECK (((occurred_at >= '0001-01-01 00:00:00+00'::timestamp with time zone) AND (occurred_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))
 );
 ALTER TABLE events FORCE ROW LEVEL SECURITY;
 ALTER TABLE events ADD CONSTRAINT events_chain_key UNIQUE (tenant_id, aggregate_type, aggregate_id, aggregate_version);
@@ -374,6 +406,7 @@ ALTER TABLE events ADD CONSTRAINT events_tenant_id_actor_id_fkey FOREIGN KEY (te
 ALTER TABLE events ADD CONSTRAINT events_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX events_by_time ON events USING btree (tenant_id, occurred_at, event_id);
 CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, occurred_at);
+CREATE TRIGGER events_go_behind_their_anchor BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION refuse_before_anchor();
 CREATE TRIGGER events_never_change BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
 CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION refuse('events are never deleted');
 CREATE TRIGGER events_stay BEFORE DELETE ON events FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('an event is never deleted');

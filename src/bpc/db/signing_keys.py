@@ -8,6 +8,7 @@ from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId
 from bpc.core.signing import PublicKey, to_base64
 from bpc.db import events
+from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.tenants import SYSTEM_TENANT
 
@@ -29,12 +30,18 @@ class SigningKeyDiffers(Refusal):
         )
 
 
-async def register(database: Database, key_id: str, public_key: PublicKey, *, act: Act) -> None:
-    """Have `public_key` on record as `key_id`; a name once given never means another key."""
+async def public_key(conn: Connection, key_id: str) -> PublicKey | None:
+    """The public key that is on record as `key_id`."""
+    found = await conn.fetchval(PUBLIC_KEY, key_id)
+    return None if found is None else PublicKey(found)
+
+
+async def register(database: Database, key_id: str, key: PublicKey, *, act: Act) -> None:
+    """Have `key` on record as `key_id`; a name once given never means another key."""
     async with database.system(SYSTEM_TENANT) as conn:
-        if await conn.fetchval(INSERT, key_id, public_key):
-            said = act.says("SIGNING_KEY_CREATED", {"key_id": key_id, "public_key": to_base64(public_key)})
+        if await conn.fetchval(INSERT, key_id, key):
+            said = act.says("SIGNING_KEY_CREATED", {"key_id": key_id, "public_key": to_base64(key)})
             stream = Stream(SYSTEM_TENANT, "SigningKey", AggregateId(uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")))
             await events.append(conn, stream, said)
-        elif await conn.fetchval(PUBLIC_KEY, key_id) != public_key:
+        elif await public_key(conn, key_id) != key:
             raise SigningKeyDiffers(key_id)

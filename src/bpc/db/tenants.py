@@ -8,11 +8,12 @@ from uuid import UUID
 
 import asyncpg
 
+from bpc import fresh
 from bpc.core.access import ROLES
 from bpc.core.errors import NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, TenantId
-from bpc.db import events, fresh
+from bpc.db import events
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 
@@ -64,6 +65,12 @@ async def set_active(database: Database, tenant: Tenant, *, active: bool, act: A
         await conn.execute(SET_ACTIVE, tenant.tenant_id, active)
         stream = Stream(tenant.tenant_id, "Tenant", AggregateId(tenant.tenant_id))
         await events.append(conn, stream, act.says("TENANT_CHANGED", {"is_active": active}))
+
+
+async def find(database: Database, slug: str) -> Tenant:
+    """The tenant called `slug`, in a transaction of its own."""
+    async with database.system() as conn:
+        return await by_slug(conn, slug)
 
 
 async def by_slug(conn: Connection, slug: str) -> Tenant:

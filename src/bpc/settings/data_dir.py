@@ -67,8 +67,10 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise _refused(path, "is a file, not a folder", "set {name} to a folder")
     if found.st_uid != os.geteuid():
         raise _refused(path, "belongs to another user", "run as its owner, or set {name} to a folder of your own")
-    if found.st_mode & stat.S_IWOTH:
-        raise _refused(path, "can be written to by everybody", f"chmod o-w {shlex.quote(str(path))}, or set {{name}}")
+    # A private group of one's own is usual for people; what root trusts, a group must not write to.
+    others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 and found.st_gid != 0 else 0)
+    if found.st_mode & others:
+        raise _refused(path, "can be written to by others", f"chmod go-w {shlex.quote(str(path))}, or set {{name}}")
 
 
 def _refused(path: Path, why: str, fix: str) -> ConfigMissing:

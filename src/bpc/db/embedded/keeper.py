@@ -11,6 +11,7 @@ the user who happened to come first takes the server away from the others.
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,8 +46,10 @@ def main(data_dir: Path) -> int:
         try:
             return _Keeper(layout, log).run()
         except Refusal as refused:
-            _say(log, f"{refused.says}; {refused.fix}")
-            return 1
+            _say(log, f"FATAL: {refused.says}; {refused.fix}")
+        except Exception as failed:  # noqa: BLE001 (nobody sees our standard error: the log is where it is read)
+            _say(log, f"FATAL: {type(failed).__name__}: {failed}")
+        return 1
 
 
 class _Keeper:
@@ -100,6 +103,7 @@ class _Keeper:
         """Wait until the child ends, or end it when it is unwanted; say whether it had become ready."""
         became_ready = False
         while child.poll() is None:
+            self._shorten_log()
             if self._unwanted.wait(PAUSE):
                 _stop(child.pid, lambda: child.poll() is not None)
                 break
@@ -119,6 +123,12 @@ class _Keeper:
         with self._layout.log.open("rb") as log:
             log.seek(since)
             return b"shared memory block" in log.read()
+
+    def _shorten_log(self) -> None:
+        # The server appends, so its next line lands at the beginning of what is left.
+        if self._layout.log.stat().st_size > LARGEST_LOG:
+            shutil.copyfile(self._layout.log, self._layout.log.with_suffix(".log.old"))
+            os.truncate(self._layout.log, 0)
 
     def _forget_the_dead(self, sockets: Path) -> None:
         # The number in these files may by now be somebody else's, or still stand for a corpse that nobody has
@@ -155,8 +165,6 @@ def _locked_within_a_second(handle: int) -> bool:
 
 
 def _opened_log(path: Path) -> IO[bytes]:
-    if path.exists() and path.stat().st_size > LARGEST_LOG:
-        path.replace(path.with_suffix(".log.old"))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     return os.fdopen(descriptor, "ab", buffering=0)
 

@@ -3,6 +3,7 @@
 <data dir>/
   postgres/          the cluster, owned by the server's user
   postgres.log       what the server and its keeper say
+  postgres.hba       who is let in, and as whom (postgres.ident)
   postgres.users     shared lock of every user; exclusively the keeper's when nobody is left
   postgres.keeper    exclusive lock of the keeper
   postgres.location  only where the cluster had to go elsewhere (see `cluster_folder`)
@@ -13,13 +14,14 @@ import hashlib
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from bpc.db.embedded.account import STATE_ROOT, Account
+from bpc.db.embedded.account import STATE_ROOT, Account, passable_folder
 
 PORT: Final = 5432  # only a part of the socket's name: nothing listens on a network
 LONGEST_SOCKET_PATH: Final = 103  # sun_path ends at 104 bytes on macOS, 108 on Linux
@@ -62,9 +64,8 @@ class Layout:
         known = self.known_cluster()
         if self.location.exists() or (known / "PG_VERSION").exists() or self._passable(account):
             return known
-        STATE_ROOT.mkdir(mode=0o711, parents=True, exist_ok=True)
-        clusters = STATE_ROOT / "clusters"
-        clusters.mkdir(mode=0o711, exist_ok=True)
+        passable_folder(STATE_ROOT)
+        clusters = passable_folder(STATE_ROOT / "clusters")
         folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=clusters)) / "postgres"
         folder.parent.chmod(0o711)
         self.location.write_text(f"{folder}\n")
@@ -113,7 +114,7 @@ def _pid_file_lines(cluster: Path) -> list[str]:
     """The lines of `postmaster.pid`, which may be half-written or from a server long dead."""
     try:
         return (cluster / "postmaster.pid").read_text().split("\n")
-    except (FileNotFoundError, PermissionError):
+    except OSError:
         return []
 
 
@@ -163,9 +164,10 @@ def socket_folder(data_dir: Path, account: Account) -> Path:
 
 
 def _socket_roots(account: Account) -> list[Path]:
-    roots = [Path("/run/bpc")] if account.switch else []
+    roots = []
     if account.switch:
-        Path("/run/bpc").mkdir(mode=0o711, parents=True, exist_ok=True)
+        with suppress(OSError):
+            roots.append(passable_folder(Path("/run/bpc")))
     elif runtime := os.environ.get("XDG_RUNTIME_DIR"):
         roots.append(Path(runtime))
     return [*roots, Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108 (a private folder inside it)

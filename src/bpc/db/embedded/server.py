@@ -1,13 +1,14 @@
 """Using the embedded server: be counted among its users, and have it running.
 
 with use(data_dir) as server:
-    server.address            # where to connect
+    server.address("bpc")  # where to connect
     server.ensure()           # again, if a connection was refused: its keeper may have been killed too
 """
 
 import fcntl
 import os
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,6 +47,18 @@ class Server:
         """Return when the server accepts connections, starting whatever is not running."""
         self._socket_folder = _running(self.layout).socket_folder
 
+    def watch_keeper(self) -> None:
+        """While we are a user there is a keeper: should it be killed, another has to stop the server in the end."""
+        threading.Thread(target=self._replace_keeper, name="bpc keeper watch", daemon=True).start()
+
+    def _replace_keeper(self) -> None:
+        while True:
+            await_release(self.layout.keeper_lock)
+            if self._users < 0:
+                return
+            with suppress(DatabaseUnavailable):
+                self.ensure()
+
     def release(self) -> None:
         """Stop being a user. The server stops when nobody else is one."""
         if self._users >= 0:
@@ -77,6 +90,7 @@ def use(data_dir: Path) -> Server:
     except BaseException:
         server.release()
         raise
+    server.watch_keeper()
     return server
 
 
@@ -109,7 +123,8 @@ def _start_keeper(layout: Layout) -> int:
     # Not `subprocess`: the keeper is meant to outlive us, and in a session of its own Ctrl-C does not reach it.
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "bpc.db.embedded.keeper", str(layout.data_dir)],
+        # -P: not a file of the current folder that happens to be called like a module.
+        [sys.executable, "-P", "-m", "bpc.db.embedded.keeper", str(layout.data_dir)],
         passed_on,
         file_actions=[(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)],
         setsid=True,

@@ -131,7 +131,8 @@ CREATE TABLE events (
   aggregate_id       uuid NOT NULL,
   aggregate_version  bigint NOT NULL CHECK (aggregate_version >= 1),
   event_type         text NOT NULL,
-  occurred_at        timestamptz NOT NULL,
+  occurred_at        timestamptz NOT NULL
+                     CONSTRAINT events_time_has_a_form CHECK (occurred_at >= '0001-01-01 UTC' AND occurred_at < '10000-01-01 UTC'),
   actor_id           uuid,
   payload            jsonb NOT NULL,
   payload_canonical  bytea NOT NULL,

@@ -9,10 +9,10 @@ END $$;
 -- A snapshot's list is open until it is sealed. The row lock makes a seal wait for us, or us for it.
 CREATE FUNCTION refuse_when_sealed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-  item snapshot_items := coalesce(NEW, OLD);
-  found_status snapshot_status;
+  -- Everything with its schema: a temporary table or type of the same name would be found first.
+  item public.snapshot_items := coalesce(NEW, OLD);
+  found_status public.snapshot_status;
 BEGIN
-  -- With its schema: a temporary table of the same name would be found first.
   SELECT status INTO found_status FROM public.data_snapshots
    WHERE tenant_id = item.tenant_id AND snapshot_id = item.snapshot_id
      FOR SHARE;
@@ -38,13 +38,48 @@ BEGIN
   RETURN NEW;
 END $$;
 
+-- Retention removes the beginning of a chain up to an anchor, and an anchor is put where an event is.
+CREATE FUNCTION refuse_before_anchor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM public.event_anchors a
+                  WHERE a.tenant_id = OLD.tenant_id AND a.aggregate_type = OLD.aggregate_type
+                    AND a.aggregate_id = OLD.aggregate_id AND a.aggregate_version >= OLD.aggregate_version) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP001', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+      MESSAGE = 'an event is only ever removed behind an anchor';
+  END IF;
+  RETURN OLD;
+END $$;
+
+CREATE FUNCTION refuse_loose_anchor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM public.events e
+                  WHERE e.tenant_id = NEW.tenant_id AND e.aggregate_type = NEW.aggregate_type
+                    AND e.aggregate_id = NEW.aggregate_id AND e.aggregate_version = NEW.aggregate_version
+                    AND e.event_hash = NEW.event_hash) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP001', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+      MESSAGE = 'an anchor is put where an event of that version and hash is';
+  END IF;
+  RETURN NEW;
+END $$;
+
 -- Events: never updated; deleted only by retention, which is the system role's.
 CREATE TRIGGER events_never_change BEFORE UPDATE ON events
   FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
 CREATE TRIGGER events_stay BEFORE DELETE ON events
   FOR EACH ROW WHEN (current_user <> 'bpc_system') EXECUTE FUNCTION refuse('an event is never deleted');
+CREATE TRIGGER events_go_behind_their_anchor BEFORE DELETE ON events
+  FOR EACH ROW EXECUTE FUNCTION refuse_before_anchor();
 CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events
   EXECUTE FUNCTION refuse('events are never deleted');
+CREATE TRIGGER event_anchors_hold BEFORE INSERT OR UPDATE ON event_anchors
+  FOR EACH ROW EXECUTE FUNCTION refuse_loose_anchor();
+CREATE TRIGGER event_anchors_forward BEFORE UPDATE ON event_anchors
+  FOR EACH ROW WHEN (NEW.aggregate_version <= OLD.aggregate_version)
+  EXECUTE FUNCTION refuse('an anchor only moves forward');
+CREATE TRIGGER event_anchors_stay BEFORE DELETE ON event_anchors
+  FOR EACH ROW EXECUTE FUNCTION refuse('an anchor is never deleted');
+CREATE TRIGGER event_anchors_not_truncated BEFORE TRUNCATE ON event_anchors
+  EXECUTE FUNCTION refuse('anchors are never deleted');
 
 -- Document versions: the status moves on once; the content may be removed by retention and by nothing else.
 CREATE TRIGGER document_versions_frozen

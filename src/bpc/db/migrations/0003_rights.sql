@@ -28,7 +28,8 @@ BEGIN
   END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION current_tenant(), refuse(), refuse_when_sealed(), refuse_unless_draft() FROM PUBLIC;
+REVOKE ALL ON FUNCTION current_tenant(), refuse(), refuse_when_sealed(), refuse_unless_draft(), refuse_before_anchor(),
+  refuse_loose_anchor() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION current_tenant() TO bpc_app;
 GRANT SELECT ON permissions, signing_keys TO bpc_app;
 
@@ -104,16 +105,16 @@ GRANT EXECUTE ON FUNCTION events_without_a_tenant() TO bpc_system;
 CREATE FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea)
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended(current_tenant() || '/' || the_type || '/' || the_id, 0));
+  PERFORM pg_advisory_xact_lock(hashtextextended(public.current_tenant() || '/' || the_type || '/' || the_id, 0));
   SELECT e.aggregate_version, e.event_hash INTO aggregate_version, event_hash
-    FROM events e
-   WHERE e.tenant_id = current_tenant() AND e.aggregate_type = the_type AND e.aggregate_id = the_id
+    FROM public.events e
+   WHERE e.tenant_id = public.current_tenant() AND e.aggregate_type = the_type AND e.aggregate_id = the_id
    ORDER BY e.aggregate_version DESC
    LIMIT 1;
   IF NOT FOUND THEN
     SELECT a.aggregate_version, a.event_hash INTO aggregate_version, event_hash
-      FROM event_anchors a
-     WHERE a.tenant_id = current_tenant() AND a.aggregate_type = the_type AND a.aggregate_id = the_id;
+      FROM public.event_anchors a
+     WHERE a.tenant_id = public.current_tenant() AND a.aggregate_type = the_type AND a.aggregate_id = the_id;
   END IF;
 END $$;
 REVOKE ALL ON FUNCTION locked_event_head(text, uuid) FROM PUBLIC;
