@@ -12,6 +12,12 @@ READY := $(VENV)/.ready
 # The first interpreter that starts and is new enough; `make PYTHON=python3.13 …` chooses another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# Another interpreter than the one .venv was made with makes it anew.
+ifeq ($(origin PYTHON),command line)
+ifneq ($(shell $(PYTHON) -V 2>&1),$(shell $(BIN)/python -V 2>&1))
+$(shell rm -rf $(VENV))
+endif
+endif
 # uv from the machine if it has one, otherwise our own pinned copy in .uv, never in the system's Python.
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 

@@ -1,5 +1,6 @@
 """`bpc` itself: help, version, completion, and how every command ends."""
 
+import fcntl
 import json
 import os
 import pty
@@ -7,8 +8,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bpc import __version__
@@ -124,6 +127,20 @@ def test_ctrl_c_ends_a_command_quietly(bpc: Program) -> None:
 
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate()
+
+    assert (waiting.returncode, out, err) == (130, "", "")
+
+
+def test_ctrl_c_ends_the_wait_for_a_server_that_is_being_stopped(bpc: Program) -> None:
+    with (bpc.data_dir / "postgres.users").open("w") as stopping:
+        fcntl.flock(stopping, fcntl.LOCK_EX)
+        waiting = bpc.start("tenant", "list")
+        opened = psutil.Process(waiting.pid)
+        while not any(file.path == stopping.name for file in opened.open_files()):
+            time.sleep(0.01)
+
+        waiting.send_signal(signal.SIGINT)
+        out, err = waiting.communicate(timeout=10)
 
     assert (waiting.returncode, out, err) == (130, "", "")
 

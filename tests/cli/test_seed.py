@@ -76,3 +76,13 @@ def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bare: Program)
 
     assert told["api_key"] is None
     assert "bpc tenant reactivate dev" in shown
+
+
+def test_five_at_once_make_one_key(bare: Program) -> None:
+    bare.ok("migrate")
+
+    started = [bare.start("seed", "--json") for _ in range(5)]
+    printed = {process.communicate()[0] for process in started}
+
+    assert len(printed) == 1
+    assert len(bare.ok("apikey", "list", "--tenant", "dev", "--json").json()) == 1

@@ -331,7 +331,7 @@ def test_one_changed_byte_is_refused_or_another_value(value: Any, data: st.DataO
     ],
 )
 def test_json_in_another_form_is_refused_by_decode(text: bytes, byte: int) -> None:
-    assert refusal(text, decode).says == f"this is json, but not canonical from byte {byte} on"
+    assert refusal(text, decode).says == f"this is JSON, but not canonical from byte {byte} on"
     assert canonicalize(text) != text
 
 
@@ -373,18 +373,18 @@ def test_canonicalize_reads_json_however_it_is_laid_out(value: Any, indent: int 
         (f"[1{'0' * 600}]", "`$[0]` has more than 600 digits"),
         (f"-1{'0' * 600}", "`$` has more than 600 digits"),
         (f"1.{'0' * 600}", f"`$` is `1.{'0' * 62}`; numbers are whole and without exponent"),
-        ("", "the text is not json at line 1, column 1"),
-        ("01", "the text is not json at line 1, column 2"),
-        ("+1", "the text is not json at line 1, column 1"),
-        ("[1] 2", "the text is not json at line 1, column 5"),
-        ("'a'", "the text is not json at line 1, column 1"),
-        ('{"é":1}\n\n"€" x', "the text is not json at line 3, column 1"),
-        ('["é" x', "the text is not json at line 1, column 6"),
-        ('["a\nb"]', "the text is not json at line 1, column 4"),
-        ('"\\x"', "the text is not json at line 1, column 2"),
-        ("[\u00a01]", "the text is not json at line 1, column 2"),
-        ("[١]", "the text is not json at line 1, column 2"),
-        ("/* */1", "the text is not json at line 1, column 1"),
+        ("", "the text is not JSON at line 1, column 1"),
+        ("01", "the text is not JSON at line 1, column 2"),
+        ("+1", "the text is not JSON at line 1, column 1"),
+        ("[1] 2", "the text is not JSON at line 1, column 5"),
+        ("'a'", "the text is not JSON at line 1, column 1"),
+        ('{"é":1}\n\n"€" x', "the text is not JSON at line 3, column 1"),
+        ('["é" x', "the text is not JSON at line 1, column 6"),
+        ('["a\nb"]', "the text is not JSON at line 1, column 4"),
+        ('"\\x"', "the text is not JSON at line 1, column 2"),
+        ("[\u00a01]", "the text is not JSON at line 1, column 2"),
+        ("[١]", "the text is not JSON at line 1, column 2"),
+        ("/* */1", "the text is not JSON at line 1, column 1"),
         ("\ufeff1", "the text starts with a byte order mark"),
     ],
 )
@@ -413,7 +413,7 @@ def test_surrogates_in_pairs_are_one_character() -> None:
 def test_bytes_that_are_not_utf_8_are_refused_at_their_place(data: bytes, line: int, column: int) -> None:
     refused = refusal(data, read_json)
 
-    assert refused.says == f"the text is not utf-8 at line {line}, column {column}"
+    assert refused.says == f"the text is not UTF-8 at line {line}, column {column}"
     assert (refused.line, refused.column) == (line, column)
     assert refused.details == {"line": line, "column": column}
 

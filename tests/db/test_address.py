@@ -8,7 +8,7 @@ FORMS = [
     ("postgresql://ada:pw@db.example:6543/passports", "postgresql://ada@db.example:6543/passports"),
     ("postgres://db.example/passports", "postgresql://postgres@db.example:5432/passports"),
     ("postgresql://ada@db.example", "postgresql://ada@db.example:5432/ada"),
-    ("postgresql://ada:p%40ss%2Fw@db.example/b%20c", "postgresql://ada@db.example:5432/b c"),
+    ("postgresql://ada:p%40ss%2Fw@db.example/b%20c", "postgresql://ada@db.example:5432/b%20c"),
     ("postgresql://ada:p:w@[::1]:6543/passports", "postgresql://ada@[::1]:6543/passports"),
     ("postgresql://ada@/passports?host=/var/run/pg", "postgresql://ada@/passports?host=/var/run/pg"),
     ("postgresql://ada@%2Fvar%2FRun/passports", "postgresql://ada@/passports?host=/var/Run"),

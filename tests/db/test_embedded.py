@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from bpc.db.address import Address
 from bpc.db.embedded.account import passable_folder
 from bpc.db.embedded.layout import Layout, Postmaster, is_locked, running_postmaster
 from bpc.db.embedded.prepare import prepare
+from bpc.settings import ConfigMissing
 
 USER_PROGRAM = """
 import sys
@@ -343,3 +345,42 @@ def test_a_keeper_that_fails_says_why(layout: Layout) -> None:
         embedded.use(layout.data_dir)
 
     assert "Not a directory" in refused.value.says
+
+
+def test_it_stops_soon_even_if_its_last_user_leaves_while_it_recovers(layout: Layout) -> None:
+    server = embedded.use(layout.data_dir)
+    backend = next(iter(psutil.Process(postmaster(layout).pid).children()))
+    backend.kill()
+    time.sleep(0.05)  # in the middle of the server's own recovery
+    left = time.monotonic()
+
+    server.release_and_wait()
+
+    assert time.monotonic() - left < 20
+    assert is_gone(layout)
+
+
+def test_tables_that_should_be_elsewhere_and_are_not_are_not_made_anew(layout: Layout) -> None:
+    layout.location.write_text("/nowhere/at/all/postgres\n")
+
+    with pytest.raises(DatabaseUnavailable, match="is not there") as refused:
+        embedded.use(layout.data_dir)
+
+    assert "mount or restore it" in (refused.value.fix or "")
+
+
+def test_a_data_folder_that_cannot_be_used_is_a_matter_of_configuration(layout: Layout) -> None:
+    layout.users_lock.mkdir()
+
+    with pytest.raises(ConfigMissing, match="cannot be used"):
+        embedded.use(layout.data_dir)
+
+
+def test_who_has_changed_their_mind_does_not_wait_for_a_server_to_stop(layout: Layout) -> None:
+    given_up = threading.Event()
+    with layout.users_lock.open("w") as stopping:
+        fcntl.flock(stopping, fcntl.LOCK_EX)
+        threading.Timer(0.1, given_up.set).start()
+
+        with pytest.raises(DatabaseUnavailable, match="gave up"):
+            embedded.use(layout.data_dir, given_up)

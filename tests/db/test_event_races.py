@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
@@ -52,9 +53,10 @@ async def test_many_writers_of_one_aggregate_make_one_gapless_chain(
     stream = Stream(tenant, "Document", AggregateId(fresh.new_id()))
     started = time.monotonic()
 
-    with SPAWN.Pool(PROCESSES) as processes:
-        work = [(database.address, stream, coroutines, each)] * PROCESSES
-        await asyncio.to_thread(processes.starmap, appends_in_a_process, work)
+    with ProcessPoolExecutor(PROCESSES, mp_context=SPAWN) as processes:
+        loop, work = asyncio.get_running_loop(), (database.address, stream, coroutines, each)
+        shares = [loop.run_in_executor(processes, appends_in_a_process, *work) for _ in range(PROCESSES)]
+        await asyncio.gather(*shares)
 
     seconds = time.monotonic() - started
     async with database.tenant(tenant) as conn:

@@ -229,7 +229,8 @@ def test_what_is_a_mistake_of_ours_has_no_other_name(error: Exception) -> None:
 
 
 def test_an_error_without_a_message_is_called_by_its_kind() -> None:
-    assert "TimeoutError" in unreachable(TimeoutError()).says
+    assert "ConnectionResetError" in unreachable(ConnectionResetError()).says
+    assert "no answer in time" in unreachable(TimeoutError()).says
 
 
 async def test_every_trigger_that_refuses_is_a_conflict_with_the_triggers_own_sentence(
@@ -248,3 +249,11 @@ async def test_every_trigger_that_refuses_is_a_conflict_with_the_triggers_own_se
         "a fact is never changed or deleted",
         {"constraint": "facts_never_change"},
     )
+
+
+@pytest.mark.parametrize("error", [asyncpg.DiskFullError, asyncpg.OutOfMemoryError])
+def test_a_server_that_has_run_out_of_room_is_unavailable_until_there_is_some(error: type[Exception]) -> None:
+    refusal = in_our_words(error("no space left"))
+
+    assert isinstance(refusal, DatabaseUnavailable)
+    assert "room" in (refusal.fix or "")

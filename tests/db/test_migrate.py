@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -57,8 +58,8 @@ async def test_running_them_twice_does_nothing_the_second_time(empty_address: Ad
 
 @pytest.mark.external
 async def test_ten_processes_at_once_make_one_schema_and_none_fails(empty_address: Address) -> None:
-    with multiprocessing.get_context("spawn").Pool(10) as processes:
-        applied = await asyncio.to_thread(processes.map, migrate_in_a_process, [empty_address] * 10)
+    with ProcessPoolExecutor(10, mp_context=multiprocessing.get_context("spawn")) as processes:
+        applied = await asyncio.to_thread(lambda: list(processes.map(migrate_in_a_process, [empty_address] * 10)))
 
     assert sorted(name for names in applied for name in names) == sorted(migration.name for migration in OURS)
     conn = await asyncpg.connect(**empty_address.connect_arguments())

@@ -108,7 +108,7 @@ def test_a_folder_everybody_can_write_to_is_refused(tmp_path: Path) -> None:
         prepare(path)
 
     assert raised.value.says == f"the data folder `{path}` can be written to by others"
-    assert raised.value.fix == f"chmod go-w '{path}', or set BPC_DATA_DIR"
+    assert raised.value.fix == f"chmod go-w '{path}', or set BPC_DATA_DIR to a folder of your own"
     assert raised.value.problems[0].name == "BPC_DATA_DIR"
 
 
@@ -141,3 +141,14 @@ def test_a_path_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path) -
         prepare(tmp_path / "file" / "deeper" / "bpc")
     with pytest.raises(ConfigMissing, match="cannot be used: No such file or directory"):
         prepare(tmp_path / "loose")
+
+
+def test_nobody_is_told_to_change_the_rights_of_tmp(tmp_path: Path) -> None:
+    shared = tmp_path / "tmp"
+    shared.mkdir()
+    shared.chmod(0o1777)
+
+    with pytest.raises(ConfigMissing, match="can be written to by others") as raised:
+        prepare(shared)
+
+    assert raised.value.fix == "set BPC_DATA_DIR to a folder of your own"

@@ -22,7 +22,7 @@ from bpc.core.events import Fault, Stream
 from bpc.core.ids import AggregateId, parse_uuid
 from bpc.core.signing import PublicKey, checked_public_key, from_base64, public_key_of
 from bpc.core.timestamps import format_time
-from bpc.db import events, tenants
+from bpc.db import events, signing_keys, tenants
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.events import Verified
@@ -184,6 +184,9 @@ async def _take(settings: Settings, slug: str) -> Checkpoint:
             await conn.execute(ONE_VIEW)
             faults = (await events.verify_tenant(conn, tenant.tenant_id)).faults
             heads = await events.heads(conn, tenant.tenant_id)
+            registered = await signing_keys.public_key(conn, settings.signing_key_id)
+    if registered not in {None, public_key_of(signing_key(settings))}:
+        raise signing_keys.SigningKeyDiffers(settings.signing_key_id)
     if faults:
         raise Conflict(
             f"tenant `{slug}` has {_counted(len(faults), 'fault')} in its record, which a checkpoint would sign",

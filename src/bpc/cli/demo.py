@@ -23,7 +23,7 @@ from bpc.core.errors import Conflict, SchemaMismatch
 from bpc.core.events import Stream
 from bpc.core.ids import AggregateId, TenantId
 from bpc.core.signing import public_key_of
-from bpc.db import actors, apikeys, events, tenants
+from bpc.db import actors, apikeys, events
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.opening import opened
@@ -69,8 +69,8 @@ async def _demo(settings: Settings) -> None:
 
 async def _show(settings: Settings, database: Database) -> None:
     async with database.system() as conn:
-        known = len(await tenants.every(conn))
-    _tell(f"{database.address}, {known} tenant(s) in it")
+        version = await conn.fetchval("SELECT current_setting('server_version')")
+    _tell(f"PostgreSQL {version} at {database.address}")
 
     with _step("create a tenant; the creation is on record"):
         tenant = (await tenant_called(database, "demo", name="Demo Manufacturing")).tenant_id

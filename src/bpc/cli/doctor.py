@@ -4,6 +4,7 @@ It changes nothing: a database that does not exist yet is reported, not created.
 """
 
 import asyncio
+import os
 import platform
 import shutil
 import socket
@@ -96,6 +97,8 @@ def _disk(settings: Settings) -> Finding:
     folder = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     says = f"{free // 1_000_000:,} MB free in {folder}"
+    if not os.access(folder, os.W_OK):
+        return Finding("disk", Health.FAIL, f"{folder} cannot be written to", "choose another one with BPC_DATA_DIR")
     if free < LEAST_DISK:
         return Finding("disk", Health.FAIL, says, "make room, or move the data with BPC_DATA_DIR")
     if free < ENOUGH_DISK:
@@ -108,22 +111,24 @@ def _keys(settings: Settings) -> Finding:
         "signing.key": settings.signing_ed25519_private_key_base64,
         "pepper.key": settings.api_key_pepper_base64,
     }
-    # Asking for one that is not there would make it.
-    if any(given is None and not (settings.data_dir / "keys" / file).exists() for file, given in kept.items()):
-        return Finding("keys", Health.SKIP, "not made yet; `bpc up` makes them for trying things out")
     try:
+        # Asking for one that is not there would make it.
+        if any(given is None and not (settings.data_dir / "keys" / file).exists() for file, given in kept.items()):
+            return Finding("keys", Health.SKIP, "not made yet; `bpc up` makes them for trying things out")
         public = to_base64(public_key_of(signing_key(settings)))
         pepper(settings)
     except (Refusal, ConfigMissing) as refused:
         return Finding("keys", Health.FAIL, refused.says, refused.fix)
+    except PermissionError as denied:
+        return Finding("keys", Health.FAIL, f"`{denied.filename}` is not yours to read", "run as its owner")
     return Finding("keys", Health.OK, f"signing key `{settings.signing_key_id}`, public half {public}; pepper present")
 
 
 async def _database(settings: Settings) -> AsyncIterator[Finding]:
-    if not has_database(settings):
-        yield Finding("database", Health.SKIP, "the embedded one is not created yet; `bpc up` does it")
-        return
     try:
+        if not has_database(settings):
+            yield Finding("database", Health.SKIP, "the embedded one is not created yet; `bpc up` does it")
+            return
         async with placed(settings, look_only=True) as place, connected(place.address) as conn:
             await require_version(conn)
             version = await conn.fetchval("SELECT current_setting('server_version')")

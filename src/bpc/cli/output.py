@@ -53,7 +53,9 @@ def visible(text: str) -> str:
 
 
 def say(sentence: str, *, colour: str | None = None, bold: bool = False, dim: bool = False, end: str = "\n") -> None:
-    typer.secho(sentence.translate(CONTROL_IN_LINES), nl=False, fg=colour, bold=bold, dim=dim, color=_colours())
+    typer.secho(
+        sentence.translate(CONTROL_IN_LINES), nl=False, fg=colour, bold=bold or None, dim=dim or None, color=_colours()
+    )
     typer.echo(end, nl=False)
 
 

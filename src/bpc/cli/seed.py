@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -16,6 +17,7 @@ from bpc.core.errors import Conflict
 from bpc.core.ids import TenantId
 from bpc.core.signing import public_key_of
 from bpc.db import actors, apikeys, signing_keys, tenants
+from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.opening import opened
 from bpc.db.tenants import Tenant
@@ -82,23 +84,34 @@ async def tenant_called(database: Database, slug: str, *, name: str) -> Tenant:
 async def _first_key(database: Database, settings: Settings, tenant: TenantId) -> str:
     """An Admin's key for trying things out, kept beside the other generated secrets so it can be shown again."""
     kept = settings.data_dir / "keys" / KEY_FILE
-    secret = pepper(settings)
-    with suppress(OSError, UnicodeDecodeError, Unauthorized):  # not there, or not a key: then there is a new one
-        key = ApiKey.parse(kept.read_text().strip())
-        async with database.tenant(tenant) as conn:
-            known = await apikeys.find(conn, key.prefix)
-        if known and known.tenant_id == tenant and _opens(known) and key.matches(known.key_hash, secret):
-            return key.text
+    secret, act = pepper(settings), operator_act()
     async with database.tenant(tenant) as conn:
-        act = operator_act()
+        await conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('first key of ' || $1, 0))", str(tenant))
+        if known := await _kept_key(conn, kept, tenant, secret):
+            return known.text
         actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name="First key", roles=["Admin"], act=act)
         issued = await apikeys.create(conn, tenant, actor, pepper=secret, act=act, label="made by bpc seed")
-    prepare(settings.data_dir)
-    kept.parent.mkdir(mode=0o700, exist_ok=True)
-    kept.unlink(missing_ok=True)
-    with suppress(Conflict):  # somebody else was faster; both keys are valid
+        prepare(settings.data_dir)
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        kept.unlink(missing_ok=True)
         write_secret(kept, issued.api_key.text)
     return issued.api_key.text
+
+
+async def _kept_key(conn: Connection, kept: Path, tenant: TenantId, secret: bytes) -> ApiKey | None:
+    """The key in the file, if there is one and it still opens `tenant`."""
+    key = _read_key(kept)
+    known = None if key is None else await apikeys.find(conn, key.prefix)
+    if key is None or known is None or known.tenant_id != tenant:
+        return None
+    return key if _opens(known) and key.matches(known.key_hash, secret) else None
+
+
+def _read_key(kept: Path) -> ApiKey | None:
+    try:
+        return ApiKey.parse(kept.read_bytes().decode().strip())
+    except (OSError, UnicodeDecodeError, Unauthorized):
+        return None
 
 
 def _opens(known: apikeys.Known) -> bool:

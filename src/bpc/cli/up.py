@@ -29,10 +29,10 @@ def up(as_json: AsJson = False) -> None:
 async def _up(settings: Settings, *, as_json: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
     async with opened(settings, migrate_first=True) as database:
         seeded = await plant(database, settings)
+        loop.add_signal_handler(signal.SIGINT, stop.set)  # until here, Ctrl-C gives up starting
         if not stop.is_set():
             _announce(settings, database, seeded, as_json=as_json)
         await stop.wait()

@@ -129,7 +129,7 @@ def decode(data: bytes) -> Json:
     value = read_json(data)
     again = encode_typed(value)
     if again != data:
-        raise NotCanonical(f"this is json, but not canonical from byte {_first_difference(data, again)} on")
+        raise NotCanonical(f"this is JSON, but not canonical from byte {_first_difference(data, again)} on")
     return value
 
 
@@ -152,7 +152,7 @@ def read_json(text: bytes) -> Json:
     try:
         characters = text.decode()
     except UnicodeDecodeError as wrong:
-        _refuse_at(text[: wrong.start].decode(), "the text is not utf-8")
+        _refuse_at(text[: wrong.start].decode(), "the text is not UTF-8")
     _refuse_deep_text(text)
     try:
         value: Json = json.loads(
@@ -163,7 +163,7 @@ def read_json(text: bytes) -> Json:
             parse_constant=_constant,
         )
     except json.JSONDecodeError as wrong:
-        _refuse_at(characters[: wrong.pos], "the text is not json")
+        _refuse_at(characters[: wrong.pos], "the text is not JSON")
     if not _well_typed(value) or _SURROGATE_ESCAPE.search(text):
         _refuse_first_wrong(value)
     return value

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 CONNECT_SECONDS: Final = 10
 PORT: Final = 5432
@@ -47,8 +47,9 @@ class Address:
 
     def __str__(self) -> str:
         """A URL without the password, for people and for psql."""
+        user, database = quote(self.user, safe=""), quote(self.database, safe="")
         if self.host.startswith("/"):
             port = "" if self.port == PORT else f"&port={self.port}"
-            return f"postgresql://{self.user}@/{self.database}?host={self.host}{port}"
+            return f"postgresql://{user}@/{database}?host={quote(self.host)}{port}"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"postgresql://{self.user}@{host}:{self.port}/{self.database}"
+        return f"postgresql://{user}@{host}:{self.port}/{database}"

@@ -19,12 +19,11 @@ import asyncpg
 from bpc.core.errors import DatabaseUnavailable
 from bpc.core.ids import TenantId
 from bpc.db.address import Address
-from bpc.db.connection import Connection
+from bpc.db.connection import Connection, connect
 from bpc.db.failures import SAID_BY_THE_DRIVER, in_our_words, unreachable
 from bpc.db.roles import APP, SYSTEM
 
 ACQUIRE_SECONDS: Final = 30.0
-NOT_THERE: Final = (OSError, asyncpg.CannotConnectNowError)
 
 
 class PoolBusy(DatabaseUnavailable):
@@ -108,19 +107,19 @@ async def _reset(conn: Connection) -> None:
 async def open_database(address: Address, *, pool_size: int, revive: Callable[[], None] | None = None) -> Database:
     """Open a pool on a migrated database. `revive` is asked to bring the server back when it is not there."""
 
-    async def connect(*arguments: Any, **named: Any) -> "asyncpg.Connection[asyncpg.Record]":
+    async def reached(*arguments: Any, **named: Any) -> "asyncpg.Connection[asyncpg.Record]":
         try:
-            return await asyncpg.connect(*arguments, **named)
-        except NOT_THERE:
+            return await connect(*arguments, **named)
+        except OSError:
             if revive is None:
                 raise
             await asyncio.to_thread(revive)
-            return await asyncpg.connect(*arguments, **named)
+            return await connect(*arguments, **named)
 
     try:
         pool = await asyncpg.create_pool(
             **address.connect_arguments(),
-            connect=connect,
+            connect=reached,
             reset=_reset,
             min_size=min(1, pool_size),
             max_size=pool_size,

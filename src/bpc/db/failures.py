@@ -71,6 +71,8 @@ def in_our_words(error: BaseException) -> Refusal | None:
     """The refusal that `error` stands for, or None where it is a bug."""
     if isinstance(error, UNREACHABLE):
         return unreachable(error)
+    if isinstance(error, asyncpg.InsufficientResourcesError):
+        return DatabaseUnavailable(f"the database has run out of something: {error}", fix="make room on its disk")
     if isinstance(error, TRY_AGAIN):
         return DatabaseUnavailable(f"the database asks to try again: {error}", fix="try again")
     if isinstance(error, NO_ACCESS):
@@ -82,7 +84,7 @@ def in_our_words(error: BaseException) -> Refusal | None:
 
 def unreachable(error: BaseException) -> DatabaseUnavailable:
     """For whatever went wrong while reaching the server, also where it is not the driver's own error."""
-    reason = str(error) or type(error).__name__
+    reason = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
     return DatabaseUnavailable(
         f"PostgreSQL cannot be reached: {reason}",
         fix="see that it runs and that DATABASE_URL or BPC_DB_* point to it; `bpc doctor` checks",

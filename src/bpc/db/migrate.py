@@ -85,7 +85,8 @@ class MigrationEdited(SchemaMismatch):
     def __init__(self, name: str) -> None:
         super().__init__(
             f"migration `{name}` was edited after this database applied it",
-            fix="restore the file as it was released, and put the change into a new migration",
+            fix="use the build this database was made with or a released one after it; who wrote the migration puts "
+            "the change into a new one",
             details={"migration": name},
         )
 

@@ -5,9 +5,11 @@ async with opened(settings, migrate_first=True) as …     # applies them (bpc u
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from bpc.core.errors import SchemaMismatch
 from bpc.db import embedded
@@ -40,13 +42,22 @@ async def placed(settings: Settings, *, look_only: bool = False) -> AsyncIterato
         yield Place(address=Address.parse(dsn.get_secret_value()), revive=None, server=None)
         return
     folder = data_dir.prepare(settings.data_dir)
-    server = await asyncio.to_thread(embedded.use, folder)
+    server = await _used(folder)
     try:
         if not look_only:
             await prepare(server, settings.db_name)
         yield Place(address=server.address(settings.db_name), revive=server.ensure, server=server)
     finally:
         server.release()
+
+
+async def _used(folder: Path) -> embedded.Server:
+    given_up = threading.Event()
+    try:
+        return await asyncio.to_thread(embedded.use, folder, given_up)
+    except asyncio.CancelledError:
+        given_up.set()  # Ctrl-C: the thread must not keep us waiting
+        raise
 
 
 @asynccontextmanager

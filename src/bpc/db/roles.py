@@ -77,7 +77,9 @@ async def missing_statements(conn: Connection) -> list[str]:
     missing = [row["name"] for row in await conn.fetch(MISSING, [OWNER, APP, SYSTEM])]
     login = await conn.fetchval("SELECT quote_ident(session_user)")
     statements = [f"CREATE ROLE {name} {ATTRIBUTES}" for name in missing]
-    statements += [f"GRANT {name} TO {login}" for name in (OWNER, APP, SYSTEM) if not await _may_become(conn, name)]
+    ours = (OWNER, APP, SYSTEM)
+    become = [name for name in ours if name in missing or not await _may_become(conn, name)]
+    statements += [f"GRANT {name} TO {login}" for name in become]
     if not await conn.fetchval(APP_IN_SYSTEM):
         statements.append(f"GRANT {APP} TO {SYSTEM}")
     if missing:

@@ -70,7 +70,9 @@ def _check(path: Path, found: os.stat_result) -> None:
     # A private group of one's own is usual for people; what root trusts, a group must not write to.
     others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 and found.st_gid != 0 else 0)
     if found.st_mode & others:
-        raise _refused(path, "can be written to by others", f"chmod go-w {shlex.quote(str(path))}, or set {{name}}")
+        shared = found.st_mode & stat.S_ISVTX  # /tmp and its like are meant to be so
+        chmod = "" if shared else f"chmod go-w {shlex.quote(str(path))}, or "
+        raise _refused(path, "can be written to by others", f"{chmod}set {{name}} to a folder of your own")
 
 
 def _refused(path: Path, why: str, fix: str) -> ConfigMissing:

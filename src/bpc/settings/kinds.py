@@ -21,6 +21,12 @@ WORKER_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 BUILD_ID: Final = re.compile(r"[!-~]{0,128}")
 
 
+def _short(value: str) -> str:
+    if len(value.encode()) > 63:
+        raise ValueError("must be at most 63 bytes in UTF-8")
+    return value
+
+
 def _host(value: str) -> str:
     # A whole URL is the likely mistake here, and it may hold a password.
     if not HOST.fullmatch(value):
@@ -90,7 +96,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Days = Annotated[int, Field(ge=1, le=36500)]
 Count = Annotated[int, Field(ge=1, le=1000)]
 Seconds = Annotated[float, Field(ge=0.1, le=86400, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=63)]  # PostgreSQL cuts longer ones
+Name = Annotated[str, Field(min_length=1, max_length=63), AfterValidator(_short)]  # PostgreSQL cuts longer ones
 Host = Annotated[str, AfterValidator(_host)]
 KeyId = Annotated[str, AfterValidator(_key_id)]
 WorkerId = Annotated[str, AfterValidator(_worker_id)]

@@ -85,7 +85,8 @@ def _name_of(uid: int) -> str:
 
 
 def _create_system_user() -> None:
-    useradd, adduser = shutil.which("useradd"), shutil.which("adduser")
+    where = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # `su` and cron leave those out
+    useradd, adduser = shutil.which("useradd", path=where), shutil.which("adduser", path=where)
     if useradd:
         command = [useradd, "--system", "--user-group", "--home-dir", str(STATE_ROOT), "--no-create-home"]
         command += ["--shell", "/usr/sbin/nologin", SYSTEM_USER]

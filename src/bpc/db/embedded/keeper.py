@@ -30,7 +30,7 @@ from bpc.db.embedded.cluster import Cluster
 from bpc.db.embedded.layout import PORT, Layout, running_postmaster, socket_folder
 
 START_PATIENCE: Final = 60.0
-STOP_PATIENCE: Final = 60.0
+STOP_PATIENCE: Final = 5.0
 ATTEMPTS: Final = 3
 PAUSE: Final = 0.05
 LARGEST_LOG: Final = 10_000_000
@@ -138,17 +138,19 @@ class _Keeper:
 
 
 def _stop(pid: int, gone: Callable[[], bool]) -> None:
-    """Fast shutdown; if that takes too long, the immediate one, from which the next start recovers."""
-    for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        try:
-            os.kill(pid, how)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + STOP_PATIENCE
+    """Fast shutdown; if that takes long, the immediate one, from which the next start recovers without loss.
+
+    Each signal is repeated: a server that has just started, or is recovering, may not hear the first.
+    """
+    for how, patience in ((signal.SIGINT, STOP_PATIENCE), (signal.SIGQUIT, STOP_PATIENCE), (signal.SIGKILL, 60)):
+        deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            if gone():
-                return
-            time.sleep(PAUSE / 5)
+            with suppress(ProcessLookupError):
+                os.kill(pid, how)
+            for _ in range(20):
+                if gone():
+                    return
+                time.sleep(PAUSE / 2)
 
 
 def _locked_within_a_second(handle: int) -> bool:

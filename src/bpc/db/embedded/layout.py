@@ -21,6 +21,7 @@ from typing import Final
 
 import psutil
 
+from bpc.core.errors import DatabaseUnavailable
 from bpc.db.embedded.account import STATE_ROOT, Account, passable_folder
 
 PORT: Final = 5432  # only a part of the socket's name: nothing listens on a network
@@ -51,9 +52,16 @@ class Layout:
 
     def known_cluster(self) -> Path:
         """The cluster's folder, as far as it has been decided."""
-        if self.location.exists():
-            return Path(self.location.read_text().strip())
-        return self.data_dir / "postgres"
+        if not self.location.exists():
+            return self.data_dir / "postgres"
+        folder = Path(os.fsdecode(self.location.read_bytes().strip()) or ".")
+        if not folder.is_absolute() or not folder.parent.is_dir():
+            # Starting anew would look as if everything were lost; more likely a disk is not mounted.
+            raise DatabaseUnavailable(
+                f"the tables should be in `{folder}`, says {self.location}, and that is not there",
+                fix="mount or restore it; only to begin with nothing, remove that file",
+            )
+        return folder
 
     def cluster_folder(self, account: Account) -> Path:
         """Decide where the cluster goes: in the data directory, if the server's user can get there.
@@ -68,7 +76,7 @@ class Layout:
         clusters = passable_folder(STATE_ROOT / "clusters")
         folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=clusters)) / "postgres"
         folder.parent.chmod(0o711)
-        self.location.write_text(f"{folder}\n")
+        self.location.write_bytes(os.fsencode(folder) + b"\n")
         return folder
 
     def _passable(self, account: Account) -> bool:
@@ -113,7 +121,7 @@ def running_postmaster(cluster: Path) -> Postmaster | None:
 def _pid_file_lines(cluster: Path) -> list[str]:
     """The lines of `postmaster.pid`, which may be half-written or from a server long dead."""
     try:
-        return (cluster / "postmaster.pid").read_text().split("\n")
+        return os.fsdecode((cluster / "postmaster.pid").read_bytes()).split("\n")
     except OSError:
         return []
 
@@ -147,6 +155,8 @@ def socket_folder(data_dir: Path, account: Account) -> Path:
     name = f"bpc-{account.uid}-{hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:12]}"
     for root in _socket_roots(account):
         folder = root / name
+        if set(str(folder)) & {",", '"'}:  # PostgreSQL would take it for a list
+            continue
         if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{PORT}") > LONGEST_SOCKET_PATH:
             continue
         try:
@@ -170,7 +180,9 @@ def _socket_roots(account: Account) -> list[Path]:
             roots.append(passable_folder(Path("/run/bpc")))
     elif runtime := os.environ.get("XDG_RUNTIME_DIR"):
         roots.append(Path(runtime))
-    return [*roots, Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108 (a private folder inside it)
+    with suppress(FileNotFoundError):  # there may be no writable one at all
+        roots.append(Path(tempfile.gettempdir()))
+    return [*roots, Path("/tmp")]  # noqa: S108 (a private folder inside it)
 
 
 def _is_private(folder: Path, account: Account) -> bool:

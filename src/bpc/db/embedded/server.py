@@ -21,6 +21,7 @@ from bpc.db.address import Address
 from bpc.db.embedded.cluster import LOGIN, SUPERUSER
 from bpc.db.embedded.keeper import START_PATIENCE
 from bpc.db.embedded.layout import PORT, Layout, Postmaster, await_release, is_locked, running_postmaster
+from bpc.settings import ConfigMissing
 
 PAUSE: Final = 0.01
 # The keeper gets what a program needs to start, and none of our secrets.
@@ -43,9 +44,9 @@ class Server:
         """For preparing the server and for tests; no request ever comes this way."""
         return Address(host=str(self._socket_folder), port=PORT, user=SUPERUSER, database=database)
 
-    def ensure(self) -> None:
+    def ensure(self, unless: threading.Event | None = None) -> None:
         """Return when the server accepts connections, starting whatever is not running."""
-        self._socket_folder = _running(self.layout).socket_folder
+        self._socket_folder = _running(self.layout, unless or threading.Event()).socket_folder
 
     def watch_keeper(self) -> None:
         """While we are a user there is a keeper: should it be killed, another has to stop the server in the end."""
@@ -79,14 +80,25 @@ class Server:
         self.release()
 
 
-def use(data_dir: Path) -> Server:
-    """Become a user of the server in `data_dir`, which exists, and return when it accepts connections."""
+def use(data_dir: Path, unless: threading.Event | None = None) -> Server:
+    """Become a user of the server in `data_dir`, which exists, and return when it accepts connections.
+
+    `unless` is set by who has changed their mind: then it is given up.
+    """
     layout = Layout(data_dir.resolve())
-    users = os.open(layout.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(users, fcntl.LOCK_SH)  # waits for a keeper that is just stopping the server
+    unless = unless or threading.Event()
+    try:
+        users = os.open(layout.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as failed:
+        raise ConfigMissing.of(
+            "BPC_DATA_DIR",
+            f"the data folder `{layout.data_dir}` cannot be used: {failed.strerror} ({layout.users_lock.name})",
+            fix="set BPC_DATA_DIR to a folder you may write to",
+        ) from failed
     server = Server(layout, users)
     try:
-        server.ensure()
+        _take_shared(users, unless)
+        server.ensure(unless)
     except BaseException:
         server.release()
         raise
@@ -94,11 +106,21 @@ def use(data_dir: Path) -> Server:
     return server
 
 
-def _running(layout: Layout) -> Postmaster:
+def _take_shared(users: int, unless: threading.Event) -> None:
+    """Wait for a keeper that is just stopping the server."""
+    while True:
+        try:
+            return fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if unless.wait(PAUSE):
+                raise DatabaseUnavailable("gave up waiting for the embedded PostgreSQL to stop") from None
+
+
+def _running(layout: Layout, unless: threading.Event) -> Postmaster:
     deadline = time.monotonic() + START_PATIENCE
     keeper: int | None = None
     ended: int | None = None
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not unless.is_set():
         if is_locked(layout.keeper_lock):
             found = running_postmaster(layout.known_cluster())
             if found is not None and found.ready:
@@ -141,7 +163,8 @@ def _exit_code(pid: int) -> int | None:
 
 def _last_words(layout: Layout) -> str:
     with suppress(OSError):
-        lines = [line for line in layout.log.read_text(errors="replace").split("\n") if line.strip()]
+        text = layout.log.read_bytes().decode(errors="replace")
+        lines = [line for line in text.split("\n") if line.strip()]
         fatal = [number for number, line in enumerate(lines) if "FATAL:" in line or "PANIC:" in line]
         last = lines[fatal[-1] : fatal[-1] + 2] if fatal else lines[-1:]
         return " ".join(line.partition("] ")[2] or line for line in last if line.strip())
