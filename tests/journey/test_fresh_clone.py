@@ -78,9 +78,12 @@ def newcomer(folder: Path, user: str | None) -> Newcomer:
         text=True,
     )
     for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).exists():
+        # Measurements are being written while this runs, by ourselves.
+        if (ROOT / name).exists() and not name.startswith("docs/measurements/"):
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, clone / name)
+    subprocess.run(["git", "init", "--quiet"], cwd=clone, check=True)
+    subprocess.run(["git", "add", "--all"], cwd=clone, check=True)
     data_dir = closed
     while len(str(data_dir)) < 200:
         data_dir /= "d" * min(60, max(1, 199 - len(str(data_dir))))
