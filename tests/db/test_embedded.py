@@ -384,3 +384,16 @@ def test_who_has_changed_their_mind_does_not_wait_for_a_server_to_stop(layout: L
 
         with pytest.raises(DatabaseUnavailable, match="gave up"):
             embedded.use(layout.data_dir, given_up)
+
+
+def test_a_log_that_somebody_deletes_does_not_end_the_keeper(layout: Layout) -> None:
+    with embedded.use(layout.data_dir) as server:
+        keeper = keeper_pid(layout)
+        layout.log.unlink()
+        os.kill(postmaster(layout).pid, signal.SIGKILL)
+
+        eventually(lambda: running_postmaster(layout.known_cluster()) is not None)
+        server.ensure()
+
+        assert answer(server.superuser_address()) == 1
+        assert keeper_pid(layout) == keeper

@@ -69,7 +69,7 @@ class _Keeper:
         in_vain = 0
         deadline = time.monotonic() + START_PATIENCE
         while not self._unwanted.is_set():
-            said_so_far = self._layout.log.stat().st_size
+            said_so_far = self._log_size()
             if adopted := running_postmaster(self._cluster.folder):
                 self._watch_adopted(adopted.pid)
                 was_ready = True
@@ -120,13 +120,19 @@ class _Keeper:
 
     def _old_backends_linger(self, since: int) -> bool:
         """After kill -9 the old backends need a moment to notice; until then a new server refuses to start."""
-        with self._layout.log.open("rb") as log:
+        with suppress(FileNotFoundError), self._layout.log.open("rb") as log:
             log.seek(since)
             return b"shared memory block" in log.read()
+        return False
+
+    def _log_size(self) -> int:
+        with suppress(FileNotFoundError):  # deleted under our eyes; the server is what we look after
+            return self._layout.log.stat().st_size
+        return 0
 
     def _shorten_log(self) -> None:
         # The server appends, so its next line lands at the beginning of what is left.
-        if self._layout.log.stat().st_size > LARGEST_LOG:
+        if self._log_size() > LARGEST_LOG:
             shutil.copyfile(self._layout.log, self._layout.log.with_suffix(".log.old"))
             os.truncate(self._layout.log, 0)
 

@@ -2,7 +2,7 @@
 
 with use(data_dir) as server:
     server.address("bpc")  # where to connect
-    server.ensure()           # again, if a connection was refused: its keeper may have been killed too
+    server.ensure()        # again, if a connection was refused: its keeper may have been killed too
 """
 
 import fcntl
@@ -24,6 +24,7 @@ from bpc.db.embedded.layout import PORT, Layout, Postmaster, await_release, is_l
 from bpc.settings import ConfigMissing
 
 PAUSE: Final = 0.01
+RETRY_PAUSE: Final = 2.0
 # The keeper gets what a program needs to start, and none of our secrets.
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "XDG_RUNTIME_DIR")
 
@@ -54,11 +55,16 @@ class Server:
 
     def _replace_keeper(self) -> None:
         while True:
-            await_release(self.layout.keeper_lock)
+            try:
+                await_release(self.layout.keeper_lock)
+            except OSError:
+                return  # somebody deleted the data directory, and the server with it
             if self._users < 0:
                 return
-            with suppress(DatabaseUnavailable):
+            try:
                 self.ensure()
+            except DatabaseUnavailable:
+                time.sleep(RETRY_PAUSE)
 
     def release(self) -> None:
         """Stop being a user. The server stops when nobody else is one."""
