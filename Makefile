@@ -91,13 +91,23 @@ check: static ## Everything CI runs: static checks, tests, coverage gates
 	$(BIN)/python tools/external.py --if-present $(PYTEST) tests/db -m external
 
 .PHONY: cases
-cases: $(READY) ## Rewrite what is made from the code (schema.sql, settings), then read the diff
+cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff
 	$(BIN)/python tools/schema.py
 	$(BIN)/python tools/settings_reference.py
+	$(BIN)/python tools/rule_reference.py
+	$(BIN)/python tools/rule_cases.py
+	$(BIN)/python tools/reference_input.py
+	$(BIN)/python tools/golden.py
+
+.bench/.ready: requirements/bench.txt | $(READY)
+	@echo "== creating .bench"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .bench
+	@$(UV) pip sync --quiet --python .bench/bin/python --require-hashes requirements/bench.txt
+	@touch $@
 
 .PHONY: bench
-bench: $(READY) ## Measure against peers, side by side
-	$(BIN)/python -m bench
+bench: .bench/.ready ## Measure against peers, side by side
+	PYTHONPATH=src .bench/bin/python -m bench
 
 .PHONY: shown
 shown: $(READY) ## Run the tests at full figures and write docs/measurements
@@ -111,8 +121,9 @@ campaign: $(READY) ## Run the long reliability figures
 lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml -o requirements/runtime.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group dev -o requirements/dev.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench -o requirements/bench.txt
 	echo uv | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade - -o requirements/uv.txt
 
 .PHONY: clean
 clean: ## Remove what the targets made (not your data)
-	rm -rf .venv .uv .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build
+	rm -rf .venv .uv .bench .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

@@ -47,6 +47,8 @@ METHODS = {
     *("splitlines", "strftime", "compress", "compressobj"),
 }
 CALLS = {"complex", "eval", "exec", "float", "hash", "input", "open", "print", "round"}
+# The one place that runs what it generated itself, with no built-ins and no text of a user's in it.
+RUNS_GENERATED_CODE = "evaluate.py"
 
 
 def impurities(source: str) -> Iterator[tuple[int, str]]:
@@ -73,7 +75,9 @@ def impurities(source: str) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(CORE).as_posix())
 def test_a_core_file_is_pure(file: Path) -> None:
-    assert list(impurities(file.read_bytes().decode())) == []
+    found = [reason for _, reason in impurities(file.read_bytes().decode())]
+
+    assert found == (["calls `exec`"] if file.name == RUNS_GENERATED_CODE else [])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Everything happens in the tenant `demo` of the configured database, through the 
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -13,6 +14,7 @@ import asyncpg
 import typer
 
 from bpc import fresh
+from bpc.cli import demo_passport
 from bpc.cli.output import say
 from bpc.cli.seed import tenant_called
 from bpc.cli.session import operator_act, settings_for, signing_key
@@ -60,7 +62,7 @@ def demo() -> None:
 
 
 async def _demo(settings: Settings) -> None:
-    say("Battery Passport Compiler: a look at the ground it stands on\n")
+    say("Battery Passport Compiler: the ground it stands on, and a passport on it\n")
     async with AsyncExitStack() as kept_open:
         with _step("start the database, apply migrations"):
             database = await kept_open.enter_async_context(opened(settings, migrate_first=True))
@@ -100,6 +102,15 @@ async def _show(settings: Settings, database: Database) -> None:
         canonical = canonicalize(DOCUMENT)
     _tell(f"{len(DOCUMENT)} bytes as written, {len(canonical)} canonical bytes")
     _tell(f"SHA-256 {to_hex(sha256(canonical))}, on every machine")
+
+    demo_passport.show(
+        demo_passport.Document(**json.loads(canonical)),
+        signing_key(settings),
+        tenant,
+        signing_key_id=settings.signing_key_id,
+        step=_step,
+        tell=_tell,
+    )
 
 
 async def _keys_come_and_go(settings: Settings, database: Database, tenant: TenantId) -> str:

@@ -36,8 +36,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "audit": "Verify the audit log, or sign where it stands.",
     },
     "Without a database": {
+        "rules": "Check, format, test and try out rule files.",
+        "compile": "Compile a passport from files.",
+        "verify": "Check a bundle or a view, step by step.",
+        "view": "Show one audience its part of a passport, checkably.",
         "keygen": "Make a new signing key.",
         "canonicalize": "Write the canonical bytes of a JSON document.",
+        "why": "Tell how a field came to its value.",
     },
 }
 EPILOG: Final = (

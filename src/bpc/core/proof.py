@@ -1,13 +1,53 @@
-"""Proof: a passport's computation, step by step, each step hash-linked to those it used.
+"""Proof: a passport's computation, step by step, each step hash-linked to those it used. BPC-PROOF-1.
 
-Pure. A node's hash covers its children's hashes, so the root's hash covers the whole computation.
+Pure. A node's hash covers its children's hashes, so the root's hash covers the whole computation. While rules run, a
+step is a key: its type, the canonical text of its data, its children's ids. Equal keys are one node; a new key gets
+the next id. At the end `assembled` hashes every node and writes the proof's canonical bytes directly.
+
+    steps (dict of key: id) ── derivation, once a field
+                            └─ assembled(steps, fields, root) ──► proof bytes, root hash
+
+Nodes 0 … k−1 are the fields by path, k is the root, the steps follow.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256 as hashed
+from itertools import islice
+from typing import Final, TypeAlias
 
 from bpc.core import canon
 from bpc.core.canon import Json
 from bpc.core.digest import Digest, sha256, to_hex
+from bpc.core.errors import Refusal
+
+PROOF_VERSION: Final = "BPC-PROOF-1"
+# No configuration allows a larger proof, so a larger one need not be put together to be refused.
+MAX_PROOF_BYTES: Final = 20_000_000
+
+Key: TypeAlias = tuple[str, str, tuple[int, ...]]
+"""A step: how its text ends, which names its type; its data as canonical JSON; its children."""
+
+Steps = dict[Key, int]
+"""The steps in the order they were made, and their ids. Keys are texts, never values: True == 1 in Python."""
+
+OP: Final = ',"type":"OP"}'
+CONST: Final = ',"type":"CONST"}'
+FACT_GET: Final = ',"type":"FACT_GET"}'
+FIELD_REF: Final = ',"type":"FIELD_REF"}'
+ASSERT: Final = ',"type":"ASSERT"}'
+COMPLIANCE_EMIT: Final = ',"type":"COMPLIANCE_EMIT"}'
+
+
+class StepsTooLarge(Refusal):
+    """The steps say more than any proof may."""
+
+    code = "PROOF_TOO_LARGE"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the proof has more than {MAX_PROOF_BYTES:,} bytes",
+            fix="make fewer or smaller values",
+        )
 
 
 def node_hash(node_id: int, node_type: str, data: Mapping[str, Json], children_hashes: Iterable[Digest]) -> Digest:
@@ -22,3 +62,41 @@ def node_hash(node_id: int, node_type: str, data: Mapping[str, Json], children_h
             }
         )
     )
+
+
+def derivation(steps: Steps, first: int, made_before: int, result: int, data: str) -> int:
+    """The node that closes a field: over its result, and over what the field made and nothing refers to.
+
+    `first` is the first step's id, `made_before` how many steps there were before the field.
+    """
+    next_id = first + len(steps)
+    loose = {*range(first + made_before, next_id)}
+    loose.difference_update(*[key[2] for key in islice(reversed(steps), len(loose))])
+    loose.discard(result)
+    return steps.setdefault((OP, data, (result, *sorted(loose))), next_id)
+
+
+def assembled(steps: Steps, fields: Sequence[Key], root: str, field_index: str) -> tuple[bytes, Digest]:
+    """The canonical bytes of the proof, and its root's hash.
+
+    `fields` are in the order of their ids; `root` is the root's data and `field_index` that object, as canonical JSON.
+    """
+    last = len(fields)
+    nodes = [*fields, (OP, root, tuple(range(last))), *steps]
+    # Of each node its hash in quotes, and its text; the steps come first, because all others stand on them.
+    hashes, written = [""] * len(nodes), [""] * len(nodes)
+    for number in (*range(last + 1, len(nodes)), *range(last + 1)):
+        kind, data, children = nodes[number]
+        if len(children) == 1:  # most nodes; the general way takes twice as long
+            below, ids = hashes[children[0]], str(children[0])
+        else:
+            below, ids = ",".join([hashes[child] for child in children]), ",".join(map(str, children))
+        said = f'{{"children_hashes":[{below}],"data":{data},"id":{number}{kind}'
+        hashes[number] = made = f'"{hashed(said.encode()).hexdigest()}"'
+        written[number] = f'{{"children":[{ids}],"data":{data},"hash":{made},"id":{number}{kind}'
+    root_hash = hashes[last][1:-1]
+    text = (
+        f'{{"field_index":{field_index},"nodes":[{",".join(written)}],'
+        f'"proof_version":"{PROOF_VERSION}","root_hash":"{root_hash}"}}'
+    )
+    return text.encode(), Digest(bytes.fromhex(root_hash))

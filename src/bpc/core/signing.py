@@ -65,8 +65,22 @@ def checked_public_key(raw: bytes) -> PublicKey:
     return PublicKey(raw)
 
 
+class Signer:
+    """A private key ready to sign: unpacking the seed takes as long as a signature, so it is done once."""
+
+    __slots__ = ("_key", "public_key")
+
+    def __init__(self, seed: Seed) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self.public_key = PublicKey(self._key.public_key().public_bytes_raw())
+
+    def sign(self, digest: Digest) -> bytes:
+        return self._key.sign(digest)
+
+
 def sign(seed: Seed, digest: Digest) -> bytes:
-    return Ed25519PrivateKey.from_private_bytes(seed).sign(digest)
+    """One signature; whoever makes many keeps a `Signer`."""
+    return Signer(seed).sign(digest)
 
 
 def verify(key: PublicKey, digest: Digest, signature: bytes) -> None:

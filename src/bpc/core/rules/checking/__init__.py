@@ -1,0 +1,1 @@
+"""Syntax tree to typed tree: names, types, units, order, tests. `check` in check.py."""

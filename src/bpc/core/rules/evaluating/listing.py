@@ -1,0 +1,116 @@
+"""Python source while it is written: functions, temporaries, and the table of everything the source names.
+
+Pure. No text of a rule ever becomes code. The source holds words of our own, numbers we print and names from a table
+(`K3` a text, `w2` a function); what those names stand for is handed to the code as its global names, and there are no
+others: `__builtins__` is empty.
+
+What compiles differs between Python versions (depth of nesting, length of an expression), so every result goes into a
+temporary, and what would be nested deeper than `MAX_DEPTH` becomes a function of its own. So does what would make a
+function longer than about `MAX_LINES`: while it compiles a function, Python takes some 7 kB for each line.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+# CPython refuses 100 indents and 21 nested loops; 3.11 is the strictest.
+MAX_DEPTH: Final = 12
+MAX_LINES: Final = 2000
+
+_TEMPORARY: Final = re.compile(r"\bt[0-9]+\b")
+
+
+class _Function(NamedTuple):
+    lines: list[str]
+    depth: int
+    made: set[str]
+
+
+class Listing:
+    """The functions written so far, and one that is being written. `header` are the first lines of each."""
+
+    def __init__(self, header: Sequence[str] = ()) -> None:
+        self.names: dict[str, object] = {"__builtins__": {}}
+        self.depth = 0
+        self._header = [f" {line}" for line in header]
+        self._known: dict[tuple[str, Hashable], str] = {}
+        self._counts: dict[str, int] = {}
+        self._functions: list[str] = []
+        self._lines: list[str] = []
+        self._made: set[str] = set()
+        self._around: list[_Function] = []
+        self._temporaries = 0
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return tuple(self._functions)
+
+    @property
+    def is_deep(self) -> bool:
+        return self.depth >= MAX_DEPTH
+
+    @property
+    def is_long(self) -> bool:
+        return len(self._lines) >= MAX_LINES
+
+    def line(self, text: str) -> None:
+        self._lines.append(f"{' ' * self.depth}{text}")
+
+    @contextmanager
+    def indented(self, opening: str) -> Iterator[None]:
+        """What is written inside belongs to the statement `opening`."""
+        self.line(opening)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def temporary(self) -> str:
+        """A name nothing else has in this function or in those around it."""
+        self._temporaries += 1
+        name = f"t{self._temporaries}"
+        self._made.add(name)
+        return name
+
+    def kept(self, expression: str) -> str:
+        """A temporary that holds what `expression` gives."""
+        name = self.temporary()
+        self.line(f"{name} = {expression}")
+        return name
+
+    def named(self, atom: str) -> str:
+        """`atom` if it is a temporary, else one that holds it: Python warns of `5 is None`."""
+        return atom if _TEMPORARY.fullmatch(atom) else self.kept(atom)
+
+    def text(self, text: str) -> str:
+        return self.entry("K", text, lambda: text)
+
+    def entry(self, prefix: str, key: Hashable, make: Callable[[], object]) -> str:
+        """The name of a thing in the table; made when first asked for, known by `key` from then on."""
+        name = self._known.get((prefix, key))
+        if name is None:
+            number = self._counts.get(prefix, 0)
+            self._counts[prefix] = number + 1
+            name = self._known[prefix, key] = f"{prefix}{number}"
+            self.names[name] = make()
+        return name
+
+    def open_function(self) -> None:
+        self._around.append(_Function(self._lines, self.depth, self._made))
+        self._lines, self.depth, self._made = [*self._header], 1, set()
+
+    def close_function(self, name: str, parameters: Sequence[str], returned: str) -> None:
+        """End the function as `def name(s, …)`; every function is handed the state `s` first."""
+        self.line(f"return {returned}")
+        self._functions.append("\n".join([f"def {name}({', '.join(['s', *parameters])}):", *self._lines, ""]))
+        self._lines, self.depth, self._made = self._around.pop()
+
+    def close_helper(self, returned: str) -> str:
+        """End a function that is a part of the one around it and is handed its temporaries; how to call it."""
+        used = set(_TEMPORARY.findall("\n".join([*self._lines, returned])))
+        # By number: the order of a set is no order.
+        parameters = sorted(used - self._made, key=lambda name: int(name[1:]))
+        number = self._counts.get("h", 0)
+        self._counts["h"] = number + 1
+        self.close_function(f"h{number}", parameters, returned)
+        return f"h{number}({', '.join(['s', *parameters])})"

@@ -1,0 +1,291 @@
+"""Lexing: rule text in, words and signs out, each with its place; comments apart.
+
+Pure, and never raises for any text. What is no word of the language is reported and stays in the stream (as the
+number or text it was meant to be, else as `bad`), so that one mistake is one message. Lexing is lazy: a window of the
+text at a time, so that a file that is refused early is not read to its end.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Final
+
+from bpc.core.rules.source import Diagnostic, Span
+
+MAX_NAME_LENGTH: Final = 64
+MAX_NUMBER_LENGTH: Final = 100
+
+NAME: Final = "name"
+NUMBER: Final = "number"
+TEXT: Final = "text"
+BAD: Final = "bad"
+END: Final = ""
+
+RESERVED: Final = frozenset(
+    ("field", "example", "property", "let", "if", "then", "else", "assert", "fn", "true", "false", "none")
+)
+_SIGNS: Final = (
+    *("(", ")", "[", "]", "{", "}", ",", ";", ":", ".", "@", "=", "=>"),
+    *("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "!", "&&", "||"),
+)
+_KIND_OF: Final = {word: word for word in (*_SIGNS, *sorted(RESERVED))}
+_FAULTY_NAME: Final = "faulty name"
+_FAULTY_NUMBER: Final = "faulty number"
+_FAULTY_TEXT: Final = "faulty text"
+_FAULTY: Final = {_FAULTY_NAME: NAME, _FAULTY_NUMBER: NUMBER, _FAULTY_TEXT: TEXT, BAD: BAD}
+
+# Together these match any text without a gap. ASCII only; a text, a comment and a name are as long as they can be.
+_LEXEME: Final = re.compile(
+    r"""
+      [ \t\r\n]+
+    | [A-Za-z_][A-Za-z0-9_]*
+    | [(){}\[\],;:@+*/]
+    | "[^"\\\n]*(?:\\[^\n][^"\\\n]*)*(?:"|\\|)
+    | \.?[0-9][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*
+    | --[^\n]*
+    | =[>=]? | [<>!]=? | && | \|\| | [.\-&|]
+    | '[^'\n]*'?
+    | [\u201c-\u201f][^\u201c-\u201f"\n]*[\u201c-\u201f]?
+    | [^ \t\r\nA-Za-z0-9_(){}\[\],;:@+*/".=<>!&|'\u201c-\u201f-]+
+    """,
+    re.VERBOSE,
+)
+_GOOD_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_ESCAPE: Final = re.compile(
+    r"\\u([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})|\\u([0-9A-Fa-f]{4})|\\(.)", re.DOTALL
+)
+_GOOD_TEXT: Final = re.compile(
+    r"""
+    "[^"\\\x00-\x1f\ud800-\udfff]*
+    (?:
+      \\(?:
+        ["\\/bfnrt]
+      | u(?!0000|[dD][89a-fA-F])[0-9A-Fa-f]{4}
+      | u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}
+      )
+      [^"\\\x00-\x1f\ud800-\udfff]*
+    )*"
+    """,
+    re.VERBOSE,
+)
+_CLOSED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_RAW: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
+_ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_WRITTEN: Final = {"\t": "`\\t`", "\r": "`\\r`", "\b": "`\\b`", "\f": "`\\f`"}
+_FIRST_WINDOW: Final = 1 << 14
+_WINDOW: Final = 1 << 16
+
+
+class _Kinds(dict[str, str]):
+    """The kind of a lexeme, worked out once for each spelling; blanks and comments have the kind `END`."""
+
+    def __missing__(self, lexeme: str) -> str:
+        kind = self[lexeme] = _kind_of(lexeme)
+        return kind
+
+
+def _kind_of(lexeme: str) -> str:
+    first = lexeme[0]
+    if first in " \t\r\n" or lexeme.startswith("--"):
+        return END
+    if first == '"':
+        return TEXT if _GOOD_TEXT.fullmatch(lexeme) else _FAULTY_TEXT
+    if first in "'\u201c\u201d\u201e\u201f":
+        return _FAULTY_TEXT
+    if "0" <= first <= "9" or (first == "." and len(lexeme) > 1):
+        good_number = len(lexeme) <= MAX_NUMBER_LENGTH and _GOOD_NUMBER.fullmatch(lexeme)
+        return NUMBER if good_number else _FAULTY_NUMBER
+    if "a" <= first <= "z" or "A" <= first <= "Z" or first == "_":
+        return NAME if len(lexeme) <= MAX_NAME_LENGTH else _FAULTY_NAME
+    return BAD
+
+
+class Lexer:
+    """The words of `text`, as three lists in step: kind, spelling, start. More of them whenever `more` is called.
+
+    The kind of a reserved word or sign is its spelling. The last three words are `END`.
+    """
+
+    def __init__(self, text: str, report: Callable[[Diagnostic], None]) -> None:
+        self.text = text
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.comments: list[tuple[int, str]] = []
+        self.is_complete = False
+        self._report = report
+        self._position = 0
+        self._has_comments = "--" in text
+        self._window = _FIRST_WINDOW
+        self._kind_of = _Kinds(_KIND_OF)
+        self._long_names: set[str] = set()
+
+    def more(self) -> None:
+        """Lex one window further, or add the end."""
+        lexemes = self._next_lexemes()
+        starts = list(accumulate(map(len, lexemes), initial=self._position))
+        kinds = list(map(self._kind_of.__getitem__, lexemes))
+        self._position = starts.pop()
+        if not _FAULTY.keys().isdisjoint(kinds):
+            self._explain_faults(kinds, lexemes, starts)
+        kept = [index for index, kind in enumerate(kinds) if kind]
+        self.kinds += [kinds[index] for index in kept]
+        self.texts += [lexemes[index] for index in kept]
+        self.starts += starts if len(kept) == len(starts) else [starts[index] for index in kept]
+        if self._has_comments:
+            self.comments += [(at, text) for at, text in zip(starts, lexemes, strict=True) if text[:2] == "--"]
+        if self._position == len(self.text):
+            self._end()
+
+    def jump(self, position: int) -> None:
+        """Go on lexing at `position`, a place where a word starts; what was lexed beyond it stays lexed."""
+        self._position = max(self._position, position)
+
+    def _end(self) -> None:
+        self.is_complete = True
+        self.kinds += [END] * 3
+        self.texts += [""] * 3
+        self.starts += [len(self.text)] * 3
+
+    def _next_lexemes(self) -> list[str]:
+        """The lexemes of a window. The last one may go on behind its edge, so the next window starts with it."""
+        while True:
+            edge = self._position + self._window
+            lexemes: list[str] = _LEXEME.findall(self.text, self._position, edge)
+            if edge >= len(self.text):
+                return lexemes
+            if len(lexemes) > 1:
+                self._window = _WINDOW
+                return lexemes[:-1]
+            self._window *= 4
+
+    def _explain_faults(self, kinds: list[str], lexemes: list[str], starts: list[int]) -> None:
+        for index, kind in enumerate(kinds):
+            if kind not in _FAULTY:
+                continue
+            lexeme, start = lexemes[index], starts[index]
+            kinds[index] = _FAULTY[kind]
+            if kind == _FAULTY_TEXT:
+                self._explain_text(lexeme, start)
+                if not (lexeme[0] == '"' and _CLOSED.fullmatch(lexeme)):
+                    kinds[index] = BAD
+            elif kind == _FAULTY_NUMBER:
+                self._report(_number_fault(lexeme, start))
+            elif kind == BAD:
+                self._report(_character_fault(lexeme, start))
+            elif lexeme not in self._long_names:
+                self._long_names.add(lexeme)
+                self._report(_name_fault(lexeme, start))
+
+    def _explain_text(self, lexeme: str, start: int) -> None:
+        if lexeme[0] != '"':
+            self._fault(
+                "unexpected-character", f"`{lexeme[0]}` does not start a text", start, lexeme, 'write `"\u2026"`'
+            )
+        elif not _CLOSED.fullmatch(lexeme):
+            says = "the text is not closed on its line"
+            self._fault("unclosed-text", says, start, lexeme.removesuffix("\r"), 'close it with `"`')
+        for at, end, says, help_ in _escape_faults(lexeme):
+            self._report(Diagnostic(kind="bad-escape", says=says, span=Span(start + at, start + end), help=help_))
+        if raw := _RAW.search(lexeme.removesuffix("\r")):
+            at = start + raw.start()
+            says = f"a text cannot hold a raw {_shown(raw[0])}"
+            help_ = f"write {_WRITTEN[raw[0]]}" if raw[0] in _WRITTEN else None
+            self._report(Diagnostic(kind="unexpected-character", says=says, span=Span(at, at + 1), help=help_))
+
+    def _fault(self, kind: str, says: str, start: int, lexeme: str, help_: str) -> None:
+        self._report(Diagnostic(kind=kind, says=says, span=Span(start, start + len(lexeme)), help=help_))
+
+
+def is_natural(spelling: str) -> bool:
+    """Whether a number has digits only. One with a mistake that was reported need not be a number at all."""
+    return "." not in spelling and len(spelling) <= MAX_NUMBER_LENGTH and _GOOD_NUMBER.fullmatch(spelling) is not None
+
+
+def text_value(lexeme: str) -> str:
+    """What a text literal says, its escapes resolved; escapes that were reported are left out."""
+    if "\\" not in lexeme:
+        return lexeme[1:-1]
+    return _ESCAPE.sub(_resolved, lexeme[1:-1])
+
+
+def _resolved(escape: re.Match[str]) -> str:
+    high, low, unit, letter = escape.groups()
+    if high is not None:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00))
+    if unit is not None:
+        value = int(unit, 16)
+        return "" if value == 0 or 0xD800 <= value <= 0xDFFF else chr(value)
+    return _ESCAPES.get(letter, "")
+
+
+def _escape_faults(lexeme: str) -> Iterator[tuple[int, int, str, str | None]]:
+    """What is wrong with the escapes of a text: start, end, sentence, help."""
+    for escape in _ESCAPE.finditer(lexeme):
+        unit, letter = escape[3], escape[4]
+        at, end = escape.span()
+        if unit is not None and int(unit, 16) == 0:
+            yield at, end, "a text cannot hold U+0000", None
+        elif unit is not None and 0xD800 <= int(unit, 16) <= 0xDFFF:
+            says = f"`\\u{unit}` is half of a pair and stands alone"
+            yield at, end, says, "a pair is a high half (`\\ud83d`) directly before a low half (`\\ude00`)"
+        elif letter == "u":
+            yield at, end, "`\\u` needs four hexadecimal digits", "such as `\\u00e9`"
+        elif letter is not None and letter not in _ESCAPES:
+            known = '`\\"`, `\\\\`, `\\/`, `\\b`, `\\f`, `\\n`, `\\r`, `\\t` and `\\u` with four digits'
+            says = f"`\\{letter}` is not an escape" if " " < letter <= "~" else "a backslash starts an escape"
+            yield at, end, says, f"there are {known}"
+
+
+def _number_fault(lexeme: str, start: int) -> Diagnostic:
+    span = Span(start, start + len(lexeme))
+    if len(lexeme) > MAX_NUMBER_LENGTH:
+        says = f"a number has at most {MAX_NUMBER_LENGTH} characters, this one has {len(lexeme):,}"
+        return Diagnostic(kind="number-too-large", says=says, span=span)
+    says, help_ = _number_slip(lexeme)
+    return Diagnostic(kind="bad-number", says=f"{says}: `{lexeme}`", span=span, help=help_)
+
+
+def _number_slip(lexeme: str) -> tuple[str, str]:
+    """What was probably meant by something that starts like a number: the rule it breaks, and a way out."""
+    whole, plain = lexeme.rstrip("."), lexeme.replace("_", "")
+    if lexeme.startswith("."):
+        return "a point needs digits before it", f"write `0{lexeme}`"
+    if _GOOD_NUMBER.fullmatch(whole):
+        return "a point needs digits after it", f"write `{whole}`"
+    if _GOOD_NUMBER.fullmatch(plain):
+        return "a number is written without `_`", f"write `{plain}`"
+    if re.fullmatch(r"[0-9.]+[eE][0-9]*", lexeme):
+        return "a number is written without an exponent", "write all its digits"
+    if with_unit := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z][A-Za-z0-9_]*)", lexeme):
+        return "no letter may follow a number directly", f"a quantity is written `qty({with_unit[1]}, {with_unit[2]})`"
+    return "this is not a number", "a number is digits, with at most one point between them"
+
+
+def _name_fault(lexeme: str, start: int) -> Diagnostic:
+    says = f"a name has at most {MAX_NAME_LENGTH} characters, this one has {len(lexeme):,}"
+    return Diagnostic(kind="name-too-long", says=says, span=Span(start, start + len(lexeme)))
+
+
+def _character_fault(lexeme: str, start: int) -> Diagnostic:
+    span = Span(start, start + len(lexeme))
+    return Diagnostic(
+        kind="unexpected-character", says=f"{_shown(lexeme[0])} means nothing here", span=span, help=_meant(lexeme[0])
+    )
+
+
+def _meant(character: str) -> str | None:
+    meant = {"&": "`&&` is the logical and", "|": "`||` is the logical or", "#": "`--` starts a comment"}
+    if character in meant:
+        return meant[character]
+    return "outside texts and comments there are only ASCII characters" if character > "~" else None
+
+
+def _shown(character: str) -> str:
+    """A character a reader can see; whatever might be invisible or turn the line around only by its number."""
+    code = ord(character)
+    if " " < character <= "~":
+        return f"`{character}`"
+    if 0xA1 <= code <= 0x24F and code != 0xAD:
+        return f"`{character}` (U+{code:04X})"
+    return f"U+{code:04X}"

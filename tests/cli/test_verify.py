@@ -1,0 +1,150 @@
+"""`bpc verify`: every step with its mark and its sentence, the exit code, and JSON for programs."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from bpc.core.bundle import Bundle, read_bundle, write_bundle
+from bpc.core.signing import to_base64
+from bpc.core.verify.bundle import STEPS
+from bpc.core.verify.view import CLAIM, VIEW_STEPS
+from bpc.core.view import make_view
+from tests.cli.program import Program
+from tests.core.passports import KEY, OTHER_KEY, rich, small
+
+ISSUER = to_base64(KEY)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    file = tmp_path / "bundle.zip"
+    file.write_bytes(small())
+    return file
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Path:
+    file = tmp_path / "view.json"
+    file.write_bytes(make_view(read_bundle(rich()), "public"))
+    return file
+
+
+def test_every_step_is_printed_in_order_with_its_mark(bpc: Program, bundle: Path) -> None:
+    lines = bpc.ok("verify", bundle, "--key", ISSUER).out.splitlines()
+
+    assert [line.split()[:2] for line in lines[: len(STEPS)]] == [["ok", name] for name in STEPS]
+    assert lines[-1] == "This bundle is what its issuer signed, and exactly what its rules give for its facts."
+
+
+def test_without_a_key_it_says_that_the_issuer_was_not_checked(bpc: Program, bundle: Path) -> None:
+    shown = bpc.ok("verify", bundle).out
+
+    assert "the issuer was not checked" in shown
+    assert "--key" in shown
+
+
+def test_a_program_gets_json(bpc: Program, bundle: Path) -> None:
+    found = bpc.ok("verify", bundle, "--json").json()
+
+    assert sorted(found) == ["issuer", "ok", "steps"]
+    assert (found["ok"], found["issuer"]) == (True, "unpinned")
+    assert [sorted(step) for step in found["steps"]] == [["detail", "name", "ok"]] * len(STEPS)
+    assert [step["name"] for step in found["steps"]] == list(STEPS)
+    assert bpc.ok("verify", bundle, "--key", ISSUER, "--json").json()["issuer"] == "pinned"
+
+
+def test_a_step_that_fails_exits_1_and_is_named(bpc: Program, bundle: Path) -> None:
+    entries = dict(read_bundle(small()).entries)
+    payload = json.loads(entries["payload.json"])
+    payload["fields"]["battery"]["capacity_kwh"] = "99.000000"
+    entries["payload.json"] = json.dumps(payload, separators=(",", ":"), sort_keys=True).encode()
+    bundle.write_bytes(write_bundle(Bundle(entries)))
+
+    ended = bpc.run("verify", bundle)
+
+    assert (ended.code, ended.err) == (1, "")
+    assert "\nfail  payload_hash " in ended.out
+    assert "\nfail  replay           not checked: " in ended.out
+    assert ended.out.endswith("Do not rely on this bundle: payload_hash, proof_structure, replay failed.\n")
+
+
+def test_another_issuers_key_exits_1(bpc: Program, bundle: Path) -> None:
+    ended = bpc.run("verify", bundle, "--key", to_base64(OTHER_KEY), "--json")
+
+    assert ended.code == 1
+    assert [step["name"] for step in ended.json()["steps"] if not step["ok"]] == ["signature", "replay"]
+    assert ended.json()["issuer"] == "unpinned"
+
+
+def test_a_file_of_keys_holds_one_a_line_and_comments(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"# those we trust\n\n{to_base64(OTHER_KEY)}\n{ISSUER}  # the issuer\n")
+
+    assert bpc.ok("verify", bundle, "--keys", keys, "--json").json()["issuer"] == "pinned"
+
+
+def test_a_file_without_keys_trusts_nobody_and_is_refused(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text("# nobody yet\n")
+
+    ended = bpc.run("verify", bundle, "--keys", keys)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "holds no key" in ended.err
+
+
+@pytest.mark.parametrize(
+    "key", ["nonsense", b64encode(bytes(31)).decode(), b64encode(bytes([1] + [0] * 31)).decode(), ISSUER.rstrip("=")]
+)
+def test_a_key_that_is_none_is_refused_before_anything_is_checked(bpc: Program, bundle: Path, key: str) -> None:
+    ended = bpc.run("verify", bundle, "--key", key)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("VALIDATION_ERROR: --key: the key is ")
+
+
+def test_a_wrong_line_of_a_file_of_keys_is_named(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_bytes(f"{ISSUER}\nno key\n".encode())
+    assert "keys.txt, line 2: the key is not base64" in bpc.run("verify", bundle, "--keys", keys).err
+
+    keys.write_bytes(b"\xff\xfe")
+    assert "is not a text of keys" in bpc.run("verify", bundle, "--keys", keys).err
+
+
+def test_a_view_is_told_from_a_bundle_and_prints_what_it_proves(bpc: Program, view: Path) -> None:
+    lines = bpc.ok("verify", view, "--key", ISSUER).out.splitlines()
+
+    assert [line.split()[:2] for line in lines[: len(VIEW_STEPS)]] == [["ok", name] for name in VIEW_STEPS]
+    assert lines[-1] == CLAIM
+
+
+def test_a_view_needs_a_key(bpc: Program, view: Path) -> None:
+    ended = bpc.run("verify", view)
+
+    assert ended.code == 1
+    assert "a view carries no key" in ended.out
+
+
+def test_it_reads_standard_input(bpc: Program) -> None:
+    assert bpc.run("verify", "-", stdin=small()).code == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"{", b"hello", bytes(1000)])
+def test_any_other_file_exits_1_without_a_trace(bpc: Program, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+
+    ended = bpc.run("verify", file)
+
+    assert (ended.code, ended.err) == (1, "")
+    assert ended.out.startswith("fail  canonical ")
+
+
+def test_a_missing_file_is_refused(bpc: Program, tmp_path: Path) -> None:
+    ended = bpc.run("verify", tmp_path / "missing.zip")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("VALIDATION_ERROR: ")

@@ -1,0 +1,61 @@
+"""`bpc view`: the bytes of a view, on standard output or in a file."""
+
+from pathlib import Path
+
+import pytest
+
+from bpc.core.bundle import read_bundle
+from bpc.core.signing import to_base64
+from bpc.core.view import make_view
+from tests.cli.program import Program
+from tests.core.passports import BATTERY, KEY, PCF, SMALL_RULES, bundled, compile_input, rich
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    file = tmp_path / "bundle.zip"
+    file.write_bytes(rich())
+    return file
+
+
+@pytest.mark.parametrize("audience", ["public", "interest", "authority"])
+def test_the_view_goes_to_standard_output(bpc: Program, bundle: Path, audience: str) -> None:
+    shown = bpc.ok("view", bundle, "--audience", audience).out
+
+    assert shown.encode() == make_view(read_bundle(rich()), audience)
+
+
+def test_the_view_goes_to_a_file_and_checks(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    made = tmp_path / "view.json"
+
+    assert bpc.ok("view", bundle, "--audience", "public", "--out", made).out == ""
+
+    assert made.read_bytes() == make_view(read_bundle(rich()), "public")
+    assert bpc.ok("verify", made, "--key", to_base64(KEY)).out.endswith("not their values.\n")
+
+
+def test_an_audience_that_does_not_exist_is_wrong_usage(bpc: Program, bundle: Path) -> None:
+    ended = bpc.run("view", bundle, "--audience", "everybody")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "everybody" in ended.err
+
+
+def test_what_cannot_be_hidden_is_refused(bpc: Program, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.zip"
+    bare.write_bytes(bundled(compile_input(SMALL_RULES, [BATTERY, PCF])))
+
+    ended = bpc.run("view", bare, "--audience", "public")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("VALIDATION_ERROR: the snapshot has no secret")
+
+
+def test_a_file_that_is_no_bundle_is_refused(bpc: Program, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"hello")
+
+    ended = bpc.run("view", file, "--audience", "public")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("VALIDATION_ERROR: the bundle ")

@@ -1,0 +1,78 @@
+"""`bpc why` as it is used: on a bundle, on an input, for a value and for a missing one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bpc.core.bundle import Bundle, read_bundle, write_bundle
+from tests.cli.program import Program
+
+FIRST = Path(__file__).parents[2] / "examples" / "first"
+FIELD = "battery.capacity_kwh"
+
+
+@pytest.fixture
+def bundle(bpc: Program, tmp_path: Path) -> Path:
+    bpc.ok("keygen", "--out", tmp_path / "k.key")
+    made = ("compile", FIRST / "input.json", "--rules", FIRST / "rules.bpc", "--out", tmp_path / "out")
+    bpc.ok(*made, "--key", tmp_path / "k.key")
+    return tmp_path / "out" / "bundle.zip"
+
+
+def test_a_bundle_tells_how_a_field_came_to_its_value(bpc: Program, bundle: Path) -> None:
+    said = bpc.ok("why", bundle, FIELD).out
+
+    assert said.startswith(f"{FIELD} is 75.500000 (Dec(6))   rules.bpc:")
+    assert "the Battery fact battery:SKU-123, line 1 of the facts" in said
+
+
+def test_programs_get_a_tree(bpc: Program, bundle: Path) -> None:
+    assert set(bpc.ok("why", bundle, FIELD, "--json").json()) == {"says", "place", "because"}
+
+
+def test_an_input_that_fails_tells_why_not_and_exits_1(bpc: Program, tmp_path: Path) -> None:
+    given = json.loads((FIRST / "input.json").read_text())
+    given["facts"] = [fact for fact in given["facts"] if fact["fact_type"] != "PCF"]
+    (tmp_path / "input.json").write_text(json.dumps(given))
+
+    asked = ("why", tmp_path / "input.json", "sustainability.pcf_gco2e_per_kwh", "--rules", FIRST / "rules.bpc")
+    ended = bpc.run(*asked)
+
+    assert ended.code == 1
+    assert "has no value: E010: pcf missing" in ended.out
+    assert "there is no PCF fact pcf:SKU-123" in ended.out
+
+
+def test_a_mistyped_field_is_suggested(bpc: Program, bundle: Path) -> None:
+    ended = bpc.run("why", bundle, "battery.capacity_kw")
+
+    assert (ended.code, ended.err.split(":")[0]) == (1, "NOT_FOUND")
+    assert f"did you mean `{FIELD}`?" in ended.err
+
+
+def test_a_bundle_that_says_something_else_than_its_rules_is_not_explained(bpc: Program, bundle: Path) -> None:
+    entries = dict(read_bundle(bundle.read_bytes()).entries)
+    entries["payload.json"] = entries["payload.json"].replace(b"75.500000", b"95.500000")
+    bundle.write_bytes(write_bundle(Bundle(entries)))
+
+    ended = bpc.run("why", bundle, FIELD)
+
+    assert (ended.code, ended.err.split(":")[0]) == (1, "CONFLICT")
+    assert "bpc verify" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("{first}/input.json", FIELD), "is not a bundle"),
+        (("{bundle}", FIELD, "--rules", "{first}/rules.bpc"), "a bundle has its rules in it"),
+        (("/no/such/file", FIELD), "cannot be read"),
+    ],
+)
+def test_mistakes_say_what_to_do(bpc: Program, bundle: Path, arguments: tuple[str, ...], says: str) -> None:
+    ended = bpc.run("why", *(each.format(first=FIRST, bundle=bundle) for each in arguments))
+
+    assert ended.code == 1
+    assert ended.err.startswith("VALIDATION_ERROR: ")
+    assert says in ended.err

@@ -1,0 +1,246 @@
+"""Texts of any shape are checked in time about linear in their length, and none makes the checker fail."""
+
+import re
+import sys
+import gc
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bpc.core.rules.checking.check import Checked, check
+from bpc.core.rules.package import read_package
+from bpc.core.rules.parsing.parse import parse
+from bpc.core.rules.source import Source, rendered
+from tests.core.rules.checked import FIELDS
+from tests.measuring import Measured, effort
+
+RECORD = ", ".join(f"m{n}: Int" for n in range(900))
+VALUE = ", ".join(f"m{n}: 1" for n in range(900))
+
+# Each grows with its argument in another direction.
+SHAPES: Mapping[str, Callable[[int], str]] = {
+    "fields": lambda n: "".join(f"field f{i}: Int = {i};" for i in range(n)),
+    "fields in a row": lambda n: (
+        "".join(f'field f{i}: Int = field("f{i + 1}");' for i in range(n)) + f"field f{n}: Int = 1;"
+    ),
+    "fields in a circle": lambda n: "".join(f'field f{i}: Int = field("f{(i + 1) % n}");' for i in range(n)),
+    "fields inside fields": lambda n: "field a: Int = 1;" + "".join(f"field a.b{i}: Int = 1;" for i in range(n)),
+    "fields declared twice": lambda n: "field a: Int = 1;" * n,
+    "unknown fields": lambda n: "".join(f'field f{i}: Int = field("g{i}");' for i in range(n)),
+    "lets": lambda n: "field a: Int = let x0 = 1; " + "".join(f"let x{i} = x{i - 1}; " for i in range(1, n)) + "1;",
+    "wrong lets": lambda n: (
+        "field a: Int = let x0 = true; " + "".join(f"let x{i} = x{i - 1}; " for i in range(1, n)) + f"x{n - 1} + 1;"
+    ),
+    "unknown variables": lambda n: "field a: Int = " + "".join(f"let x{i} = y{i}; " for i in range(n)) + "1;",
+    "numbers": lambda n: f"field a: List(Dec(3)) = [{'1.5,' * n}];",
+    "undeclared numbers": lambda n: f"field a: Int = count([{'1.5,' * n}]);",
+    "records": lambda n: f"field a: Int = count([{'{ a: 1, b: 2 },' * n}]);",
+    "large records": lambda n: (
+        f"field a: Record({RECORD}) = {{ {VALUE} }}; field b: Record({RECORD}) = {{ {VALUE} }};"
+        "field c: Int = count([" + 'field("a"), field("b"),' * n + "]);"
+    ),
+    "members": lambda n: (
+        f"field a: Record({RECORD}) = {{ {VALUE} }}; field c: Int = count(["
+        + 'recordGet(field("a"), "m7"),' * n
+        + "]);"
+    ),
+    "hidden reads": lambda n: (
+        "".join(f"field f{i}: Int = 1;" for i in range(n))
+        + "field g @public: Int = "
+        + "".join(f'let x{i} = field("f{i}"); ' for i in range(n))
+        + "1;"
+    ),
+    "fixtures": lambda n: (
+        "example e: { "
+        + "".join(f'fact b("Battery", "k{i}") = {{ "sku": "x" }}; ' for i in range(n))
+        + '} => expectError("x"); ;'
+    ),
+    "examples": lambda n: "field a: Int = 1;" + "".join(f"example e{i}: {{}} => expect(a, == 1); ;" for i in range(n)),
+}
+
+
+def seconds_to_check(text: str) -> float:
+    source = Source("rules.bpc", text)
+    tree = parse(source).tree
+    # How long a collection takes depends on everything else that is alive.
+    gc.collect()
+    gc.disable()
+    try:
+        started = time.process_time()
+        check(source, tree)
+        return time.process_time() - started
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_time_is_about_linear_in_the_length(shape: str) -> None:
+    size = effort(test=1500, shown=6000, campaign=10_000)
+
+    small = min(seconds_to_check(SHAPES[shape](size)) for _ in range(3))
+    large = min(seconds_to_check(SHAPES[shape](4 * size)) for _ in range(2))
+
+    # Four times the text; sixteen times the time would be quadratic. Below some milliseconds nothing can be said.
+    assert large < 11 * small + 0.05
+
+
+def test_rules_of_two_thousand_lines_are_checked_while_one_types(measured: Measured) -> None:
+    rules = "".join(REALISTIC.replace("batteryN", f"battery{n}") for n in range(100))
+
+    started = time.process_time()
+    source = Source("rules.bpc", rules)
+    parsed = parse(source)
+    parse_seconds = time.process_time() - started
+    found = check(source, parsed.tree)
+    seconds = time.process_time() - started
+
+    assert found.program is not None
+    measured("rules-check", lines=rules.count("\n"), parse_seconds=round(parse_seconds, 4), seconds=round(seconds, 4))
+    assert seconds < 2.0  # a slow machine; the figure is in the measurements
+
+
+REALISTIC = """
+field batteryN.capacity_kwh @public : Dec(6) =
+  let b = requireSome(getFact("Battery", concat("battery:", productSku())), "E001", "battery missing");
+  let cap = requireSome(recordGet(b, "capacity_kwh"), "E002", "capacity missing");
+  assert(cap > 0, "E003", "capacity must be positive");
+  toDec(6, cap);
+
+field batteryN.mass @public @interest : Qty(kg) =
+  let parts = getFactsByPrefix("Component", concat("component:", productSku(), ":"));
+  let masses = map(parts, fn(p) => toQty("g", unwrapOr(recordGet(p, "mass_g"), 0)));
+  convert("g", "kg", sumQty("g", masses));
+
+field batteryN.recycled @interest : Dec(2) =
+  let parts = filter(getFactsByPrefix("Component", "component:"), fn(p) => unwrapOr(recordGet(p, "critical"), false));
+  let total = fold(parts, 0.00, fn(sum, p) => sum + unwrapOr(recordGet(p, "recycled_pre_pct"), 0.00));
+  if (count(parts) == 0) then 0.00
+  else if (total > 100) then 100.00
+  else toDec(2, total / count(parts));
+
+field batteryN.ok @interest : Bool =
+  emitCompliance("ART-8", if (field("batteryN.recycled") >= 12.5) then "PASS" else "FAIL", productName());
+"""
+
+
+def _depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+def _frames_needed(text: str) -> int:
+    """How deep the checker's calls go."""
+    source = Source("rules.bpc", text)
+    tree = parse(source).tree
+    deepest = 0
+
+    def watch(frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal deepest
+        if event == "call":
+            deepest = max(deepest, _depth(frame))
+
+    sys.setprofile(watch)
+    try:
+        check(source, tree)
+    finally:
+        sys.setprofile(None)
+    return deepest - _depth(sys._getframe())
+
+
+@pytest.mark.parametrize(
+    ("opening", "core", "closing"),
+    [
+        ("(true || true && !", "true", ")"),
+        ("(true || 1 == 1 + 2 * -count([", "1", "]))"),
+        ("[", "1", "]"),
+        ("{ a: ", "1", "}"),
+        ("unwrapOr(some(1 + 1 * -", "1", "), 1)"),
+        ("fold([1], 0, fn(aN, xN) => ", "1", ")"),
+        ("if (true) then (1 + 1 * (", "1", ")) else 2"),
+        ("let xN = (", "1", "); 1"),
+        ("-(-(!(", "true", ")))"),
+    ],
+)
+def test_the_deepest_texts_leave_room_on_the_stack(opening: str, core: str, closing: str) -> None:
+    deepest = 0
+    for levels in range(1, 65):
+        nested = core
+        for level in range(levels):
+            nested = opening.replace("N", str(level)) + nested + closing
+        text = f"field a: Int = {nested};"
+        if parse(Source("rules.bpc", text)).diagnostics:
+            break
+        deepest = levels
+    nested = core
+    for level in range(deepest):
+        nested = opening.replace("N", str(level)) + nested + closing
+
+    assert deepest >= 8
+    assert _frames_needed(f"field a: Int = {nested};") < 600
+
+
+WORDS = sorted(
+    set(re.findall(r'[A-Za-z_][A-Za-z0-9_]*|[0-9.]+|"[^"]*"|[-+*/<>=!&|]+|[^\sA-Za-z0-9_]', FIELDS + REALISTIC))
+    | {
+        "none",
+        "[]",
+        "fn(x) =>",
+        "let x =",
+        "x",
+        "qty(1, kWh)",
+        "some(",
+        'getFact("Battery", "k")',
+        "{ a: 1 }",
+        "&&",
+        "||",
+    }
+)
+STARTS = [
+    'field a: Int = count(map(field("ints"), fn(x) => x + 1));',
+    'field b: Dec(2) = if (field("yes")) then field("dec2") + 1.5 else unwrapOr(field("maybe_dec"), 0);',
+    "field c: Opt(Record(a: Int, b: Opt(Text))) = some({ a: 1, b: none });",
+    'field d: Qty(kWh) = convert("Wh", "kWh", field("wh")) + field("kwh") * 2 / 3;',
+    'field e: Bool = emitCompliance("C", if (field("int") == 1) then "PASS" else "FAIL", field("text"));',
+    'example t: { fact b("Battery", "k") = { "sku": "x" }; } => expect(int, == 1); expect(pair, == { a: 1 }); ;',
+    "property p: cases(1) seed(1) => forall v: Dec(2) . implies(v > 1, fold([v], 0, fn(s, w) => s + w) > 0.5); ;",
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A right text with some words replaced, taken out or put in."""
+    words = re.findall(
+        r'"[^"]*"|[A-Za-z_][A-Za-z0-9_]*|[0-9.]+|==|!=|<=|>=|=>|&&|\|\||\S', draw(st.sampled_from(STARTS))
+    )
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(words) - 1))
+        words[at : at + draw(st.integers(0, 2))] = draw(st.lists(st.sampled_from(WORDS), max_size=2))
+        words = words or [";"]
+    return FIELDS + " ".join(words)
+
+
+@settings(max_examples=effort(test=600, shown=5_000, campaign=200_000), deadline=None)
+@given(mutated())
+def test_whatever_the_text_there_is_a_program_or_a_reason(text: str) -> None:
+    package = read_package(text.encode())
+
+    assert (package.program is None) == any(each.diagnostic.is_error for each in package.found)
+    for each in package.found:
+        rendered(each.source, each.diagnostic)
+        for span in (each.diagnostic.span, *[note.span for note in each.diagnostic.notes]):
+            assert 0 <= span.start <= span.end <= len(text)
+
+
+def test_checking_twice_finds_the_same() -> None:
+    source = Source("rules.bpc", FIELDS + " ".join(STARTS) + 'field z: Int = nope + field("nope") + "a";')
+
+    def run() -> Checked:
+        return check(source, parse(source).tree)
+
+    assert [each.diagnostic for each in run().found] == [each.diagnostic for each in run().found]

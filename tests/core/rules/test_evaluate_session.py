@@ -1,0 +1,165 @@
+"""Sessions: fields and expressions of one world asked one by one, with one counter, and what they reached."""
+
+import pytest
+
+from bpc.core.rules.evaluating.evaluate import Expression, Machine, Session
+from bpc.core.rules.failure import STEPS, AssertionFailed, DividedByZero, LimitExceeded, RuleFailure
+from bpc.core.rules.typed import Claim, Program
+from tests.core.rules.evaluating import machine_of, world_of
+
+RULES = """
+field c: Int = field("b") + 1;
+field b: Int = field("a") + 1;
+field a: Int = 1;
+field other: Int = assert(false, "E", "never"); 1;
+"""
+
+
+def session_of(machine: Machine, max_steps: int = 1000, *, cover: bool = False) -> Session:
+    return machine.session(world_of(machine), max_steps=max_steps, cover=cover)
+
+
+def claims(program: Program) -> tuple[Claim, ...]:
+    return program.properties[0].claims
+
+
+def expression(rules: str, premise: str, variable: str = "n", kind: str = "Int") -> tuple[Machine, Expression]:
+    """A machine of the rules and the premise of a claim over them."""
+    test = f"property p: cases(1) seed(1) => forall {variable}: {kind} . implies({premise}, true); ;"
+    machine = machine_of(rules + test)
+    return machine, machine.expression(claims(machine.program)[0].premise, (variable,))
+
+
+def test_a_field_is_computed_with_what_it_needs_and_nothing_else() -> None:
+    session = session_of(machine_of(RULES))
+
+    assert session.field("b") == 2
+    assert session.steps == 1 + 2
+    assert session.field("c") == 3
+    assert session.steps == 1 + 2 + 2
+
+
+def test_a_field_is_computed_once() -> None:
+    session = session_of(machine_of('field a: Bool = emitCompliance("C", "PASS", "m"); field b: Bool = field("a");'))
+
+    assert [session.field("a"), session.field("b"), session.field("a")] == [True, True, True]
+    assert len(session.compliance) == 1
+
+
+def test_a_field_that_failed_fails_again_and_the_others_do_not() -> None:
+    session = session_of(machine_of(RULES))
+
+    for _ in range(2):
+        with pytest.raises(AssertionFailed):
+            session.field("other")
+    assert session.field("a") == 1
+
+
+def test_a_field_that_needs_a_failed_one_fails_with_its_failure() -> None:
+    session = session_of(machine_of('field a: Int = count([1 / 0]); field b: Int = field("a");'))
+
+    for path in ("a", "b"):
+        with pytest.raises(DividedByZero) as failure:
+            session.field(path)
+        assert failure.value.field == "a"
+
+
+def test_an_expression_is_a_block_over_its_variables_and_the_fields() -> None:
+    machine, compiled = expression(RULES, 'n + field("b") > 3')
+    session = session_of(machine)
+
+    assert session.run(compiled, {"n": 2}) is True
+    assert session.steps == (1 + 2) + 3
+    assert session.run(compiled, {"n": 1}) is False
+    assert session.steps == (1 + 2) + 3 + 3
+
+
+def test_a_failure_outside_the_fields_names_no_field() -> None:
+    machine, compiled = expression(RULES, "10 / n > 1.0")
+    session = session_of(machine)
+
+    with pytest.raises(DividedByZero) as failure:
+        session.run(compiled, {"n": 0})
+
+    assert failure.value.field is None
+    assert session.run(compiled, {"n": 2}) is True
+
+
+def test_a_failure_of_a_field_an_expression_reads_is_the_fields() -> None:
+    machine, compiled = expression(RULES, 'n > 0 && field("other") == 1')
+
+    with pytest.raises(RuleFailure) as failure:
+        session_of(machine).run(compiled, {"n": 1})
+
+    assert failure.value.field == "other"
+
+
+def test_entering_an_expression_is_charged() -> None:
+    machine, compiled = expression("", "n > 0")
+
+    with pytest.raises(LimitExceeded) as failure:
+        session_of(machine, max_steps=0).run(compiled, {"n": 1})
+
+    assert (failure.value.says, tuple(failure.value.span)) == (STEPS, (0, 0))
+
+
+def test_an_expression_may_loop_branch_and_bind() -> None:
+    premise = "let k = n * 2; fold([1, 2], 0, fn(a, x) => if (x > 1) then a + x + k else a) == 8 && n == 3"
+    machine, compiled = expression("", premise)
+
+    assert session_of(machine).run(compiled, {"n": 3}) is True
+
+
+COVERED = """
+field a: Int = if (productSku() == "S-1") then 1 else if (productSku() == "S-2") then 2 else 3;
+field b: Bool = field("a") > 5 && true || productSku() == "";
+field c: Int = assert(field("a") == 1, "E1", "m"); requireSome(some(1), "E2", "m");
+field d: List(Int) = map([1, 2], fn(x) => if (x > 5) then requireSome(some(1), "E3", "m") else 0);
+field e: Int = assert(field("a") == 2, "E4", "m"); 1;
+"""
+
+
+def test_the_sites_are_the_fields_the_branches_and_the_assertions() -> None:
+    machine = machine_of(COVERED)
+
+    assert [(site.kind, site.label) for site in machine.sites] == [
+        ("field", "a"),
+        ("branch", "then"),
+        ("branch", "then"),
+        ("branch", "else"),
+        ("field", "b"),
+        ("branch", "&&"),
+        ("branch", "||"),
+        ("field", "c"),
+        ("assertion", "E1"),
+        ("assertion", "E2"),
+        ("field", "d"),
+        ("branch", "then"),
+        ("assertion", "E3"),
+        ("branch", "else"),
+        ("field", "e"),
+        ("assertion", "E4"),
+    ]
+    text = machine.program.source.text
+    assert [text[slice(*site.span)] for site in machine.sites if site.kind == "field"] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_covering_session_knows_what_it_reached() -> None:
+    machine = machine_of(COVERED)
+    session = session_of(machine, cover=True)
+
+    for path in "abcd":
+        session.field(path)
+    with pytest.raises(AssertionFailed):
+        session.field("e")
+
+    missed = [site.label for number, site in enumerate(machine.sites) if number not in session.reached]
+    # Of `a` the second and third branch, of `b` the right side of `&&`, of `d` the branch never taken.
+    assert missed == ["then", "else", "&&", "then", "E3"]
+
+
+def test_a_plain_session_reaches_nothing() -> None:
+    session = session_of(machine_of(COVERED))
+    session.field("a")
+
+    assert session.reached == set()

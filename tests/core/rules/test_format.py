@@ -1,0 +1,204 @@
+"""Specification of the formatter: the same tree, one layout, every comment."""
+
+import random  # noqa: TID251 seeded, so that a run can be repeated
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from bpc.core.rules import syntax
+from bpc.core.rules.formatting.format import formatted
+from bpc.core.rules.parsing.parse import parse
+from bpc.core.rules.source import Source
+from tests.core.rules.trees import files
+from tests.measuring import effort
+
+EFFORT = settings(
+    max_examples=effort(test=150, shown=5_000, campaign=30_000),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+PROGRAM = """
+-- Head of the file
+
+-- about a
+field a.b @public : Dec(2) = -- why so
+  let x = f(1, [2, 3], {m: -(4)}) ; -- x
+  -- y follows
+  let y = if (x > 1 && !z) then 2 else if (c) then 3 else (if (d) then 4 else 5);
+
+  assert(y >= 0 || true, "E1", "a \\"text\\"");
+  fold(xs, 0, fn(s, e) => s + e * (2 - -1)) -- end
+  ; -- behind
+field c : Record(a: Int, b: Opt(List(Map(Text, Qty(kg))))) = {a: 1, b: none};
+example e: { fact b("Battery", "k") = {"a": 1 "b": [true, null {"c": -5}]}; product("s", "n"); } =>
+  expect(a.b, == some([1, {x: date("2026-01-01")}])); expectError("E1"); ;
+property p: cases(10) seed(7) given { fact b("Battery", "k") = any; issued("2026-01-01"); } =>
+  forall v: Int . implies(v > 0, let w = v; w > 0); ;
+-- the end
+"""
+
+
+def format_text(text: str) -> str:
+    parsed = parse(Source("rules.bpc", text))
+    assert parsed.diagnostics == ()
+    return formatted(parsed.tree, Source("rules.bpc", text))
+
+
+def body(text: str) -> str:
+    """An expression, formatted."""
+    written = format_text(f"field a: Int = {text};")
+    return written.removeprefix("field a: Int =").removesuffix(";\n").strip()
+
+
+@EFFORT
+@given(files)
+def test_what_is_written_reads_as_the_same_tree_and_stays_as_it_is(tree: syntax.Tree) -> None:
+    text = formatted(tree, Source("rules.bpc", ""))
+
+    parsed = parse(Source("rules.bpc", text))
+
+    assert parsed.diagnostics == ()
+    assert parsed.tree == tree
+    assert formatted(parsed.tree, Source("rules.bpc", text)) == text
+
+
+@pytest.mark.parametrize("seed", range(effort(test=60, shown=2_000, campaign=10_000)))
+def test_comments_anywhere_stay_once_and_in_order(seed: int) -> None:
+    chosen = random.Random(seed)
+    words = re.findall(r'--[^\n]*\n|"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.]+|[=!<>]=|=>|&&|\|\||\s+|.', PROGRAM)
+    for number in range(chosen.randint(1, 8)):
+        at = chosen.randrange(len(words))
+        words.insert(at, chosen.choice([f" -- new {number}\n", f"\n-- own {number}\n", f"\n\n  -- far {number} \n\n"]))
+    text = "".join(words)
+
+    written = format_text(text)
+
+    before, after = parse(Source("x", text)), parse(Source("x", written))
+    assert after.tree == before.tree
+    assert [comment.text for comment in after.tree.comments] == [comment.text for comment in before.tree.comments]
+    assert format_text(written) == written
+    assert not re.search(r"[ \t]\n|\n\n\n", written)
+    assert all(len(line) <= 100 for line in written.split("\n") if "--" not in line)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("-(-x)", "-(-x)"),
+        ("- -x", "-(-x)"),
+        ("- - 5", "-(-5)"),
+        ("-(5)", "-(5)"),
+        ("- 5", "-5"),
+        ("!(-x)", "!-x"),
+        ("!(!x)", "!!x"),
+        ("a - -b", "a - (-b)"),
+        ("a - -5 * c", "a - (-5) * c"),
+        ("a + -b", "a + -b"),
+        ("(a + b) + c", "(a + b) + c"),
+        ("(a) + (b) + ((c))", "a + b + c"),
+        ("a - (b - c)", "a - (b - c)"),
+        ("(a * b) + c", "a * b + c"),
+        ("(a + b) * c", "(a + b) * c"),
+        ("(a < b) == c", "(a < b) == c"),
+        ("(a && b) || c", "a && b || c"),
+        ("a && (b || c)", "a && (b || c)"),
+        ("1 + (if (a) then b else c)", "1 + (if (a) then b else c)"),
+        ("if (a) then b else (if (c) then d else e)", "if (a) then b else (if (c) then d else e)"),
+        ("if (a) then (if (b) then c else d) else e", "if (a) then if (b) then c else d else e"),
+        ("f((if (a) then b else c))", "f(if (a) then b else c)"),
+        ("f(a,b,)", "f(a, b)"),
+        ("map(xs,fn(x)=>(x))", "map(xs, fn(x) => x)"),
+        ("007 + 1.50", "007 + 1.50"),
+        (r'"\u0041\/\n\u000b\"\\\ud83d\ude00"', r'"A/\n\u000b\"\\😀"'),
+        ("let x = 1; x", "let x = 1;\n  x"),
+        ("let x = (let y = 1; y); x", "let x =\n    let y = 1;\n    y;\n  x"),
+        ("let x = 1; (let y = 2; y)", "let x = 1;\n  (\n    let y = 2;\n    y\n  )"),
+    ],
+)
+def test_an_expression_has_the_parentheses_it_needs(text: str, canonical: str) -> None:
+    assert body(text) == canonical
+
+
+def test_long_lines_are_broken_where_there_is_a_place() -> None:
+    long = "a_name_of_some_length"
+    text = (
+        f"field a: Record({', '.join(f'm{n}_{long}: Int' for n in range(5))}) = "
+        f"let x = f({', '.join([long] * 6)}); let y = {' + '.join([long] * 7)}; let z = [{', '.join([long] * 6)}];"
+        f"if ({' && '.join([long] * 6)}) then {{a: {long}, b: {long}, c: {long}, d: {long}}} else x;"
+        f'example e: {{ fact b("A", "b") = {{{", ".join(f""""{long}{n}": [1, 2, 3]""" for n in range(5))}}}; }} => ;'
+    )
+
+    written = format_text(text)
+
+    assert max(map(len, written.split("\n"))) <= 100
+    assert format_text(written) == written
+
+
+def test_the_layout_is_this() -> None:
+    assert format_text(PROGRAM) == (
+        """\
+-- Head of the file
+
+-- about a
+field a.b @public: Dec(2) = -- why so
+  let x = f(1, [2, 3], {m: -(4)}); -- x
+  -- y follows
+  let y = if (x > 1 && !z) then 2 else if (c) then 3 else (if (d) then 4 else 5);
+
+  assert(y >= 0 || true, "E1", "a \\"text\\"");
+  fold(xs, 0, fn(s, e) => s + e * (2 - (-1))); -- end
+
+-- behind
+field c: Record(a: Int, b: Opt(List(Map(Text, Qty(kg))))) = {a: 1, b: none};
+
+example e: {
+  fact b("Battery", "k") = {"a": 1, "b": [true, null, {"c": -5}]};
+  product("s", "n");
+} =>
+  expect(a.b, == some([1, {x: date("2026-01-01")}]));
+  expectError("E1");
+;
+
+property p: cases(10) seed(7) given {
+  fact b("Battery", "k") = any;
+  issued("2026-01-01");
+} =>
+  forall v: Int . implies(
+    v > 0,
+    let w = v;
+    w > 0
+  );
+;
+
+-- the end
+"""
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "  \t\r\n"])
+def test_an_empty_file_stays_empty(text: str) -> None:
+    assert format_text(text) == ""
+
+
+def test_a_file_of_comments_keeps_them() -> None:
+    assert format_text("\n\n  -- a \n-- b\r\n\n\n\n--c") == "-- a\n-- b\n\n--c\n"
+
+
+def test_at_most_one_blank_line_is_kept_between_lets() -> None:
+    assert body("let a = 1;\n\n\n\n let b = 2; let c = 3;\n c") == "let a = 1;\n\n  let b = 2;\n  let c = 3;\n  c"
+
+
+def test_a_comment_before_an_else_stays_before_it() -> None:
+    written = body("if (a) then b -- because else\n else -- or\n c")
+
+    assert written == "if (a) then\n    b -- because else\n  else -- or\n    c"
+
+
+def test_what_needs_no_more_levels_before_needs_no_more_after() -> None:
+    deep = "(" * 63 + "a - -b" + ")" * 63
+    deeper = "(" * 64 + "a - -b" + ")" * 64
+
+    assert parse(Source("x", format_text(f"field a: Int = {deep};"))).diagnostics == ()
+    assert [found.kind for found in parse(Source("x", f"field a: Int = {deeper};")).diagnostics] == ["too-deep"]

@@ -1,0 +1,313 @@
+"""Specification of the parser's limits: what is too much is refused, quickly, and nothing ever breaks it."""
+
+import inspect
+import random  # noqa: TID251 seeded, so that a run can be repeated
+import time
+from collections.abc import Callable
+
+import pytest
+
+from bpc.core.rules.formatting.format import formatted
+from bpc.core.rules.parsing.lex import Lexer
+from bpc.core.rules.parsing.operands import OperandParser
+from bpc.core.rules.parsing.parse import parse, parse_expression
+from bpc.core.rules.source import Source
+from bpc.core.rules.syntax import Expr
+from tests.core.rules.test_format import PROGRAM
+from tests.core.rules.trees import height
+from tests.measuring import Measured, effort
+
+MIB = 1 << 20
+
+
+def kinds(text: str) -> list[str]:
+    return [found.kind for found in parse(Source("x", text)).diagnostics]
+
+
+def of_expression(text: str) -> list[str]:
+    return kinds(f"field a: Int = {text};")
+
+
+def nested(opening: str, inside: str, closing: str) -> Callable[[int], str]:
+    return lambda levels: opening * levels + inside + closing * levels
+
+
+@pytest.mark.parametrize(
+    ("levels", "most"),
+    [
+        (nested("(", "1", ")"), 64),
+        (nested("f(", "1", ")"), 64),
+        (nested("[", "1", "]"), 64),
+        (nested("{a: ", "1", "}"), 64),
+        (nested("!(", "a", ")"), 64),
+        (nested("let x = ", "1", "; x"), 65),  # the value of the first `let` is no level yet
+        (nested("if (a) then ", "1", " else 2"), 64),
+        (nested("- ", "a", ""), 65),  # each minus behind a minus is one
+        (nested("f([", "1", "])"), 32),
+        (nested("f(a + ", "1", ")"), 64),
+    ],
+)
+def test_expressions_are_nested_64_levels_deep(levels: Callable[[int], str], most: int) -> None:
+    assert of_expression(levels(most)) == []
+    assert of_expression(levels(most + 1)) == ["too-deep"]
+
+
+def test_operators_and_lets_are_no_levels() -> None:
+    assert of_expression("(" * 64 + "a || b && c < d + e * f" + ")" * 64) == []
+    assert of_expression("let x = " + "(" * 64 + "1" + ")" * 64 + "; x") == []
+    assert of_expression("if (a) then " + "(" * 64 + "1" + ")" * 64 + " else 2") == []
+
+
+@pytest.mark.parametrize("operator", ["||", "&&", "+", "*"])
+def test_a_chain_has_256_operators(operator: str) -> None:
+    assert of_expression("a" + f" {operator} a" * 256) == []
+    assert of_expression("a" + f" {operator} a" * 257) == ["chain-too-long"]
+
+
+def test_a_chain_has_256_times_else_if() -> None:
+    assert of_expression("if (a) then b else " * 257 + "c") == []
+    assert of_expression("if (a) then b else " * 258 + "c") == ["chain-too-long"]
+
+
+def test_there_may_be_any_number_of_lets_and_asserts() -> None:
+    assert of_expression('let x = 1; assert(x, "E", "m");' * 5_000 + "1") == []
+
+
+def test_functions_are_nested_8_levels_deep() -> None:
+    levels = nested("map(xs, fn(x) => ", "1", ")")
+
+    assert of_expression(levels(8)) == []
+    assert of_expression(levels(9)) == ["too-deep"]
+
+
+def test_types_are_nested_16_levels_deep() -> None:
+    types = nested("List(", "Int", ")")
+
+    assert kinds(f"field a: {types(15)} = 1;") == []
+    assert kinds(f"field a: {types(16)} = 1;") == []
+    assert kinds(f"field a: {types(17)} = 1;") == ["too-deep"]
+
+
+def test_a_path_has_16_segments() -> None:
+    assert kinds(f"field a{'.a' * 15}: Int = 1;") == []
+    assert kinds(f"field a{'.a' * 16}: Int = 1;") == ["path-too-long"]
+    assert kinds(f"example e: {{}} => expect(a{'.a' * 16}, == 1); ;") == ["path-too-long"]
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a": ', "}")])
+def test_json_is_nested_64_levels_deep(opening: str, closing: str) -> None:
+    levels = nested(opening, "1", closing)
+
+    assert kinds(f'example e: {{ fact f("T", "k") = {{"a": {levels(63)}}}; }} => ;') == []
+    assert kinds(f'example e: {{ fact f("T", "k") = {{"a": {levels(64)}}}; }} => ;') == ["too-deep"]
+
+
+def test_constants_are_nested_64_levels_deep() -> None:
+    levels = nested("[", "1", "]")
+
+    assert kinds(f"example e: {{}} => expect(a, == {levels(63)}); ;") == []
+    assert kinds(f"example e: {{}} => expect(a, == {levels(64)}); ;") == ["too-deep"]
+
+
+def read(text: str) -> Expr | None:
+    return parse_expression(Source("x", text))[0]
+
+
+def test_a_tree_is_at_most_200_nodes_high() -> None:
+    assert height(read("!" * 199 + "a")) == 200
+    assert read("!" * 200 + "a") is None
+    # Each step adds four nodes: comparison, sum, product and sign.
+    steps = nested("(1 < 1 + 1 * !", "a", ")")
+    assert height(read(steps(49))) == 197
+    assert height(read("!!!" + steps(49))) == 200
+    assert read("!!!!" + steps(49)) is None
+    assert [found.kind for found in parse_expression(Source("x", steps(50)))[1]] == ["too-deep"]
+    left = nested("(", "a", " + 1 * 2 < 3 && b)")
+    assert height(read(left(64))) == 194
+
+
+def frames() -> int:
+    frame, count = inspect.currentframe(), 0
+    while frame is not None:
+        frame, count = frame.f_back, count + 1
+    return count
+
+
+def test_the_parser_itself_never_recurses_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    deepest = 0
+    below = OperandParser.primary
+
+    def primary(parser: OperandParser) -> Expr:
+        nonlocal deepest
+        deepest = max(deepest, frames())
+        return below(parser)
+
+    monkeypatch.setattr(OperandParser, "primary", primary)
+    before = frames()
+    for levels in (
+        nested("(", "a", ")"),
+        nested("a || b && c < d + e * f(", "a", ")"),
+        nested("f(if (a) then f(", "a", ") else b)"),
+        nested("f(let x = if (a) then ", "1", " else 2; x)"),
+        nested("if (a) then let x = ", "1", "; x else 2"),
+        nested("map(xs, fn(x) => if (a) then -", "1", " else 2)"),
+    ):
+        of_expression(levels(64))
+
+    assert deepest - before - 64 < 500  # the spy adds a frame to each level
+
+
+PATHOLOGICAL = {
+    "parentheses, nested": "field a: Int = " + "(" * 100_000 + "1" + ")" * 100_000 + ";",
+    "parentheses": "(" * MIB,
+    "parentheses in a rule": "field a: Int = " + "(" * MIB,
+    "closing parentheses": "field a: Int = " + ")" * MIB,
+    "stray words": "a;" * (MIB // 2),
+    "semicolons": ";" * MIB,
+    "quotes": '"' * MIB,
+    "digits": "1" * MIB,
+    "digits in a rule": "field a: Int = " + "1" * (MIB - 20) + ";",
+    "dashes": "--" * (MIB // 2),
+    "signs": "field a: Int = " + "!" * MIB,
+    "stray lets": "let x = 1;" * (MIB // 10),
+    "nested lets": "field a: Int = " + "let x = " * (MIB // 8),
+    "audiences": "@" * MIB,
+    "an unclosed text": '"' + "a" * (MIB - 1),
+    "letters": "a" * MIB,
+    "dollars": "$ " * (MIB // 2),
+    "apostrophes": "'" * MIB,
+    "wrong escapes": 'field a: Text = "' + "\\x" * (MIB // 2) + '";',
+    "lone surrogates": 'field a: Text = "' + "\\ud800" * (MIB // 6) + '";',
+    "a sum": "field a: Int = " + "a+" * (MIB // 2),
+    "comparisons": "field a: Int = " + "a<" * (MIB // 2),
+    "calls": "field a: Int = " + "f(" * (MIB // 2),
+    "functions": "field a: Int = " + "f(fn(x)=>" * (MIB // 9),
+    "branches": "field a: Int = " + "if (a) then b else " * (MIB // 19),
+    "types": "field a: " + "Opt(" * (MIB // 4),
+    "a path": "field a" + ".a" * (MIB // 2),
+    "field": "field " * (MIB // 6),
+    "examples": "example a:" * (MIB // 10),
+    "JSON": 'example a: { fact b("a", "b") = ' + '{"a":' * (MIB // 5),
+    "open rules": "field a: Int = (\n" * (MIB // 17),
+}
+
+
+@pytest.mark.parametrize("name", PATHOLOGICAL)
+def test_a_hostile_text_is_refused_quickly(name: str, measured: Measured) -> None:
+    source = Source("x", PATHOLOGICAL[name])
+
+    seconds = fastest(lambda: parse(source))
+
+    assert seconds < 0.25
+    assert len(parse(source).diagnostics) <= 101
+    measured("parse-hostile-" + name.replace(",", "").replace(" ", "-").lower(), seconds=round(seconds, 4))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "field a: Int = 1;" * (MIB // 17),
+        "field a: Int = " + "let x = 1;" * (MIB // 10 - 2) + "1;",
+        "field a: List(Int) = [" + "1," * (MIB // 2 - 20) + "];",
+        'field a: Text = "' + "\\n" * (MIB // 2 - 20) + '";',
+    ],
+    ids=["rules", "lets", "elements", "escapes"],
+)
+def test_the_largest_files_are_read_in_time(text: str) -> None:
+    started = time.process_time()
+
+    parsed = parse(Source("x", text))
+
+    assert parsed.diagnostics == ()
+    assert time.process_time() - started < 10
+
+
+def realistic(rules: int) -> str:
+    rule = """
+-- Capacity and footprint of product {n}
+field battery.capacity_kwh_{n} @public: Dec(6) =
+  let b = getFact("Battery","battery:SKU-{n}");
+  let cap = requireSome(recordGet(requireSome(b,"E001","battery missing"),"capacity_kwh"),"E002","capacity missing");
+  assert(cap > 0 && cap < 1000, "E003", "capacity out of range");
+  -- what the label shows
+  let shown = if (cap >= 10) then toDec(2, cap) else toDec(3, cap);
+  toDec(6, cap) + fold(map(parts, fn(p) => unwrapOr(p, 0.00)), 0.00, fn(sum, part) => sum + part * 2) / shown;
+"""
+    return "".join(rule.replace("{n}", str(number)) for number in range(rules))
+
+
+def test_two_thousand_lines_are_read_at_once(measured: Measured) -> None:
+    source = Source("x", realistic(200))
+    assert parse(source).diagnostics == ()
+
+    seconds = fastest(lambda: parse(source), tries=5)
+
+    assert seconds < 0.3  # a slow machine; a fast one needs a tenth
+    measured("parse-2000-lines", milliseconds=round(1000 * seconds, 1), lines=source.text.count("\n"))
+
+
+def fastest(run: Callable[[], object], tries: int = 3) -> float:
+    """The processor time of the quickest of several runs, so that a busy machine does not count."""
+    best = float("inf")
+    for _ in range(tries):
+        started = time.process_time()
+        run()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def soup(chosen: random.Random) -> str:
+    """Words of the language in no order."""
+    words = list(dict.fromkeys(spellings(PROGRAM)))
+    return " ".join(chosen.choices(words, k=chosen.randint(1, 300)))
+
+
+def spellings(text: str) -> list[str]:
+    lexer = Lexer(text, lambda found: None)
+    while not lexer.is_complete:
+        lexer.more()
+    return [*lexer.texts, "\n", "--", '"', "1.5", "'", "$"]
+
+
+def noise(chosen: random.Random) -> str:
+    return chosen.randbytes(chosen.randint(0, 400)).decode(chosen.choice(["latin-1", "utf-16-le"]), "replace")
+
+
+def mutated(chosen: random.Random) -> str:
+    """A valid text with a few pieces cut out, doubled or put elsewhere."""
+    text = PROGRAM
+    for _ in range(chosen.randint(1, 5)):
+        start = chosen.randrange(len(text))
+        piece = text[start : start + chosen.choice([1, 1, 2, 5, 40])]
+        match chosen.randrange(3):
+            case 0:
+                text = text[:start] + text[start + len(piece) :]
+            case 1:
+                text = text[:start] + piece + text[start:]
+            case _:
+                at = chosen.randrange(len(text))
+                text = text[:at] + piece + text[at:]
+    return text
+
+
+@pytest.mark.parametrize("make", [soup, noise, mutated])
+def test_no_text_breaks_the_parser(make: Callable[[random.Random], str], measured: Measured) -> None:
+    chosen = random.Random(20260101)
+    slowest, runs = 0.0, effort(test=2_000, shown=100_000, campaign=300_000) // 3
+    for _ in range(runs):
+        text = make(chosen)
+        source = Source("x", text)
+        started = time.process_time()
+        parsed = parse(source, tests_only=chosen.random() < 0.1)
+        took = time.process_time() - started
+        if took > 0.1:
+            took = fastest(lambda source=source: parse(source))  # type: ignore[misc]
+        slowest = max(slowest, took)
+        assert took < 0.1, text
+        assert all(0 <= one.span.start <= one.span.end <= len(text) for one in parsed.diagnostics)
+        if not parsed.diagnostics:
+            written = formatted(parsed.tree, source)
+            again = parse(Source("x", written))
+            assert (again.tree, again.diagnostics) == (parsed.tree, ())
+            assert formatted(again.tree, Source("x", written)) == written
+    measured(f"parse-fuzz-{make.__name__}", texts=runs, slowest_milliseconds=round(1000 * slowest, 1))

@@ -1,0 +1,68 @@
+"""The pages of payload, receipt and bundle show what the code makes."""
+
+import re
+from pathlib import Path
+
+from bpc.core.archive import write_archive
+from bpc.core.bundle import ENTRIES, MANIFEST_MEMBERS
+from bpc.core.compile import Limits
+from bpc.core.receipt import MEMBERS, receipt_hash, signed
+from bpc.core.signing import public_key_of, to_base64
+from tools import golden
+
+PAGES = Path(__file__).parents[2] / "docs" / "formats"
+FIRST = golden.GOLDEN / "example-first"
+
+
+def page(name: str) -> str:
+    return (PAGES / name).read_bytes().decode()
+
+
+def example(name: str) -> str:
+    (block,) = re.findall(r"```text\n(.*?)\n```", page(name), re.DOTALL)
+    return str(block)
+
+
+def test_the_payload_shown_is_that_of_the_example() -> None:
+    assert example("passport.md").encode() == (FIRST / "payload.json").read_bytes()
+
+
+def test_the_receipt_shown_is_that_of_the_example() -> None:
+    shown = dict(line.split(": ", 1) for line in example("receipt.md").split("\n"))
+    receipt = (FIRST / "receipt.json").read_bytes()
+
+    assert shown == {
+        "public_key": to_base64(public_key_of(golden.SEED)),
+        "unsigned": receipt.decode(),
+        "sha256": receipt_hash(receipt).hex(),
+        "receipt": signed(receipt, golden.SEED).decode(),
+    }
+
+
+def test_the_archive_shown_is_the_one_that_is_written() -> None:
+    assert example("bundle.md") == write_archive({"a": b"hi"}).hex()
+
+
+def test_every_member_of_a_receipt_is_in_its_table() -> None:
+    table = page("receipt.md").split("## The signature")[0]
+
+    assert {
+        name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    } == {
+        *MEMBERS,
+        "signature",
+    }
+
+
+def test_every_entry_of_a_bundle_is_in_its_table_with_its_size() -> None:
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([\d,]+)(?: each)? \|$", page("bundle.md"), re.MULTILINE)
+
+    shown = {name: int(size.replace(",", "")) for names, size in rows for name in re.findall(r"`([\w.]+)`", names)}
+    assert shown == dict(ENTRIES)
+    for name in MANIFEST_MEMBERS:
+        assert f"`{name}`" in page("bundle.md")
+
+
+def test_the_limits_shown_are_the_defaults() -> None:
+    for size in (Limits().payload, Limits().proof, Limits().receipt):
+        assert f"{size:,}" in page("passport.md")

@@ -1,0 +1,167 @@
+"""Why a field has its value, or has none: every step in words, with its place, down to the facts."""
+
+from collections.abc import Mapping, Sequence
+
+from bpc.core.facts import FactTable, SnapshotFact
+from bpc.core.rules.package import checked_program
+from bpc.core.rules.reference.derive import explain
+from bpc.core.rules.world import World
+from bpc.core.why import Reason, why
+
+
+def fact(kind: str, key: str, **payload: object) -> SnapshotFact:
+    return SnapshotFact(fact_type=kind, fact_key=key, schema_version=1, payload=payload)  # type: ignore[arg-type]
+
+
+def reason(rules: str, path: str, *facts: SnapshotFact) -> Reason:
+    program = checked_program(rules.encode())
+    world = World(product_sku="S", product_name="P", issued_on="2027-02-18", facts=FactTable.of(facts, program.facts))
+    field = next(field for field in program.fields if field.path == path)
+    return why(field, explain(program, world, path), program.source, facts)
+
+
+def told(found: Reason) -> list[str]:
+    return [f"{'  ' * depth}{says}" for depth, says, _ in found.lines()]
+
+
+def places(found: Reason) -> list[str | None]:
+    return [place for _, _, place in found.lines()]
+
+
+BATTERY = fact("Battery", "battery:S", capacity_kwh="75.5", sku="S")
+SUM = """
+field mass: Dec(6) =
+  fold(
+    filter(getFactsByPrefix("Component", "c:"), fn(c) => unwrapOr(recordGet(c, "critical"), false)),
+    0,
+    fn(sum, c) => sum + unwrapOr(recordGet(c, "mass_g"), 0)
+  );
+"""
+PARTS = [
+    fact("Component", "c:1", mass_g="1.5", critical=True),
+    fact("Component", "c:2", mass_g="2", critical=False),
+    fact("Component", "c:3", mass_g="4", critical=True),
+]
+
+
+def test_a_value_is_told_down_to_the_line_of_its_fact() -> None:
+    found = reason(
+        'field cap: Dec(2) =\n  toDec(2, requireSome(recordGet(requireSome(getFact("Battery", "battery:S"), '
+        '"E1", "no battery"), "capacity_kwh"), "E2", "no capacity"));',
+        "cap",
+        BATTERY,
+    )
+
+    assert told(found) == [
+        "cap is 75.50 (Dec(2))",
+        "  rounded to 2 decimals: 75.50",
+        "    75.500000, which must be there (E2)",
+        "      its capacity_kwh is 75.500000",
+        "        it is there, as it must be (E1)",
+        "          the Battery fact battery:S, line 1 of the facts",
+    ]
+    assert places(found)[:2] == ["rules.bpc:1:7", "rules.bpc:2:3"]
+
+
+def test_each_line_of_a_bill_of_materials_is_named() -> None:
+    assert told(reason(SUM, "mass", *PARTS)) == [
+        "mass is 5.500000 (Dec(6))",
+        "  all of them together: 5.500000",
+        "    c:1, line 1 of the facts, brings it to 1.500000",
+        "    c:3, line 3 of the facts, brings it to 5.500000",
+        "    those that hold the condition: 2 of them",
+        "      c:1, line 1 of the facts, stays",
+        "      c:3, line 3 of the facts, stays",
+        "      3 Component facts, their keys starting with c:",
+    ]
+
+
+def test_a_long_list_is_cut_and_says_so() -> None:
+    many = [fact("Component", f"c:{number:03d}", mass_g="1", critical=True) for number in range(50)]
+
+    assert "    and 30 more" in told(reason(SUM, "mass", *many))
+
+
+def test_a_field_that_another_needs_is_told_where_it_is_used_and_only_once() -> None:
+    found = reason('field a: Int = 1 + 2;\nfield b: Int = field("a") * field("a") - field("a");', "b")
+
+    assert told(found) == [
+        "b is 6 (Int)",
+        "  9 - 3 is 6",
+        "    3 * 3 is 9",
+        "      field a is 3",
+        "        1 + 2 is 3",
+        "      field a is 3 (told above)",
+        "    field a is 3 (told above)",
+    ]
+
+
+def test_only_the_branch_that_was_taken_is_told() -> None:
+    assert told(reason("field a: Int = if (1 < 2) then 1 + 1 else 2 + 2;", "a")) == [
+        "a is 2 (Int)",
+        "  2, because the condition is true",
+        "    1 < 2 is true",
+        "    1 + 1 is 2",
+    ]
+
+
+def test_compliance_entries_come_first() -> None:
+    found = reason('field ok: Bool = emitCompliance("ART-7", if (1 > 2) then "PASS" else "FAIL", "too much");', "ok")
+
+    assert told(found)[:2] == ["ok is false (Bool)", '  compliance ART-7: FAIL, "too much"']
+
+
+def test_quantities_options_and_records_are_shown_as_people_write_them() -> None:
+    found = reason("field a: Record(q: Qty(kWh), n: Opt(Int)) = { q: qty(1.5, kWh), n: none };", "a")
+
+    assert told(found)[0] == 'a is {"n":null,"q":{"unit":"kWh","value":"1.5"}} (Record(n: Opt(Int), q: Qty(kWh)))'
+    assert told(reason('field q: Qty(Wh) = convert("kWh", "Wh", qty(1.5, kWh));', "q")) == [
+        "q is 1500 Wh (Qty(Wh))",
+        "  1.5 kWh in Wh is 1500 Wh",
+    ]
+
+
+def test_why_not_names_the_condition_that_failed() -> None:
+    found = reason(
+        'field cap: Dec(6) =\n  let cap = unwrapOr(recordGet(requireSome(getFact("Battery", "battery:S"), "E1", "-"), '
+        '"capacity_kwh"), 0);\n  assert(cap > 100, "E9", "the battery is too small");\n  cap;',
+        "cap",
+        BATTERY,
+    )
+
+    assert told(found)[:3] == [
+        "cap has no value: E9: the battery is too small",
+        "  75.500000 > 100 is false",
+        "    it, or the default where it is absent: 75.500000",
+    ]
+    assert places(found)[0] == "rules.bpc:3:3"
+
+
+def test_why_not_names_the_field_that_failed_first() -> None:
+    found = reason('field a: Bool = assert(1 > 2, "E1", "missing"); true;\nfield b: Bool = field("a");', "b")
+
+    assert told(found) == ["b has no value because a has none: E1: missing", "  1 > 2 is false"]
+
+
+def test_why_not_names_the_element_that_failed() -> None:
+    found = reason(
+        'field m: List(Dec(6)) = map(getFactsByPrefix("Component", "c:"), '
+        'fn(c) => requireSome(recordGet(c, "mass_g"), "E3", "a part without mass"));',
+        "m",
+        fact("Component", "c:1", mass_g="1"),
+        fact("Component", "c:2"),
+    )
+
+    assert told(found) == [
+        "m has no value: E3: a part without mass",
+        "  at element 2, the fact c:2, line 2 of the facts",
+    ]
+
+
+def test_reasons_are_json_too() -> None:
+    found: Mapping[str, object] = reason("field a: Int = 1 + 2;", "a").as_json()
+
+    because = found["because"]
+    assert found["says"] == "a is 3 (Int)"
+    assert isinstance(because, Sequence)
+    assert because[0] == {"says": "1 + 2 is 3", "place": "rules.bpc:1:18", "because": []}

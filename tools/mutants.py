@@ -1,0 +1,357 @@
+"""Mutation testing: change one thing in a module, and see whether a test notices.
+
+    python tools/mutants.py [--only NAME] [--sample N] [--jobs N] [--list]
+
+Each mutant is one small change of the syntax tree (a comparison turned round, a `raise` left out, a number one larger).
+It runs in a forked child in which the module is loaded from the changed tree, against the tests that are there for that
+module. Survivors are printed with their place. Texts and annotations are left alone: they change no decision.
+docs/measurements/mutants.md says what was found, and why each survivor survives.
+"""
+
+import argparse
+import ast
+import copy
+import importlib
+import importlib.abc
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+TIMEOUT = 120
+# Without the fixtures that need a database, and with assertions as they are: a failure only has to be one.
+OPTIONS = ("-x", "-q", "--noconftest", "--assert=plain", "-p", "tests.measuring", "-p", "no:cacheprovider")
+
+
+class Target(NamedTuple):
+    """Modules to change (a package means all in it), the tests to notice, and what all its children may share."""
+
+    modules: str
+    tests: tuple[str, ...]  # quick and sharp ones first, for the first failure ends a run
+    loaded: tuple[str, ...]  # before forking; nothing here may import the changed modules
+
+
+# In this order, because what one target loads stays loaded for the next.
+TARGETS = {
+    "canon": Target(
+        "bpc.core.canon",
+        ("tests/core/test_vectors.py", "tests/core/test_canon.py"),
+        ("pytest", "hypothesis", "orjson", "zxingcpp", "cryptography.hazmat.primitives.asymmetric.ed25519"),
+    ),
+    "proof": Target(
+        "bpc.core.proof",
+        (
+            "tests/core/test_proof.py",
+            "tests/core/test_vectors.py",
+            "tests/core/test_golden.py::test_the_bytes_are_those_that_were_signed",
+            "tests/core/test_compile.py",
+        ),
+        ("bpc.core.canon", "bpc.core.receipt", "bpc.core.qr", "bpc.core.rules.package"),
+    ),
+    "verify": Target(
+        "bpc.core.verify",
+        ("tests/core/test_forgeries.py", "tests/core/test_view.py", "tests/core/test_verify.py"),
+        ("tests.core.passports", "tests.core.rules.programs", "bpc.core.rules.reference.derive", "bpc.core.replay"),
+    ),
+}
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    module: str
+    function: str
+    line: int
+    what: str
+    tree: ast.Module
+
+    def __str__(self) -> str:
+        return f"{_path(self.module).relative_to(ROOT)}:{self.line} ({self.function}): {self.what}"
+
+
+# Making them
+
+
+def mutants(module: str) -> Iterator[Mutant]:
+    """Every mutant of a module, function by function."""
+    tree = ast.parse(_path(module).read_bytes())
+    skipped = {id(part) for part in _not_code(tree)}
+    inside = _functions(tree)
+    for place, original in enumerate(ast.walk(tree)):
+        if id(original) in skipped:
+            continue
+        for variant in range(_variants(original)):
+            changed = copy.deepcopy(tree)
+            node = next(node for number, node in enumerate(ast.walk(changed)) if number == place)
+            before = _short(node)
+            says = _change(node, variant)
+            function = inside.get(id(original), "module")
+            line = getattr(original, "lineno", 0)
+            yield Mutant(module, function, line, f"`{before}`: {says}", ast.fix_missing_locations(changed))
+
+
+def _functions(tree: ast.Module) -> dict[int, str]:
+    """Of each node the innermost function around it."""
+    found: dict[int, str] = {}
+    for node in ast.walk(tree):  # outer functions come before inner ones
+        if isinstance(node, ast.FunctionDef):
+            found.update((id(part), node.name) for part in ast.walk(node))
+    return found
+
+
+def _not_code(tree: ast.Module) -> Iterator[ast.AST]:
+    """Annotations and imports: what no run depends on."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.AnnAssign(annotation=annotation):
+                yield from ast.walk(annotation)
+            case ast.FunctionDef(returns=returns, args=arguments):
+                for part in [returns, *(argument.annotation for argument in _arguments(arguments))]:
+                    if part is not None:
+                        yield from ast.walk(part)
+            case ast.Call(func=ast.Name(id="dataclass")):
+                yield from ast.walk(node)
+            case ast.Import() | ast.ImportFrom():
+                yield from ast.walk(node)
+            case _:
+                pass
+
+
+def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _variants(node: ast.AST) -> int:
+    """How many ways there are to change `node`."""
+    match node:
+        case ast.Compare(ops=ops):
+            return len(ops)
+        case ast.BinOp(op=op) | ast.AugAssign(op=op):
+            return int(type(op) in OPERATORS)
+        case ast.BoolOp(values=values):
+            return 1 + len(values)
+        case ast.UnaryOp(op=ast.Not()) | ast.IfExp() | ast.While() | ast.Constant(value=int()):
+            return 1
+        case ast.If(body=body):
+            return 1 + len(_effects(body))
+        case ast.FunctionDef(body=body) | ast.For(body=body) | ast.With(body=body) | ast.ExceptHandler(body=body):
+            return len(_effects(body))
+        case ast.Return(value=value):
+            return int(value is not None and not isinstance(value, ast.Constant))
+        case _:
+            return 0
+
+
+def _change(node: ast.AST, variant: int) -> str:
+    """Change `node` in place; what was done, in words."""
+    match node:
+        case ast.Compare(ops=ops):
+            old = type(ops[variant])
+            ops[variant] = COMPARISONS[old]()
+            return f"{old.__name__} -> {type(ops[variant]).__name__}"
+        case ast.BinOp(op=op) | ast.AugAssign(op=op):
+            node.op = OPERATORS[type(op)]()
+            return f"{type(op).__name__} -> {type(node.op).__name__}"
+        case ast.BoolOp(op=op, values=values):
+            if variant == 0:
+                node.op = ast.Or() if isinstance(op, ast.And) else ast.And()
+                return "and <-> or"
+            del values[variant - 1]
+            return f"condition {variant} left out"
+        case ast.UnaryOp(operand=operand):
+            node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), operand)
+            return "not left out"
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) if variant == 0:
+            node.test = ast.UnaryOp(ast.Not(), test)
+            return "condition negated"
+        case ast.Constant(value=bool(value)):
+            node.value = not value
+            return f"{not value}"
+        case ast.Constant(value=int(value)):
+            node.value = value + 1
+            return f"{value + 1}"
+        case ast.If(body=body):
+            return _drop(body, variant - 1)
+        case ast.FunctionDef(body=body) | ast.For(body=body) | ast.With(body=body) | ast.ExceptHandler(body=body):
+            return _drop(body, variant)
+        case ast.Return():
+            node.value = ast.Constant(None)
+            return "returns None"
+        case _:
+            raise AssertionError(node)
+
+
+def _effects(body: list[ast.stmt]) -> list[int]:
+    """Where the statements are that only have an effect."""
+    return [
+        number
+        for number, statement in enumerate(body)
+        if isinstance(statement, ast.Raise | ast.AugAssign | ast.Continue | ast.Break)
+        or (isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant))
+    ]
+
+
+def _drop(body: list[ast.stmt], at: int) -> str:
+    place = _effects(body)[at]
+    dropped, body[place] = body[place], ast.Pass()
+    return f"`{_short(dropped)}` left out"
+
+
+def _short(node: ast.AST) -> str:
+    first = ast.unparse(node).strip().split("\n")[0]
+    return first if len(first) <= 70 else f"{first[:69]}…"
+
+
+# Running them
+
+
+class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads one module from a changed tree."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant = mutant
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self.mutant.module else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        file = str(_path(self.mutant.module))
+        module.__file__ = file
+        exec(compile(self.mutant.tree, file, "exec"), module.__dict__)
+
+
+def survivors(made: Sequence[Mutant | None], tests: Sequence[str], jobs: int) -> Iterator[Mutant | None]:
+    """Those that no test notices; None stands for the modules as they are. A hang is noticed."""
+    waiting = list(reversed(made))
+    running: dict[int, tuple[Mutant | None, float]] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            mutant = waiting.pop()
+            running[_started(mutant, tests)] = mutant, time.monotonic() + TIMEOUT
+        for child, (mutant, deadline) in list(running.items()):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                del running[child]
+                if os.waitstatus_to_exitcode(status) == 0:
+                    yield mutant
+            elif time.monotonic() > deadline:
+                os.killpg(child, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _started(mutant: Mutant | None, tests: Sequence[str]) -> int:
+    child = os.fork()
+    if child == 0:
+        _run_in_child(mutant, tests)
+    return child
+
+
+def _run_in_child(mutant: Mutant | None, tests: Sequence[str]) -> None:
+    os.setpgid(0, 0)
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(quiet, stream)
+    os.environ["BPC_EFFORT"] = "test"
+    if mutant is not None:
+        sys.meta_path.insert(0, Changed(mutant))
+    import pytest  # noqa: PLC0415 (loaded long before; here, so that `--help` needs none)
+
+    code = 1
+    try:
+        code = int(pytest.main([*OPTIONS, *tests]))
+    finally:
+        os._exit(code)
+
+
+def _path(module: str) -> Path:
+    return ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+
+
+def _modules(name: str) -> list[str]:
+    folder = _path(name).with_suffix("")
+    found = [f"{name}.{file.stem}" for file in sorted(folder.glob("[a-z]*.py"))] if folder.is_dir() else [name]
+    return found
+
+
+def _load(target: Target) -> None:
+    for name in target.loaded:
+        importlib.import_module(name)
+    early = [module for module in _modules(target.modules) if module in sys.modules]
+    if early:
+        raise SystemExit(f"{', '.join(early)} would be loaded unchanged; see Target.loaded")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", choices=sorted(TARGETS))
+    options.add_argument("--sample", type=int, default=0, help="so many of each target, evenly spread")
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    given = options.parse_args()
+    os.chdir(ROOT)
+    sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+    missed = False
+    for name, target in TARGETS.items():
+        made = [mutant for module in _modules(target.modules) for mutant in mutants(module)]
+        if given.sample and len(made) > given.sample:
+            made = [made[at * len(made) // given.sample] for at in range(given.sample)]
+        if given.only not in {None, name}:
+            continue
+        if given.list:
+            print(*made, sep="\n")
+            continue
+        missed = _report(name, made, given.jobs) or missed
+    return int(missed)
+
+
+def _report(name: str, made: Sequence[Mutant], jobs: int) -> bool:
+    """Run them and print what survives; whether more than a tenth does."""
+    target = TARGETS[name]
+    _load(target)
+    if not list(survivors([None], target.tests, 1)):
+        raise SystemExit(f"{name}: the tests fail without any change")
+    alive = 0
+    for mutant in survivors(made, target.tests, jobs):
+        alive += 1
+        print(f"  {mutant}", flush=True)
+    killed = len(made) - alive
+    print(f"{name}: {killed} of {len(made)} killed ({100 * killed / max(1, len(made)):.1f} %)", flush=True)
+    return killed < 0.9 * len(made)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""Write examples/reference/input.json: a made-up electric-vehicle battery with a bill of materials of 300 parts.
+
+The same numbers every time: a part's figures come from its number, not from chance. `python tools/reference_input.py`
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "examples" / "reference" / "input.json"
+SKU = "EV-400-NMC"
+PARTS = 300
+
+# What a battery is made of: name, location, material, grams of one part, how many parts in 300, critical, active.
+KINDS = (
+    ("cathode sheet", "cathode", "NMC811", 1_450_000, 60, True, True),
+    ("anode sheet", "anode", "natural graphite", 910_000, 60, True, True),
+    ("electrolyte charge", "electrolyte", "LiPF6 in carbonates", 620_000, 24, True, True),
+    ("separator", "cell", "polyethylene", 96_000, 36, False, False),
+    ("current collector", "cell", "copper", 640_000, 24, True, False),
+    ("cell can", "cell", "aluminium", 810_000, 24, True, False),
+    ("busbar", "module", "copper", 240_000, 18, True, False),
+    ("module frame", "module", "steel", 1_900_000, 12, False, False),
+    ("cooling plate", "pack", "aluminium", 2_300_000, 12, True, False),
+    ("harness", "pack", "copper", 380_000, 12, True, False),
+    ("control board", "pack", "electronics", 210_000, 12, False, False),
+    ("housing part", "pack", "steel", 9_500_000, 6, False, False),
+)
+
+BATTERY = {
+    "sku": SKU,
+    "name": "Traction battery 400 V, 84 kWh",
+    "passport_uri": "https://passport.example/ev-400-nmc/0000417",
+    "granularity": "item",
+    "category": "ev",
+    "vehicle_category": "M1",
+    "model": "EV-400-NMC-84",
+    "batch_number": "2027-06",
+    "serial_number": "0000417",
+    "operator_id": "urn:example:operator:4711",
+    "operator_name": "Example Traction SE",
+    "operator_address": "1 Example Way, 00000 Exampleville, DE",
+    "manufacturer_id": "urn:example:operator:4711",
+    "manufacturer_name": "Example Traction SE",
+    "manufacturer_trade_mark": "ExampleCell",
+    "manufacturer_address": "1 Example Way, 00000 Exampleville, DE",
+    "manufacturer_url": "https://example.com",
+    "manufacturer_email": "batteries@example.com",
+    "manufacturing_place": "Plant 2, 00001 Exampleville, DE",
+    "manufacturing_country": "DE",
+    "facility_id": "urn:example:plant:2",
+    "manufactured_on": "2027-06-01",
+    "placed_on_market_on": "2027-09-01",
+    "mass_kg": "480.5",
+    "chemistry": "NMC811",
+    "cathode": "lithium nickel manganese cobalt oxide",
+    "anode": "natural graphite",
+    "electrolyte": "lithium hexafluorophosphate in carbonates",
+    "hazardous_substances": [
+        {
+            "name": "lithium hexafluorophosphate",
+            "cas_number": "21324-40-3",
+            "hazard_class": "Skin Corr. 1A",
+            "concentration_pct": "1.2",
+            "location": "electrolyte",
+        },
+        {"name": "nickel compounds", "hazard_class": "Carc. 1A", "concentration_pct": "9.75", "location": "cathode"},
+    ],
+    "mercury_pct": "0",
+    "cadmium_pct": "0.0001",
+    "lead_pct": "0.001",
+    "extinguishing_agents": ["water, large amounts", "F-500 EA"],
+    "recycled_content_year": 2026,
+    "recycled_content_plant": "Plant 2",
+    "renewable_content_pct": "0.4",
+    "capacity_kwh": "84",
+    "usable_energy_kwh": "79.8",
+    "certified_energy_kwh": "79.8",
+    "rated_capacity_ah": "210",
+    "minimum_voltage_v": "300",
+    "nominal_voltage_v": "400",
+    "maximum_voltage_v": "450",
+    "voltage_temperature_min_degc": "-20",
+    "voltage_temperature_max_degc": "55",
+    "original_power_w": "210000",
+    "maximum_power_w": "230000",
+    "original_power_by_charge": [
+        {"state_of_charge_pct": "80", "power_w": "210000"},
+        {"state_of_charge_pct": "20", "power_w": "165000"},
+    ],
+    "initial_round_trip_efficiency_pct": "95.4",
+    "half_life_round_trip_efficiency_pct": "93.1",
+    "initial_cell_resistance_ohm": "0.0011",
+    "initial_pack_resistance_ohm": "0.052",
+    "expected_cycles": 1500,
+    "expected_cycles_test": "IEC 62660-1:2018, 7.8",
+    "cycle_test_c_rate": "0.333",
+    "expected_life_years": "15",
+    "capacity_threshold_pct": "70",
+    "idle_temperature_min_degc": "-40",
+    "idle_temperature_max_degc": "60",
+    "idle_temperature_test": "IEC 62660-2:2018, 6.3",
+    "warranty_months": 96,
+    "separate_collection_label_url": "https://example.com/labels/collection.svg",
+    "declaration_of_conformity_id": "DOC-2027-0417",
+    "declaration_of_conformity_url": "https://example.com/doc/2027-0417.pdf",
+    "waste_prevention_url": "https://example.com/waste/a",
+    "separate_collection_url": "https://example.com/waste/b",
+    "collection_systems_url": "https://example.com/waste/c",
+    "waste_safety_url": "https://example.com/waste/d",
+    "label_meaning_url": "https://example.com/waste/e",
+    "substance_impact_url": "https://example.com/waste/f",
+    "spare_part_sources": [
+        {"name": "Example Spares GmbH", "email": "spares@example.com", "url": "https://spares.example.com"}
+    ],
+    "exploded_diagram_url": "https://example.com/repair/diagram.pdf",
+    "disassembly_sequence_url": "https://example.com/repair/sequence.pdf",
+    "fastenings": ["48 × M8 hexagon", "12 × M6 Torx", "sealing bead, 3.1 m"],
+    "disassembly_tools": ["insulated hexagon set", "sealant knife"],
+    "disassembly_warnings": ["live parts up to 450 V", "do not pierce module frames"],
+    "cell_count": 216,
+    "cell_layout": "108s2p in 12 modules",
+    "safety_measures_url": "https://example.com/repair/safety.pdf",
+    "test_report_urls": ["https://example.com/tests/annex-v.pdf"],
+    "state_recorded_on": "2027-09-01",
+    "power_w": "209000",
+    "internal_resistance_ohm": "0.0524",
+    "round_trip_efficiency_pct": "95.2",
+    "remaining_energy_kwh": "79.5",
+    "remaining_capacity_ah": "209.2",
+    "self_discharge_pct_per_month": "2.1",
+    "status": "original",
+    "full_cycles": 3,
+    "negative_events": [],
+    "minutes_in_extreme_heat": 0,
+    "minutes_in_extreme_cold": 0,
+    "state_of_charge_pct": "60",
+}
+
+PCF = {
+    "sku": SKU,
+    "study_url": "https://example.com/pcf/ev-400-nmc",
+    "total_gco2e": "5460000",
+    "raw_material_gco2e": "3822000.5",
+    "production_gco2e": "1365000.25",
+    "distribution_gco2e": "163799.25",
+    "end_of_life_gco2e": "109200",
+    "cycles_per_year": "60",
+    "service_life_years": "8",
+}
+
+DUE_DILIGENCE = {
+    "sku": SKU,
+    "supplier": "Example Traction SE",
+    "report_url": "https://example.com/diligence/2027.pdf",
+    "audited_on": "2027-05-12",
+    "conforms": True,
+}
+
+
+def thousandths(count: int) -> str:
+    """A count of thousandths as a plain decimal."""
+    return f"{count // 1000}.{count % 1000:03d}"
+
+
+def parts() -> Iterator[dict[str, object]]:
+    """The bill of materials; masses vary a little from part to part, so that sums are worth checking."""
+    number = 0
+    for name, location, material, milligrams, count, critical, active in KINDS:
+        for _ in range(count):
+            number += 1
+            mass = milligrams + number * 37 % 1009
+            part = {
+                "sku": SKU,
+                "part": f"{number:03d}",
+                "name": name,
+                "part_number": f"EX-{10_000 + number * 7}",
+                "material": material,
+                "location": location,
+                "mass_g": thousandths(mass),
+                "critical": critical,
+                "active_material": active,
+                "origin_country": ("DE", "FR", "PL", "SE")[number % 4],
+            }
+            yield {**part, **metals(location, mass, number)}
+
+
+def metals(location: str, mass: int, number: int) -> dict[str, str]:
+    """What is in active materials, in grams, and how much of it was recovered."""
+    shares = {"cathode": {"nickel": 480, "cobalt": 60, "lithium": 72}, "electrolyte": {"lithium": 5}}.get(location, {})
+    found = {f"{metal}_g": thousandths(mass * share // 1000) for metal, share in shares.items()}
+    if location == "cathode":
+        found |= {"recycled_pre_pct": f"{number % 5}.25", "recycled_post_pct": f"{2 + number % 7}.5"}
+    if number % 3 == 0:
+        found["pcf_gco2e"] = thousandths(mass * 9)[:-1]
+    return found
+
+
+def fact(kind: str, key: str, payload: Mapping[str, object]) -> dict[str, object]:
+    return {"fact_type": kind, "fact_key": key, "schema_version": 1, "payload": payload}
+
+
+def made() -> dict[str, object]:
+    """The compile input. Its blinding secret is public, like everything here: make your own for a real passport."""
+    snapshot = "2d1f0a7e-4000-4000-8000-0c5f7e9a1b22"
+    return {
+        "tenant_id": "9f767c45-1111-4111-8111-b791bde5c099",
+        "passport_id": "5a3c2b10-2000-4000-8000-7d1e6f0a9b31",
+        "passport_version_id": "7e5d4c30-3000-4000-8000-1f2e3d4c5b6a",
+        "battery_product": {
+            "battery_product_id": "3b9a8c70-1000-4000-8000-6e5d4c3b2a19",
+            "sku": SKU,
+            "name": BATTERY["name"],
+        },
+        "snapshot_id": snapshot,
+        "rule_package_version_id": "8c7b6a50-5000-4000-8000-2a1b0c9d8e7f",
+        "issued_at": "2027-09-01T08:30:00.000000Z",
+        "compiler_build_id": "bpc-example",
+        "signing_key_id": "example-key",
+        "facts": [
+            fact("Battery", f"battery:{SKU}", BATTERY),
+            fact("PCF", f"pcf:{SKU}", PCF),
+            fact("DueDiligence", f"dd:{SKU}", DUE_DILIGENCE),
+            *(fact("Component", f"component:{SKU}:{part['part']}", part) for part in parts()),
+            fact("Blinding", f"blinding:{snapshot}", {"key": bytes(range(32)).hex()}),
+        ],
+    }
+
+
+def text() -> str:
+    """One fact a line: a bill of materials is read line by line."""
+    *members, (_, facts) = made().items()
+    head = "".join(f"  {json.dumps(name)}: {json.dumps(value)},\n" for name, value in members)
+    assert isinstance(facts, list)
+    lines = ",\n".join(f"    {json.dumps(found, ensure_ascii=False)}" for found in facts)
+    return f'{{\n{head}  "facts": [\n{lines}\n  ]\n}}\n'
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())
