@@ -23,6 +23,8 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+# One test of a long run may take longer than any test of `make check` is allowed to.
+PATIENT := -o faulthandler_timeout=14400
 
 .PHONY: help
 help: ## Show this list
@@ -111,11 +113,11 @@ bench: .bench/.ready ## Measure against peers, side by side
 
 .PHONY: shown
 shown: $(READY) ## Run the tests at full figures and write docs/measurements
-	BPC_EFFORT=shown $(BIN)/python tools/shown.py $(BIN)/python -m pytest
+	BPC_EFFORT=shown $(BIN)/python tools/shown.py $(BIN)/python -m pytest $(PATIENT)
 
 .PHONY: campaign
 campaign: $(READY) ## Run the long reliability figures
-	BPC_EFFORT=campaign $(PYTEST) tests
+	BPC_EFFORT=campaign $(PYTEST) $(PATIENT) tests
 
 .PHONY: lock
 lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements

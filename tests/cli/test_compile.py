@@ -159,6 +159,7 @@ def test_a_program_gets_one_object(bpc: Program, out: Path, key: Path) -> None:
         "receipt_hash": receipt.hash().hex(),
         "snapshot_hash": receipt.snapshot_hash.hex(),
         "signed": True,
+        "compliance": {},
         "views": False,
         "out": str(out),
         "files": {name: (out / name).stat().st_size for name in names(out)},
@@ -305,3 +306,15 @@ def test_files_are_replaced_whole(bpc: Program, out: Path) -> None:
     assert after.st_ino != before.st_ino
     assert stat.S_ISREG(after.st_mode)
     assert names(out) == ["payload.json", "proof.json", "receipt.json"]
+
+
+def test_it_counts_what_the_rules_said_about_compliance(bpc: Program, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.bpc"
+    rules.write_text(
+        'field a: Bool = emitCompliance("A", "FAIL", "-"); field b: Bool = emitCompliance("B", "PASS", "-") && '
+        'emitCompliance("C", "PASS", "-");'
+    )
+    command = ("compile", FIRST / "input.json", "--rules", rules, "--out", tmp_path / "out")
+
+    assert "compliance       1 FAIL, 2 PASS\n" in bpc.ok(*command).out
+    assert bpc.ok(*command, "--json").json()["compliance"] == {"FAIL": 1, "PASS": 2}

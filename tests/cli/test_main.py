@@ -168,6 +168,35 @@ def test_colours_are_for_terminals_that_want_them(bpc: Program) -> None:
     assert "\x1b[" not in on_a_terminal(bpc.having(TERM="dumb"), "nothing")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")  # noqa: PTH110
+def test_output_that_finds_no_room_is_refused_on_standard_error(bpc: Program) -> None:
+    for arguments in (("canonicalize", "-"), ("rules", "check", "--json", "-")):
+        with open("/dev/full", "wb") as full:  # noqa: PTH123
+            done = subprocess.run(
+                bpc.command(*arguments),
+                input=b"1",
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=bpc.environment(),
+                check=False,
+            )
+
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"VALIDATION_ERROR: the output cannot be written: No space left on device")
+
+
+def test_a_closed_standard_output_is_named(bpc: Program) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *bpc.command("canonicalize", "-")],
+        input=b"1",
+        stderr=subprocess.PIPE,
+        env=bpc.environment(),
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr.split(b"\n")[0]) == (1, b"VALIDATION_ERROR: there is no standard output")
+
+
 def test_control_characters_in_an_argument_are_shown_and_not_obeyed(bpc: Program) -> None:
     ended = bpc.run("canonicalize", "\x1b[2Jgone\nINTERNAL_ERROR: no")
 

@@ -177,6 +177,19 @@ def test_control_characters_in_rules_are_shown_and_not_obeyed(bpc: Program, fold
     assert "\x1b" not in ended.err
 
 
+@pytest.mark.parametrize("text", ["\\u001b[2J", "\\u009b2J", "\x9b2J", "\u202e", "\u2028", "\\r\\u0007"])
+def test_what_texts_hold_never_steers_the_terminal(bpc: Program, folder: Path, text: str) -> None:
+    rules = write(
+        folder, "a.bpc", f'field a: Bool = assert(false, "E1", "{text}"); emitCompliance("C", "PASS", "{text}");'
+    )
+    rules_of_text = write(folder, "b.bpc", f'field b: Text = "{text}";')
+
+    for asked in (("rules", "eval", rules), ("rules", "eval", rules_of_text)):
+        for option in ((), ("--json",)):
+            ended = bpc.run(*asked, *option)
+            assert not set(ended.out + ended.err) & set("\x1b\x9b\x07\r\u202e\u2028"), ended
+
+
 # fmt
 
 

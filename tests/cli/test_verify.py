@@ -126,6 +126,7 @@ def test_a_view_needs_a_key(bpc: Program, view: Path) -> None:
 
     assert ended.code == 1
     assert "a view carries no key" in ended.out
+    assert ended.out.endswith("who signed it was not checked. Give the issuer's key with --key.\n")
 
 
 def test_it_reads_standard_input(bpc: Program) -> None:

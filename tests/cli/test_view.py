@@ -28,10 +28,18 @@ def test_the_view_goes_to_standard_output(bpc: Program, bundle: Path, audience: 
 def test_the_view_goes_to_a_file_and_checks(bpc: Program, bundle: Path, tmp_path: Path) -> None:
     made = tmp_path / "view.json"
 
-    assert bpc.ok("view", bundle, "--audience", "public", "--out", made).out == ""
+    said = bpc.ok("view", bundle, "--audience", "public", "--out", made).out
 
     assert made.read_bytes() == make_view(read_bundle(rich()), "public")
+    assert said == f"wrote {made}: what the audience `public` may see, {made.stat().st_size:,} bytes\n"
     assert bpc.ok("verify", made, "--key", to_base64(KEY)).out.endswith("not their values.\n")
+
+
+def test_programs_learn_what_was_written_and_what_was_refused(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    asked = ("--audience", "public", "--out", tmp_path / "view.json", "--json")
+
+    assert bpc.ok("view", bundle, *asked).json()["bytes"] == (tmp_path / "view.json").stat().st_size
+    assert bpc.run("view", tmp_path / "missing.zip", *asked).json()["error"]["code"] == "VALIDATION_ERROR"
 
 
 def test_an_audience_that_does_not_exist_is_wrong_usage(bpc: Program, bundle: Path) -> None:

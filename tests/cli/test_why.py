@@ -44,6 +44,20 @@ def test_an_input_that_fails_tells_why_not_and_exits_1(bpc: Program, tmp_path: P
     assert "there is no PCF fact pcf:SKU-123" in ended.out
 
 
+def test_an_input_as_small_as_for_eval_is_enough_and_its_facts_are_counted_as_written(
+    bpc: Program, tmp_path: Path
+) -> None:
+    facts = [
+        {"fact_type": "PCF", "fact_key": "pcf:SKU-123", "payload": {}},
+        {"fact_type": "Battery", "fact_key": "battery:SKU-123", "payload": {"capacity_kwh": 2}},
+    ]
+    (tmp_path / "input.json").write_text(json.dumps({"facts": facts}))
+
+    said = bpc.ok("why", tmp_path / "input.json", FIELD, "--rules", FIRST / "rules.bpc").out
+
+    assert "the Battery fact battery:SKU-123, fact 2 of the input" in said
+
+
 def test_a_mistyped_field_is_suggested(bpc: Program, bundle: Path) -> None:
     ended = bpc.run("why", bundle, "battery.capacity_kw")
 

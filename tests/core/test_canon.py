@@ -142,6 +142,13 @@ def test_keys_are_sorted_by_their_utf_8_bytes_whoever_sorts(value: dict[str, int
     assert list(json.loads(by_the_standard_library)) == sorted({**value, "": 0}, key=str.encode)
 
 
+def test_every_type_may_stand_in_one_list() -> None:
+    value = [{}, [], (), "", 0, True, None]
+
+    assert canon._well_typed(value)
+    assert encode(value) == b'[{},[],[],"",0,true,null]'
+
+
 def test_key_order_is_not_that_of_rfc_8785() -> None:
     assert encode({"😀": 1, "\ue000": 2}) == '{"\ue000":2,"😀":1}'.encode()
 
@@ -233,6 +240,8 @@ def test_more_than_600_digits_are_refused(digits: int, by: Any) -> None:
 def test_128_levels_are_written_and_129_refused() -> None:
     for core in (None, 1, 10**30):
         assert encode(nested(128, core)) == reference(nested(128, core)).encode()
+        assert canon._well_typed(nested(128, core))
+        assert not canon._well_typed(nested(129, core))
         assert refusal(nested(129, core)).says.endswith("is nested deeper than 128")
     assert refusal([1, nested(128)]).path == "$[1]" + ".a[0]" * 63 + ".a"
 
@@ -268,6 +277,16 @@ def test_a_long_path_is_shortened_in_the_sentence_and_whole_in_the_details() -> 
     assert len(refused.path) > 160
     assert refused.says.startswith(f"`{refused.path[:80]}…{refused.path[-60:]}` has the type")
     assert refused.details == {"path": refused.path}
+
+
+def test_a_path_is_shown_whole_up_to_160_characters() -> None:
+    outer, inner = "a" * 64, "b" * 64
+
+    for length in (160, 161):
+        refused = refusal({outer: {inner: {"c" * (length - 132): 1.5}}})
+        assert refused.path is not None
+        assert len(refused.path) == length
+        assert refused.says.startswith(f"`{refused.path}` has") == (length == 160)
 
 
 def test_a_refusal_is_a_validation_error() -> None:
@@ -367,6 +386,7 @@ def test_canonicalize_reads_json_however_it_is_laid_out(value: Any, indent: int 
         ("[-Infinity]", "`$[0]` is `-Infinity`, which is no number"),
         ('[{"a":1,"b":2,"a":1}]', "`$[0].a` is given twice"),
         ('{"b":1,"a":2,"\\u0061":3,"b":4}', "`$.b` is given twice"),
+        ('{"a":1,"b":2,"b":2}', "`$.b` is given twice"),
         ('["\\ud800"]', "`$[0]` has a lone surrogate"),
         ('["\\uDFFF\\uD800"]', "`$[0]` has a lone surrogate"),
         ('{"\\ud83d":1}', '`$["\\ud83d"]` has a lone surrogate in its key'),
@@ -393,6 +413,12 @@ def test_every_reader_refuses_what_has_no_canonical_form(text: str, says: str) -
         refused = refusal(text.encode(), read)
         assert refused.says == says
         assert (refused.path is None) == (refused.line is not None) == (refused.column is not None)
+
+
+def test_a_byte_order_mark_is_refused_at_its_place() -> None:
+    refused = refusal(b"\xef\xbb\xbf1", read_json)
+
+    assert (refused.line, refused.column) == (1, 1)
 
 
 def test_surrogates_in_pairs_are_one_character() -> None:

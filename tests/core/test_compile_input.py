@@ -155,3 +155,12 @@ def test_a_product_made_in_code_is_held_to_the_same(change: dict[str, Any]) -> N
 def test_a_moment_without_time_zone_is_refused() -> None:
     with pytest.raises(NotATime):
         replace(read(GIVEN), issued_at=datetime(2027, 2, 18))
+
+
+def test_a_message_with_many_mistakes_says_how_many_it_leaves_out() -> None:
+    with pytest.raises(InputInvalid) as refused:
+        read_input(b"{}", rules=b"")
+
+    assert refused.value.says.startswith("the compile input: 10 mistakes: `tenant_id` is missing; ")
+    assert refused.value.says.endswith("; and 2 more")
+    assert len(refused.value.problems) == 10

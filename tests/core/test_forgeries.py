@@ -9,19 +9,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random  # noqa: TID251 (seeded)
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from bpc.core import canon
 from bpc.core.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.digest import sha256, to_hex
+from bpc.core.events import EMPTY, Event, Said, Stream
+from bpc.core.ids import ActorId, AggregateId
 from bpc.core.qr import qr_png
 from bpc.core.receipt import signed
 from bpc.core.signing import to_base64
+from bpc.core.verify import steps
 from bpc.core.verify.bundle import verify_bundle, verify_view
+from bpc.core.verify.proof import Node, described
 from bpc.core.verify.report import Report, Step
 from bpc.core.view import make_view
 from tests.core.passports import (
+    ISSUED,
     KEY,
     OTHER_KEY,
     OTHER_SEED,
@@ -76,6 +82,10 @@ def constant_for_a_computation(draft: Draft) -> None:
 
 def times_for_plus(draft: Draft) -> None:
     draft.result("arithmetic.four")["data"]["op"] = "*"
+
+
+def assertion_for_plus(draft: Draft) -> None:
+    draft.result("arithmetic.four")["type"] = "ASSERT"
 
 
 def at_most_for_below(draft: Draft) -> None:
@@ -196,6 +206,7 @@ def compliance_made_up(draft: Draft) -> None:
         (four_is_five, "field `arithmetic.four`, node 15 (rules.bpc:10:43): 2 + 2 is 4, not 5"),
         (constant_for_a_computation, "field `pcf.per_kwh`"),
         (times_for_plus, "the rules make OP `+` here, and the proof has OP `*`"),
+        (assertion_for_plus, "the rules make OP `+` here, and the proof has ASSERT `+`"),
         (at_most_for_below, "the rules make OP `<` here, and the proof has OP `<=`"),
         (comparison_of_texts, 'the `of` of OP `<` is "Int", not "Text"'),
         (another_result_and_class, '"80.00", not "60.00"'),
@@ -221,6 +232,100 @@ def compliance_made_up(draft: Draft) -> None:
 )
 def test_a_computation_that_the_rules_do_not_ask_for_is_found(change: Change, says: str) -> None:
     assert_found(verify_bundle(forged(rich(), change), pinned=[KEY]), "proof_steps", says)
+
+
+def first_step_changed(draft: Draft) -> None:
+    draft.nodes[draft.count + 1]["data"]["value"] = 3
+
+
+def node_added(draft: Draft) -> None:
+    draft.add("CONST", {"type": "Int", "value": 12345}, [])
+
+
+def node_left_out(draft: Draft) -> None:
+    draft.replaced["proof.json"] = canon.encode({**draft.proof, "nodes": draft.nodes[:-1]})
+
+
+def member_left_out(draft: Draft) -> None:
+    del draft.result("arithmetic.seven")["data"]["of"]
+
+
+def value_and_operands(draft: Draft) -> None:
+    node = draft.result("arithmetic.seven")
+    node["data"]["value"] = False
+    node["children"].reverse()
+
+
+def value_of_a_comparison(draft: Draft) -> None:
+    draft.result("arithmetic.seven")["data"]["value"] = False
+
+
+def value_of_a_division(draft: Draft) -> None:
+    draft.node(op="/")["data"]["value"] = "81"
+
+
+def product_of_the_root(draft: Draft) -> None:
+    draft.root["data"]["battery_product"]["name"] = "Another battery"
+
+
+def all_compliance_left_out(draft: Draft) -> None:
+    draft.payload["compliance"].clear()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (first_step_changed, "field `arithmetic.four`, node 14 (rules.bpc:10:41): the value of CONST is 2, not 3"),
+        (node_added, f"node {len(Draft.of(rich()).nodes)}: the rules make no such node, and the proof has CONST"),
+        (node_left_out, f"node {len(Draft.of(rich()).nodes) - 1} (rules.bpc:"),
+        (node_left_out, ": the proof ends before it"),
+        (member_left_out, "OP `<` has no `of` in the proof"),
+        (value_and_operands, "the `value` of OP `<` is true, not false"),
+        (value_of_a_comparison, "the value of OP `<` is true, not false"),
+        (value_of_a_division, 'the value of OP `/` is "80.000000000000000000", not "81"'),
+        (product_of_the_root, "the passport itself, node 13: the `battery_product` of OP `passport` is {"),
+        (all_compliance_left_out, "compliance entry 0, `QR` of field `duties.qr`, is not in the payload"),
+    ],
+)
+def test_the_first_difference_is_named(change: Change, says: str) -> None:
+    assert says in step(verify_bundle(forged(rich(), change)), "proof_steps").detail
+
+
+def test_operands_are_named_in_their_order() -> None:
+    honest = Draft.of(rich()).result("arithmetic.seven")["children"]
+    one, other = honest
+
+    found = step(verify_bundle(forged(rich(), swapped_operands)), "proof_steps")
+
+    assert found.detail.endswith(f"OP `<` is made from nodes {one}, {other}, not from {other}, {one}")
+
+
+def test_rules_that_make_far_more_than_the_proof_has_are_stopped() -> None:
+    def change(draft: Draft) -> None:
+        draft.entries["rules.bpc"] = (
+            b"field x: Int = let t = [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16];\n"
+            b'  count(map(t, fn(a) => concat("%b", ""))) + count(map(t, fn(a) => concat("", "%b")));\n'
+        ) % (b"a" * 40_000, b"b" * 40_000)
+
+    assert_found(verify_bundle(forged(small(), change)), "proof_steps", "the rules make more nodes than the proof has")
+
+
+def test_where_the_rules_make_somewhat_more_than_the_proof_has_the_difference_is_named() -> None:
+    def change(draft: Draft) -> None:
+        draft.entries["rules.bpc"] = b'field x: Text = concat("%b", "b");\n' % (b"a" * 40_000)
+
+    found = verify_bundle(forged(small(), change))
+
+    assert_found(found, "proof_steps", "field `x` is in the rules and not in the proof")
+
+
+def test_long_lists_and_values_are_cut_in_a_report() -> None:
+    assert steps._listed([]) == "none"
+    assert steps._listed([7]) == "7"
+    assert steps._listed(range(12)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"
+    assert steps._listed(range(13)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 …"
+    assert steps._shown("a" * 78) == f'"{"a" * 78}"'
+    assert steps._shown("a" * 79) == f'"{"a" * 76}…'
 
 
 # The facts
@@ -301,6 +406,39 @@ def test_facts_in_another_order_are_found_though_everything_is_signed_anew() -> 
 
     assert "snapshot" in blamed(found)
     assert "is not in order" in step(found, "snapshot").detail
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda draft: draft.facts.insert(0, draft.facts.pop(1)),
+            "facts.jsonl line 1 is `battery:SKU-2`, and the snapshot has `battery:SKU-1` there",
+        ),
+        (
+            lambda draft: draft.facts[1].update(fact_type="Cell"),
+            "facts.jsonl line 2 is `battery:SKU-2`, and the snapshot has `battery:SKU-2` there",
+        ),
+        (
+            lambda draft: draft.facts[1]["payload"].update(sku="SKU-3"),
+            "facts.jsonl line 2: `battery:SKU-2` does not have the hash the snapshot names",
+        ),
+        (lambda draft: draft.facts.pop(), "facts.jsonl holds 7 facts, and the snapshot names 8"),
+        (lambda draft: draft.facts.append(draft.facts[0]), "facts.jsonl holds 9 facts, and the snapshot names 8"),
+        (lambda draft: draft.snapshot["facts"][1].update(note=1), "snapshot.json: fact 1 has a member `note`"),
+    ],
+)
+def test_facts_that_are_not_those_of_the_snapshot_are_found(change: Change, says: str) -> None:
+    found = verify_bundle(forged(rich(), change, keep={"snapshot"}))
+
+    assert "facts" in blamed(found)
+    assert says in step(found, "facts").detail
+
+
+def test_facts_that_are_not_in_order_are_named() -> None:
+    found = verify_bundle(forged(rich(), lambda draft: draft.facts.insert(0, draft.facts.pop(1))))
+
+    assert_found(found, "snapshot", "snapshot.json is not in order: `battery:SKU-1` stands behind `battery:SKU-2`")
 
 
 def test_two_facts_of_one_name_are_found() -> None:
@@ -530,13 +668,129 @@ def test_a_proof_of_another_shape_is_found(change: Change, says: str) -> None:
     assert set(blamed(found)) <= {"proof_structure", "proof_steps"}
 
 
-def test_a_node_with_a_hash_of_its_own_is_found() -> None:
+FIELDS = Draft.of(rich()).count
+NODES = Draft.of(rich()).nodes
+
+
+@pytest.mark.parametrize(
+    ("at", "members", "says"),
+    [
+        (20, {"children": "14"}, "node 20 of the proof has children that are not ids"),
+        (20, {"children": {}}, "node 20 of the proof has children that are not ids"),
+        (20, {"children": [-1]}, "node 20 of the proof has children that are not ids"),
+        (20, {"children": [True]}, "node 20 of the proof has children that are not ids"),
+        (20, {"children": ["14"]}, "node 20 of the proof has children that are not ids"),
+        (20, {"children": [FIELDS]}, "node 20 of the proof has a child that does not stand between"),
+        (20, {"children": [20]}, "node 20 of the proof has a child that does not stand between"),
+        (20, {"type": ["OP"]}, "node 20 of the proof has a type that proofs do not have"),
+        (20, {"type": None}, "node 20 of the proof has a type that proofs do not have"),
+        (20, {"type": "op"}, "node 20 of the proof has a type that proofs do not have"),
+        (20, {"data": None}, "node 20 of the proof has data that are not an object"),
+        (20, {"data": "op"}, "node 20 of the proof has data that are not an object"),
+        (20, {"hash": None}, "node 20 of the proof has a hash that is not a text"),
+        (20, {"hash": 0}, "node 20 of the proof has a hash that is not a text"),
+        (20, {"id": "20"}, "node 20 of the proof does not have its place as its id"),
+        (20, {"id": 21}, "node 20 of the proof does not have its place as its id"),
+        (FIELDS, {"type": "CONST"}, "the root, does not have exactly the fields as its children"),
+        (0, {"type": "CONST"}, "node 0 of the proof, a field, does not have one step as its child"),
+        (0, {"children": []}, "node 0 of the proof, a field, does not have one step as its child"),
+        (0, {"children": [1]}, "node 0 of the proof, a field, does not have one step as its child"),
+        (0, {"children": [FIELDS]}, "node 0 of the proof, a field, does not have one step as its child"),
+        (0, {"children": [len(NODES)]}, "node 0 of the proof, a field, does not have one step as its child"),
+        (NODES[0]["children"][0], {"type": "ASSERT"}, "node 0 of the proof, a field, does not stand on a derivation"),
+        (1, {"data": NODES[0]["data"]}, "the proof's field nodes are not in order: `arithmetic.four` stands too late"),
+    ],
+)
+def test_a_node_of_another_shape_is_found(at: int, members: dict[str, Any], says: str) -> None:
+    nodes = [*NODES[:at], {**NODES[at], **members}, *NODES[at + 1 :]]
+
     def change(draft: Draft) -> None:
-        draft.nodes[-1]["hash"] = "0" * 64
+        draft.replaced["proof.json"] = canon.encode({**draft.proof, "nodes": nodes})
+
+    assert says in step(verify_bundle(forged(rich(), change)), "proof_structure").detail
+
+
+@pytest.mark.parametrize("node", [None, 0, [], {}, "children data hash id type"])
+def test_a_node_that_is_none_is_found(node: object) -> None:
+    def change(draft: Draft) -> None:
+        draft.replaced["proof.json"] = canon.encode({**draft.proof, "nodes": [*NODES[:20], node, *NODES[21:]]})
+
+    assert "node 20 of the proof has other members" in step(verify_bundle(forged(rich(), change)), "proof_steps").detail
+
+
+@pytest.mark.parametrize("kept", [FIELDS, FIELDS - 1])
+def test_a_proof_without_a_root_is_found(kept: int) -> None:
+    def change(draft: Draft) -> None:
+        draft.replaced["proof.json"] = canon.encode({**draft.proof, "nodes": NODES[:kept]})
+
+    found = step(verify_bundle(forged(rich(), change)), "proof_structure")
+
+    assert found.detail == f"the proof has {kept} nodes, too few for {FIELDS} fields and a root"
+
+
+@pytest.mark.parametrize("at", [0, FIELDS - 1, FIELDS, FIELDS + 1, len(NODES) - 1])
+def test_a_node_with_a_hash_of_its_own_is_found(at: int) -> None:
+    def change(draft: Draft) -> None:
+        draft.nodes[at]["hash"] = "0" * 64
+        draft.proof["root_hash"] = draft.root["hash"]
 
     found = verify_bundle(forged(rich(), change, keep={"hashes"}))
 
+    assert f"node {at} of the proof (" in step(found, "proof_structure").detail
     assert "does not have the hash it claims" in step(found, "proof_structure").detail
+
+
+def test_a_root_hash_that_is_not_the_roots_is_found() -> None:
+    def change(draft: Draft) -> None:
+        draft.proof["root_hash"] = "0" * 64
+
+    found = verify_bundle(forged(rich(), change, keep={"hashes"}))
+
+    assert_found(found, "proof_structure", f"and `root_hash` says {'0' * 64}")
+
+
+def test_a_value_where_the_payload_has_a_folder_is_found() -> None:
+    def change(draft: Draft) -> None:
+        draft.payload["fields"]["arithmetic"] = 4
+
+    assert_found(verify_bundle(forged(rich(), change)), "proof_structure", "`arithmetic.four` has another value")
+
+
+def test_what_is_long_is_cut_in_a_report() -> None:
+    def value(draft: Draft) -> None:
+        draft.field("battery.name")["data"]["value"] = "n" * 100
+
+    def audiences(draft: Draft) -> None:
+        draft.payload["access"]["n" * 81] = []
+
+    def compliance(draft: Draft) -> None:
+        draft.payload["compliance"].append({"code": "n" * 81, "field": "x", "message": "", "status": "PASS"})
+
+    def member(draft: Draft) -> None:
+        draft.result("arithmetic.four")["data"]["n" * 81] = 1
+
+    def path(draft: Draft) -> None:
+        draft.field("arithmetic.four")["data"]["path"] = "N" * 81
+        draft.entries["rules.bpc"] = b""
+
+    def detail(change: Change, name: str) -> str:
+        return step(verify_bundle(forged(rich(), change)), name).detail
+
+    assert detail(value, "proof_structure").endswith(f'where it is "{"n" * 79}')
+    assert f"the audiences of `{'n' * 80}`," in detail(audiences, "proof_structure")
+    assert f", `{'n' * 80}`, does not come from the rules" in detail(compliance, "proof_steps")
+    assert f"has a `{'n' * 80}` in the proof" in detail(member, "proof_steps")
+    assert f"field `{'N' * 80}` is in the proof and not in the rules" in detail(path, "proof_steps")
+
+
+def test_nodes_are_named_in_a_few_words() -> None:
+    def node(kind: str, **data: Any) -> Node:
+        return Node(kind, data, b"", [], "")
+
+    assert described(node("CONST", value=1)) == "CONST"
+    assert described(node("OP", op=1)) == "OP"
+    assert described(node("OP", op="n" * 40)) == f"OP `{'n' * 40}`"
+    assert described(node("OP", op="n" * 41)) == f"OP `{'n' * 40}`"
 
 
 def test_a_proof_of_another_root_hash_than_the_receipt_names_is_found() -> None:
@@ -673,6 +927,22 @@ def test_facts_in_other_bytes_are_found(change: Callable[[bytes], bytes], says: 
     assert says in step(found, "canonical").detail
 
 
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [(1, ""), (5, ""), (6, "; and 1 more"), (8, "; and 3 more")],
+)
+def test_what_is_wrong_is_listed_up_to_a_limit(count: int, more: str) -> None:
+    names = ["payload.json", "snapshot.json", "manifest.json", "receipt.json", "proof.json", "facts.jsonl"]
+    broken = dict.fromkeys([*names, "events.jsonl", "qr.txt"][:count], b"\xff")
+
+    found = step(verify_bundle(write_bundle(Bundle({**read_bundle(audited()).entries, **broken}))), "canonical")
+
+    shown, *rest = found.detail.partition("; and ")
+    assert len(shown.split("; ")) == min(count, 5)
+    assert "".join(rest) == more
+    assert found.detail.startswith("payload.json: ")
+
+
 # Receipt, key, QR code, events
 
 
@@ -680,6 +950,7 @@ def test_another_key_is_found_by_whoever_knows_the_right_one() -> None:
     by_another = forged(small(), lambda draft: None, seed=OTHER_SEED)
 
     assert_found(verify_bundle(by_another, pinned=[KEY]), "signature", f"{to_base64(OTHER_KEY)} is not one of those")
+    assert verify_bundle(by_another, pinned=[KEY]).issuer == "unpinned"
     unpinned = verify_bundle(by_another)
     assert (unpinned.ok, unpinned.issuer) == (True, "unpinned")
     assert "the issuer was not checked" in step(unpinned, "signature").detail
@@ -840,6 +1111,17 @@ def test_a_changed_event_is_found(change: Callable[[bytes], bytes], says: str) -
     assert_found(found, "events", says)
 
 
+def test_a_chain_with_somebody_acting_holds() -> None:
+    actor = ActorId(UUID("88888888-0000-4000-8000-000000000008"))
+    stream = Stream(AUDITED.tenant_id, "PassportVersion", AggregateId(AUDITED.passport_version_id))
+    said = Said(event_type="ISSUED", payload={}, actor_id=actor, occurred_at=ISSUED)
+
+    line = event_line(Event.following(EMPTY, stream, said))
+
+    found = step(verify_bundle(with_entry(audited(), "events.jsonl", line)), "events")
+    assert found == ("events", True, "1 event, each linked to the one before")
+
+
 def test_the_chain_of_another_passport_is_found() -> None:
     lines = b"".join(map(event_line, chain(AUDITED)))
     other = {**read_bundle(small()).entries, "events.jsonl": lines.replace(b"44444444", b"44444445")}
@@ -947,6 +1229,10 @@ def additional_in_a_field(view: dict[str, Any]) -> None:
     view["fields"][0]["data"]["note"] = "trust me"
 
 
+def additional_in_the_root(view: dict[str, Any]) -> None:
+    view["root"]["data"]["note"] = "trust me"
+
+
 def no_such_audience(view: dict[str, Any]) -> None:
     view["audience"] = "everybody"
 
@@ -989,6 +1275,98 @@ def test_a_forged_view_is_found(change: Callable[[dict[str, Any]], None], failin
     change(view)
 
     assert blamed(verify_view(canon.encode(view), pinned=[KEY])) == failing
+
+
+def resigned(view: dict[str, Any]) -> bytes:
+    """By the issuer himself: every hash and the receipt are made anew."""
+    root = view["root"]
+    for field in view["fields"]:
+        if field["id"] < len(root["children"]):
+            root["children"][field["id"]] = _hashed(field["id"], field["data"], [field["child"]])
+    receipt = view["receipt"] | {"proof_root_hash": _hashed(root["id"], root["data"], root["children"])}
+    view["receipt"] = json.loads(signed(canon.encode(receipt), SEED))
+    return canon.encode(view)
+
+
+def _hashed(at: int, data: dict[str, Any], children: list[str]) -> str:
+    return to_hex(sha256(canon.encode({"children_hashes": children, "data": data, "id": at, "type": "OP"})))
+
+
+def id_too_large(view: dict[str, Any]) -> None:
+    view["root"]["id"] += 1
+
+
+def child_too_many(view: dict[str, Any]) -> None:
+    view["root"]["children"].append("0" * 64)
+
+
+def access_too_short(view: dict[str, Any]) -> None:
+    """The last two are not for this audience."""
+    view["root"]["data"]["access"].pop()
+
+
+def last_field_without_access(view: dict[str, Any]) -> None:
+    del view["root"]["data"]["access"][view["fields"][-1]["id"] :]
+
+
+def last_field_without_child(view: dict[str, Any]) -> None:
+    del view["root"]["children"][view["fields"][-1]["id"] :]
+
+
+def behind_the_last_field(view: dict[str, Any]) -> None:
+    view["fields"][-1]["id"] = view["root"]["id"]
+
+
+def one_path_twice(view: dict[str, Any]) -> None:
+    view["fields"][1]["data"]["path"] = view["fields"][0]["data"]["path"]
+
+
+def paths_exchanged(view: dict[str, Any]) -> None:
+    one, other = view["fields"][0]["data"], view["fields"][1]["data"]
+    one["path"], other["path"] = other["path"], one["path"]
+
+
+def two_left_out(view: dict[str, Any]) -> None:
+    del view["fields"][1:3]
+
+
+def shown_to_more(view: dict[str, Any]) -> None:
+    """The audience is smaller than what is shown to it."""
+    view["audience"] = "public"
+
+
+@pytest.mark.parametrize(
+    ("change", "failing", "says"),
+    [
+        (id_too_large, ["root"], "the root's id, its children and its access sets do not agree"),
+        (child_too_many, ["root"], "the root's id, its children and its access sets do not agree"),
+        (access_too_short, ["root"], "the root's id, its children and its access sets do not agree"),
+        (last_field_without_access, ["fields", "completeness", "root"], "field 11, `pcf.per_kwh`, is not one of"),
+        (last_field_without_child, ["fields", "root"], "field 11, `pcf.per_kwh`, is not one of the root's"),
+        (behind_the_last_field, ["fields", "completeness"], "field 13, `pcf.per_kwh`, is not one of the root's"),
+        (one_path_twice, ["fields"], "the fields are not in order: `arithmetic.four` stands too late or twice"),
+        (paths_exchanged, ["fields"], "the fields are not in order: `arithmetic.four` stands too late or twice"),
+        (hidden_by_its_own_word, ["fields"], "field 2, `battery.capacity_kwh`, does not have the audiences that"),
+        (additional_in_the_root, ["canonical"], "the data of the view's root has a member `note`"),
+        (two_left_out, ["completeness"], "field 2 is for the audience `authority` and is missing"),
+        (shown_to_more, ["completeness"], "field 0 is not for the audience `public`"),
+        (one_field_twice, ["completeness", "fields"], "not in the order of their ids, or one is there twice"),
+    ],
+)
+def test_a_view_forged_by_the_issuer_is_found(
+    change: Callable[[dict[str, Any]], None], failing: list[str], says: str
+) -> None:
+    view = view_of("authority")
+    change(view)
+
+    found = verify_view(resigned(view), pinned=[KEY])
+
+    assert set(blamed(found)) == set(failing), found
+    assert says in step(found, failing[0]).detail
+
+
+def test_the_issuer_may_sign_a_view_anew() -> None:
+    assert resigned(view_of("authority")) == make_view(read_bundle(rich()), "authority")
 
 
 def test_a_view_in_other_bytes_is_found() -> None:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from bpc.core import canon
 from bpc.core.digest import sha256, to_hex
-from bpc.core.proof import CONST, OP, Steps, assembled, derivation, node_hash
+from bpc.core.proof import CONST, OP, Steps, StepsTooLarge, assembled, derivation, node_hash, refuse_too_many
 
 
 def made_of(steps: Steps, first: int, *keys: tuple[str, str, tuple[int, ...]]) -> None:
@@ -73,3 +75,33 @@ def test_the_bytes_are_the_canonical_proof() -> None:
     assert (proof["root_hash"], root_hash) == (digests[2].hex(), digests[2])
     assert proof["field_index"] == {"a": 0, "b": 1}
     assert proof["proof_version"] == "BPC-PROOF-1"
+
+
+# What is larger than any limit that can be set
+
+
+def said(length: int) -> tuple[bytes, bytes]:
+    """A proof whose nodes' data have so many characters."""
+    return assembled({}, [(OP, "1" * (length - 2), ())], "{}", "{}")
+
+
+def test_a_proof_of_20_million_bytes_is_put_together_and_a_larger_one_refused() -> None:
+    assert len(said(20_000_000)[0]) > 20_000_000
+    with pytest.raises(StepsTooLarge) as refused:
+        said(20_000_001)
+
+    assert refused.value.code == "PROOF_TOO_LARGE"
+    assert refused.value.says == "the proof has more than 20,000,000 bytes"
+    assert refused.value.fix == "make fewer or smaller values"
+
+
+def test_more_steps_than_fit_are_refused_whatever_they_say() -> None:
+    steps: Steps = {(CONST, str(number), ()): number for number in range(166_666)}
+
+    refuse_too_many(steps)
+    steps[OP, "{}", ()] = 166_666
+
+    with pytest.raises(StepsTooLarge):
+        refuse_too_many(steps)
+    with pytest.raises(StepsTooLarge):
+        assembled(steps, [], "{}", "{}")

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 from typing import Any
@@ -19,8 +20,9 @@ from bpc.core.compile_input import Product
 from bpc.core.errors import Refusal
 from bpc.core.qr import qr_modules
 from bpc.core.timestamps import parse_time
+from bpc.core.verify import events, forms, proof, view
 from bpc.core.verify.bundle import STEPS, verify_bundle, verify_either, verify_view
-from bpc.core.verify.report import Report
+from bpc.core.verify.report import Report, Wrong, counted, taken
 from bpc.core.verify.view import VIEW_STEPS
 from bpc.core.view import make_view
 from tests.core.passports import KEY, OTHER_KEY, RICH_INPUT, audited, bundled, compile_input, rich, small
@@ -43,6 +45,7 @@ def test_an_honest_bundle_holds_in_every_step(bundle: Callable[[], bytes]) -> No
     assert report.ok, report
     assert report.issuer == "pinned"
     assert tuple(step.name for step in report.steps) == STEPS
+    assert well_formed(report)
     assert "which you trust" in report.steps[STEPS.index("signature")].detail
 
 
@@ -56,6 +59,19 @@ def test_without_a_pinned_key_the_issuer_is_not_checked() -> None:
 def test_a_bundle_without_events_says_so() -> None:
     assert verify_bundle(small()).steps[STEPS.index("events")].detail == "not part of this bundle"
     assert "3 events" in verify_bundle(audited()).steps[STEPS.index("events")].detail
+
+
+def test_what_compiles_to_other_bytes_is_found_though_everything_else_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bundle is known that only replay refuses; that is what the reference evaluator is for."""
+
+    def compiled_otherwise(entries: object) -> None:
+        raise Refusal("payload.json differs")
+
+    monkeypatch.setattr("bpc.core.replay.replay", compiled_otherwise)
+    report = verify_bundle(small(), pinned=[KEY])
+
+    assert report.failed == ("replay",)
+    assert report.steps[-1].detail == "payload.json differs"
 
 
 def test_an_entry_that_cannot_be_read_leaves_the_other_steps_standing() -> None:
@@ -287,3 +303,85 @@ def test_deep_calls_are_not_what_decides(measured: Measured) -> None:
     finally:
         sys.setrecursionlimit(limit)
     measured("verify-bundle", milliseconds=round((time.perf_counter() - start) * 1000, 1), bytes=len(rich()))
+
+
+# The one spelling of each member
+
+UUID = "55555555-0000-4000-8000-000000000005"
+ENTRY = {"code": "QR", "field": "duties.qr", "message": "due", "status": "PASS"}
+PRODUCT = {"battery_product_id": UUID, "name": "Traction battery", "sku": "SKU-1"}
+NO_TEXTS: list[Any] = [None, True, 0, [], {}, ["a"], {"a": 1}]
+NO_COUNTS: list[Any] = [-1, True, False, "0", None, [], {}]
+NO_AUDIENCES: list[Any] = [None, 0, {}, "public", ["public", "authority"], ["public", "public"], ["everybody"], [0]]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "right", "wrong"),
+    [
+        (forms.TEXT, ["", "a"], NO_TEXTS),
+        (forms.OBJECT, [{}, {"a": 1}], [None, 0, "", []]),
+        (forms.LIST, [[], [1]], [None, 0, "", {}]),
+        (forms.ID, [UUID], [UUID.upper().replace("5", "A"), UUID.replace("-", ""), "", *NO_TEXTS]),
+        (forms.HASH, ["0f" * 32], ["0F" * 32, "0f" * 31, "0f" * 33, "0g" * 32, "", *NO_TEXTS]),
+        (forms.SALT, ["0f" * 16], ["0F" * 16, "0f" * 15, "0f" * 17, "0f" * 16 + "\n", "", *NO_TEXTS]),
+        (forms.TIME, ["2027-02-18T00:00:00.000000Z"], ["2027-02-18T00:00:00Z", "2027-02-18", "", *NO_TEXTS]),
+        (forms.exactly("a"), ["a"], ["b", "", "aa", *NO_TEXTS]),
+        (forms.ACCESS, [{}, {"a": [], "b": ["public"]}], [None, 0, [], "", *({"a": bad} for bad in NO_AUDIENCES)]),
+        (forms.PAYLOAD["access"], [{"a": ["authority", "interest", "public"]}], [{"a": ["public", "interest"]}]),
+        (
+            forms.COMPLIANCE,
+            [[], [ENTRY], [ENTRY, ENTRY]],
+            [
+                *(None, 0, {}, "", [None], [0], [[]], [{}]),
+                *([{name: text for name, text in ENTRY.items() if name != left_out}] for left_out in ENTRY),
+                *([{**ENTRY, name: 0}] for name in ENTRY),
+                *(
+                    [ENTRY, {**ENTRY, **change}]
+                    for change in ({"status": "pass"}, {"status": ""}, {"note": "trust me"})
+                ),
+            ],
+        ),
+        (
+            forms.PRODUCT,
+            [PRODUCT],
+            [
+                *(None, 0, [], "", {}),
+                *({name: text for name, text in PRODUCT.items() if name != left_out} for left_out in PRODUCT),
+                *({**PRODUCT, name: wrong} for name in PRODUCT for wrong in (0, None)),
+                *({**PRODUCT, **change} for change in ({"battery_product_id": "5"}, {"note": "trust me"})),
+            ],
+        ),
+        (proof.PROOF["field_index"], [{}, {"a": 0, "b": 7}], [None, 0, [], "", *({"a": bad} for bad in NO_COUNTS)]),
+        (proof.FIELD["access"], [[], ["public"], ["authority", "interest"]], NO_AUDIENCES),
+        (proof.ROOT["access"], [[], [[]], [["public"], []]], [None, 0, {}, "", *([bad] for bad in NO_AUDIENCES)]),
+        (view.VIEW["audience"], ["public", "interest", "authority"], ["", "Public", "publi", *NO_TEXTS]),
+        (view.VIEW_ROOT["children"], [[], ["0f" * 32]], [None, 0, {}, "", [0], [""], ["0f" * 32, "0F" * 32]]),
+        (view.VIEW_ROOT["id"], [0, 1, 10**30], NO_COUNTS),
+        (view.VIEW_FIELD["id"], [0, 1, 10**30], NO_COUNTS),
+        (events.EVENT["aggregate_version"], [0, 1, 10**30], NO_COUNTS),
+        (events.EVENT["actor_id"], [None, UUID], ["", UUID.replace("-", ""), 0, [], {}]),
+        (events.EVENT["prev_event_hash"], [None, "0f" * 32], ["", "0F" * 32, 0, [], {}]),
+    ],
+    ids=lambda given: given.called if isinstance(given, forms.Spelling) else "",
+)
+def test_a_member_has_one_spelling(spelling: forms.Spelling, right: list[Any], wrong: list[Any]) -> None:
+    assert [value for value in right if not spelling.accepts(value)] == []
+    assert [value for value in wrong if spelling.accepts(value)] == []
+
+
+def test_a_member_that_does_not_belong_there_is_named_and_its_name_cut() -> None:
+    for name, shown in (("n" * 80, "n" * 80), ("n" * 81, "n" * 80)):
+        with pytest.raises(Wrong, match=f"here has a member `{shown}` that does not belong there"):
+            forms.formed("here", {name: 1}, {})
+
+
+def test_what_was_done_is_counted() -> None:
+    assert [counted(number, "fact") for number in (0, 1, 2, 1_000)] == ["0 facts", "1 fact", "2 facts", "1,000 facts"]
+
+
+def test_a_report_says_how_to_mend_what_can_be_mended() -> None:
+    def refuse(*, fix: str | None) -> str:
+        raise Refusal("that is too much", fix=fix)
+
+    assert taken("qr", partial(refuse, fix=None)) == ("qr", False, "that is too much")
+    assert taken("qr", partial(refuse, fix="make it less")) == ("qr", False, "that is too much; make it less")

@@ -54,6 +54,8 @@ def test_a_view_checks_under_the_issuers_key(bundle: Any, audience: str) -> None
     assert report.ok, report
     assert report.issuer == "pinned"
     assert tuple(step.name for step in report.steps) == VIEW_STEPS
+    assert all(step.detail for step in report.steps)
+    assert "which you trust" in report.steps[VIEW_STEPS.index("signature")].detail
 
 
 def test_an_audience_sees_its_own_fields_and_the_public_ones() -> None:
@@ -197,6 +199,9 @@ def test_a_view_carries_no_key_so_without_one_it_does_not_hold() -> None:
 
     assert report.failed == ("signature",)
     assert report.issuer == "unpinned"
+    assert report.steps[VIEW_STEPS.index("signature")].detail == (
+        "not checked: a view carries no key; give the issuer's to check its signature"
+    )
 
 
 def test_a_small_view_is_small() -> None:

@@ -6,7 +6,7 @@ from bpc.core.facts import FactTable, SnapshotFact
 from bpc.core.rules.package import checked_program
 from bpc.core.rules.reference.derive import explain
 from bpc.core.rules.world import World
-from bpc.core.why import Reason, why
+from bpc.core.why import MAX_DEPTH, Reason, why
 
 
 def fact(kind: str, key: str, **payload: object) -> SnapshotFact:
@@ -105,16 +105,47 @@ def test_only_the_branch_that_was_taken_is_told() -> None:
     ]
 
 
-def test_compliance_entries_come_first() -> None:
-    found = reason('field ok: Bool = emitCompliance("ART-7", if (1 > 2) then "PASS" else "FAIL", "too much");', "ok")
+def test_a_compliance_entry_is_told_once_also_where_the_value_does_not_rest_on_it() -> None:
+    emitted = 'emitCompliance("ART-7", if (1 > 2) then "PASS" else "FAIL", "too much")'
+    told_with_its_reasons = [
+        '  compliance ART-7: FAIL, "too much"',
+        "    FAIL, because the condition is false",
+        "      1 > 2 is false",
+    ]
 
-    assert told(found)[:2] == ["ok is false (Bool)", '  compliance ART-7: FAIL, "too much"']
+    assert told(reason(f"field ok: Bool = {emitted};", "ok")) == ["ok is false (Bool)", *told_with_its_reasons]
+    assert told(reason(f"field n: Int = let done = {emitted}; 1 + 1;", "n")) == [
+        "n is 2 (Int)",
+        *told_with_its_reasons,
+        "  1 + 1 is 2",
+    ]
+
+
+def test_steps_upon_steps_are_told_to_a_depth_and_no_further() -> None:
+    chained = "".join(f"let v{number} = v{number - 1} + 1; " for number in range(1, 3000))
+    chosen = "".join(f"let v{number} = if (true) then v{number - 1} else 0; " for number in range(1, 3000))
+
+    for lets in (chained, chosen):
+        lines = told(reason(f"field a: Int = let v0 = 1; {lets} v2999;", "a"))
+
+        assert lines[-1].endswith("(and so on)")
+        assert len(lines) < 3 * MAX_DEPTH
+
+
+def test_a_long_list_that_many_steps_speak_of_is_put_into_words_once() -> None:
+    counts = "".join(f"let v{number} = v{number - 1} + count(l) * {number}; " for number in range(1, 90))
+
+    lines = told(reason(f"field a: Int = let l = [{'1, ' * 20000}]; let v0 = 0; {counts} v89;", "a"))
+
+    assert sum(len(line) for line in lines) < 200_000
 
 
 def test_quantities_options_and_records_are_shown_as_people_write_them() -> None:
     found = reason("field a: Record(q: Qty(kWh), n: Opt(Int)) = { q: qty(1.5, kWh), n: none };", "a")
 
     assert told(found)[0] == 'a is {"n":null,"q":{"unit":"kWh","value":"1.5"}} (Record(n: Opt(Int), q: Qty(kWh)))'
+    listed = reason("field l: List(Qty(g)) = [qty(1, g), qty(2.5, g)];", "l")
+    assert told(listed)[0] == "l is [1 g, 2.5 g] (List(Qty(g)))"
     assert told(reason('field q: Qty(Wh) = convert("kWh", "Wh", qty(1.5, kWh));', "q")) == [
         "q is 1500 Wh (Qty(Wh))",
         "  1.5 kWh in Wh is 1500 Wh",

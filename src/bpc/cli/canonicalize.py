@@ -1,11 +1,10 @@
 """`bpc canonicalize`: any JSON in, its canonical bytes out. Needs no database and no settings."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from bpc.cli.files import read_bytes
+from bpc.cli.files import print_bytes, read_bytes
 from bpc.cli.flags import QuickCommand
 from bpc.core.canon import canonicalize
 from bpc.core.digest import sha256, to_hex
@@ -43,5 +42,4 @@ def canonicalize_command(
     if show_hash:
         typer.echo(to_hex(sha256(data)))
     else:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        print_bytes(data)

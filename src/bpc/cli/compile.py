@@ -1,9 +1,10 @@
 """`bpc compile`: one passport from files, as the compile job would make it. Needs no database and no settings."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,6 +14,7 @@ from bpc.cli.output import REFUSED, AsJson, print_json, say
 from bpc.cli.rules_diagnostics import counts, errors, print_diagnostics
 from bpc.core.blinding import KEY_BYTES, blinding_fact, blinding_key
 from bpc.core.bundle import write_bundle
+from bpc.core.canon import decode
 from bpc.core.compile import Compiled, compile_passport
 from bpc.core.compile_input import CompileInput, read_input, written_input
 from bpc.core.digest import to_hex
@@ -37,7 +39,9 @@ def compile_command(
     file: Annotated[str, typer.Argument(metavar="INPUT.json", help="Ids, product, moment and facts.")],
     rules: Annotated[str, typer.Option("--rules", metavar="FILE", help="The rules.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for what is made; created if missing.")],
-    tests: Annotated[str | None, typer.Option("--tests", metavar="FILE", help="The rules' tests.")] = None,
+    tests: Annotated[
+        str | None, typer.Option("--tests", metavar="FILE", help="The rules' tests: checked and kept, not run.")
+    ] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="Private key, as keygen wrote it.")] = None,
     blind: Annotated[bool, typer.Option("--blind", help="Add a fresh secret to the snapshot, for views.")] = False,
     as_json: AsJson = False,
@@ -45,8 +49,8 @@ def compile_command(
     """Compile a passport from files.
 
     Writes payload.json, proof.json and receipt.json; with --key the receipt is signed, and bundle.zip holds all that
-    a stranger needs to check the passport. Equal inputs give equal bytes. With --blind a fresh secret is an input too,
-    and input.blinded.json is the input with it.
+    a stranger needs to check the passport, hidden fields included: whoever may not see those gets a view. Equal inputs
+    give equal bytes. With --blind a fresh secret is an input too, and input.blinded.json is the input with it.
 
     \b
     bpc compile input.json --rules rules.bpc --tests tests.bpc --key passport.key --out passport
@@ -130,6 +134,7 @@ def _hashes(compiled: Compiled) -> dict[str, str]:
 def _report(out: Path, files: Mapping[str, bytes], compiled: Compiled, *, has_secret: bool) -> dict[str, object]:
     return {
         **_hashes(compiled),
+        "compliance": _statuses(compiled),
         "signed": BUNDLE in files,
         "views": has_secret,
         "out": str(out),
@@ -137,10 +142,19 @@ def _report(out: Path, files: Mapping[str, bytes], compiled: Compiled, *, has_se
     }
 
 
+def _statuses(compiled: Compiled) -> dict[str, int]:
+    """How many compliance entries there are of each status."""
+    payload: Any = decode(compiled.payload)
+    return dict(sorted(Counter(entry["status"] for entry in payload["compliance"]).items()))
+
+
 def _say(out: Path, files: Mapping[str, bytes], compiled: Compiled, *, warnings: Sequence[Found]) -> None:
     for name, value in _hashes(compiled).items():
         say(f"{name:<16} {value}")
     for name, data in sorted(files.items()):
         say(f"{len(data):>16,} bytes  {out / name}")
+    found = _statuses(compiled)
+    if found:
+        say(f"compliance       {', '.join(f'{number} {status}' for status, number in found.items())}")
     if warnings:
         say(f"{counts(warnings)} in the rules: `bpc rules check` shows them")

@@ -21,6 +21,14 @@ def read_bytes(file: str) -> bytes:
         raise Invalid(f"{name} cannot be read: {failed.strerror}", fix="check the path and its rights") from failed
 
 
+def print_bytes(data: bytes) -> None:
+    """Put bytes onto standard output as they are."""
+    if sys.stdout is None:  # closed by whoever started us
+        raise Invalid("there is no standard output", fix="leave it open, or name a file")
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def write_secret(path: Path, text: str) -> None:
     """A new file that only its owner can read; an existing one is never overwritten."""
     try:

@@ -7,6 +7,7 @@ the trace goes to the log, not to the person. Every command is the file of its n
 them all would make `bpc canonicalize` wait for a database driver.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -45,6 +46,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "why": "Tell how a field came to its value.",
     },
 }
+# How writing to a stream fails that has nowhere to put it. Files we open ourselves are refused where they are written.
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 EPILOG: Final = (
     "Settings are environment variables; docs/configuration.md lists them.\n\n"
     "Exit codes: 0 done, 1 refused or a check failed, 2 wrong usage, 69 something is unavailable, 70 a bug of bpc, "
@@ -110,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(given, as_json=as_json)
     except BrokenPipeError:  # whoever read our output has heard enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the very end
+        _print_no_more()
         return REFUSED
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -126,6 +129,8 @@ def _run(given: Sequence[str], *, as_json: bool) -> int:
         if isinstance(error, Refusing):
             print_refusal(error.code, error.says, error.fix, error.details, as_json=as_json)
             return exit_code(error.code)
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            return _not_printed(error)
         return _our_bug(error, as_json=as_json)
 
 
@@ -134,6 +139,19 @@ def _print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _print_no_more() -> None:
+    """For the flush at the very end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _not_printed(failed: OSError) -> int:
+    """What reads our output cannot take it, a full disk for one: only standard error is left to say so."""
+    _print_no_more()
+    says = f"the output cannot be written: {failed.strerror}"
+    print_refusal("VALIDATION_ERROR", says, "make room where it goes to", {}, as_json=False)
+    return REFUSED
 
 
 def _wrong_usage(wrong: typer.TyperException, *, as_json: bool) -> int:

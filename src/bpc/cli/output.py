@@ -1,7 +1,8 @@
 """What a command prints: sentences for people, one JSON object for programs, refusals for both.
 
 Colours only on a terminal that wants them. What comes from outside is shown, never obeyed: an escape sequence in
-a tenant's name must not repaint the terminal, nor a line break in it make a second line.
+a tenant's name must not repaint the terminal, nor a line break in it make a second line, nor a mark of direction
+have the line read in another order than it is written in.
 """
 
 import json
@@ -24,8 +25,14 @@ CONFIGURATION: Final = 78
 INTERRUPTED: Final = 130
 
 CONFIGURATION_CODES: Final = frozenset({"CONFIG_MISSING", "SCHEMA_MISMATCH", "SIGNING_KEY_MISSING"})
-CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+# Line and paragraph separators, and the marks that turn the direction of what follows (UAX #9).
+TURNING: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    code: f"\\u{code:04x}" for code in TURNING
+}
 CONTROL_IN_LINES: Final = {code: shown for code, shown in CONTROL.items() if code != ord("\n")}
+# JSON may hold these as they are; its own escapes say the same and leave a terminal alone.
+CONTROL_IN_JSON: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *TURNING)}
 
 
 @runtime_checkable
@@ -61,7 +68,7 @@ def say(sentence: str, *, colour: str | None = None, bold: bool = False, dim: bo
 
 def print_json(value: Mapping[str, object] | Sequence[object]) -> None:
     """One line, so that a program can read it as soon as it is there."""
-    typer.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    typer.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(CONTROL_IN_JSON))
 
 
 def print_refusal(code: str, says: str, fix: str | None, details: Mapping[str, object], *, as_json: bool) -> None:

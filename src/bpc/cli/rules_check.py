@@ -11,7 +11,7 @@ from bpc.core.rules.package import Package, read_package
 from bpc.core.rules.source import as_json as diagnostic_json
 from bpc.core.rules.typed import Program
 
-RulesFiles = Annotated[list[str], typer.Argument(metavar="FILE...", help="Rule files; `-` is standard input.")]
+RulesFiles = Annotated[list[str], typer.Argument(metavar="FILE", help="Rule files; `-` is standard input.")]
 TestsFile = Annotated[
     str | None,
     typer.Option("--tests", metavar="FILE", help="A file of tests beside the rules.", show_default=False),

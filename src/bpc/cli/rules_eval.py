@@ -13,7 +13,7 @@ import typer
 from bpc.cli.files import read_bytes
 from bpc.cli.output import CONTROL_IN_LINES, REFUSED, AsJson, print_json, print_refusal, say
 from bpc.cli.rules_diagnostics import errors, print_diagnostics
-from bpc.cli.rules_input import read_world
+from bpc.cli.rules_input import read_given
 from bpc.core.errors import Invalid
 from bpc.core.rules.checking.check import check_expression
 from bpc.core.rules.checking.findings import Found
@@ -26,10 +26,11 @@ from bpc.core.rules.parsing.parse import parse_expression
 from bpc.core.rules.shown import shown
 from bpc.core.rules.source import Source, excerpt
 from bpc.core.rules.source import as_json as diagnostic_json
-from bpc.core.rules.typed import Expr, GetFact, GetFacts, Program, Value
+from bpc.core.rules.typed import Expr, Field, GetFact, GetFacts, Program, Value
 from bpc.core.rules.types import Fact, Type, contains_fact
 
 EXPRESSION: Final = "--expr"
+LISTED: Final = 20  # fields that a person is told have no value because of another
 
 
 class Result(NamedTuple):
@@ -74,11 +75,11 @@ def evaluate(
     data = b"{}" if given is None else read_bytes(given)
     machine = Machine(program)
     named = dict.fromkeys([*program.facts, *([] if asked is None else _facts_in(asked))])
-    session = machine.session(read_world(data, named))
+    session = machine.session(read_given(data).world(named))
     if asked is not None and expr is not None:
         results = [_run(machine, session, asked, Source(EXPRESSION, expr))]
     else:
-        results = [_computed(session, program, path) for path in _paths(program, field or [])]
+        results = [_computed(session, program, one) for one in _fields(program, field or [])]
     _print(results, session.compliance, as_json=as_json)
     if any(result.failure for result in results):
         raise typer.Exit(REFUSED)
@@ -122,22 +123,21 @@ def _facts_in(part: object) -> Iterator[Fact]:
             yield from _facts_in(getattr(part, name.name))
 
 
-def _paths(program: Program, asked: Sequence[str]) -> list[str]:
+def _fields(program: Program, asked: Sequence[str]) -> list[Field]:
     """The fields that were asked for, or all in the order they are written in."""
-    known = [field.path for field in sorted(program.fields, key=lambda field: field.span)]
+    known = {field.path: field for field in sorted(program.fields, key=lambda field: field.span)}
     for path in asked:
         if path not in known:
-            near = Suggestions().nearest(path, known)
+            near = Suggestions().nearest(path, list(known))
             raise Invalid(f"there is no field `{path}`", fix=near and f"did you mean `{near}`?")
-    return list(asked) or known
+    return [known[path] for path in asked or known]
 
 
-def _computed(session: Session, program: Program, path: str) -> Result:
-    kind = next(field.type for field in program.fields if field.path == path)
+def _computed(session: Session, program: Program, field: Field) -> Result:
     try:
-        return Result(path, kind, session.field(path), None, program.source)
+        return Result(field.path, field.type, session.field(field.path), None, program.source)
     except RuleFailure as failure:
-        return Result(path, kind, None, failure, program.source)
+        return Result(field.path, field.type, None, failure, program.source)
 
 
 def _run(machine: Machine, session: Session, asked: Expr, source: Source) -> Result:
@@ -166,6 +166,7 @@ def _print(results: Sequence[Result], compliance: Sequence[Compliance], *, as_js
 def _print_failures(failed: Sequence[Result]) -> None:
     """Each failure once, at its place, and then the fields that have no value because of it."""
     shown_already: set[str | None] = set()
+    needing = _needing(failed)
     for result in failed:
         failure = result.failure
         if failure is None or failure.field in shown_already:
@@ -176,19 +177,24 @@ def _print_failures(failed: Sequence[Result]) -> None:
         print_refusal(failure.code, failure.says, None, {}, as_json=False)
         typer.echo(
             f"  at {result.source.name}:{at.line}:{at.column}{where}\n{excerpt(result.source, failure.span)}"
-            f"{_dependents(failed, failure)}".translate(CONTROL_IN_LINES),
+            f"{_dependents(needing.get(failure.field, []))}".translate(CONTROL_IN_LINES),
             err=True,
             nl=False,
         )
 
 
-def _dependents(failed: Sequence[Result], failure: RuleFailure) -> str:
-    needing = [
-        f"`{result.label}`"
-        for result in failed
-        if result.failure and result.failure.field == failure.field and result.label not in {failure.field, EXPRESSION}
-    ]
-    return f"so there is no {', '.join(needing)} either\n" if needing else ""
+def _needing(failed: Sequence[Result]) -> dict[str | None, list[str]]:
+    """The fields that have no value because another has none, by that other one."""
+    needing: dict[str | None, list[str]] = {}
+    for result in failed:
+        if result.failure and result.label not in {result.failure.field, EXPRESSION}:
+            needing.setdefault(result.failure.field, []).append(f"`{result.label}`")
+    return needing
+
+
+def _dependents(needing: Sequence[str]) -> str:
+    more = f" and {len(needing) - LISTED:,} more" if len(needing) > LISTED else ""
+    return f"so there is no {', '.join(needing[:LISTED])}{more} either\n" if needing else ""
 
 
 def _as_json(results: Sequence[Result], compliance: Sequence[Compliance]) -> dict[str, object]:

@@ -1,12 +1,11 @@
 """`bpc rules fmt`: rule files in their standard form, rewritten so that nobody finds half of one."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from bpc.cli.files import read_bytes, replace_file
+from bpc.cli.files import print_bytes, read_bytes, replace_file
 from bpc.cli.output import REFUSED, AsJson, print_json, say, visible
 from bpc.cli.rules_diagnostics import errors, print_diagnostics
 from bpc.core.errors import Invalid
@@ -34,7 +33,7 @@ class Formatted(NamedTuple):
 
 def fmt(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files to rewrite; `-` is standard input to output.")
+        list[str], typer.Argument(metavar="FILE", help="Files to rewrite; `-` is standard input to output.")
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit 1 and list the files that would change.")
@@ -70,8 +69,7 @@ def _formatted(file: str) -> Formatted:
 
 def _write(result: Formatted) -> None:
     if result.file == STDIN and result.after is not None:
-        sys.stdout.buffer.write(result.after)
-        sys.stdout.buffer.flush()
+        print_bytes(result.after)
     elif result.after is not None and result.changes:
         path = Path(result.file).resolve()  # a link goes on pointing where it pointed
         mode = path.stat().st_mode

@@ -1,11 +1,11 @@
-"""The world that `bpc rules eval` computes in, from the input `bpc compile` takes or as little of it as is there.
+"""The world `bpc rules eval` and `bpc why` compute in, from the input of `bpc compile` or as little of it as is there.
 
 An input is a JSON object. Of its members `facts`, `battery_product` (its `sku` and `name`) and `issued_at` are read, a
 missing one is as in a test that does not say it, and all others are left alone.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from bpc.core.canon import Json, read_json
 from bpc.core.errors import Invalid
@@ -20,19 +20,36 @@ NAME: Final = "Product"
 ISSUED_AT: Final = "2027-02-18"
 
 
-def read_world(data: bytes, named: Iterable[Fact]) -> World:
-    """What rules that name these fact types can ask for."""
+class Given(NamedTuple):
+    """What an input says, as far as rules can ask for it; the facts in the order they are written in."""
+
+    sku: str
+    name: str
+    issued_on: str
+    facts: tuple[SnapshotFact, ...]
+
+    def world(self, named: Iterable[Fact]) -> World:
+        """What rules that name these fact types can ask for."""
+        return World(
+            product_sku=self.sku,
+            product_name=self.name,
+            issued_on=self.issued_on,
+            facts=FactTable.of(self.facts, named),
+        )
+
+
+def read_given(data: bytes) -> Given:
     given = read_json(data)
     if not isinstance(given, Mapping):
         raise Invalid("the input is not an object", fix='the least is {"facts": []}')
     product = given.get("battery_product", {})
     if not isinstance(product, Mapping):
         raise Invalid("`battery_product` is not an object", fix='like {"sku": "SKU-1", "name": "Pack"}')
-    return World(
-        product_sku=_text(product, "sku", SKU),
-        product_name=_text(product, "name", NAME),
+    return Given(
+        sku=_text(product, "sku", SKU),
+        name=_text(product, "name", NAME),
         issued_on=_day(_text(given, "issued_at", ISSUED_AT)),
-        facts=FactTable.of(_facts(given.get("facts", [])), named),
+        facts=_facts(given.get("facts", [])),
     )
 
 
@@ -56,7 +73,9 @@ def _day(text: str) -> str:
 def _facts(given: Json) -> tuple[SnapshotFact, ...]:
     if not isinstance(given, list):
         raise Invalid("`facts` is not a list")
-    return sealed(_fact(index, element) for index, element in enumerate(given)).facts
+    facts = tuple(_fact(index, element) for index, element in enumerate(given))
+    sealed(facts)  # refuses one that is there twice
+    return facts
 
 
 def _fact(index: int, given: Json) -> SnapshotFact:

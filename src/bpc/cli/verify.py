@@ -43,11 +43,12 @@ def verify(
     bpc verify view.json --keys issuers.txt --json
     """
     data = read_bytes(file)
-    report = verify_either(data, pinned=_pinned(key or [], keys))
+    pinned = _pinned(key or [], keys)
+    report = verify_either(data, pinned=pinned)
     if as_json:
         print_json({"ok": report.ok, "issuer": report.issuer, "steps": [step._asdict() for step in report.steps]})
     else:
-        _print(report, view=is_view(data))
+        _print(report, view=is_view(data), pinned=bool(pinned))
     if not report.ok:
         raise typer.Exit(REFUSED)
 
@@ -78,14 +79,19 @@ def _key(text: str, where: str) -> PublicKey:
         raise Invalid(f"{where}: {refused.says}", fix="give the public key as `bpc keygen` printed it") from None
 
 
-def _print(report: Report, *, view: bool) -> None:
+def _print(report: Report, *, view: bool, pinned: bool) -> None:
     for step in report.steps:
         mark, colour = ("  ok", "green") if step.ok else ("fail", "red")
         say(mark, colour=colour, end="  ")
         say(f"{step.name.ljust(_NAME_WIDTH)} {step.detail}")
     say("")
     what = "view" if view else "bundle"
-    if not report.ok:
+    if view and not pinned and report.failed == ("signature",):
+        say(
+            "Do not rely on this view yet: who signed it was not checked. Give the issuer's key with --key.",
+            colour="red",
+        )
+    elif not report.ok:
         say(f"Do not rely on this {what}: {', '.join(report.failed)} failed.", colour="red", bold=True)
     elif view:
         say(CLAIM)

@@ -1,13 +1,13 @@
 """`bpc view`: what one audience may see of a bundle. Needs no database and no settings."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bpc.cli.files import read_bytes, replace_file
+from bpc.cli.files import print_bytes, read_bytes, replace_file
+from bpc.cli.output import AsJson, print_json, say, visible
 from bpc.core.bundle import read_bundle
 from bpc.core.view import make_view
 
@@ -29,6 +29,7 @@ def view(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to; standard output without it.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show one audience its part of a passport, checkably.
 
@@ -40,7 +41,10 @@ def view(
     """
     made = make_view(read_bundle(read_bytes(file)), audience.value)
     if out is None:
-        sys.stdout.buffer.write(made)
-        sys.stdout.buffer.flush()
+        print_bytes(made)
+        return
+    replace_file(out, made)
+    if as_json:
+        print_json({"audience": audience.value, "out": str(out), "bytes": len(made)})
     else:
-        replace_file(out, made)
+        say(f"wrote {visible(str(out))}: what the audience `{audience.value}` may see, {len(made):,} bytes")

@@ -7,19 +7,17 @@ import typer
 
 from bpc.cli.files import read_bytes
 from bpc.cli.output import REFUSED, AsJson, print_json, say, visible
+from bpc.cli.rules_input import Given, read_given
 from bpc.core import canon
 from bpc.core.bundle import read_bundle
-from bpc.core.compile_input import CompileInput, read_input
+from bpc.core.compile_input import CompileInput
 from bpc.core.errors import Conflict, Invalid, NotFound
-from bpc.core.facts import FactTable
-from bpc.core.facts_file import sealed
 from bpc.core.payload import at_path
 from bpc.core.replay import input_of
 from bpc.core.rules.nearest import Suggestions
 from bpc.core.rules.package import checked_program
 from bpc.core.rules.reference.derive import Explained, explain, written
-from bpc.core.rules.typed import Field
-from bpc.core.rules.world import World
+from bpc.core.rules.typed import Field, Program
 from bpc.core.timestamps import format_time
 from bpc.core.why import Reason, why
 
@@ -37,8 +35,8 @@ def why_command(
 ) -> None:
     """Tell how a field came to its value.
 
-    Every step in plain words, with its place in the rules, down to the facts. For an input whose rules fail, it tells
-    why the field has no value, and exits 1.
+    Every step in plain words, with its place in the rules, down to the facts. An input is what `bpc compile` or
+    `bpc rules eval` takes; where its rules fail, it tells why the field has no value, and exits 1.
 
     \b
     bpc why bundle.zip battery.capacity_kwh
@@ -50,10 +48,13 @@ def why_command(
             "a bundle has its rules in it" if rules is not None else f"`{file}` is not a bundle",
             fix="leave --rules out" if rules is not None else "for an input, say --rules FILE",
         )
-    entries = None if rules is not None else read_bundle(data).entries
-    given = input_of(entries) if entries is not None else read_input(data, rules=read_bytes(str(rules)))
-    field, explained, reason = _explained(given, path, name=rules or "rules.bpc")
-    if entries is not None:
+    if rules is not None:
+        program = checked_program(read_bytes(rules), name=rules)
+        _, explained, reason = _explained(program, path, read_given(data), numbered="fact {} of the input")
+    else:
+        entries = read_bundle(data).entries
+        kept = input_of(entries)
+        field, explained, reason = _explained(checked_program(kept.rules), path, _given(kept))
         _refuse_another_value(field, explained, entries["payload.json"])
     if as_json:
         print_json(reason.as_json())
@@ -63,20 +64,20 @@ def why_command(
         raise typer.Exit(REFUSED)
 
 
-def _explained(given: CompileInput, path: str, *, name: str) -> tuple[Field, Explained, Reason]:
-    program = checked_program(given.rules, name=name)
+def _given(kept: CompileInput) -> Given:
+    return Given(
+        sku=kept.product.sku, name=kept.product.name, issued_on=format_time(kept.issued_at)[:10], facts=kept.facts
+    )
+
+
+def _explained(
+    program: Program, path: str, given: Given, *, numbered: str = "line {} of the facts"
+) -> tuple[Field, Explained, Reason]:
     field = next((field for field in program.fields if field.path == path), None)
     if field is None:
         raise _unknown(path, [field.path for field in program.fields])
-    facts = sealed(given.facts).facts
-    world = World(
-        product_sku=given.product.sku,
-        product_name=given.product.name,
-        issued_on=format_time(given.issued_at)[:10],
-        facts=FactTable.of(facts, program.facts),
-    )
-    explained = explain(program, world, path)
-    return field, explained, why(field, explained, program.source, facts)
+    explained = explain(program, given.world(program.facts), path)
+    return field, explained, why(field, explained, program.source, given.facts, numbered=numbered)
 
 
 def _unknown(path: str, known: Sequence[str]) -> NotFound:

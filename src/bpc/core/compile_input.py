@@ -44,6 +44,7 @@ MEMBERS: Final = (
 )
 ID_MEMBERS: Final = ("tenant_id", "passport_id", "passport_version_id", "snapshot_id", "rule_package_version_id")
 PRODUCT_MEMBERS: Final = ("battery_product_id", "sku", "name")
+SHOWN: Final = 8  # mistakes that a message names; its details have them all
 
 T = TypeVar("T")
 
@@ -52,7 +53,9 @@ class InputInvalid(Invalid):
     """The compile input has mistakes; `problems` are all of them, each naming its member."""
 
     def __init__(self, problems: Sequence[str], *, fix: str | None = None) -> None:
-        shown = problems[0] if len(problems) == 1 else f"{len(problems)} mistakes: {'; '.join(problems[:8])}"
+        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+        shown = "; ".join([*problems[:SHOWN], *more])
+        shown = shown if len(problems) == 1 else f"{len(problems)} mistakes: {shown}"
         super().__init__(f"the compile input: {shown}", fix=fix, details={"problems": list(problems)})
         self.problems = tuple(problems)
 

@@ -13,6 +13,7 @@ Nodes 0 … k−1 are the fields by path, k is the root, the steps follow.
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256 as hashed
 from itertools import islice
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from bpc.core import canon
@@ -23,6 +24,9 @@ from bpc.core.errors import Refusal
 PROOF_VERSION: Final = "BPC-PROOF-1"
 # No configuration allows a larger proof, so a larger one need not be put together to be refused.
 MAX_PROOF_BYTES: Final = 20_000_000
+# Without its data and its children a node takes about 120 bytes, most of them its hash.
+_LEAST_NODE_BYTES: Final = 120
+MAX_STEPS_OF_A_PROOF: Final = MAX_PROOF_BYTES // _LEAST_NODE_BYTES
 
 Key: TypeAlias = tuple[str, str, tuple[int, ...]]
 """A step: how its text ends, which names its type; its data as canonical JSON; its children."""
@@ -36,6 +40,8 @@ FACT_GET: Final = ',"type":"FACT_GET"}'
 FIELD_REF: Final = ',"type":"FIELD_REF"}'
 ASSERT: Final = ',"type":"ASSERT"}'
 COMPLIANCE_EMIT: Final = ',"type":"COMPLIANCE_EMIT"}'
+
+_DATA: Final = itemgetter(1)
 
 
 class StepsTooLarge(Refusal):
@@ -80,11 +86,15 @@ def assembled(steps: Steps, fields: Sequence[Key], root: str, field_index: str) 
     """The canonical bytes of the proof, and its root's hash.
 
     `fields` are in the order of their ids; `root` is the root's data and `field_index` that object, as canonical JSON.
+    `StepsTooLarge` instead of hashing and writing what no limit allows.
     """
     last = len(fields)
+    refuse_too_many(steps)
     nodes = [*fields, (OP, root, tuple(range(last))), *steps]
+    if sum(map(len, map(_DATA, nodes))) > MAX_PROOF_BYTES:
+        raise StepsTooLarge
     # Of each node its hash in quotes, and its text; the steps come first, because all others stand on them.
-    hashes, written = [""] * len(nodes), [""] * len(nodes)
+    hashes, written = [""] * len(nodes), [b""] * len(nodes)
     for number in (*range(last + 1, len(nodes)), *range(last + 1)):
         kind, data, children = nodes[number]
         if len(children) == 1:  # most nodes; the general way takes twice as long
@@ -93,10 +103,15 @@ def assembled(steps: Steps, fields: Sequence[Key], root: str, field_index: str) 
             below, ids = ",".join([hashes[child] for child in children]), ",".join(map(str, children))
         said = f'{{"children_hashes":[{below}],"data":{data},"id":{number}{kind}'
         hashes[number] = made = f'"{hashed(said.encode()).hexdigest()}"'
-        written[number] = f'{{"children":[{ids}],"data":{data},"hash":{made},"id":{number}{kind}'
+        written[number] = f'{{"children":[{ids}],"data":{data},"hash":{made},"id":{number}{kind}'.encode()
     root_hash = hashes[last][1:-1]
-    text = (
-        f'{{"field_index":{field_index},"nodes":[{",".join(written)}],'
-        f'"proof_version":"{PROOF_VERSION}","root_hash":"{root_hash}"}}'
-    )
-    return text.encode(), Digest(bytes.fromhex(root_hash))
+    # Joined as bytes: as one text, a single character outside ASCII would make all of it several times as large.
+    before = f'{{"field_index":{field_index},"nodes":['
+    behind = f'],"proof_version":"{PROOF_VERSION}","root_hash":"{root_hash}"}}'
+    return b"".join((before.encode(), b",".join(written), behind.encode())), Digest(bytes.fromhex(root_hash))
+
+
+def refuse_too_many(steps: Steps) -> None:
+    """`StepsTooLarge` for more steps than fit, whatever they say."""
+    if len(steps) > MAX_STEPS_OF_A_PROOF:
+        raise StepsTooLarge

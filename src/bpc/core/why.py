@@ -19,6 +19,8 @@ from bpc.core.rules.typed import Field
 
 SHOWN_ELEMENTS: Final = 20
 SHOWN_TEXT: Final = 120
+# Steps upon steps that are told. Rules may chain thousands, and nobody reads that far.
+MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,24 @@ class Reason:
         return {"says": self.says, "place": self.place, "because": [reason.as_json() for reason in self.because]}
 
 
-def why(field: Field, explained: Explained, source: Source, facts: Sequence[SnapshotFact]) -> Reason:
-    """Why `field` is what it is, or why it is not; `facts` are in the order of their file."""
-    teller = _Teller(explained.nodes, source, facts)
+def why(
+    field: Field,
+    explained: Explained,
+    source: Source,
+    facts: Sequence[SnapshotFact],
+    *,
+    numbered: str = "line {} of the facts",
+) -> Reason:
+    """Why `field` is what it is, or why it is not.
+
+    `facts` are in the order in which the reader has them, and `numbered` says what the number of one means there.
+    """
+    teller = _Teller(explained.nodes, source, facts, numbered)
     if explained.failure is not None:
         return _why_not(field, explained, teller)
     says = f"{field.path} is {_shown(written(field.type, explained.value))} ({field.type})"
-    emitted = tuple(
-        Reason(f"compliance {entry.code}: {entry.status}, {_shown(entry.message)}", None)
-        for entry in explained.compliance
-        if entry.field == field.path
-    )
-    result = () if explained.result is None else map(teller.told, teller.of_derivation(explained.result))
-    return Reason(says, teller.place(field.span), (*emitted, *result))
+    result = () if explained.result is None else tuple(map(teller.told, teller.of_derivation(explained.result)))
+    return Reason(says, teller.place(field.span), (*teller.emitted_beside(field.path), *result))
 
 
 def _why_not(field: Field, explained: Explained, teller: "_Teller") -> Reason:
@@ -69,18 +76,21 @@ def _why_not(field: Field, explained: Explained, teller: "_Teller") -> Reason:
 
 
 def _element(value: Any, teller: "_Teller") -> str:
-    return f", the fact {value.key}{teller.line_of(value.key)}" if isinstance(value, FactRecord) else ""
+    return f", the fact {value.key}{teller.number_of(value.key)}" if isinstance(value, FactRecord) else ""
 
 
 class _Teller:
     """Puts nodes into words. A node that was told before is only mentioned again."""
 
-    def __init__(self, nodes: Sequence[Node], source: Source, facts: Sequence[SnapshotFact]) -> None:
+    def __init__(self, nodes: Sequence[Node], source: Source, facts: Sequence[SnapshotFact], numbered: str) -> None:
         self._nodes = nodes
         self._source = source
         self._facts = facts
-        self._lines_of_keys = {fact.fact_key: number for number, fact in enumerate(facts, 1)}
+        self._numbered = numbered
+        self._numbers_of_keys = {fact.fact_key: number for number, fact in enumerate(facts, 1)}
         self._by_name = {(fact.fact_type, fact.fact_key): number for number, fact in enumerate(facts, 1)}
+        self._values = _values(nodes)
+        self._texts: dict[int, str] = {}
         self._told: set[int] = set()
 
     def place(self, span: Span | None) -> str | None:
@@ -89,20 +99,30 @@ class _Teller:
         at = self._source.place(span.start)
         return f"{self._source.name}:{at.line}:{at.column}"
 
-    def line_of(self, key: str) -> str:
-        return f", line {self._lines_of_keys[key]} of the facts" if key in self._lines_of_keys else ""
+    def number_of(self, key: str) -> str:
+        return self._number(self._numbers_of_keys.get(key))
+
+    def emitted_beside(self, path: str) -> Iterator[Reason]:
+        """Compliance entries of a field that its value, told already, does not rest on."""
+        for at, node in enumerate(self._nodes):
+            if node.type == "COMPLIANCE_EMIT" and node.field == path and at not in self._told:
+                yield self.told(at)
 
     def of_derivation(self, at: int) -> list[int]:
         """The result of a field; what was computed beside it and not used explains nothing."""
         return self._nodes[at].children[:1]
 
-    def told(self, at: int) -> Reason:
+    def told(self, at: int, depth: int = 0) -> Reason:
         node = self._nodes[at]
-        says = self._sentence(node)
+        says = self._sentence(at)
         if at in self._told and node.children:
             return Reason(f"{says} (told above)", self.place(node.span))
         self._told.add(at)
-        return Reason(says, self.place(node.span), (*self._elements(node), *map(self.told, self._because(node))))
+        because = self._because(node)
+        if because and depth == MAX_DEPTH:
+            return Reason(f"{says} (and so on)", self.place(node.span))
+        further = (self.told(child, depth + 1) for child in because)
+        return Reason(says, self.place(node.span), (*self._elements(node), *further))
 
     def _because(self, node: Node) -> list[int]:
         """The children worth telling: literals stand in the sentence already."""
@@ -110,43 +130,47 @@ class _Teller:
             return self.of_derivation(node.children[0])
         return [child for child in node.children if self._nodes[child].type != "CONST"]
 
-    def _sentence(self, node: Node) -> str:
+    def _sentence(self, at: int) -> str:
+        node = self._nodes[at]
         match node.type:
             case "CONST":
                 return f"{_shown(node.data['value'])}, written in the rule"
             case "FACT_GET":
                 return self._fact_sentence(node)
             case "FIELD_REF":
-                return f"field {node.data['path']} is {self._value(node)}"
+                return f"field {node.data['path']} is {self._shown(at)}"
             case "ASSERT":
-                return self._assert_sentence(node)
+                return self._assert_sentence(at)
             case "COMPLIANCE_EMIT":
-                return f"{node.data['code']}: {node.data['status']}, {_shown(node.data['message'])}"
+                return f"compliance {node.data['code']}: {node.data['status']}, {_shown(node.data['message'])}"
             case _:
-                return self._op_sentence(node)
+                return self._op_sentence(at)
 
     def _fact_sentence(self, node: Node) -> str:
-        kind, name = node.data["fact_type"], self._constant(node.children[0])
+        kind, name = node.data["fact_type"], self._shown(node.children[0])
         if "count" in node.data:
             return f"{node.data['count']} {kind} facts, their keys starting with {name}"
         if node.data["payload_hash"] is None:
             return f"there is no {kind} fact {name}"
-        return f"the {kind} fact {name}{self._line(str(kind), self._plain(node.children[0]))}"
+        return f"the {kind} fact {name}{self._line(str(kind), self._values[node.children[0]])}"
 
     def _line(self, kind: str, key: Json) -> str:
-        number = self._by_name.get((kind, str(key)))
-        return "" if number is None else f", line {number} of the facts"
+        return self._number(self._by_name.get((kind, str(key))))
 
-    def _assert_sentence(self, node: Node) -> str:
+    def _number(self, number: int | None) -> str:
+        return "" if number is None else f", {self._numbered.format(number)}"
+
+    def _assert_sentence(self, at: int) -> str:
+        node, value = self._nodes[at], self._shown(at)
         if node.data["op"] == "requireSome":
             if self._nodes[node.children[0]].type == "FACT_GET":
                 return f"it is there, as it must be ({node.data['code']})"
-            return f"{self._value(node)}, which must be there ({node.data['code']})"
-        return f"{self._value(node)}, given that {_shown(node.data['message'])} does not apply ({node.data['code']})"
+            return f"{value}, which must be there ({node.data['code']})"
+        return f"{value}, given that {_shown(node.data['message'])} does not apply ({node.data['code']})"
 
-    def _op_sentence(self, node: Node) -> str:  # noqa: PLR0911 (one sentence a case)
-        op, value = str(node.data["op"]), self._value(node)
-        parts = [self._value(self._nodes[child]) for child in node.children]
+    def _op_sentence(self, at: int) -> str:  # noqa: PLR0911 (one sentence a case)
+        node, value = self._nodes[at], self._shown(at)
+        op, parts = str(node.data["op"]), [self._shown(child) for child in node.children[:2]]
         if op in _INFIX and len(parts) == 2:
             return f"{parts[0]} {op} {parts[1]} is {value}"
         match op:
@@ -190,7 +214,7 @@ class _Teller:
         """What the elements of a list are called: their facts, or their values, or their place in it."""
         node = self._nodes[at]
         if node.type == "FACT_GET":
-            kind, prefix = str(node.data["fact_type"]), str(self._plain(node.children[0]))
+            kind, prefix = str(node.data["fact_type"]), str(self._values[node.children[0]])
             keys = sorted(fact.fact_key for fact in self._facts if fact.fact_type == kind)
             return [f"{key}{self._line(kind, key)}," for key in keys if key.startswith(prefix)]
         if node.data.get("op") == "filter":
@@ -198,17 +222,15 @@ class _Teller:
             return [labels[place] for place in node.data["kept"]]  # type: ignore[union-attr,index]
         if node.data.get("op") == "map":
             return [f"{label.rstrip(',')}," for label in self._labels(node.children[0])]
-        plain = self._plain(at)
+        plain = self._values[at]
         return [_shown(value) for value in plain] if isinstance(plain, list) else []
 
-    def _constant(self, at: int) -> str:
-        return _shown(self._plain(at))
-
-    def _value(self, node: Node) -> str:
-        return _shown(_Value(self._nodes).of(node))
-
-    def _plain(self, at: int) -> Json:
-        return _Value(self._nodes).of(self._nodes[at])
+    def _shown(self, at: int) -> str:
+        """The node's value in words, made once: many nodes may speak of one long list."""
+        text = self._texts.get(at)
+        if text is None:
+            text = self._texts[at] = _shown(self._values[at])
+        return text
 
 
 class _Words(str):
@@ -217,37 +239,36 @@ class _Words(str):
     __slots__ = ()
 
 
-class _Value:
-    """The value of a node, which is its own or its child's (docs/formats/proof.md)."""
+def _values(nodes: Sequence[Node]) -> list[Json]:
+    """The value of every node, which is its own or its child's (docs/formats/proof.md); children come first."""
+    values: list[Json] = []
+    for node in nodes:
+        values.append(node.data["value"] if "value" in node.data else _of_children(node, values))
+    return values
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
 
-    def of(self, node: Node) -> Json:  # noqa: PLR0911 (one rule a case)
-        data = node.data
-        if "value" in data:
-            return data["value"]
-        children = [self._nodes[child] for child in node.children]
-        match data.get("op", node.type):
-            case "if" | "assert":
-                return self.of(children[1])
-            case "list":
-                return [self.of(child) for child in children]
-            case "record":
-                return dict(zip(data["members"], map(self.of, children), strict=True))  # type: ignore[arg-type]
-            case "COMPLIANCE_EMIT":
-                return data["status"] != "FAIL"
-            case "FACT_GET":
-                return _the_facts(data)
-            case "map":
-                return data.get("values", _Words("a list of facts"))
-            case "filter":
-                return _Words(f"{len(data['kept'])} of them")  # type: ignore[arg-type]
-            case "fold":
-                values = data.get("values") or ()
-                return values[-1] if values else self.of(children[1])  # type: ignore[index]
-            case _:
-                return self.of(children[0])
+def _of_children(node: Node, values: Sequence[Json]) -> Json:  # noqa: PLR0911 (one rule a case)
+    data, children = node.data, node.children
+    match data.get("op", node.type):
+        case "if" | "assert":
+            return values[children[1]]
+        case "list":
+            return [values[child] for child in children]
+        case "record":
+            return dict(zip(data["members"], [values[child] for child in children], strict=True))  # type: ignore[arg-type]
+        case "COMPLIANCE_EMIT":
+            return data["status"] != "FAIL"
+        case "FACT_GET":
+            return _the_facts(data)
+        case "map":
+            return data.get("values", _Words("a list of facts"))
+        case "filter":
+            return _Words(f"{len(data['kept'])} of them")  # type: ignore[arg-type]
+        case "fold":
+            folded = data.get("values") or ()
+            return folded[-1] if folded else values[children[1]]  # type: ignore[index]
+        case _:
+            return values[children[0]] if children else None
 
 
 _INFIX: Final = frozenset({"+", "-", "*", "/", "==", "!=", "<", "<=", ">", ">=", "&&", "||"})
@@ -294,6 +315,8 @@ def _shown(value: Json) -> str:
             text = canon.encode(value).decode()
         case str():
             text = value
+        case list():
+            text = f"[{', '.join(map(_shown, value[:SHOWN_TEXT]))}]"  # more would be cut off below
         case _:
             text = canon.encode(value).decode()
     return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}…"

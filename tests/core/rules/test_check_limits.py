@@ -1,8 +1,8 @@
 """Texts of any shape are checked in time about linear in their length, and none makes the checker fail."""
 
+import gc
 import re
 import sys
-import gc
 import time
 from collections.abc import Callable, Mapping
 from types import FrameType

@@ -223,7 +223,7 @@ def test_logic_and_choices_are_flat() -> None:
     assert len(choice.branches) == 2
 
 
-def test_the_fact_types_are_those_that_rules_and_claims_name() -> None:
+def test_the_fact_types_are_those_that_rules_name() -> None:
     text = (
         'field a: Bool = isSome(getFact("PCF", "k")) && isSome(getFact("Battery@1", "k"));'
         'example e: { fact c("Component", "c:1") = {}; } => expect(a, == true); ;'
@@ -231,4 +231,4 @@ def test_the_fact_types_are_those_that_rules_and_claims_name() -> None:
         'count(getFactsByPrefix("DueDiligence", "")) == 0); ;'
     )
 
-    assert program(text).facts == (Fact("Battery", 1), Fact("DueDiligence", 1), Fact("PCF", 1))
+    assert program(text).facts == (Fact("Battery", 1), Fact("PCF", 1))

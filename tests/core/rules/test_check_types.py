@@ -357,6 +357,11 @@ DECLARED = """
     field a: Record(a: Int, b: Int) = «{ a: 1 }»;                   wrong-type
     field a: Record(a: Dec(1)) = { a: «1.25» };                     literal-does-not-fit
     field a: Opt(Int) = some(«"a"»);                                wrong-type
+    field a: Opt(Int) = «some(none)»;                               nested-option
+    field b: Opt(Int) = none; field a: Opt(Int) = «some(field("b"))»;        nested-option
+    field b: Opt(Text) = none; field a: Opt(Int) = «some(field("b"))»;       nested-option
+    field a: Text = «"a"» + "b" + "c";                              wrong-type
+    field a: Date = «issuedOn()» - issuedOn();                      wrong-type
     field a: Text = «requireSome(getFact("Battery", "k"), "E", "e")»;        wrong-type
     field a: «Dec(19)» = 1;                                         scale-too-large
     field a: «Opt(Opt(Int))» = none;                                nested-option

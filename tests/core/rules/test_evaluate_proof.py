@@ -3,6 +3,7 @@
 In `field x: …` of one field, node 0 is the field, 1 the root, and the steps count from 2.
 """
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -383,3 +384,59 @@ def test_a_large_node_met_again_takes_no_more_room() -> None:
     machine = machine_of(f'field x: Int = let s = "{text}"; {lets} 1;')
 
     assert len(proven(machine, world_of(machine)).proof) < 200_000
+
+
+ONES = f"[{', '.join(['1'] * 20_000)}]"
+CONTROL = "\\u0001" * 63
+
+
+def test_a_large_value_is_written_once_however_often_the_same_is_asked() -> None:
+    lets = "".join(f"let v{number} = unwrapOr(o, ys); " for number in range(2_000))
+    machine = machine_of(f"field x: Int = let ys = {ONES}; let o = if (true) then some(ys) else none; {lets} 1;")
+
+    before = process_time()
+    assert len(proven(machine, world_of(machine)).proof) < 400_000
+    assert process_time() - before < 10
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        # A step pays for up to 64 characters, and each of these takes 6.
+        f'field x: Int = let t = "{CONTROL}"; count(map({ONES}, fn(a) => [t, t, t]));',
+        f'field x: Int = let t = "{CONTROL}"; let l = map({ONES}, fn(a) => [t, t, t]); count(unwrapOr(some(l), l));',
+        f'field x: List(List(Text)) = let t = "{CONTROL}"; map({ONES}, fn(a) => [t, t, t]);',
+        f'field x: Int = let t = "{CONTROL}"; count([fold({ONES}, [""], fn(a, b) => [t, t, t])]);',
+        # Reads inside loops, each with a key of its own.
+        f"""field x: Int = let xs = [{", ".join(f'"{number}"' for number in range(300))}];
+          count(map(xs, fn(a) => map(xs, fn(b) => isSome(getFact("Battery", concat(a, "-", b))))));""",
+    ],
+)
+def test_a_value_too_large_for_any_proof_is_refused_before_it_is_written(rules: str) -> None:
+    machine = machine_of(rules)
+    world = world_of(machine)
+    machine.values(world)
+
+    with pytest.raises(StepsTooLarge):
+        proven(machine, world)
+
+
+def test_a_long_key_read_again_and_again_is_written_once() -> None:
+    reads = f'count(filter({ONES}, fn(a) => isSome(getFact("Battery", key))))'
+    machine = machine_of(f'field x: Int = let key = "{"k" * 60_000}"; {reads};')
+
+    before = process_time()
+    assert len(proven(machine, world_of(machine)).proof) < 400_000
+    assert process_time() - before < 5
+
+
+def test_long_types_named_by_many_nodes_are_refused_before_they_are_written() -> None:
+    record = "{" + ", ".join(f"{'m' * 60}{number}: 1" for number in range(900)) + "}"
+    lets = "".join(
+        f"let n{number + 1} = if (true) then n{number} else n{number}; let b{number} = n{number} == n{number}; "
+        for number in range(400)
+    )
+    machine = machine_of(f"field x: Int = let n0 = if (false) then some({record}) else none; {lets} 1;")
+
+    with pytest.raises(StepsTooLarge):
+        proven(machine, world_of(machine))

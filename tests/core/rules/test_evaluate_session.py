@@ -94,6 +94,29 @@ def test_a_failure_of_a_field_an_expression_reads_is_the_fields() -> None:
     assert failure.value.field == "other"
 
 
+def test_a_field_is_computed_when_an_expression_first_reads_it() -> None:
+    rules = 'field cap: Int = 0; field per_kwh: Dec(18) = 5 / field("cap");'
+    machine, compiled = expression(rules, 'field("cap") > n && field("per_kwh") > 0')
+    session = session_of(machine)
+
+    assert session.run(compiled, {"n": 0}) is False
+    # The field's block; the expression's: a reference, a comparison and an operator.
+    assert session.steps == 1 + 3
+    with pytest.raises(DividedByZero) as failure:
+        session.run(compiled, {"n": -1})
+    assert failure.value.field == "per_kwh"
+
+
+def test_a_loop_that_reads_a_field_computes_it_once_and_only_if_it_runs() -> None:
+    premise = 'count(filter(filter([1, 2], fn(x) => n > x), fn(y) => field("other") == y)) == 0'
+    machine, compiled = expression(RULES, premise)
+    session = session_of(machine)
+
+    assert session.run(compiled, {"n": 0}) is True
+    with pytest.raises(AssertionFailed):
+        session.run(compiled, {"n": 2})
+
+
 def test_entering_an_expression_is_charged() -> None:
     machine, compiled = expression("", "n > 0")
 

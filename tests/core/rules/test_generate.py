@@ -38,8 +38,15 @@ field second.marked: Int = count([field("marked_path.deep")]);
 """
 
 
+def generated(program: Program, mode: Mode) -> tuple[str, dict[str, object]]:
+    """The source of all functions, and the names they may use."""
+    functions: list[str] = []
+    made = generate(program, mode, lambda function, _: functions.append(function))
+    return "".join(functions), made.names
+
+
 def sources(program: Program) -> list[str]:
-    return [generate(program, mode).source for mode in MODES]
+    return [generated(program, mode)[0] for mode in MODES]
 
 
 def test_no_text_of_the_rules_becomes_code() -> None:
@@ -47,31 +54,20 @@ def test_no_text_of_the_rules_becomes_code() -> None:
         assert "arked" not in source.lower()
         assert "__import__" not in source
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert node.value in {
-                    "",
-                    ",",
-                    "}",
-                    "true",
-                    "false",
-                    "]}",
-                    '],"op":"filter"}',
-                    ',"message":',
-                    ',"status":',
-                }
+            assert not (isinstance(node, ast.Constant) and isinstance(node.value, str))
             if isinstance(node, ast.Name | ast.arg):
                 name = node.id if isinstance(node, ast.Name) else node.arg
-                assert re.fullmatch("[a-zA-Z_]+|[tKFwzfh][0-9]+", name)
+                assert re.fullmatch("[a-zA-Z_]+|[tmnzfhFK][0-9]+", name)
 
 
 def test_generated_code_reaches_nothing_but_its_table() -> None:
     for mode in MODES:
-        generated = generate(checked_program(MARKED.encode()), mode)
-        assert generated.names["__builtins__"] == {}
-        tree = ast.parse(generated.source)
+        source, names = generated(checked_program(MARKED.encode()), mode)
+        assert names["__builtins__"] == {}
+        tree = ast.parse(source)
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom | ast.Global)]
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert attributes <= {"append", "get", "join", "members", "payload_hash"}
+        assert attributes <= {"append", "get", "members"}
 
 
 def test_the_same_rules_give_the_same_source_whatever_python_hashes_texts_to() -> None:
@@ -80,7 +76,8 @@ def test_the_same_rules_give_the_same_source_whatever_python_hashes_texts_to() -
         "from bpc.core.rules.evaluating.generate import generate\n"
         "from bpc.core.rules.package import checked_program\n"
         "program = checked_program(sys.stdin.buffer.read())\n"
-        "sys.stdout.write(''.join(generate(program, mode).source for mode in ('values', 'cover', 'proof')))\n"
+        "for mode in ('values', 'cover', 'proof'):\n"
+        "    generate(program, mode, lambda function, _: sys.stdout.write(function))\n"
     )
     rules = (MARKED + deep_rules()).encode()
 

@@ -1,4 +1,4 @@
-"""The nodes the reference evaluator makes: the table of the format, row by row, and how they are numbered and shared."""
+"""The nodes of the reference evaluator: the table of the format, row by row, and how they are numbered and shared."""
 
 from typing import Any
 

@@ -5,7 +5,7 @@ from bpc.core.rules.checking import literals
 from bpc.core.rules.checking.context import Checking, Node
 from bpc.core.rules.checking.explain import origin_of, way_out
 from bpc.core.rules.checking.interning import QTYS
-from bpc.core.rules.types import DATE, MAX_DECLARED_SCALE, TEXT, List, Opt, Qty, Type
+from bpc.core.rules.types import DATE, MAX_DECLARED_SCALE, TEXT, Fact, List, Opt, Qty, Type
 
 
 def text_literal(checking: Checking, call: syntax.Call, position: int, what: str) -> syntax.Text | None:
@@ -109,5 +109,8 @@ def items(checking: Checking, node: Node, function: str) -> tuple[typed.Expr, Ty
         return None
     if isinstance(made.type, List):
         return made, made.type.item
-    needed(checking, node, f"`{function}` needs a List", made.type)
+    hint = None
+    if isinstance(made.type, Opt) and isinstance(made.type.item, Fact):
+        hint = f'a list of facts comes from `getFactsByPrefix("{made.type.item.name}", prefix)`'
+    needed(checking, node, f"`{function}` needs a List", made.type, hint)
     return None

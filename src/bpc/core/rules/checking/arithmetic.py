@@ -34,13 +34,19 @@ def sum_of(
 def _numbers_only(
     checking: Checking, node: syntax.Chain, nodes: list[Node], operands: list[typed.Expr | None]
 ) -> list[typed.Expr] | None:
-    """The operands, if arithmetic is possible with all of them; each that is not is reported."""
+    """The operands, if arithmetic is possible with all of them; what is not a number is reported."""
     ops = [node.links[0].op, *[link.op for link in node.links]]
-    right = [
-        made
-        for at, made, op in zip(nodes, operands, ops, strict=True)
-        if made is not None and _numeric(checking, at, made.type, op)
-    ]
+    right: list[typed.Expr] = []
+    reported: set[int] = set()
+    for at, made, op in zip(nodes, operands, ops, strict=True):
+        if made is None:
+            continue
+        if made.type is INT or isinstance(made.type, Dec | Qty):
+            right.append(made)
+        elif id(made.type) not in reported:
+            _not_a_number(checking, at, made.type, op)
+            # Each option is unwrapped in its own way; two Texts or two days are one mistake.
+            reported |= set() if isinstance(made.type, Opt) else {id(made.type)}
     return right if len(right) == len(nodes) else None
 
 
@@ -83,9 +89,7 @@ def _literal(checking: Checking, node: syntax.Number, kind: Type, numbers: list[
     return literals.own(node)
 
 
-def _numeric(checking: Checking, node: Node, kind: Type, op: str) -> bool:
-    if kind is INT or isinstance(kind, Dec | Qty):
-        return True
+def _not_a_number(checking: Checking, node: Node, kind: Type, op: str) -> None:
     origin = origin_of(checking, node, kind)
     checking.error(
         "wrong-type",
@@ -94,7 +98,6 @@ def _numeric(checking: Checking, node: Node, kind: Type, op: str) -> bool:
         hint=number_help(checking.quoted(node), op, kind),
         notes=(origin if origin.span != node.span else None,),
     )
-    return False
 
 
 def number_help(words: str, op: str, kind: Type) -> str | None:

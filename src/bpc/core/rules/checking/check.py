@@ -46,27 +46,31 @@ def check(
     shared.fields.update((path, UNREAD) for path in unread)
     found_tests = Tests()
     in_rules = Findings(source)
-    fields = _rules_and_tests(Checking(shared, in_rules, HANDLERS, in_rules=True), tree, found_tests)
+    rules = _rules_and_tests(Checking(shared, in_rules, HANDLERS, in_rules=True), tree, found_tests)
     found = in_rules.found()
     if tests is not None:
         beside = Findings(tests[0])
         _only_tests(Checking(shared, beside, HANDLERS, in_rules=False), tests[1], found_tests)
         found += beside.found()
-    if fields is None or not found_tests.complete or any(each.diagnostic.is_error for each in found):
+    if rules is None or not found_tests.complete or any(each.diagnostic.is_error for each in found):
         return Checked(None, tuple(found))
-    facts = tuple(sorted(shared.facts, key=_by_name))
+    fields, facts = rules
     examples, properties = tuple(found_tests.examples), tuple(found_tests.properties)
     return Checked(typed.Program(source, fields, facts, examples, properties), tuple(found))
 
 
-def _rules_and_tests(checking: Checking, tree: syntax.Tree, tests: Tests) -> tuple[typed.Field, ...] | None:
+def _rules_and_tests(
+    checking: Checking, tree: syntax.Tree, tests: Tests
+) -> tuple[tuple[typed.Field, ...], tuple[Fact, ...]] | None:
+    """The fields and the fact types they name. What only a test names is no reason to refuse anybody's facts."""
     try:
         fields = check_rules(checking, [item for item in tree.items if isinstance(item, syntax.Rule)])
+        facts = tuple(sorted(checking.shared.facts, key=_by_name))
         check_tests(checking, tree, tests)
     except TooManyErrors:
         checking.findings.stopped()
         return None
-    return fields
+    return None if fields is None else (fields, facts)
 
 
 def _only_tests(checking: Checking, tree: syntax.Tree, tests: Tests) -> None:

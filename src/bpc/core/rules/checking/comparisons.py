@@ -63,7 +63,7 @@ def _beside(
     if isinstance(literal, syntax.Number):
         return literals.beside(literal, made.type) if literals.in_bounds(checking, literal) else None
     if node.op not in _EQUALITY:
-        not_ordered(checking, node.op, other.span, made.type)
+        _not_ordered(checking, node.op, other.span, made.type, _unwrapping(checking, other.span, made.type))
         return None
     return checking.check_because(literal, made.type, (other, made.type))
 
@@ -73,13 +73,13 @@ def _compared(checking: Checking, node: syntax.Comparison, one: Type, other: Typ
     if not (one is other or (isinstance(one, Dec) and isinstance(other, Dec))):
         disagreement(checking, node.op_span, node.op, (node.left, one), (node.right, other))
         return None
-    if not comparable(checking, node.op, node.left.span, one):
+    if not comparable(checking, node.op, node.left.span, one, _unwrapping(checking, node.left.span, one)):
         return None
     return "Dec" if isinstance(one, Dec) else checking.types.text(one)
 
 
-def comparable(checking: Checking, op: str, span: Span, kind: Type) -> bool:
-    """Whether values of a type can be compared by `op` at all; reports it otherwise."""
+def comparable(checking: Checking, op: str, span: Span, kind: Type, hint: str | None = None) -> bool:
+    """Whether values of a type can be compared by `op` at all; reports it otherwise, with `hint` as a way out."""
     if holds_fact(kind):
         checking.error(
             "not-comparable",
@@ -90,16 +90,18 @@ def comparable(checking: Checking, op: str, span: Span, kind: Type) -> bool:
         return False
     if op in _EQUALITY or kind is INT or kind is TEXT or kind is DATE or isinstance(kind, Dec | Qty):
         return True
-    not_ordered(checking, op, span, kind)
+    _not_ordered(checking, op, span, kind, hint)
     return False
 
 
-def not_ordered(checking: Checking, op: str, span: Span, kind: Type) -> None:
+def _unwrapping(checking: Checking, span: Span, kind: Type) -> str | None:
+    return way_out(checking.quoted_span(span), kind, kind.item) if isinstance(kind, Opt) else None
+
+
+def _not_ordered(checking: Checking, op: str, span: Span, kind: Type, hint: str | None) -> None:
     checking.error(
         "not-comparable",
         span,
         f"`{op}` orders Int, Dec, Qty, Date and Text, and this is {checking.shown(kind)}",
-        hint=way_out(checking.quoted_span(span), kind, kind.item)
-        if isinstance(kind, Opt)
-        else "such values can be compared with `==` and `!=`",
+        hint=hint or "such values can be compared with `==` and `!=`",
     )

@@ -7,8 +7,8 @@ the type it stands for.
 from bpc.core.rules import syntax, typed
 from bpc.core.rules.checking import literals
 from bpc.core.rules.checking.context import Checking
-from bpc.core.rules.checking.explain import reason
-from bpc.core.rules.source import Note, Span
+from bpc.core.rules.checking.explain import duplicate_member, reason
+from bpc.core.rules.source import Span
 from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, List, Map, Opt, Qty, Record, Type
 
 
@@ -116,8 +116,7 @@ def _record(checking: Checking, node: syntax.RecordConstant, kind: Record) -> ty
     spans: dict[str, Span] = {}
     for name, item in node.members:
         if name.text in given:
-            note = Note(spans[name.text], "it is first named here")
-            checking.error("duplicate-member", name.span, f"the member `{name.text}` is named twice", notes=(note,))
+            duplicate_member(checking, name, spans[name.text])
             raise _Wrong
         given[name.text], spans[name.text] = item, name.span
     known = dict(kind.members)

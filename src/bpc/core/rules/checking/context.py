@@ -2,9 +2,10 @@
 
 Checking is bidirectional: `check(node, want)` gives the typed node of type `want`, or of whatever type the node has if
 `want` is None. Where something is wrong it is reported once and the answer is None: whoever gets None says nothing
-more, so that one mistake makes one message. All types are interned (`bpc.core.rules.interning`): equal is `is`.
+more, so that one mistake makes one message. All types are interned (interning.py): equal is `is`.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -15,7 +16,7 @@ from bpc.core.rules.checking.interning import Types, fits
 from bpc.core.rules.checking.scope import Scope
 from bpc.core.rules.nearest import Suggestions
 from bpc.core.rules.source import Note, Span
-from bpc.core.rules.types import MAX_TYPE_DEPTH, MAX_TYPE_PARTS, Fact, Record, Type
+from bpc.core.rules.types import MAX_TYPE_DEPTH, MAX_TYPE_PARTS, Fact, Opt, Record, Type
 from bpc.core.schemas import SCHEMAS
 
 Node: TypeAlias = syntax.Expr
@@ -41,15 +42,16 @@ UNREAD: Final = Declared(None, ("public",), Span(0, 0), Span(0, 0))
 class Shared:
     """What all texts of a package have in common."""
 
-    __slots__ = ("_members", "facts", "fields", "suggestions", "types")
+    __slots__ = ("_members", "_paths", "facts", "fields", "suggestions", "types")
 
     def __init__(self) -> None:
         self.types = Types()
         self.suggestions = Suggestions()
         self.fields: dict[str, Declared] = {}
-        # The fact types that rules or tests name.
+        # The fact types named so far.
         self.facts: set[Fact] = set()
         self._members: dict[int, Mapping[str, Type]] = {}
+        self._paths: list[str] = []
 
     def members_of(self, kind: Fact | Record) -> Mapping[str, Type]:
         """What can be read of a record, made once for each type."""
@@ -58,6 +60,14 @@ class Shared:
             members = SCHEMAS[kind].items() if isinstance(kind, Fact) else kind.members
             found = self._members[id(kind)] = {name: self.types.of(item) for name, item in members}
         return found
+
+    def inside(self, group: str) -> list[str]:
+        """The paths of the fields in a group, once all are declared."""
+        if len(self._paths) < len(self.fields):
+            self._paths = sorted(self.fields)
+        # `/` is the character after the `.`
+        first, end = (bisect_left(self._paths, f"{group}{sign}") for sign in "./")
+        return self._paths[first:end]
 
 
 class Checking:
@@ -98,6 +108,13 @@ class Checking:
         """The typed node, of type `want` if one is wanted; None after a mistake that was reported."""
         made = self.handlers[type(node)](self, node, want)
         if made is None or want is None or made.type is want:
+            return made
+        return self.handlers[Mismatch](self, Mismatch(node, made.type), want)
+
+    def check_unless_option(self, node: Node, want: Type | None) -> typed.Expr | None:
+        """The same, but an option is let through, whatever is wanted: the caller has more to say about it."""
+        made = self.handlers[type(node)](self, node, want)
+        if made is None or want is None or made.type is want or isinstance(made.type, Opt):
             return made
         return self.handlers[Mismatch](self, Mismatch(node, made.type), want)
 

@@ -9,12 +9,27 @@ from typing import Final
 from bpc.core.rules import syntax
 from bpc.core.rules.checking.context import Checking, Mismatch, Node
 from bpc.core.rules.source import Note, Span
-from bpc.core.rules.types import DATE, INT, MAX_DECLARED_SCALE, QTY_SCALE, TEXT, Dec, Fact, List, Opt, Qty, Record, Type
+from bpc.core.rules.types import (
+    DATE,
+    INT,
+    MAX_DECLARED_SCALE,
+    QTY_SCALE,
+    TEXT,
+    Dec,
+    Fact,
+    List,
+    Map,
+    Opt,
+    Qty,
+    Record,
+    Type,
+)
 from bpc.core.units import conversion
 
 # A type that travelled through more lets than this is shown where it arrived.
 _HOPS: Final = 20
 _NUMBER: Final = re.compile("-?[0-9]+([.][0-9]+)?")
+_QUOTED_NUMBER: Final = re.compile('"(-?[0-9]+([.][0-9]+)?)"')
 _UNWRAPPING: Final = frozenset({"requireSome", "unwrapOr"})
 
 
@@ -49,6 +64,17 @@ def reason(checking: Checking) -> Note | None:
     return Note(node.span, f"this is {checking.shown(kind)}, and the others must be too")
 
 
+def duplicate_member(checking: Checking, name: syntax.Name | syntax.Text, first: Span) -> None:
+    """A member that was named before, at `first`."""
+    word = name.text if isinstance(name, syntax.Name) else name.value
+    checking.error(
+        "duplicate-member",
+        name.span,
+        f"the member `{word[:80]}` is named twice",
+        notes=(Note(first, "it is first named here"),),
+    )
+
+
 def wrong_unit(
     checking: Checking, span: Span, got: Qty, want: Qty, words: str, notes: tuple[Note | None, ...] = ()
 ) -> None:
@@ -67,9 +93,12 @@ def wrong_unit(
 def way_out(words: str, got: Type, want: Type) -> str | None:
     """How a value of type `got`, written as `words`, becomes one of type `want`."""
     if isinstance(want, Opt):
-        return f"wrap it: `some({words})`" if want.item is got else None
+        fits = want.item is got or (isinstance(want.item, Dec) and _NUMBER.fullmatch(words))
+        return f"wrap it: `some({words})`" if fits else None
     if isinstance(got, Opt):
         return f'unwrap it: `requireSome({words}, "CODE", "message")` or `unwrapOr({words}, …)`'
+    if (want is INT or isinstance(want, Dec)) and (number := _QUOTED_NUMBER.fullmatch(words)):
+        return f"a number is written without quotes: `{number[1]}`"
     if isinstance(want, Dec):
         return _to_dec(words, got, want.scale) if want.scale <= MAX_DECLARED_SCALE else None
     return _other_way_out(words, got, want)
@@ -90,6 +119,8 @@ def _other_way_out(words: str, got: Type, want: Type) -> str | None:
         return _quantity(words, want.unit)
     if want is DATE and words.startswith('"'):
         return f"a day is written as `date({words})`"
+    if isinstance(want, Map):
+        return "a Map comes from facts only; what is written out is a Record"
     if isinstance(got, Fact | Record) and not isinstance(want, Record | List):
         return f'read one of its members: `recordGet({words}, "member")`'
     if isinstance(got, Dec) and want is INT:

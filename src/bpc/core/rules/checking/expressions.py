@@ -10,11 +10,19 @@ from typing import Final
 from bpc.core.rules import syntax, typed
 from bpc.core.rules.checking import comparisons, functions, literals, loops, operators
 from bpc.core.rules.checking.context import Checking, Handler, Mismatch, Node
-from bpc.core.rules.checking.explain import mismatch, reason
+from bpc.core.rules.checking.explain import duplicate_member, mismatch, reason
 from bpc.core.rules.checking.interning import holds_fact
 from bpc.core.rules.checking.scope import Variable
 from bpc.core.rules.source import Note, Span
 from bpc.core.rules.types import List, Record, Type
+
+_SHOWN_PATHS: Final = 3
+# What other languages call them.
+_MEANT: Final = {
+    **dict.fromkeys(("null", "nil", "None", "undefined"), "the missing value is written `none`"),
+    "True": "it is written `true`",
+    "False": "it is written `false`",
+}
 
 # Names
 
@@ -37,6 +45,8 @@ def _variable_help(checking: Checking, name: str) -> str | None:
         return f'a field is read with `field("{name}")`'
     if name in functions.FUNCTIONS:
         return f"a function is called with parentheses: `{name}(…)`"
+    if name in _MEANT:
+        return _MEANT[name]
     return checking.shared.suggestions.help(name, checking.scope.names)
 
 
@@ -51,12 +61,22 @@ def field_ref(checking: Checking, node: syntax.FieldRef, _want: Type | None) -> 
 
 
 def unknown_field(checking: Checking, path: str, span: Span) -> None:
+    inside = checking.shared.inside(path)
+    if inside:
+        hint = f"name one of the fields in it: {_some_of(inside)}"
+        checking.error("unknown-field", span, f"`{path}` is a group of fields, not a field", hint=hint)
+        return
     checking.error(
         "unknown-field",
         span,
         f"there is no field `{path[:80]}`",
         hint=checking.shared.suggestions.help(path, checking.fields),
     )
+
+
+def _some_of(paths: Sequence[str]) -> str:
+    shown = ", ".join(f"`{path}`" for path in paths[:_SHOWN_PATHS])
+    return f"{shown} and {len(paths) - _SHOWN_PATHS:,} more" if len(paths) > _SHOWN_PATHS else shown
 
 
 # Lists and records
@@ -175,16 +195,6 @@ def _distinct(checking: Checking, node: syntax.RecordOf) -> dict[str, Node]:
             members[name.text] = value
             spans[name.text] = name.span
     return members
-
-
-def duplicate_member(checking: Checking, name: syntax.Name | syntax.Text, first: Span) -> None:
-    word = name.text if isinstance(name, syntax.Name) else name.value
-    checking.error(
-        "duplicate-member",
-        name.span,
-        f"the member `{word[:80]}` is named twice",
-        notes=(Note(first, "it is first named here"),),
-    )
 
 
 def _same_names(checking: Checking, node: syntax.RecordOf, wanted: Mapping[str, Type]) -> bool:

@@ -12,6 +12,7 @@ from bpc.core.facts import FactInvalid, read_members
 from bpc.core.rules import syntax, typed
 from bpc.core.rules.checking import facts, literals
 from bpc.core.rules.checking.context import Checking
+from bpc.core.rules.checking.explain import duplicate_member
 from bpc.core.rules.source import Note, Span
 from bpc.core.rules.types import Fact
 
@@ -26,9 +27,9 @@ def given(checking: Checking, fixtures: Sequence[syntax.Fixture]) -> typed.Given
     before = len(checking.findings.errors)
     product = _once(checking, [each for each in fixtures if isinstance(each, syntax.ProductFixture)], "product")
     issued = _once(checking, [each for each in fixtures if isinstance(each, syntax.IssuedFixture)], "issued")
-    facts = [each for each in fixtures if isinstance(each, syntax.FactFixture)]
-    made = tuple([_fact(checking, each) for each in facts])
-    _distinct(checking, facts)
+    documents = [each for each in fixtures if isinstance(each, syntax.FactFixture)]
+    made = tuple([_fact(checking, each) for each in documents])
+    _distinct(checking, documents)
     if issued is not None:
         literals.valid_day(checking, issued.day.value, issued.day.span)
     known = tuple([fact for fact in made if fact is not None])
@@ -49,10 +50,10 @@ def _once(checking: Checking, fixtures: Sequence[_T], word: str) -> _T | None:
     return fixtures[0] if fixtures else None
 
 
-def _distinct(checking: Checking, facts: Sequence[syntax.FactFixture]) -> None:
+def _distinct(checking: Checking, documents: Sequence[syntax.FactFixture]) -> None:
     """A snapshot holds one fact of each type and key."""
     seen: dict[tuple[str, str], Span] = {}
-    for fact in facts:
+    for fact in documents:
         key = fact.fact_type.value.partition("@")[0], fact.key.value
         first = seen.setdefault(key, fact.span)
         if first is not fact.span:
@@ -107,9 +108,7 @@ def _object(checking: Checking, members: Sequence[tuple[syntax.Text, syntax.Json
     spans: dict[str, Span] = {}
     for name, value in members:
         if name.value in made:
-            note = Note(spans[name.value], "it is first named here")
-            says = f"the member `{name.value[:80]}` is named twice"
-            checking.error("duplicate-member", name.span, says, notes=(note,))
+            duplicate_member(checking, name, spans[name.value])
         made[name.value] = _json(checking, value)
-        spans[name.value] = name.span
+        spans.setdefault(name.value, name.span)
     return made

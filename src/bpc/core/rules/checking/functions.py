@@ -14,6 +14,22 @@ from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Opt, Type
 
 STATUSES: Final = ("PASS", "FAIL", "WARN", "NOT_APPLICABLE")
 
+# What other languages call them, where spelling leads to none or to another.
+_MEANT: Final = {
+    "sum": 'a list is added up by `sumDec(decimals, list)`, `sumQty("unit", list)`, or `fold` if it holds Ints',
+    "round": "`toDec(decimals, number)` rounds",
+    "len": "`count(list)` counts a list",
+    "length": "`count(list)` counts a list",
+    "size": "`count(list)` counts a list",
+    "reduce": "it is called `fold(list, start, fn(acc, x) => …)`",
+    "join": "texts are joined by `concat(text, …)`",
+    "max": "write it out: `if (a > b) then a else b`",
+    "min": "write it out: `if (a < b) then a else b`",
+    "abs": "write it out: `if (x < 0) then -x else x`",
+    "today": "the day of issue is `issuedOn()`",
+    "now": "the day of issue is `issuedOn()`",
+}
+
 
 class Function(NamedTuple):
     """A built-in: how it is called, how many arguments it takes (`most` None: any number), and its check."""
@@ -58,7 +74,7 @@ def _unknown(checking: Checking, node: syntax.Call) -> None:
         "unknown-function",
         node.function.span,
         f"there is no function `{name}`",
-        hint=checking.shared.suggestions.help(name, FUNCTIONS, "{}(…)"),
+        hint=_MEANT.get(name) or checking.shared.suggestions.help(name, FUNCTIONS, "{}(…)"),
     )
 
 
@@ -88,7 +104,10 @@ def _lambdas_in_place(checking: Checking, node: syntax.Call, known: Function) ->
 
 def some(checking: Checking, node: syntax.Call, want: Type | None) -> typed.Expr | None:
     argument = node.arguments[0]
-    item = checking.check(argument, want.item if isinstance(want, Opt) else None)
+    if isinstance(argument, syntax.Nothing):
+        checking.error("nested-option", node.span, "an option holds no option", hint="it needs no `some`: write `none`")
+        return None
+    item = checking.check_unless_option(argument, want.item if isinstance(want, Opt) else None)
     if item is None:
         return None
     if isinstance(item.type, Opt):

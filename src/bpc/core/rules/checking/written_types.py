@@ -3,8 +3,9 @@
 from bpc.core.rules import syntax
 from bpc.core.rules.checking import literals
 from bpc.core.rules.checking.context import Checking
+from bpc.core.rules.checking.explain import duplicate_member
 from bpc.core.rules.checking.interning import DECS, SCALARS
-from bpc.core.rules.source import Note, Span
+from bpc.core.rules.source import Span
 from bpc.core.rules.types import MAX_DECLARED_SCALE, Opt, Record, Type
 
 
@@ -53,12 +54,7 @@ def _record(checking: Checking, node: syntax.RecordType) -> Record | None:
     for name, item in node.members:
         kind = _read(checking, item)
         if name.text in members:
-            checking.error(
-                "duplicate-member",
-                name.span,
-                f"the member `{name.text}` is named twice",
-                notes=(Note(spans[name.text], "it is first named here"),),
-            )
+            duplicate_member(checking, name, spans[name.text])
             kind = None
         members[name.text] = kind
         spans.setdefault(name.text, name.span)

@@ -5,7 +5,7 @@ is rounded is rounded half to even, and every result is checked to be below 10^3
 """
 
 from bpc.core.rules.evaluating.charging import charge_comparison
-from bpc.core.rules.evaluating.emitting import Emission, Emitter
+from bpc.core.rules.evaluating.emitting import Emission, Emitter, Operand
 from bpc.core.rules.failure import MAGNITUDE_DIGITS
 from bpc.core.rules.source import Span
 from bpc.core.rules.typed import Arithmetic, Comparison, Step, Unary
@@ -43,9 +43,15 @@ def rounded(emitter: Emitter, numerator: str, denominator: int) -> str:
 
 
 def limited(emitter: Emitter, atom: str, scale: int, span: Span) -> str:
-    most = 10 ** (MAGNITUDE_DIGITS + scale)
-    emitter.listing.line(f"if not -{most} < {atom} < {most}: {emitter.too_large(span)}")
+    most = _most(scale)
+    low, high = emitter.listing.entry("m", -most, lambda: -most), emitter.listing.entry("m", most, lambda: most)
+    emitter.listing.line(f"if not {low} < {atom} < {high}: {emitter.too_large(span)}")
     return atom
+
+
+def _most(scale: int) -> int:
+    most: int = 10 ** (MAGNITUDE_DIGITS + scale)
+    return most
 
 
 def unary(emitter: Emitter, expr: Unary) -> Emission:
@@ -59,9 +65,15 @@ def arithmetic(emitter: Emitter, expr: Arithmetic) -> Emission:
     for step in expr.steps:
         operand = yield step.operand
         value = _computed(emitter, step, (so_far.value, kind), operand.value)
-        limited(emitter, value, scale_of(step.type), step.span)
-        so_far, kind = emitter.op(step.op, step.type, value, (so_far, operand)), step.type
+        so_far, kind = _limited_op(emitter, step, value, (so_far, operand)), step.type
     return so_far
+
+
+def _limited_op(emitter: Emitter, step: Step, value: str, sides: tuple[Operand, Operand]) -> Operand:
+    scale = scale_of(step.type)
+    if emitter.proving:
+        return Operand(value, emitter.limited_node(step, _most(scale), value, sides))
+    return Operand(limited(emitter, value, scale, step.span))
 
 
 def _computed(emitter: Emitter, step: Step, left: tuple[str, Type], right: str) -> str:

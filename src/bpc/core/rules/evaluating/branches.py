@@ -4,11 +4,11 @@ Pure. Chains stay flat, however long: an `else if` is the next statement of a lo
 `break`, and each `&&` is an `if` of its own behind the one before.
 """
 
+from bpc.core import proof
 from bpc.core.rules.evaluating.emitting import Emission, Emitter, Operand
 from bpc.core.rules.evaluating.weights import else_weight, weight
 from bpc.core.rules.source import Span
 from bpc.core.rules.typed import Bind, Block, Choice, Expr, Logic
-from bpc.core.rules.types import BOOL
 
 
 def block(emitter: Emitter, expr: Block) -> Emission:
@@ -33,7 +33,7 @@ def block(emitter: Emitter, expr: Block) -> Emission:
     found = yield body
     for check, condition in reversed(checks):
         sides = (condition, found)
-        found = emitter.built("ASSERT", found.value, sides, op="assert", code=check.code, message=check.message)
+        found = emitter.built(proof.ASSERT, found.value, sides, op="assert", code=check.code, message=check.message)
     return found
 
 
@@ -47,16 +47,12 @@ def logic(emitter: Emitter, expr: Logic) -> Emission:
         with listing.indented(f"if {value}:" if expr.op == "&&" else f"if not {value}:"):
             right = yield from _entered(emitter, operand.expr, operand.span, expr.op)
             listing.line(f"{value} = {right.value}")
-            _renew(emitter, node, expr.op, value, (Operand(value, node), right))
+            if emitter.proving:
+                emitter.renew(node, expr.op, value, [node, right.node])
         if emitter.proving:
             with listing.indented("else:"):
-                _renew(emitter, node, expr.op, value, (Operand(value, node),))
+                emitter.renew(node, expr.op, value, [node])
     return Operand(value, node)
-
-
-def _renew(emitter: Emitter, node: str, op: str, value: str, children: tuple[Operand, ...]) -> None:
-    if emitter.proving:
-        emitter.listing.line(f"{node} = {emitter.op(op, BOOL, value, children).node}")
 
 
 def choice(emitter: Emitter, expr: Choice) -> Emission:
@@ -66,10 +62,10 @@ def choice(emitter: Emitter, expr: Choice) -> Emission:
     condition = yield branch.condition
     with emitter.listing.indented(f"if {condition.value}:"):
         body = yield from _entered(emitter, branch.body, branch.span, "then")
-        _settle(emitter, found, emitter.built("OP", body.value, (condition, body), op="if", branch="then"))
+        _settle(emitter, found, emitter.built(proof.OP, body.value, (condition, body), op="if", branch="then"))
     with emitter.listing.indented("else:"):
         body = yield from _entered(emitter, expr.otherwise, branch.span, "else")
-        _settle(emitter, found, emitter.built("OP", body.value, (condition, body), op="if", branch="else"))
+        _settle(emitter, found, emitter.built(proof.OP, body.value, (condition, body), op="if", branch="else"))
     return found
 
 
@@ -84,7 +80,7 @@ def _chain(emitter: Emitter, expr: Choice) -> Emission:
             condition = yield branch.condition
             with listing.indented(f"if {condition.value}:"):
                 body = yield from _entered(emitter, branch.body, branch.span, "then")
-                _settle(emitter, found, emitter.built("OP", body.value, (condition, body), op="if", branch="then"))
+                _settle(emitter, found, emitter.built(proof.OP, body.value, (condition, body), op="if", branch="then"))
                 listing.line("break")
             if emitter.proving:
                 listing.line(f"{failed}.append({condition.node})")
@@ -93,7 +89,7 @@ def _chain(emitter: Emitter, expr: Choice) -> Emission:
     if emitter.proving:
         condition = Operand("", listing.temporary())
         with listing.indented(f"for {condition.node} in {failed}[::-1]:"):
-            _settle(emitter, found, emitter.built("OP", found.value, (condition, found), op="if", branch="else"))
+            _settle(emitter, found, emitter.built(proof.OP, found.value, (condition, found), op="if", branch="else"))
     return found
 
 

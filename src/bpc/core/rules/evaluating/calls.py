@@ -7,13 +7,13 @@ before the code runs.
 from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple
 
-from bpc.core.canon import Json
+from bpc.core import proof
 from bpc.core.rules.evaluating.arithmetic import limited, literal, rounded, scale_of, scaled
 from bpc.core.rules.evaluating.charging import charge_parts, charge_results
-from bpc.core.rules.evaluating.emitting import Emission, Emitter, Operand
-from bpc.core.rules.evaluating.state import COMPLIANCE, DERIVATIONS, FIRST_FIELD, GET_FACT, GET_FACTS, INPUTS
+from bpc.core.rules.evaluating.emitting import Emission, Emitter, Operand, said
+from bpc.core.rules.evaluating.runtime import Maker, emit_node, fact_node, facts_node, key_node, plain_node
+from bpc.core.rules.evaluating.state import COMPLIANCE, DERIVATIONS, FIRST_FIELD, GET_FACT, GET_FACTS, GET_FIELD, INPUTS
 from bpc.core.rules.evaluating.writing import quoted, written
-from bpc.core.rules.failure import MAX_TEXT
 from bpc.core.rules.typed import (
     Apply,
     Const,
@@ -31,12 +31,16 @@ from bpc.core.rules.types import QTY_SCALE, TEXT, Fact, List
 from bpc.core.units import conversion
 
 
-def const(emitter: Emitter, expr: Const) -> Emission:
-    yield from ()
+def const(emitter: Emitter, expr: Const) -> Operand:
     if not emitter.proving:
         return Operand(_atom(emitter, expr))
-    data = emitter.said(type=str(expr.type), value=written(expr.type, expr.value))
-    return Operand(_atom(emitter, expr), emitter.node("CONST", data, ()))
+    kind, value = expr.type, expr.value
+
+    def make_one(first: int) -> Maker:
+        return plain_node(proof.CONST, said(type=str(kind), value=written(kind, value)), first)
+
+    make = emitter.maker(("const", emitter.known(kind).number, value), make_one)
+    return Operand(_atom(emitter, expr), emitter.node(make, ()))
 
 
 def _atom(emitter: Emitter, expr: Const) -> str:
@@ -50,60 +54,53 @@ def _atom(emitter: Emitter, expr: Const) -> str:
     raise TypeError(f"a literal is no {type(value).__name__}")
 
 
-def local(emitter: Emitter, expr: Local) -> Emission:
-    yield from ()
+def local(emitter: Emitter, expr: Local) -> Operand:
     return emitter.scope[expr.name]
 
 
-def field_value(emitter: Emitter, expr: FieldValue) -> Emission:
-    yield from ()
+def field_value(emitter: Emitter, expr: FieldValue) -> Operand:
     place = emitter.fields[expr.path]
-    emitter.fields_read.add(place)
+    if emitter.lazy:
+        return Operand(emitter.listing.kept(f"s[{GET_FIELD}]({place})"))
     value = emitter.listing.kept(f"s[{FIRST_FIELD + place}]")
     if emitter.mode != "proof":
         return Operand(value)
     derivation = f"s[{DERIVATIONS}][{place}]"
-    return Operand(value, emitter.read_node("FIELD_REF", emitter.said(path=expr.path), [derivation]))
+    return Operand(value, emitter.read(emitter.plain_node(proof.FIELD_REF, said(path=expr.path), [derivation])))
 
 
 def get_fact(emitter: Emitter, expr: GetFact) -> Emission:
     key = yield expr.key
-    value = emitter.listing.kept(f"s[{GET_FACT}]({_fact(emitter, expr.fact)}, {key.value})")
+    fact = expr.fact
+    value = emitter.listing.kept(f"s[{GET_FACT}]({_fact(emitter, fact)}, {key.value})")
     if emitter.mode != "proof":
         return Operand(value)
-    names = [emitter.listing.text(part) for part in _fact_parts(expr.fact)]
-    data = f"{names[1]} if {value} is None else {names[0]} + {value}.payload_hash + {names[2]}"
-    return Operand(value, emitter.read_node("FACT_GET", data, [_key_node(emitter, key)]))
+    before, behind = f'{{"fact_type":"{fact.name}","payload_hash":', f',"schema_version":{fact.version}}}'
+    make = emitter.maker(("fact", fact), lambda first: fact_node(before, behind, first))
+    return Operand(value, emitter.read(emitter.node(make, [value, _key_node(emitter, key)])))
 
 
 def get_facts(emitter: Emitter, expr: GetFacts) -> Emission:
     prefix = yield expr.prefix
-    value = emitter.listing.kept(f"s[{GET_FACTS}]({_fact(emitter, expr.fact)}, {prefix.value})")
+    fact = expr.fact
+    value = emitter.listing.kept(f"s[{GET_FACTS}]({_fact(emitter, fact)}, {prefix.value})")
     emitter.charge(f"len({value})", expr.span)
     if emitter.mode != "proof":
         return Operand(value)
-    name = emitter.listing.text(f',"fact_type":"{expr.fact.name}","list_hash":"')
-    version = emitter.listing.text(f'","schema_version":{expr.fact.version}}}')
-    data = f"'{{\"count\":' + str(len({value})) + {name} + list_hash({value}) + {version}"
-    return Operand(value, emitter.read_node("FACT_GET", data, [_key_node(emitter, prefix)]))
+    before, behind = f',"fact_type":"{fact.name}","list_hash":"', f'","schema_version":{fact.version}}}'
+    make = emitter.maker(("facts", fact), lambda first: facts_node(before, behind, first))
+    return Operand(value, emitter.read(emitter.node(make, [value, _key_node(emitter, prefix)])))
 
 
 def _fact(emitter: Emitter, fact: Fact) -> str:
     return emitter.listing.entry("F", fact, lambda: fact)
 
 
-def _fact_parts(fact: Fact) -> tuple[str, str, str]:
-    """The data of a FACT_GET: before the payload's hash, all of it where there is no fact, behind the hash."""
-    before, behind = f'{{"fact_type":"{fact.name}","payload_hash":', f',"schema_version":{fact.version}}}'
-    return f'{before}"', f"{before}null{behind}", f'"{behind}'
-
-
 def _key_node(emitter: Emitter, key: Operand) -> str:
     """Inside a lambda the key has no node of its own, and is shown as a constant."""
     if emitter.proving:
         return key.node
-    before = emitter.listing.text('{"type":"Text","value":')
-    return emitter.node("CONST", f"{before} + {emitter.writer(TEXT)}({key.value}) + '}}'", (), bounded=False)
+    return emitter.node(emitter.maker("key", key_node), [key.value], large=True)
 
 
 def require(emitter: Emitter, expr: Require) -> Emission:
@@ -111,7 +108,7 @@ def require(emitter: Emitter, expr: Require) -> Emission:
     value = emitter.listing.named(option.value)
     emitter.reached("assertion", expr.span, expr.code)
     emitter.listing.line(f"if {value} is None: {emitter.not_held(expr.code, expr.message, expr.span)}")
-    return emitter.built("ASSERT", value, (option,), op="requireSome", code=expr.code, message=expr.message)
+    return emitter.built(proof.ASSERT, value, (option,), op="requireSome", code=expr.code, message=expr.message)
 
 
 def emit(emitter: Emitter, expr: Emit) -> Emission:
@@ -124,12 +121,11 @@ def emit(emitter: Emitter, expr: Emit) -> Emission:
     if not emitter.proving:
         listing.line(f"s[{COMPLIANCE}].append({entry})")
         return Operand(value)
-    write = emitter.writer(TEXT)
-    before = listing.text(f'{{"code":{quoted(expr.code)},"field":{quoted(field)},"index":')
-    data = f"{before} + str(len(s[{COMPLIANCE}])) + ',\"message\":' + {write}({message.value})"
-    data = listing.kept(f"{data} + ',\"status\":' + {write}({status.value}) + '}}'")
+    before = f'{{"code":{quoted(expr.code)},"field":{quoted(field)},"index":'
+    make = emitter.maker(("emit", before), lambda first: emit_node(before, first))
+    node = emitter.node(make, [status.value, message.value, status.node, message.node], large=True)
     listing.line(f"s[{COMPLIANCE}].append({entry})")
-    return Operand(value, emitter.node("COMPLIANCE_EMIT", data, [status.node, message.node], bounded=False))
+    return Operand(value, node)
 
 
 # So many parts of a list or a `concat` are computed by one function.
@@ -174,7 +170,7 @@ def list_of(emitter: Emitter, expr: ListOf) -> Emission:
     value = emitter.listing.kept(f"[{parts.values}]")
     if isinstance(expr.type, List):
         charge_results(emitter, value, expr.type.item, expr.span)
-    return emitter.built("OP", value, [Operand("", node) for node in parts.nodes], op="list")
+    return emitter.built(proof.OP, value, [Operand("", node) for node in parts.nodes], op="list")
 
 
 def record_of(emitter: Emitter, expr: RecordOf) -> Emission:
@@ -186,7 +182,7 @@ def record_of(emitter: Emitter, expr: RecordOf) -> Emission:
     names = sorted(members)
     pairs = ", ".join(f"{emitter.listing.text(name)}: {members[name].value}" for name in names)
     value = emitter.listing.kept(f"{{{pairs}}}")
-    return emitter.built("OP", value, [members[name] for name in names], op="record", members=names)
+    return emitter.built(proof.OP, value, [members[name] for name in names], op="record", members=names)
 
 
 def apply(emitter: Emitter, expr: Apply) -> Emission:
@@ -197,9 +193,8 @@ def apply(emitter: Emitter, expr: Apply) -> Emission:
         arguments.append((yield argument))  # noqa: PERF401 - a comprehension cannot ask for parts
     value = _called(emitter, expr, [argument.value for argument in arguments])
     if expr.op == "some":
-        return emitter.built("OP", value, arguments, op="some")
-    static: dict[str, Json] = dict(expr.static)
-    return emitter.op(expr.op, expr.type, value, arguments, **static)
+        return emitter.built(proof.OP, value, arguments, op="some")
+    return emitter.op(expr.op, expr.type, value, arguments, **expr.static)
 
 
 # Those that are one expression of their arguments.
@@ -236,15 +231,8 @@ def _record_get(emitter: Emitter, expr: Apply, record: str) -> str:
 
 
 def _concat(emitter: Emitter, expr: Apply) -> Emission:
-    """The length is checked and charged before there is a text of that length; most are too short for either."""
-    listing = emitter.listing
     found = yield from _parts(emitter, expr.arguments)
-    parts = listing.kept(f"({found.values},)")
-    length = listing.kept(f"sum(map(len, {parts}))")
-    with listing.indented(f"if {length} > 63:"):
-        listing.line(f"if {length} > {MAX_TEXT}: {emitter.too_long(expr.span)}")
-        emitter.charge(f"({length} >> 6)", expr.span)
-    value = listing.kept(f"''.join({parts})")
+    value = emitter.listing.kept(emitter.joined(found.values, expr.span))
     return emitter.op("concat", TEXT, value, [Operand("", node) for node in found.nodes])
 
 

@@ -33,7 +33,8 @@ def charge_results(emitter: Emitter, results: str, kind: Type, span: Span) -> No
     if is_unit_size(kind):
         return
     count = emitter.listing.kept(f"len({results}) + 1")
-    size = f"{_measure(emitter, List(kind))}({results}, s[{STEPS_LEFT}] + {count})"
+    measure = emitter.listing.entry("z", ("list", emitter.known(kind).number), lambda: measure_of(List(kind)))
+    size = f"{measure}({results}, s[{STEPS_LEFT}] + {count})"
     emitter.charge(f"({size} - {count})", span)
 
 
@@ -57,4 +58,4 @@ def _sum(total: str, surplus: str) -> str:
 
 
 def _measure(emitter: Emitter, kind: Type) -> str:
-    return emitter.listing.entry("z", kind, lambda: measure_of(kind))
+    return emitter.listing.entry("z", emitter.known(kind).number, lambda: measure_of(kind))

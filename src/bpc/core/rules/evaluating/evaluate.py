@@ -19,19 +19,21 @@ from bpc.core.canon import Json
 from bpc.core.digest import Digest
 from bpc.core.rules.compliance import Compliance
 from bpc.core.rules.evaluating.emitting import Mode, Site
-from bpc.core.rules.evaluating.generate import Generated, generate, generate_expression
+from bpc.core.rules.evaluating.generate import generate, generate_expression
+from bpc.core.rules.evaluating.lengths import Length, length_of
 from bpc.core.rules.evaluating.state import (
     COMPLIANCE,
     DERIVATIONS,
     FIRST_FIELD,
+    GET_FIELD,
+    LARGE_NODES,
     NODES,
     REACHED,
     ROOM,
-    SET_NODE,
     STEPS_LEFT,
     state_of,
 )
-from bpc.core.rules.evaluating.writing import quoted, writer_of, written
+from bpc.core.rules.evaluating.writing import Writer, quoted, writer_of, written
 from bpc.core.rules.failure import MAX_STEPS, RuleFailure
 from bpc.core.rules.typed import Expr, Field, Program, Value
 from bpc.core.rules.types import Type
@@ -70,11 +72,10 @@ class Proven(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """An expression outside the fields, compiled. `needs` are the fields it reads, by their place."""
+    """An expression outside the fields, compiled."""
 
     function: _Function
     variables: tuple[str, ...]
-    needs: tuple[int, ...]
 
 
 class _Shown(NamedTuple):
@@ -83,9 +84,12 @@ class _Shown(NamedTuple):
     place: int
     before_salt: str
     before_value: str
-    write: Callable[[Any], str]
+    write: Writer
+    length: Length
 
-    def node(self, salt: str, value: Any, derivation: int) -> proof.Key:
+    def node(self, salt: str, value: Any, derivation: int, room: int) -> proof.Key:
+        if self.length(value, room) > room:
+            raise proof.StepsTooLarge
         data = f"{self.before_salt}{quoted(salt)}{self.before_value}{self.write(value)}}}"
         return proof.OP, data, (derivation,)
 
@@ -98,7 +102,7 @@ class Machine:
         self._paths = tuple(field.path for field in program.fields)
         self._types = tuple(field.type for field in program.fields)
         self._places = {path: place for place, path in enumerate(self._paths)}
-        self._needed: dict[int, tuple[int, ...]] = {}
+        self._needs = tuple(tuple(self._places[path] for path in field.needs) for field in program.fields)
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -128,20 +132,23 @@ class Machine:
         """
         state, steps = state_of(world, max_steps), proof.Steps()
         derivations: list[int] = []
-        state[SET_NODE], state[NODES], state[DERIVATIONS] = steps.setdefault, steps, derivations
+        state[NODES], state[LARGE_NODES], state[DERIVATIONS] = steps, {}, derivations
         state[ROOM] = proof.MAX_PROOF_BYTES
         salts = [salt(path) for path in self._paths]
         first = len(salts) + 1
         for function, (_, hidden) in zip(self._proving, salts, strict=True):
             before = len(steps)
             value, node = function(state)
+            proof.refuse_too_many(steps)
             state.append(value)
             data = f'{{"op":"derivation","salt":{quoted(hidden)}}}'
             derivations.append(proof.derivation(steps, first, before, node, data))
-        fields = [
-            field.node(salts[field.place][0], state[FIRST_FIELD + field.place], derivations[field.place])
-            for field in self._shown
-        ]
+        fields, room = [], state[ROOM]
+        for field in self._shown:
+            place = field.place
+            key = field.node(salts[place][0], state[FIRST_FIELD + place], derivations[place], room)
+            fields.append(key)
+            room -= len(key[1])
         made, root_hash = proof.assembled(steps, fields, self._root(battery_product, facts_hash), self._field_index)
         return Proven(self._values(state, max_steps), made, root_hash)
 
@@ -152,21 +159,19 @@ class Machine:
 
     def expression(self, expr: Expr, variables: Sequence[str]) -> Expression:
         """An expression over `variables` that may read fields. It is a block: entering it is charged."""
-        generated = generate_expression(self.program, expr, variables)
-        return Expression(_loaded(generated)["e"], tuple(variables), generated.reads)
+        names = generate_expression(self.program, expr, variables, _load).names
+        return Expression(names["e"], tuple(variables))
 
-    def needed(self, place: int) -> tuple[int, ...]:
-        """The field at `place` and all it reads, directly or not, in the order of evaluation."""
-        known = self._needed.get(place)
-        if known is None:
-            found = {place}
-            waiting = [place]
-            while waiting:
-                new = {self._places[path] for path in self.program.fields[waiting.pop()].needs} - found
-                found |= new
-                waiting.extend(new)
-            known = self._needed[place] = tuple(sorted(found))
-        return known
+    def needed(self, place: int, done: Sequence[int]) -> list[int]:
+        """The field at `place` and all it reads, directly or not, that is not `done`, in the order of evaluation."""
+        found = {place}
+        waiting = [place]
+        while waiting:
+            for need in self._needs[waiting.pop()]:
+                if not done[need] and need not in found:
+                    found.add(need)
+                    waiting.append(need)
+        return sorted(found)
 
     def place(self, path: str) -> int:
         return self._places[path]
@@ -184,9 +189,8 @@ class Machine:
         return self._functions("proof")[0]
 
     def _functions(self, mode: Mode) -> tuple[list[_Function], tuple[Site, ...]]:
-        generated = generate(self.program, mode)
-        names = _loaded(generated)
-        return [names[f"f{place}"] for place in range(len(self._paths))], generated.sites
+        names, sites = generate(self.program, mode, _load)
+        return [names[f"f{place}"] for place in range(len(self._paths))], sites
 
     def _values(self, state: list[Any], max_steps: int) -> Values:
         fields = dict(zip(self._paths, state[FIRST_FIELD:], strict=True))
@@ -230,7 +234,7 @@ class Session:
         self._max_steps = max_steps
         self._reached = reached
         self._state = state_of(world, max_steps)
-        self._state[REACHED] = reached
+        self._state[GET_FIELD], self._state[REACHED] = self._value, reached
         self._state += [None] * len(functions)
         self._done = bytearray(len(functions))
         self._failures: dict[int, RuleFailure] = {}
@@ -252,24 +256,19 @@ class Session:
 
     def field(self, path: str) -> Value:
         """The field's value, computed with all it needs that is not computed yet."""
-        place = self._machine.place(path)
-        self._compute(place)
-        value: Value = self._state[FIRST_FIELD + place]
-        return value
+        return self._value(self._machine.place(path))
 
     def run(self, expression: Expression, variables: Mapping[str, Value]) -> Value:
-        """An expression's value. The fields it reads are computed before it, in the order of evaluation."""
-        for place in expression.needs:
-            self._compute(place)
+        """An expression's value. A field it reads is computed when it is first read, with what it needs."""
         value: Value = expression.function(self._state, *[variables[name] for name in expression.variables])
         return value
 
-    def _compute(self, place: int) -> None:
-        if self._done[place]:
-            return
-        for needed in self._machine.needed(place):
-            if not self._done[needed]:
+    def _value(self, place: int) -> Value:
+        if not self._done[place]:
+            for needed in self._machine.needed(place, self._done):
                 self._compute_one(needed)
+        value: Value = self._state[FIRST_FIELD + place]
+        return value
 
     def _compute_one(self, place: int) -> None:
         if place in self._failures:
@@ -286,12 +285,9 @@ def _known_of(field: Field, place: int) -> _Shown:
     access = canon.encode_typed(list(field.access)).decode()
     before_salt = f'{{"access":{access},"op":"field","path":{quoted(field.path)},"salt":'
     before_value = f',"type":{quoted(str(field.type))},"value":'
-    return _Shown(place, before_salt, before_value, writer_of(field.type))
+    return _Shown(place, before_salt, before_value, writer_of(field.type), length_of(field.type))
 
 
-def _loaded(generated: Generated) -> dict[str, Any]:
-    """Run the definitions; the names they add are the functions. One by one, so that compiling takes little memory."""
-    names: dict[str, Any] = generated.names
-    for function in generated.functions:
-        exec(compile(function, "<rules>", "exec"), names)  # noqa: S102 - our own source: see listing.py
-    return names
+def _load(function: str, names: dict[str, Any]) -> None:
+    """Run a definition, which adds its name. One by one, so that source and compiling take little memory."""
+    exec(compile(function, "<rules>", "exec"), names)  # noqa: S102 - our own source: see listing.py

@@ -4,16 +4,15 @@ Pure. Same program, same source, on every machine and every run. One function a 
 beside it (listing.py), so no text of a rule is ever code. Three modes: values only, values and the sites reached,
 values and the nodes of the proof. All three compute, charge and fail alike.
 
-    Program ── generate ──► Generated(functions, names, sites)
+    Program ── generate ──► functions, one by one, then Generated(names, sites)
     Expr ── generate_expression ──► the same, one function
 
 In other files: emitting (what all of them write with), arithmetic, branches, calls, loops, charging.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from bpc.core import proof
 from bpc.core.rules.compliance import Compliance
 from bpc.core.rules.evaluating.arithmetic import arithmetic, comparison, unary
 from bpc.core.rules.evaluating.branches import block, choice, logic
@@ -33,9 +32,9 @@ from bpc.core.rules.evaluating.charging import charge_parts
 from bpc.core.rules.evaluating.emitting import PROOF_HEADER, Emission, Emitter, Mode, Operand, Site
 from bpc.core.rules.evaluating.listing import Listing
 from bpc.core.rules.evaluating.loops import loop
-from bpc.core.rules.evaluating.runtime import half, large_node, list_hash
+from bpc.core.rules.evaluating.runtime import half
 from bpc.core.rules.evaluating.weights import weight
-from bpc.core.rules.source import Source, Span
+from bpc.core.rules.source import Span
 from bpc.core.rules.typed import (
     Apply,
     Arithmetic,
@@ -61,49 +60,43 @@ from bpc.core.rules.typed import (
 
 
 class Generated(NamedTuple):
-    """Functions and what they name. Field `i` in the order of evaluation is `f<i>(s)`, an expression `e(s, …)`.
+    """What the functions name. Field `i` in the order of evaluation is `f<i>(s)`, an expression `e(s, …)`.
 
-    A function returns the value, in proof mode the value and its node's id. `reads` are the fields read, by place.
+    A function returns the value, in proof mode the value and its node's id.
     """
 
-    functions: tuple[str, ...]
-    names: dict[str, object]
+    names: dict[str, Any]
     sites: tuple[Site, ...]
-    reads: tuple[int, ...]
-
-    @property
-    def source(self) -> str:
-        return "".join(self.functions)
 
 
-def generate(program: Program, mode: Mode) -> Generated:
-    emitter = _emitter(mode, {field.path: place for place, field in enumerate(program.fields)}, program.source)
+Take: TypeAlias = Callable[[str, dict[str, Any]], None]
+"""What is done with each function as soon as it is written: its source, and the names it may use."""
+
+
+def generate(program: Program, mode: Mode, take: Take) -> Generated:
+    emitter = _emitter(mode, program, take)
     for place, field in enumerate(program.fields):
         _write_field(emitter, place, field)
-    return _generated(emitter)
+    return Generated(emitter.listing.names, tuple(emitter.sites))
 
 
-def generate_expression(program: Program, expr: Expr, variables: Sequence[str]) -> Generated:
+def generate_expression(program: Program, expr: Expr, variables: Sequence[str], take: Take) -> Generated:
     """An expression outside the fields, which may read them: a block charged like a field's, its span (0, 0)."""
-    emitter = _emitter("values", {field.path: place for place, field in enumerate(program.fields)}, program.source)
+    emitter = _emitter("values", program, take)
+    emitter.lazy = True
     emitter.listing.open_function()
     parameters = [emitter.listing.temporary() for _ in variables]
     emitter.scope = {name: Operand(atom) for name, atom in zip(variables, parameters, strict=True)}
     emitter.charge(weight(expr), Span(0, 0))
     found = _run(emitter, expr)
     emitter.listing.close_function("e", parameters, found.value)
-    return _generated(emitter)
+    return Generated(emitter.listing.names, ())
 
 
-def _generated(emitter: Emitter) -> Generated:
-    listing = emitter.listing
-    return Generated(listing.functions, listing.names, tuple(emitter.sites), tuple(sorted(emitter.fields_read)))
-
-
-def _emitter(mode: Mode, fields: Mapping[str, int], source: Source) -> Emitter:
-    listing = Listing(PROOF_HEADER if mode == "proof" else ())
+def _emitter(mode: Mode, program: Program, take: Take) -> Emitter:
+    listing = Listing(take, PROOF_HEADER if mode == "proof" else ())
     listing.names.update(_NAMES)
-    return Emitter(listing, mode, fields, source)
+    return Emitter(listing, mode, {field.path: place for place, field in enumerate(program.fields)}, program.source)
 
 
 def _write_field(emitter: Emitter, place: int, field: Field) -> None:
@@ -122,6 +115,9 @@ def _returned(emitter: Emitter, found: Operand) -> str:
 
 def _run(emitter: Emitter, expr: Expr) -> Operand:
     """Write the code of an expression: each emission waits on a list of our own while its parts are written."""
+    leaf = _LEAVES.get(type(expr))
+    if leaf is not None:
+        return leaf(emitter, expr)
     waiting = [_emission(emitter, expr)]
     found: Operand | None = None
     while True:
@@ -132,16 +128,17 @@ def _run(emitter: Emitter, expr: Expr) -> Operand:
             if not waiting:
                 return Operand(*done.value)
             found = done.value
-        else:
+            continue
+        leaf = _LEAVES.get(type(part))
+        found = None if leaf is None else leaf(emitter, part)
+        if leaf is None:
             waiting.append(_emission(emitter, part))
-            found = None
 
 
 def _emission(emitter: Emitter, expr: Expr) -> Emission:
     emission = _EMISSIONS[type(expr)](emitter, expr)
     deep = emitter.listing.is_deep and isinstance(expr, Choice | Logic | Loop)
-    long = emitter.listing.is_long and not isinstance(expr, Const | Local | FieldValue)
-    return _outlined(emitter, emission) if deep or long else emission
+    return _outlined(emitter, emission) if deep or emitter.listing.is_long else emission
 
 
 def _outlined(emitter: Emitter, emission: Emission) -> Emission:
@@ -156,10 +153,14 @@ def _outlined(emitter: Emitter, emission: Emission) -> Emission:
     return Operand(value, node)
 
 
-_EMISSIONS: Final[Mapping[type[Any], Callable[[Emitter, Any], Emission]]] = {
+# Those without parts need not wait.
+_LEAVES: Final[Mapping[type[Any], Callable[[Emitter, Any], Operand]]] = {
     Const: const,
     Local: local,
     FieldValue: field_value,
+}
+
+_EMISSIONS: Final[Mapping[type[Any], Callable[[Emitter, Any], Emission]]] = {
     GetFact: get_fact,
     GetFacts: get_facts,
     Unary: unary,
@@ -182,17 +183,7 @@ _NAMES: Final[Mapping[str, object]] = {
     "divmod": divmod,
     "enumerate": enumerate,
     "half": half,
-    "large_node": large_node,
     "len": len,
-    "list_hash": list_hash,
-    "map": map,
     "once": dict.fromkeys,
-    "str": str,
     "sum": sum,
-    "OP": proof.OP,
-    "CONST": proof.CONST,
-    "FACT_GET": proof.FACT_GET,
-    "FIELD_REF": proof.FIELD_REF,
-    "ASSERT": proof.ASSERT,
-    "COMPLIANCE_EMIT": proof.COMPLIANCE_EMIT,
 }

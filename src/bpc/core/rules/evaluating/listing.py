@@ -12,7 +12,7 @@ function longer than about `MAX_LINES`: while it compiles a function, Python tak
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 # CPython refuses 100 indents and 21 nested loops; 3.11 is the strictest.
 MAX_DEPTH: Final = 12
@@ -28,23 +28,19 @@ class _Function(NamedTuple):
 
 
 class Listing:
-    """The functions written so far, and one that is being written. `header` are the first lines of each."""
+    """A function that is being written, handed to `take` when it ends. `header` are the first lines of each."""
 
-    def __init__(self, header: Sequence[str] = ()) -> None:
-        self.names: dict[str, object] = {"__builtins__": {}}
+    def __init__(self, take: Callable[[str, dict[str, Any]], None], header: Sequence[str] = ()) -> None:
+        self.names: dict[str, Any] = {"__builtins__": {}}
+        self._take = take
         self.depth = 0
         self._header = [f" {line}" for line in header]
         self._known: dict[tuple[str, Hashable], str] = {}
         self._counts: dict[str, int] = {}
-        self._functions: list[str] = []
         self._lines: list[str] = []
         self._made: set[str] = set()
         self._around: list[_Function] = []
         self._temporaries = 0
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return tuple(self._functions)
 
     @property
     def is_deep(self) -> bool:
@@ -52,7 +48,8 @@ class Listing:
 
     @property
     def is_long(self) -> bool:
-        return len(self._lines) >= MAX_LINES
+        # Each part calls the next: those far inside are longer, so that no rule needs more calls than Python allows.
+        return len(self._lines) >= MAX_LINES * (1 + len(self._around) // 128)
 
     def line(self, text: str) -> None:
         self._lines.append(f"{' ' * self.depth}{text}")
@@ -102,7 +99,7 @@ class Listing:
     def close_function(self, name: str, parameters: Sequence[str], returned: str) -> None:
         """End the function as `def name(s, …)`; every function is handed the state `s` first."""
         self.line(f"return {returned}")
-        self._functions.append("\n".join([f"def {name}({', '.join(['s', *parameters])}):", *self._lines, ""]))
+        self._take("\n".join([f"def {name}({', '.join(['s', *parameters])}):", *self._lines, ""]), self.names)
         self._lines, self.depth, self._made = self._around.pop()
 
     def close_helper(self, returned: str) -> str:

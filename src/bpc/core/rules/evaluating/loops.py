@@ -6,15 +6,14 @@ outermost loop lists them. A loop inside a lambda has none.
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from bpc.core import canon
-from bpc.core.canon import Json
+from bpc.core import proof
 from bpc.core.rules.evaluating.charging import add_size, charge_results
-from bpc.core.rules.evaluating.emitting import Emission, Emitter, Operand
+from bpc.core.rules.evaluating.emitting import Emission, Emitter, Operand, Said, said
 from bpc.core.rules.evaluating.weights import weight
 from bpc.core.rules.typed import Expr, Loop
-from bpc.core.rules.types import List, Type, contains_fact, is_unit_size
+from bpc.core.rules.types import INT, List, Type, is_unit_size
 
 
 def loop(emitter: Emitter, expr: Loop) -> Emission:
@@ -31,7 +30,24 @@ def loop(emitter: Emitter, expr: Loop) -> Emission:
     value, data = yield from run(emitter, expr, first, shown=True)
     emitter.reads = None
     children = [*(found.node for found in first), *_outer(emitter, expr), f"*{reads}"]
-    return Operand(value, emitter.node("OP", data, children, bounded=False))
+    return Operand(value, _node(emitter, data, children))
+
+
+def _node(emitter: Emitter, shown: "_Shown", children: list[str]) -> str:
+    if not shown.atom:
+        return emitter.plain_node(proof.OP, shown.said.before, children)
+    # What stands before the value says where the lambda is: no other loop's node does.
+    return emitter.large_node(shown.said.before, lambda: shown.said, [shown.atom, *children])
+
+
+class _Shown(NamedTuple):
+    """What a loop's node says: a text, around the value of an atom if there is one."""
+
+    said: Said
+    atom: str = ""
+
+
+_NOTHING: Final = _Shown(Said("", INT))
 
 
 def _charge_start(emitter: Emitter, expr: Loop, items: Operand) -> None:
@@ -45,8 +61,8 @@ def _outer(emitter: Emitter, expr: Loop) -> list[str]:
     return nodes if len(nodes) < 2 else [f"*once(({', '.join(nodes)}))"]
 
 
-_Run: TypeAlias = Generator[Expr, Operand, tuple[str, str]]
-"""The loop as it is written; in the end its value and, if it is shown, an expression of its node's data."""
+_Run: TypeAlias = Generator[Expr, Operand, tuple[str, _Shown]]
+"""The loop as it is written; in the end its value and, if it is shown, what its node says."""
 
 
 def _map(emitter: Emitter, expr: Loop, first: list[Operand], *, shown: bool) -> _Run:
@@ -56,13 +72,13 @@ def _map(emitter: Emitter, expr: Loop, first: list[Operand], *, shown: bool) -> 
         body = yield expr.body
         emitter.listing.line(f"{append}({body.value})")
     charge_results(emitter, results, _result_type(expr), expr.span)
-    return results, _results_shown(emitter, expr, results) if shown else ""
+    return results, _results_shown(emitter, expr, results) if shown else _NOTHING
 
 
 def _fold(emitter: Emitter, expr: Loop, first: list[Operand], *, shown: bool) -> _Run:
     """The accumulators are gathered only where a proof shows them, and measured only where they have a size."""
     listing, kind = emitter.listing, expr.type
-    gathered = listing.kept("[]") if shown and not contains_fact(kind) else ""
+    gathered = listing.kept("[]") if shown and not emitter.known(kind).holds_facts else ""
     total = "" if is_unit_size(kind) else listing.kept("0")
     accumulator = listing.kept(first[1].value)
     emitter.scope[expr.parameters[0]] = Operand(accumulator)
@@ -75,7 +91,7 @@ def _fold(emitter: Emitter, expr: Loop, first: list[Operand], *, shown: bool) ->
             add_size(emitter, total, accumulator, kind)
     if total:
         emitter.charge(total, expr.span)
-    return accumulator, _results_shown(emitter, expr, gathered) if shown else ""
+    return accumulator, _results_shown(emitter, expr, gathered) if shown else _NOTHING
 
 
 def _filter(emitter: Emitter, expr: Loop, first: list[Operand], *, shown: bool) -> _Run:
@@ -91,7 +107,7 @@ def _filter(emitter: Emitter, expr: Loop, first: list[Operand], *, shown: bool) 
             listing.line(f"{append}({element})")
             if shown:
                 listing.line(f"{kept}.append({position})")
-    return results, _kept_shown(emitter, expr, kept) if shown else ""
+    return results, _kept_shown(emitter, expr, kept) if shown else _NOTHING
 
 
 _RUN = {"map": _map, "filter": _filter, "fold": _fold}
@@ -105,24 +121,19 @@ def _elements(emitter: Emitter, expr: Loop, items: Operand, position: str = "") 
     return emitter.listing.indented(f"for {element} in {items.value}:")
 
 
-def _results_shown(emitter: Emitter, expr: Loop, results: str) -> str:
-    """The data of a map or fold: where the lambda is written, and what it gave each time."""
+def _results_shown(emitter: Emitter, expr: Loop, results: str) -> _Shown:
+    """Of a map or fold: where the lambda is written, and what it gave each time."""
     kind = _result_type(expr)
-    data: dict[str, Json] = {"fn": list(emitter.source.byte_range(expr.fn_span)), "op": expr.op}
-    if contains_fact(kind):
-        return emitter.said(**data)
-    before = emitter.listing.text(_text(data)[:-1] + ',"values":[')
-    return f"{before} + ','.join(map({emitter.writer(kind)}, {results})) + ']}}'"
+    data = said(fn=list(emitter.source.byte_range(expr.fn_span)), op=expr.op)
+    if emitter.known(kind).holds_facts:
+        return _Shown(Said(data, kind))
+    return _Shown(Said(f'{data[:-1]},"values":', List(kind)), results)
 
 
-def _kept_shown(emitter: Emitter, expr: Loop, kept: str) -> str:
-    before = _text({"fn": list(emitter.source.byte_range(expr.fn_span))})[:-1] + ',"kept":['
-    return f"{emitter.listing.text(before)} + ','.join(map(str, {kept})) + '],\"op\":\"filter\"}}'"
+def _kept_shown(emitter: Emitter, expr: Loop, kept: str) -> _Shown:
+    before = said(fn=list(emitter.source.byte_range(expr.fn_span)))[:-1]
+    return _Shown(Said(f'{before},"kept":', List(INT), ',"op":"filter"}'), kept)
 
 
 def _result_type(expr: Loop) -> Type:
     return expr.type.item if expr.op == "map" and isinstance(expr.type, List) else expr.type
-
-
-def _text(data: dict[str, Json]) -> str:
-    return canon.encode_typed(data).decode()

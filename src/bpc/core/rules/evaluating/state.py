@@ -13,18 +13,20 @@ GET_FACT: Final = 1
 GET_FACTS: Final = 2
 INPUTS: Final[Mapping[str, int]] = {"productSku": 3, "productName": 4, "issuedOn": 5}
 COMPLIANCE: Final = 6
-# With coverage: a byte for each site.
-REACHED: Final = 7
-# With proof: the nodes by what they say, what adds one, the fields' derivations, how many characters there is room for.
-SET_NODE: Final = 8
+# In a session: computes the field at a place. With coverage: a byte for each site.
+GET_FIELD: Final = 7
+REACHED: Final = 8
+# With proof: the nodes by what they say, those of large values by what they follow from, the fields' derivations, how
+# many characters there is room for.
 NODES: Final = 9
-DERIVATIONS: Final = 10
-ROOM: Final = 11
-FIRST_FIELD: Final = 12
+LARGE_NODES: Final = 10
+DERIVATIONS: Final = 11
+ROOM: Final = 12
+FIRST_FIELD: Final = 13
 
 
 def state_of(world: World, max_steps: int) -> list[Any]:
     """The state before anything is computed, without coverage and proof."""
     facts = world.facts
     given = [max_steps, facts.get, facts.by_prefix, world.product_sku, world.product_name, world.issued_on]
-    return [*given, [], None, None, None, None, None]
+    return [*given, [], None, None, None, None, None, None]

@@ -13,6 +13,7 @@ from bpc.core.rules.nearest import Suggestions
 from bpc.core.rules.parsing.lex import BAD, END, NAME, NUMBER, RESERVED, TEXT, Lexer, is_natural, text_value
 from bpc.core.rules.source import Diagnostic, Note, Source, Span
 from bpc.core.rules.syntax import Name, Number, Text
+from bpc.core.units import UNITS
 
 MAX_ERRORS: Final = 100
 MAX_LEVELS: Final = 64
@@ -34,6 +35,11 @@ _MEANT: Final = {
     "null": "the missing value is written `none`",
     "elif": "it is written `else if`",
     "elseif": "it is written `else if`",
+}
+# The same for a name that was read as a variable, seen from the word behind it.
+_MEANT_BEFORE: Final = {
+    "not": "the logical not is written `!`",
+    "return": "an expression is its value; there is no `return`",
 }
 _AFTER_VALUE: Final = {
     "=": "`==` compares",
@@ -149,10 +155,10 @@ class Cursor:
 
     # Words that are nodes by themselves
 
-    def name(self, what: str) -> Name:
+    def name(self, what: str, help_: str | None = None) -> Name:
         """Any identifier: reserved words are reserved for variables only."""
         if self.kind not in _WORDS:
-            self.unexpected(what)
+            self.unexpected(what, help_)
         name = Name(self.texts[self.at], span=self.token_span())
         self.advance()
         return name
@@ -243,9 +249,18 @@ class Cursor:
             return _MEANT[text]
         if self.kind == "/" and self.kinds[self.at + 1] in ("/", "*"):
             return "`--` starts a comment"
-        if self.kind == ">" and self.texts[self.at - 1] == "<":
+        return self._hidden_help() or self._help_from_before()
+
+    def _help_from_before(self) -> str | None:
+        """The same, where only the word before the present one tells what was meant."""
+        before = self.texts[self.at - 1] if self.at else ""
+        if self.kind == ">" and before == "<":
             return "not equal is written `!=`"
-        return self._hidden_help()
+        if self.kind == "=>" and self.at > 1 and self.kinds[self.at - 2] in ("(", ","):
+            return "a function is written `fn(x) => …`"
+        if self.texts[self.at] in UNITS and self.at and self.kinds[self.at - 1] == NUMBER:
+            return f"a quantity is written `qty({before}, {self.texts[self.at]})`"
+        return _MEANT_BEFORE.get(before)
 
     def _hidden_help(self) -> str | None:
         """If a comment right before the present word looks as if it was meant as two minus signs, say so."""

@@ -21,6 +21,7 @@ _LEVELS: Final = {
 }
 _SIGNS: Final = frozenset("-!")
 _REACHING_RIGHT: Final = frozenset(("if", "let", "assert"))
+_BRANCHES: Final = "branches have no braces: `if (condition) then … else …`"
 
 
 class _Open:
@@ -130,7 +131,7 @@ class ExpressionParser(OperandParser):
             self.advance()
             condition = self._condition()
             height = max(height, self.height)
-            self.expect("then")
+            self.expect("then", help_=_BRANCHES if self.kind == "{" else None)
             parts.append((start, condition, self._branch()))
             height = max(height, self.height)
             if self.kind != "else":
@@ -207,7 +208,7 @@ class ExpressionParser(OperandParser):
         if self.kind in ("let", "assert"):
             return
         until = ("let", "assert", ")", "]", "}") if self.level else ("let", "assert")
-        if not self.skip_statement(*until) or self.kind in (")", "]", "}"):
+        if not self.skip_statement(*until) or self.kind in (")", "]", "}", END) or self.is_at_item():
             raise Abandoned
 
     def _let(self) -> Let:

@@ -28,6 +28,8 @@ from bpc.core.rules.syntax import (
 MAX_HEIGHT: Final = 200
 MAX_LAMBDAS: Final = 8
 
+_BRACES: Final = "braces make a record, `{ name: value }`; to hold an expression together use parentheses"
+
 
 class OperandParser(TypeParser):
     """A cursor that reads operands. `height` is that of the expression read last."""
@@ -225,7 +227,7 @@ class OperandParser(TypeParser):
             if self.kind == "}":
                 self.report("empty-record", "a record needs at least one member", self.word_span(opening))
             while self.kind != "}":
-                name = self.name("a member's name, without quotes")
+                name = self.name("a member's name, without quotes", None if self.kind == TEXT else _BRACES)
                 self.expect(":", "`:` and the member's value")
                 members.append((name, self.expr()))
                 height = max(height, self.height)
@@ -258,7 +260,7 @@ class OperandParser(TypeParser):
 
     def _parameters(self) -> tuple[Name, ...]:
         opening = self.at
-        self.expect("(", "`(` and the function's parameter")
+        self.expect("(", "`(` and the function's parameter", "it is written `fn(x) => …`")
         parameters = [self.variable("the name of a parameter")]
         if self.accept(","):
             parameters.append(self.variable("the name of a second parameter"))

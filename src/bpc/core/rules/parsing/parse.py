@@ -121,7 +121,8 @@ class _FileParser(TestParser):
         self.skip(lambda: self.kinds[self.at - 1] == ";" and self._looks_like_rule())
 
     def _looks_like_rule(self) -> bool:
-        return self.kind == NAME and self.kinds[self.at + 1] in (".", "@", ":")
+        behind = self.at + 2 if self.kinds[self.at + 1] == NAME else self.at + 1
+        return self.kind == NAME and self.kinds[behind] in (".", "@", ":")
 
     def _rule(self) -> Rule | None:
         first = self.at

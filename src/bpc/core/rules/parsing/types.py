@@ -56,16 +56,15 @@ class TypeParser(Cursor):
         first, name = self.at, self.texts[self.at]
         if self.kind != NAME:
             self.unexpected("a type")
-        if name in _SIMPLE:
-            self.advance()
-            return SimpleType(name, span=self.span_from(first))
-        if name not in _WITH_PARTS:
+        if name not in _SIMPLE and name not in _WITH_PARTS:
             return self._unknown_type(name)
         if level > MAX_TYPE_LEVELS:
             says = f"types are nested at most {MAX_TYPE_LEVELS} levels deep"
             self.report("too-deep", says, self.token_span(), "give a part of it a field of its own")
             raise Abandoned
         self.advance()
+        if name in _SIMPLE:
+            return SimpleType(name, span=self.span_from(first))
         opening = self.at
         self.expect("(", help_=f"`{name}` is written as in `{_WRITTEN[name]}`")
         return self._parts(name, first, opening, level)
