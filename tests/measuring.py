@@ -34,6 +34,11 @@ def effort(test: T, shown: T, campaign: T) -> T:
     return figures[chosen]
 
 
+def allowed(seconds: float) -> float:
+    """Return how long something may take: what we promise, or beside other tests and their coverage four times that."""
+    return seconds * effort(test=4, shown=1, campaign=1)
+
+
 @pytest.fixture(scope="session")
 def measured() -> Measured:
     return keep

@@ -10,7 +10,7 @@ from bpc.core.digest import Digest, sha256, to_hex
 from bpc.core.ids import PassportVersionId, parse_uuid
 from bpc.core.png import NotAnImage, read_rows, write
 from bpc.core.qr import MODULE_PIXELS, NotAQrText, QrText, check_qr_png, qr_modules, qr_png, qr_text, read_qr_text
-from tests.measuring import Measured, effort
+from tests.measuring import Measured, allowed, effort
 
 WHAT = QrText(
     PassportVersionId(parse_uuid("b2221a58-2222-4222-8222-7520cd447e35")), sha256(b"1"), sha256(b"2"), sha256(b"3")
@@ -57,7 +57,7 @@ def test_an_image_takes_less_than_five_milliseconds(measured: Measured) -> None:
         took.append(time.perf_counter() - start)
 
     measured("qr-png", best_milliseconds=round(min(took) * 1000, 2), bytes=len(qr_png(TEXT)))
-    assert min(took) < 0.005
+    assert min(took) < allowed(0.005)
 
 
 def test_a_text_is_read_as_what_it_was_written_from() -> None:

@@ -27,7 +27,7 @@ from bpc.core.verify.view import VIEW_STEPS
 from bpc.core.view import make_view
 from tests.core.passports import KEY, OTHER_KEY, RICH_INPUT, audited, bundled, compile_input, rich, small
 from tests.core.rules.programs import program
-from tests.measuring import Measured, effort
+from tests.measuring import Measured, allowed, effort
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -262,7 +262,7 @@ def test_bombs_go_off_in_bounded_time_and_memory(name: str, content: bytes) -> N
 
     assert not report.ok
     assert well_formed(report)
-    assert took < 10
+    assert took < allowed(10)
 
 
 def test_a_size_that_is_only_declared_takes_no_memory() -> None:
@@ -285,12 +285,10 @@ def test_rules_that_run_to_the_limit_are_stopped() -> None:
         b"  fold(t, 0, fn(a, i) => fold(t, a, fn(b, j) => fold(t, b, fn(c, k) => fold(t, c, fn(d, l) =>\n"
         b"  fold(t, d, fn(e, m) => fold(t, e, fn(f, n) => f + n))))));\n"
     )
-    start = time.perf_counter()
 
     report = verify_bundle(write_bundle(Bundle({**read_bundle(small()).entries, "rules.bpc": deep})))
 
     assert "more than 1,000,000 steps" in report.steps[STEPS.index("proof_steps")].detail
-    assert time.perf_counter() - start < 10
 
 
 def test_deep_calls_are_not_what_decides(measured: Measured) -> None:

@@ -16,7 +16,7 @@ from bpc.core.rules.package import read_package
 from bpc.core.rules.parsing.parse import parse
 from bpc.core.rules.source import Source, rendered
 from tests.core.rules.checked import FIELDS
-from tests.measuring import Measured, effort
+from tests.measuring import Measured, allowed, effort
 
 RECORD = ", ".join(f"m{n}: Int" for n in range(900))
 VALUE = ", ".join(f"m{n}: 1" for n in range(900))
@@ -100,7 +100,7 @@ def test_rules_of_two_thousand_lines_are_checked_while_one_types(measured: Measu
 
     assert found.program is not None
     measured("rules-check", lines=rules.count("\n"), parse_seconds=round(parse_seconds, 4), seconds=round(seconds, 4))
-    assert seconds < 2.0  # a slow machine; the figure is in the measurements
+    assert seconds < allowed(0.5)  # a slow machine; the figure is in the measurements
 
 
 REALISTIC = """
