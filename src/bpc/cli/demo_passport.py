@@ -12,7 +12,7 @@ from bpc.core.bundle import write_bundle
 from bpc.core.compile import compile_passport
 from bpc.core.compile_input import CompileInput, Product
 from bpc.core.errors import Conflict
-from bpc.core.facts import FactTable, SnapshotFact
+from bpc.core.facts import SnapshotFact
 from bpc.core.ids import (
     BatteryProductId,
     PassportId,
@@ -27,7 +27,7 @@ from bpc.core.rules.package import checked_program
 from bpc.core.rules.reference.derive import explain
 from bpc.core.rules.testing.run import run_tests
 from bpc.core.rules.typed import Program
-from bpc.core.rules.world import World
+from bpc.core.rules.world import world_of
 from bpc.core.signing import Seed, Signer
 from bpc.core.verify.bundle import verify_bundle
 from bpc.core.view import make_view
@@ -134,12 +134,7 @@ def _input(document: Document, tenant: TenantId, signing_key_id: str) -> Compile
 
 
 def _reasons(program: Program, given: CompileInput) -> list[str]:
-    world = World(
-        product_sku=SKU,
-        product_name=given.product.name,
-        issued_on="2027-02-18",
-        facts=FactTable.of(given.facts, program.facts),
-    )
+    world = world_of(given.facts, program.facts, sku=SKU, name=given.product.name, issued_at=given.issued_at)
     field = next(field for field in program.fields if field.path == SHOWN)
     told = why(field, explain(program, world, SHOWN), program.source, given.facts)
     return [f"{'  ' * depth}{says}" for depth, says, _ in told.lines() if depth < 4]

@@ -1,7 +1,7 @@
 """`bpc why`: how a field came to its value, or why it has none. Needs no database and no settings."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -87,9 +87,9 @@ def _unknown(path: str, known: Sequence[str]) -> NotFound:
 
 def _refuse_another_value(field: Field, explained: Explained, payload: bytes) -> None:
     """A bundle that says something else than its rules is not explained but refused."""
-    if explained.failure is not None or at_path(canon.decode(payload), field.path) != written(
-        field.type, explained.value
-    ):
+    found: Any = canon.decode(payload)
+    said = at_path(found["fields"], field.path)
+    if explained.failure is not None or said != (written(field.type, explained.value),):
         raise Conflict(
             f"the bundle's rules and facts do not give what it says of `{field.path}`",
             fix="`bpc verify` finds out what was changed",

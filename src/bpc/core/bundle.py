@@ -46,7 +46,7 @@ class BadBundle(Invalid):
     """The bytes are not a bundle; `entry` is the part that is wrong, where one is."""
 
     def __init__(self, reason: str, *, entry: str | None = None) -> None:
-        super().__init__(f"the bundle {reason}", details={} if entry is None else {"entry": entry})
+        super().__init__(f"the bundle {reason}", details={} if entry is None else {"entry": entry[:80]})
         self.entry = entry
 
 

@@ -14,16 +14,14 @@ from bpc.core.blinding import Salts, blinding_key
 from bpc.core.compile_input import CompileInput
 from bpc.core.digest import Digest, sha256, to_hex
 from bpc.core.errors import Refusal
-from bpc.core.facts import FactTable
 from bpc.core.facts_file import Sealed, sealed
 from bpc.core.payload import payload_bytes
 from bpc.core.receipt import SIGNATURE_MEMBER_BYTES, Receipt, written
 from bpc.core.rules.evaluating.evaluate import Machine, Proven
 from bpc.core.rules.failure import RuleFailure
 from bpc.core.rules.package import checked_program
-from bpc.core.rules.world import World
+from bpc.core.rules.world import world_of
 from bpc.core.snapshot import snapshot_bytes
-from bpc.core.timestamps import format_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +127,12 @@ def _machine(given: CompileInput, machine: Machine | None) -> Machine:
 
 
 def _proven(given: CompileInput, facts: Sealed, salts: Salts, machine: Machine) -> Proven:
-    world = World(
-        product_sku=given.product.sku,
-        product_name=given.product.name,
-        issued_on=format_time(given.issued_at)[:10],
-        facts=FactTable.of(facts.facts, machine.program.facts),
+    world = world_of(
+        facts.facts,
+        machine.program.facts,
+        sku=given.product.sku,
+        name=given.product.name,
+        issued_at=given.issued_at,
     )
     try:
         return machine.prove(

@@ -56,9 +56,11 @@ def nested(fields: Mapping[str, Json]) -> dict[str, Json]:
     return top
 
 
-def at_path(payload: Json, path: str) -> Json:
-    """The value of the field at `path`; None where there is none."""
-    found: Json = payload["fields"] if isinstance(payload, Mapping) else None
+def at_path(fields: Json, path: str) -> tuple[Json, ...]:
+    """The value that nested `fields` have at `path`, in a tuple; nothing where there is none."""
+    here = fields
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+        if not isinstance(here, Mapping) or name not in here:
+            return ()
+        here = here[name]
+    return (here,)

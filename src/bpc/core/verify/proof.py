@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from bpc.core import canon
 from bpc.core.canon import Json
 from bpc.core.digest import sha256, to_hex
-from bpc.core.payload import nested
+from bpc.core.payload import at_path, nested
 from bpc.core.verify.forms import (
     HASH,
     LIST,
@@ -209,7 +209,7 @@ def _check_payload(opened: Opened, fields: Sequence[Node]) -> None:
         path = node.data["path"]
         if payload["access"].get(path) != node.data["access"]:
             raise Wrong(f"the payload does not give `{path}` the audiences that its proof has")
-        found = _at(payload["fields"], path)
+        found = at_path(payload["fields"], path)
         if not found or canon.encode_typed(found[0]) != canon.encode_typed(node.data["value"]):
             shown = canon.encode_typed(node.data["value"])[:80].decode(errors="replace")
             raise Wrong(f"`{path}` has another value in the payload than in its proof, where it is {shown}")
@@ -226,16 +226,6 @@ def _check_origin(opened: Opened, root: Node) -> None:
         raise Wrong("the proof is of another battery product than the payload")
     if root.data["facts_hash"] != to_hex(sha256(opened.entries["facts.jsonl"])):
         raise Wrong("facts.jsonl does not have the hash that the proof's root names")
-
-
-def _at(fields: Json, path: str) -> tuple[Json, ...]:
-    """The value at `path`, in a tuple; nothing where there is none."""
-    here = fields
-    for name in path.split("."):
-        if not isinstance(here, dict) or name not in here:
-            return ()
-        here = here[name]
-    return (here,)
 
 
 def described(node: Node) -> str:

@@ -19,15 +19,13 @@ from bpc.core import canon
 from bpc.core.blinding import Salts, blinding_key
 from bpc.core.canon import Json
 from bpc.core.digest import sha256, to_hex
-from bpc.core.facts import FactTable
 from bpc.core.rules.failure import RuleFailure
 from bpc.core.rules.package import RulesRefused, checked_program
 from bpc.core.rules.reference import derive as reference
 from bpc.core.rules.reference.derive import Derivation
 from bpc.core.rules.source import Source
 from bpc.core.rules.typed import Program
-from bpc.core.rules.world import World
-from bpc.core.timestamps import format_time
+from bpc.core.rules.world import world_of
 from bpc.core.verify.proof import Node, described, nodes_of
 from bpc.core.verify.report import Wrong, counted
 from bpc.core.verify.structure import Opened
@@ -61,12 +59,8 @@ def _program(opened: Opened) -> Program:
 
 def _derived(opened: Opened, program: Program, salts: Salts) -> Derivation:
     product = opened.payload["battery_product"]
-    world = World(
-        product_sku=product["sku"],
-        product_name=product["name"],
-        issued_on=format_time(opened.receipt.issued_at)[:10],
-        facts=FactTable.of(opened.facts, program.facts),
-    )
+    issued_at = opened.receipt.issued_at
+    world = world_of(opened.facts, program.facts, sku=product["sku"], name=product["name"], issued_at=issued_at)
     try:
         return reference.derive(
             program,

@@ -3,6 +3,7 @@
 Pure. Every bracket catches the mistakes made in it, so that what follows it is read again.
 """
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 from bpc.core.rules.parsing.cursor import MAX_LEVELS, Abandoned, TooDeep, span_of
@@ -31,16 +32,16 @@ MAX_LAMBDAS: Final = 8
 _BRACES: Final = "braces make a record, `{ name: value }`; to hold an expression together use parentheses"
 
 
-class OperandParser(TypeParser):
+class OperandParser(TypeParser, ABC):
     """A cursor that reads operands. `height` is that of the expression read last."""
 
     level = 0
     lambdas = 0
     height = 0
 
+    @abstractmethod
     def expr(self) -> Expr:
         """A whole expression; whoever knows operators says how."""
-        raise NotImplementedError
 
     # Depth
 

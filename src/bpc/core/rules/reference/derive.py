@@ -13,7 +13,7 @@ In other files: values (arithmetic, comparison, writing), builtins, costs (BPC-C
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from bpc.core.canon import Json
 from bpc.core.rules.compliance import Compliance
@@ -24,6 +24,9 @@ from bpc.core.rules.reference.values import written
 from bpc.core.rules.reference.walk import Element, Walk
 from bpc.core.rules.typed import Field, Program
 from bpc.core.rules.world import World
+
+# What nobody could read anyway; a proof is not larger either.
+MAX_EXPLAINED_BYTES: Final = 20_000_000
 
 __all__ = ["Derivation", "Element", "Explained", "Node", "NodesTooLarge", "derive", "explain", "written"]
 
@@ -92,7 +95,7 @@ def derive(
 def explain(program: Program, world: World, path: str, *, max_steps: int = MAX_STEPS) -> Explained:
     """Evaluate the field at `path` and those it needs, as `derive` would; a failure is part of the answer."""
     needed = _needed(program, path)
-    meter, steps = Meter(max_steps), Steps(0)
+    meter, steps = Meter(max_steps), Steps(0, MAX_EXPLAINED_BYTES)
     walk = Walk(program.source, world, meter, steps)
     failure = None
     try:

@@ -76,4 +76,4 @@ class Steps:
             return
         self._room -= size
         if self._room < 0:
-            raise NodesTooLarge("the steps of the derivation take more room than the proof they are compared with")
+            raise NodesTooLarge("the steps of the derivation take more room than there is")
