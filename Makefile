@@ -23,6 +23,8 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+# What `make check` does not repeat on another PostgreSQL, to stay short; `make test-external` does.
+NOT_ELSEWHERE := $(addprefix --ignore=tests/jobs/,faults test_conformance.py test_download.py test_scale.py test_speed.py)
 # One test of a long run may take longer than any test of `make check` is allowed to.
 PATIENT := -o faulthandler_timeout=14400
 
@@ -62,7 +64,7 @@ test: $(READY) ## Run all tests on the embedded PostgreSQL
 
 .PHONY: test-external
 test-external: $(READY) ## Run the database tests on DATABASE_URL (PostgreSQL 15 or later)
-	$(BIN)/python tools/external.py $(PYTEST) tests/db -m external
+	$(BIN)/python tools/external.py $(PYTEST) tests/db tests/jobs -m external
 
 .PHONY: format
 format: $(READY) ## Format the code
@@ -90,12 +92,14 @@ check: static ## Everything CI runs: static checks, tests, coverage gates
 	$(MEASURE) tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/coverage_gates.py
-	$(BIN)/python tools/external.py --if-present $(PYTEST) tests/db -m external
+	$(BIN)/python tools/external.py --if-present $(PYTEST) tests/db tests/jobs $(NOT_ELSEWHERE) -m external
 
 .PHONY: cases
 cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff
 	$(BIN)/python tools/schema.py
 	$(BIN)/python tools/settings_reference.py
+	$(BIN)/python tools/openapi.py
+	$(BIN)/python tools/client.py
 	$(BIN)/python tools/rule_reference.py
 	$(BIN)/python tools/rule_cases.py
 	$(BIN)/python tools/reference_input.py
@@ -107,8 +111,25 @@ cases: $(READY) ## Rewrite what is made from the code (schema, references, messa
 	@$(UV) pip sync --quiet --python .bench/bin/python --require-hashes requirements/bench.txt
 	@touch $@
 
+# Job queues have an environment of their own, with the latest Python there is: one of them needs 3.12. A queue that
+# does not install keeps the reason in a file, which the table shows.
+QUEUES := awa-pg chancy dbos oban pgqueuer procrastinate saq
+QUEUES_PYTHON ?= $(shell for p in python3.13 python3.12 "$${PYENV_ROOT:-/}"/versions/{3.13,3.12}.*/bin/python; do \
+	$$p -c '' 2>/dev/null && echo $$p && exit; done; echo $(PYTHON))
+
+.bench-queues/.ready: requirements/bench-queues.txt requirements/runtime.txt | $(READY)
+	@echo "== creating .bench-queues"
+	@rm -rf .bench-queues
+	@$(UV) venv --quiet --python "$(QUEUES_PYTHON)" .bench-queues
+	@$(UV) pip sync --quiet --python .bench-queues/bin/python --require-hashes requirements/runtime.txt
+	@for queue in $(QUEUES); do \
+		$(UV) pip install --quiet --python .bench-queues/bin/python --constraint requirements/bench-queues.txt \
+			"$$queue" "psycopg[binary,pool]" 2>.bench-queues/$$queue.failed && rm .bench-queues/$$queue.failed || true; \
+	done
+	@touch $@
+
 .PHONY: bench
-bench: .bench/.ready ## Measure against peers, side by side
+bench: .bench/.ready .bench-queues/.ready ## Measure against peers, side by side
 	PYTHONPATH=src .bench/bin/python -m bench
 
 .PHONY: shown
@@ -124,8 +145,9 @@ lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml -o requirements/runtime.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group dev -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench -o requirements/bench.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench-queues -o requirements/bench-queues.txt
 	echo uv | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade - -o requirements/uv.txt
 
 .PHONY: clean
 clean: ## Remove what the targets made (not your data)
-	rm -rf .venv .uv .bench .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build
+	rm -rf .venv .uv .bench .bench-queues .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

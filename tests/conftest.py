@@ -16,6 +16,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 
 from bpc import fresh
 from bpc.core.events import Act
@@ -35,8 +36,11 @@ EXTERNAL = "BPC_TEST_DATABASE_URL"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Left alone, it would print every uncaught error with all its variables, which takes seconds.
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
     for name in [name for name in os.environ if name.startswith("BPC_") or name == "DATABASE_URL"]:
-        if name not in {RUN_FOLDER, EXTERNAL, "BPC_EFFORT", "BPC_MEASUREMENTS"}:
+        if name not in {RUN_FOLDER, EXTERNAL, "BPC_EFFORT", "BPC_MEASUREMENTS", "BPC_TEST_AMQP_URL"}:
             del os.environ[name]
     if RUN_FOLDER not in os.environ:  # the controller, or the only process
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="bpc-tests-", dir="/tmp")

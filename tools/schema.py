@@ -25,15 +25,27 @@ SCHEMA = Path(__file__).parent.parent / "src" / "bpc" / "db" / "schema.sql"
 HEADER = """\
 -- What the migrations make of an empty database. Made by `make cases`, compared by a test, loaded by nobody.
 """
-ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: .*; Owner: .*$", re.MULTILINE)
+ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.MULTILINE)
 BEFORE_TABLES = ("TYPE", "DOMAIN", "FUNCTION")
-PIECES = ("TABLE", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER", "ROW SECURITY", "POLICY", "ACL")
+PIECES = (
+    "TABLE",
+    "VIEW",
+    "SEQUENCE",
+    "CONSTRAINT",
+    "FK CONSTRAINT",
+    "INDEX",
+    "TRIGGER",
+    "ROW SECURITY",
+    "POLICY",
+    "ACL",
+)
 
 
 def dumped(address: Address) -> str:
     """The schema of a migrated database of the embedded server, as it stands in schema.sql."""
     account = server_account()
-    command = [str(find_binaries(account).path("pg_dump")), "--schema-only", "--schema=public", "--no-owner"]
+    command = [str(find_binaries(account).path("pg_dump")), "--schema-only", "--no-owner"]
+    command += [f"--schema={schema}" for schema in ("public", "jobs")]
     command += ["-h", address.host, "-p", str(address.port), "-U", address.user, address.database]
     text = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
     return _readable(text)
@@ -50,7 +62,8 @@ def _readable(text: str) -> str:
         if kind in BEFORE_TABLES or (kind == "ACL" and name.startswith("FUNCTION ")):
             before["FUNCTION" if kind == "ACL" else kind].append(sql)
         elif kind != "SCHEMA" and "SCHEMA " not in name:
-            tables[_table_of(kind, name, sql)][kind].append(sql)
+            table = _table_of(kind, name, sql)
+            tables[table if entry["schema"] == "public" else f"{entry['schema']}.{table}"][kind].append(sql)
     blocks = ["\n".join(before[kind]) for kind in BEFORE_TABLES]
     for table in sorted(tables):
         pieces = [f"-- {table} " + "-" * (110 - len(table))]
@@ -71,8 +84,8 @@ def _plain(sql: str) -> str:
 
 
 def _table_of(kind: str, name: str, sql: str) -> str:
-    if kind == "INDEX":
-        found = re.search(r" ON (\w+)", sql)
+    if kind in {"INDEX", "SEQUENCE"}:  # a sequence is that of an identity column
+        found = re.search(r"(?: ON |^ALTER TABLE )(?:\w+\.)?(\w+)", sql)
         if found is None:
             raise ValueError(f"no table in {sql}")
         return found[1]

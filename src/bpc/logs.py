@@ -37,6 +37,7 @@ LEVELS: Final[Mapping[Level, int]] = {
 REDACTED: Final = "[redacted]"
 LONGEST: Final = 32_768  # characters of one text; what is longer is data, not a message
 DEEPEST: Final = 12
+TOLD_TOO_MUCH: Final = ("httpx2", "httpcore2")  # every URL whole, and every byte that is sent
 
 _correlation: ContextVar[str | None] = ContextVar("correlation_id", default=None)
 
@@ -47,11 +48,11 @@ def logger(name: str) -> FilteringBoundLogger:
 
 
 @contextmanager
-def correlation(correlation_id: str) -> Iterator[None]:
+def correlation(correlation_id: str) -> Iterator[str]:
     """Every line logged inside, in tasks started inside too, carries `correlation_id`."""
     before = _correlation.set(correlation_id)
     try:
-        yield
+        yield correlation_id
     finally:
         _correlation.reset(before)
 
@@ -100,6 +101,8 @@ def _send_through(handler: _Handler, formatter: logging.Formatter, level: int) -
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
+    for name in TOLD_TOO_MUCH:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _formatter(component: str, *, as_json: bool, colors: bool) -> logging.Formatter:

@@ -22,7 +22,7 @@ from tests.cli.conftest import Installation
 from tests.cli.program import Ended, Program
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-GROUPS = ["tenant", "apikey", "audit", "rules"]
+GROUPS = ["tenant", "apikey", "audit", "jobs", "rules"]
 RAISES = """
     import sys
     from bpc.cli import canonicalize

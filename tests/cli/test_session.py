@@ -1,7 +1,13 @@
 """Settings and the database at the start of a command: what is wrong is said at once, in full, without secrets."""
 
+from base64 import b64encode
+from pathlib import Path
+
 import pytest
 
+from bpc.cli.session import signer_of, signing_key
+from bpc.core.signing import public_key_of, seed_of
+from bpc.settings import Settings
 from tests.cli.program import Program
 
 SECRET = "hunter2-hunter2"
@@ -58,3 +64,20 @@ def test_bytes_that_are_no_text_are_refused(bpc: Program, command: list[str | by
 
     assert ended.code == 1
     assert ended.err.startswith("VALIDATION_ERROR: the slug is not UTF-8 text\n")
+
+
+def test_keys_to_sign_with_are_known_by_name_also_those_that_are_added_later(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data", signing_key_id="ours", signing_keys_dir=tmp_path)
+    signer = signer_of(settings)
+    assert signer("old") is None
+
+    seed = bytes(range(32))
+    (tmp_path / "old.key").touch(mode=0o600)
+    (tmp_path / "old.key").write_bytes(b64encode(seed))
+    ours, old = signer("ours"), signer("old")
+
+    assert ours is not None
+    assert ours.public_key == public_key_of(signing_key(settings))
+    assert old is not None
+    assert old.public_key == public_key_of(seed_of(seed))
+    assert signer("old") is old

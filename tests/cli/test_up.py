@@ -1,10 +1,10 @@
 """`bpc up`: ready when it says so, there until it is told to stop, and then gone."""
 
-import asyncio
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,10 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import asyncpg
+import httpx2
 import pytest
 
-from bpc.db.address import Address
 from tests.cli.program import Program, nothing_runs, wait_until
 
 
@@ -25,13 +24,13 @@ def bpc(run_folder: Path) -> Program:
     """One data folder for all: new in the first test, used before in the others, free again after each."""
     folder = Path(tempfile.mkdtemp(prefix="up-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    return Program(folder)
+    return Program(folder, {"BPC_LOG_LEVEL": "warn"})  # requests are logged; nothing else is to be said
 
 
 @contextmanager
 def running(bpc: Program) -> "Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]":
     """`bpc up --json` from its one line on; whatever happens, it does not outlive the test."""
-    process = bpc.start("up", "--json")
+    process = bpc.start("up", "--port", "0", "--json")
     assert process.stdout is not None
     try:
         yield process, json.loads(process.stdout.readline())
@@ -41,14 +40,7 @@ def running(bpc: Program) -> "Iterator[tuple[subprocess.Popen[str], dict[str, An
 
 
 def answers(url: str) -> bool:
-    async def ask() -> bool:
-        conn = await asyncpg.connect(**Address.parse(url).connect_arguments())
-        try:
-            return bool(await conn.fetchval("SELECT count(*) > 0 FROM public.schema_migrations"))
-        finally:
-            await conn.close()
-
-    return asyncio.run(ask())
+    return httpx2.get(f"{url}/v1/health/ready").status_code == 200
 
 
 def assert_gone(bpc: Program) -> None:
@@ -63,6 +55,7 @@ def test_it_says_where_everything_is_and_stops_cleanly_when_told(bpc: Program, h
         assert told.keys() == {"url", "api_key", "tenant_id", "data_dir"}
         assert told["data_dir"] == str(bpc.data_dir)
         assert (bpc.data_dir / "keys" / "dev-api-key").read_text().strip() == told["api_key"]
+        assert told["url"].startswith("http://127.0.0.1:")
         assert answers(told["url"])
 
         process.send_signal(how)
@@ -74,11 +67,12 @@ def test_it_says_where_everything_is_and_stops_cleanly_when_told(bpc: Program, h
 
 def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc: Program) -> None:
     with running(bpc) as (first, told), running(bpc) as (second, told_again):
-        assert told_again == told
+        assert told_again == {**told, "url": told_again["url"]}
+        assert told_again["url"] != told["url"]
 
         first.send_signal(signal.SIGINT)
         assert first.wait() == 0
-        assert answers(told["url"])
+        assert answers(told_again["url"])
 
         second.send_signal(signal.SIGINT)
         assert second.wait() == 0
@@ -96,7 +90,7 @@ def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
 
 
 def test_a_person_is_told_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
-    process = bpc.start("up")
+    process = bpc.start("up", "--port", "0")
     assert process.stdout is not None
     shown = [process.stdout.readline() for _ in range(6)]
 
@@ -104,6 +98,7 @@ def test_a_person_is_told_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     out, err = process.communicate()
 
     assert shown[0] == "bpc is up\n"
+    assert shown[1].startswith("  API        http://127.0.0.1:")
     assert shown[4].startswith("  API key    bpc_")
     assert shown[5] == "Ctrl-C stops it\n"
     assert (process.returncode, out, err) == (0, "stopped\n", "")
@@ -115,3 +110,26 @@ def test_a_database_that_is_not_there_is_unavailable(bpc: Program) -> None:
 
     assert ended.code == 69
     assert ended.json()["error"]["code"] == "DB_UNAVAILABLE"
+
+
+def test_a_port_that_is_taken_is_told_and_leaves_nothing_running(bpc: Program) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        ended = bpc.run("up", "--port", str(port), "--json")
+
+    assert ended.code == 78
+    assert f"cannot listen on 127.0.0.1:{port}" in ended.json()["error"]["message"]
+    assert_gone(bpc)
+
+
+def test_what_is_submitted_is_done_by_the_worker_inside(bpc: Program) -> None:
+    with running(bpc) as (_, told):
+        here = bpc.having(BPC_URL=told["url"])
+
+        uploaded = here.run("upload", "-", "--kind", "BOM", "--wait", "--json", stdin=b"no bill of materials").json()
+
+    assert uploaded["error"]["code"] == "VALIDATION_ERROR"
+    assert uploaded["error"]["details"]["status"] == "FAILED"

@@ -58,11 +58,18 @@ ADDED_CODES = """
     HANDLER_NOT_FOUND       422 N
     QUEUE_FULL              503 Y
 """
+# Of a connection, before there is a request.
+WIRE_CODES = """
+    BAD_REQUEST             400 N
+    HEADERS_TIMEOUT         408 Y
+    HEADERS_TOO_LARGE       431 N
+"""
 # Of an installation, before it serves anybody.
 OPERATORS_CODES = """
     SCHEMA_MISMATCH         500 N
 """
-TABLE = [line.split() for line in (FIRST_CODES + ADDED_CODES + OPERATORS_CODES).split("\n") if line.strip()]
+CODES_OF_ALL = FIRST_CODES + ADDED_CODES + WIRE_CODES + OPERATORS_CODES
+TABLE = [line.split() for line in CODES_OF_ALL.split("\n") if line.strip()]
 
 
 @pytest.mark.parametrize(("code", "http", "again"), TABLE)
@@ -71,7 +78,7 @@ def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: st
 
 
 def test_there_are_no_other_codes() -> None:
-    assert len(TABLE) == 27 + 13 + 1
+    assert len(TABLE) == 27 + 13 + 3 + 1
     assert set(CODES) == {code for code, _, _ in TABLE}
 
 

@@ -374,3 +374,42 @@ async def one_of_everything(database: Database, tenant: TenantId, act: Act) -> N
         await a_rate_bucket(conn, tenant)
     async with database.system(tenant) as conn:
         await an_anchor(conn, tenant, act)
+        await jobs_in_every_place(conn, tenant)
+
+
+async def jobs_in_every_place(conn: Connection, tenant: TenantId) -> None:
+    """A job that is ready, one that is due later, one that runs, one that waits for the others; a batch, a schedule."""
+    batch, at = fresh.new_id(), fresh.now()
+    ready, runs = await submitted(conn, tenant, limit_key="press", batch=batch), await submitted(conn, tenant)
+    await submitted(conn, tenant, delay=3600.0)
+    await submitted(conn, tenant, needs=[ready, runs])
+    await conn.execute("DELETE FROM jobs.job_ready WHERE tenant_id = $1 AND job_id = $2", tenant, runs)
+    of_job = {"tenant_id": tenant, "job_id": runs, "type": "WORK", "priority": 2, "limit_key": ""}
+    await insert(conn, "jobs.job_lease", **of_job, owner="w", attempt=1, started_at=at, lease_until=at)
+    await insert(conn, "jobs.batch", tenant_id=tenant, batch_id=batch, total=1, created_at=at)
+    when = {"cron": "0 0 * * *", "time_zone": "UTC", "catch_up": "skip", "next_at": at, "created_at": at}
+    what = {"type": "WORK", "payload": "{}", "max_attempts": 1, "keep_seconds": 0}
+    await insert(conn, "jobs.schedule", tenant_id=tenant, name="nightly", **when, **what)
+
+
+async def submitted(
+    conn: Connection,
+    tenant: TenantId,
+    *,
+    limit_key: str | None = None,
+    delay: float | None = None,
+    batch: UUID | None = None,
+    needs: list[UUID] | None = None,
+) -> UUID:
+    """A job, submitted in the transaction of `conn`."""
+    ids: list[UUID] = await conn.fetchval(
+        "SELECT jobs.submit($1, 'WORK', $2, $3, NULL, $4, $5, 1, 2::smallint, 5, 60, $6, $7, NULL, NULL, NULL)",
+        tenant,
+        [fresh.new_id()],
+        ["{}"],
+        None if delay is None else [delay],
+        None if limit_key is None else [limit_key],
+        batch,
+        needs,
+    )
+    return ids[0]

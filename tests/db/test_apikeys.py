@@ -220,11 +220,12 @@ async def test_keys_are_listed_oldest_first_with_their_roles_and_nothing_that_op
 ) -> None:
     await issued(database, other_tenant, act)
     made = []
-    for label in ("first", "second"):  # a transaction each: their time of creation is the transaction's
+    for after, label in enumerate(("first", "second")):
+        then = Act(None, act.at + timedelta(seconds=after))
         async with database.tenant(tenant) as conn:
             roles = ["Auditor", "Admin"]
-            actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name=label, roles=roles, act=act)
-            made.append(await apikeys.create(conn, tenant, actor, pepper=PEPPER, act=act, label=label))
+            actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name=label, roles=roles, act=then)
+            made.append(await apikeys.create(conn, tenant, actor, pepper=PEPPER, act=then, label=label))
     async with database.tenant(tenant) as conn:
         await apikeys.revoke(conn, tenant, made[0].api_key.prefix, act=act)
 

@@ -358,7 +358,7 @@ def test_it_stops_soon_even_if_its_last_user_leaves_while_it_recovers(layout: La
 
     server.release_and_wait()
 
-    assert time.monotonic() - left < 20
+    assert time.monotonic() - left < 60  # a slow machine recovers slowly
     assert is_gone(layout)
 
 

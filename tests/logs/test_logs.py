@@ -43,13 +43,13 @@ class Lines(io.StringIO):
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     """Logging belongs to the process: put back what a test changed."""
-    root = logging.getLogger()
+    root, configured = logging.getLogger(), structlog.get_config()
     handlers, level, hook, thread_hook = root.handlers[:], root.level, sys.excepthook, threading.excepthook
     yield
     root.handlers[:], sys.excepthook, threading.excepthook = handlers, hook, thread_hook
     root.setLevel(level)
     logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
+    structlog.configure(**configured)
 
 
 @pytest.fixture
@@ -115,6 +115,17 @@ def test_what_is_below_the_level_is_not_logged(level: logs.Level, expected: int)
         speak.error("d")
 
     assert len(out.all()) == 2 * expected
+
+
+def test_libraries_that_log_every_url_only_warn(lines: Lines) -> None:
+    for name in ("httpx2", "httpcore2.connection"):
+        logging.getLogger(name).info("HTTP Request: GET https://example.com/?signature=abc")
+        logging.getLogger(name).warning("careful")
+
+    assert [(line["logger"], line["msg"]) for line in lines.all()] == [
+        ("httpx2", "careful"),
+        ("httpcore2.connection", "careful"),
+    ]
 
 
 def test_lines_of_libraries_have_the_same_shape(lines: Lines) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.settings import ConfigMissing, Settings, pepper, signing_seed
+from bpc.settings import ConfigMissing, Settings, further_seed, pepper, signing_seed
 from bpc.settings.material import pepper_from, seed_from
 from tests.settings.values import PEPPER, PROD, PUBLIC, SEED, loaded, refused
 
@@ -198,3 +198,53 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
         pepper(Settings(data_dir=tmp_path))
 
     assert list((tmp_path / "keys").iterdir()) == []
+
+
+# Further keys
+
+
+@pytest.fixture
+def further(tmp_path: Path) -> Settings:
+    """Settings with a folder of further keys, in which `old-key.key` is one."""
+    folder = tmp_path / "further"
+    folder.mkdir(mode=0o700)
+    path = folder / "old-key.key"
+    path.write_text(f"{encoded(SEED)}\n")
+    path.chmod(0o600)
+    return Settings(data_dir=tmp_path, signing_keys_dir=folder)
+
+
+def test_a_further_key_is_found_by_its_name(further: Settings) -> None:
+    assert further_seed(further, "old-key") == SEED
+
+
+@pytest.mark.parametrize("name", ["another", "../further/old-key", "", ".", "old-key/", "old\0key", "x" * 300])
+def test_a_name_without_a_file_or_that_leaves_the_folder_has_no_key(further: Settings, name: str) -> None:
+    assert further_seed(further, name) is None
+
+
+def test_without_a_folder_there_are_no_further_keys(tmp_path: Path) -> None:
+    assert further_seed(Settings(data_dir=tmp_path), "old-key") is None
+
+
+def test_a_further_key_that_others_could_have_read_is_not_used(further: Settings, tmp_path: Path) -> None:
+    (tmp_path / "further" / "old-key.key").chmod(0o644)
+
+    with pytest.raises(ConfigMissing, match="can be read by other users"):
+        further_seed(further, "old-key")
+
+
+def test_a_further_key_that_is_none_is_refused_without_showing_it(further: Settings, tmp_path: Path) -> None:
+    (tmp_path / "further" / "old-key.key").write_text("hunter2")
+
+    with pytest.raises(ConfigMissing, match="must be standard base64") as raised:
+        further_seed(further, "old-key")
+
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_folder_in_place_of_a_further_key_is_refused(further: Settings, tmp_path: Path) -> None:
+    (tmp_path / "further" / "folder.key").mkdir()
+
+    with pytest.raises(ConfigMissing, match="cannot be read"):
+        further_seed(further, "folder")

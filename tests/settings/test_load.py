@@ -166,6 +166,8 @@ def test_a_misspelt_name_is_a_warning_with_the_nearest_name(tmp_path: Path) -> N
 
 def test_names_that_are_not_ours_to_judge_are_left_alone() -> None:
     others = {
+        "BPC_URL": "http://127.0.0.1:8080",
+        "BPC_API_KEY": "bpc_",
         "BPC_EFFORT": "shown",
         "BPC_TEST_AMQP_URL": "amqp://localhost",
         "BPC_API_SERVICE_HOST": "10.0.0.1",

@@ -27,6 +27,9 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "Try it and run it": {
         "demo": "Show what bpc does, printed as it goes.",
         "up": "Start everything that runs and stay until Ctrl-C.",
+        "api": "Serve the API alone and stay until Ctrl-C.",
+        "worker": "Run jobs and stay until Ctrl-C.",
+        "jobs": "List, watch, retry and cancel jobs.",
         "doctor": "Find out what is wrong with this installation.",
     },
     "Set it up": {
@@ -35,6 +38,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "tenant": "Create, list, deactivate and reactivate tenants.",
         "apikey": "Create, list and revoke API keys.",
         "audit": "Verify the audit log, or sign where it stands.",
+    },
+    "Over the API": {
+        "upload": "Upload a document over the API.",
+        "bundle": "Fetch the bundle of a passport version over the API.",
+        "get": "Get anything from the API, printed as it is.",
     },
     "Without a database": {
         "rules": "Check, format, test and try out rule files.",

@@ -107,6 +107,12 @@ async def _kept_key(conn: Connection, kept: Path, tenant: TenantId, secret: byte
     return key if _opens(known) and key.matches(known.key_hash, secret) else None
 
 
+def kept_api_key(settings: Settings) -> str | None:
+    """The key that was made here to try things with, if there is one."""
+    key = _read_key(settings.data_dir / "keys" / KEY_FILE)
+    return None if key is None else key.text
+
+
 def _read_key(kept: Path) -> ApiKey | None:
     try:
         return ApiKey.parse(kept.read_bytes().decode().strip())

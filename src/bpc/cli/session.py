@@ -1,15 +1,18 @@
 """What every command that needs a database does first: settings and logs."""
 
+import asyncio
 import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from bpc import fresh, logs
 from bpc.core.errors import Invalid
 from bpc.core.events import Act
-from bpc.core.signing import Seed, seed_of
+from bpc.core.signing import Seed, Signer, seed_of
 from bpc.db.embedded.layout import Layout
-from bpc.settings import Settings, load, signing_seed
+from bpc.settings import Settings, further_seed, load, signing_seed
 
 
 def settings_for(component: str) -> Settings:
@@ -29,6 +32,25 @@ def operator_act() -> Act:
 def signing_key(settings: Settings) -> Seed:
     """The private key this installation signs with."""
     return seed_of(signing_seed(settings))
+
+
+def signer_of(settings: Settings) -> Callable[[str], Signer | None]:
+    """Private keys by name: the installation's own, and those in the folder of further keys, each read once."""
+    known = {settings.signing_key_id: Signer(signing_key(settings))}
+
+    def signer(key_id: str) -> Signer | None:
+        if key_id not in known and (seed := further_seed(settings, key_id)) is not None:
+            known[key_id] = Signer(seed_of(seed))
+        return known.get(key_id)
+
+    return signer
+
+
+def stop_when_told() -> asyncio.Event:
+    """Set by SIGTERM, which ends a command as Ctrl-C does: in order."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    return stop
 
 
 def has_database(settings: Settings) -> bool:

@@ -19,11 +19,13 @@ class Code:
 
 CODES: Final[Mapping[str, Code]] = {
     "CONFIG_MISSING": Code(http=500),
+    "BAD_REQUEST": Code(http=400),
     "UNAUTHORIZED": Code(http=401),
     "API_KEY_REVOKED": Code(http=401),
     "FORBIDDEN": Code(http=403),
     "NOT_FOUND": Code(http=404),
     "METHOD_NOT_ALLOWED": Code(http=405),
+    "HEADERS_TIMEOUT": Code(http=408, retryable=True),
     "CONFLICT": Code(http=409),
     "IDEMPOTENCY_CONFLICT": Code(http=409),
     "EVENT_VERSION_CONFLICT": Code(http=409, retryable=True),
@@ -50,6 +52,7 @@ CODES: Final[Mapping[str, Code]] = {
     "OUTBOUND_BLOCKED": Code(http=422),
     "HANDLER_NOT_FOUND": Code(http=422),
     "RATE_LIMITED": Code(http=429, retryable=True),
+    "HEADERS_TOO_LARGE": Code(http=431),
     "SIGNING_KEY_MISSING": Code(http=500),
     "SCHEMA_MISMATCH": Code(http=500),
     "INTERNAL_ERROR": Code(http=500, retryable=True),
@@ -69,6 +72,7 @@ class Refusal(Exception):
     """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
+    http: ClassVar[int | None] = None  # where it is not the code's
 
     def __init__(self, says: str, *, fix: str | None = None, details: Mapping[str, object] | None = None) -> None:
         super().__init__(says)

@@ -26,6 +26,12 @@ BatteryProductId = NewType("BatteryProductId", UUID)
 PassportId = NewType("PassportId", UUID)
 PassportVersionId = NewType("PassportVersionId", UUID)
 JobId = NewType("JobId", UUID)
+RuleTestsRunId = NewType("RuleTestsRunId", UUID)
+WebhookEndpointId = NewType("WebhookEndpointId", UUID)
+WebhookSubscriptionId = NewType("WebhookSubscriptionId", UUID)
+WebhookDeliveryId = NewType("WebhookDeliveryId", UUID)
+PolicyId = NewType("PolicyId", UUID)
+PolicyVersionId = NewType("PolicyVersionId", UUID)
 
 _UUID_BYTES: Final = 16
 _TIME_BYTES: Final = 6

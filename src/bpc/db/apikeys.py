@@ -1,5 +1,6 @@
-"""API keys: made, found by prefix before the tenant is known, revoked. The key itself is never stored."""
+"""API keys: made, found by prefix before the tenant is known, rotated, revoked. The key itself is never stored."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, LiteralString
@@ -8,23 +9,35 @@ import asyncpg
 
 from bpc import fresh
 from bpc.core.apikeys import ENTROPY_BYTES, ApiKey
-from bpc.core.errors import NotFound
+from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import ActorId, AggregateId, ApiKeyId, TenantId
+from bpc.core.timestamps import format_time
 from bpc.db import events
 from bpc.db.connection import Connection
+from bpc.db.pages import Ask
 
 RESERVE_PREFIX: Final[LiteralString] = "INSERT INTO api_key_prefixes (key_prefix, tenant_id) VALUES ($1, $2)"
 INSERT: Final[LiteralString] = """
-    INSERT INTO api_keys (tenant_id, api_key_id, actor_id, key_prefix, key_hash, label, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    INSERT INTO api_keys (tenant_id, api_key_id, actor_id, key_prefix, key_hash, label, expires_at, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 REVOKE: Final[LiteralString] = """
     UPDATE api_keys SET revoked_at = $3
      WHERE tenant_id = $1 AND key_prefix = $2 AND revoked_at IS NULL
     RETURNING api_key_id
 """
-ALL: Final[LiteralString] = """
+REVOKE_ID: Final[LiteralString] = """
+    UPDATE api_keys SET revoked_at = $3
+     WHERE tenant_id = $1 AND api_key_id = $2 AND revoked_at IS NULL
+    RETURNING key_prefix
+"""
+EXPIRE: Final[LiteralString] = """
+    UPDATE api_keys SET expires_at = least(expires_at, $3) WHERE tenant_id = $1 AND api_key_id = $2
+    RETURNING expires_at
+"""
+LOCK: Final[LiteralString] = "SELECT FROM api_keys WHERE tenant_id = $1 AND api_key_id = $2 FOR NO KEY UPDATE"
+LISTED: Final[LiteralString] = """
     SELECT k.api_key_id, k.key_prefix, k.label, k.actor_id, a.display_name, k.created_at, k.expires_at, k.revoked_at,
            k.last_used_at,
            array(SELECT r.name FROM actor_roles ar
@@ -32,8 +45,13 @@ ALL: Final[LiteralString] = """
                   WHERE ar.tenant_id = k.tenant_id AND ar.actor_id = k.actor_id ORDER BY r.name) AS roles
       FROM api_keys k
       JOIN actors a ON a.tenant_id = k.tenant_id AND a.actor_id = k.actor_id
-     WHERE k.tenant_id = $1
-     ORDER BY k.created_at, k.api_key_id
+"""
+ALL: Final[LiteralString] = f"{LISTED} WHERE k.tenant_id = $1 ORDER BY k.created_at, k.api_key_id"
+ONE: Final[LiteralString] = f"{LISTED} WHERE k.tenant_id = $1 AND k.api_key_id = $2"
+PAGE: Final[LiteralString] = f"""{LISTED}
+     WHERE k.tenant_id = $1 AND (k.created_at, k.api_key_id) < ($2, $3)
+     ORDER BY k.created_at DESC, k.api_key_id DESC
+     LIMIT $4
 """
 FIND: Final[LiteralString] = """
     SELECT tenant_id, api_key_id, actor_id, key_hash, expires_at, revoked_at, last_used_at, is_active
@@ -48,6 +66,9 @@ class Issued:
     api_key: ApiKey
     api_key_id: ApiKeyId
     actor_id: ActorId
+    label: str | None
+    created_at: datetime
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +108,27 @@ class KeyUnknown(NotFound):
         super().__init__(f"there is no valid key with the prefix `{prefix}`", fix="`bpc apikey list` shows them")
 
 
+class KeyNotThere(NotFound):
+    """The tenant has no key with this id."""
+
+    def __init__(self, key: ApiKeyId) -> None:
+        super().__init__(f"there is no API key `{key}`")
+
+
+class KeyEnded(Conflict):
+    """What was revoked or has expired does not come back."""
+
+    def __init__(self, *, how: str) -> None:
+        super().__init__(f"this API key {how} already", fix="make a new one for its actor")
+
+
+class TimeOver(Invalid):
+    """A key that would have ended before it began."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"`{name}` is not in the future")
+
+
 async def create(
     conn: Connection,
     tenant: TenantId,
@@ -100,10 +142,48 @@ async def create(
     """A new key for `actor`, on record without its secret."""
     key, key_id = ApiKey.generate(fresh.entropy(ENTROPY_BYTES)), ApiKeyId(fresh.new_id())
     await conn.execute(RESERVE_PREFIX, key.prefix, tenant)
-    await conn.execute(INSERT, tenant, key_id, actor, key.prefix, key.hash(pepper), label, expires_at)
+    await conn.execute(INSERT, tenant, key_id, actor, key.prefix, key.hash(pepper), label, expires_at, act.at)
     said = act.says("API_KEY_CREATED", {"actor_id": str(actor), "key_prefix": key.prefix, "label": label})
     await events.append(conn, Stream(tenant, "ApiKey", AggregateId(key_id)), said)
-    return Issued(api_key=key, api_key_id=key_id, actor_id=actor)
+    return Issued(api_key=key, api_key_id=key_id, actor_id=actor, label=label, created_at=act.at, expires_at=expires_at)
+
+
+async def rotate(
+    conn: Connection,
+    tenant: TenantId,
+    key: ApiKeyId,
+    *,
+    pepper: bytes,
+    act: Act,
+    expires_at: datetime | None = None,
+    old_expires_at: datetime | None = None,
+) -> Issued:
+    """A second key for the actor of `key`; both are valid until the old one ends, at the latest at `old_expires_at`."""
+    await conn.execute(LOCK, tenant, key)
+    old = await get(conn, tenant, key)
+    if old.revoked_at is not None:
+        raise KeyEnded(how="was revoked")
+    if old.expires_at is not None and old.expires_at <= act.at:
+        raise KeyEnded(how="has expired")
+    issued = await create(conn, tenant, old.actor_id, pepper=pepper, act=act, label=old.label, expires_at=expires_at)
+    ends = old.expires_at if old_expires_at is None else await conn.fetchval(EXPIRE, tenant, key, old_expires_at)
+    said = act.says(
+        "API_KEY_CHANGED",
+        {"rotated_to": str(issued.api_key_id), "expires_at": None if ends is None else format_time(ends)},
+    )
+    await events.append(conn, Stream(tenant, "ApiKey", AggregateId(key)), said)
+    return issued
+
+
+async def revoke_id(conn: Connection, tenant: TenantId, key: ApiKeyId, *, act: Act) -> Listed:
+    """End a key for good, found by its id."""
+    prefix = await conn.fetchval(REVOKE_ID, tenant, key, act.at)
+    if prefix is None:
+        await get(conn, tenant, key)
+        raise KeyEnded(how="was revoked")
+    said = act.says("API_KEY_REVOKED", {"key_prefix": prefix})
+    await events.append(conn, Stream(tenant, "ApiKey", AggregateId(key)), said)
+    return await get(conn, tenant, key)
 
 
 async def revoke(conn: Connection, tenant: TenantId, prefix: str, *, act: Act) -> ApiKeyId:
@@ -119,6 +199,18 @@ async def revoke(conn: Connection, tenant: TenantId, prefix: str, *, act: Act) -
 async def every(conn: Connection, tenant: TenantId) -> list[Listed]:
     """All keys of a tenant, oldest first."""
     return [_listed(row) for row in await conn.fetch(ALL, tenant)]
+
+
+async def get(conn: Connection, tenant: TenantId, key: ApiKeyId) -> Listed:
+    row = await conn.fetchrow(ONE, tenant, key)
+    if row is None:
+        raise KeyNotThere(key)
+    return _listed(row)
+
+
+async def page(conn: Connection, tenant: TenantId, ask: Ask) -> Sequence[Listed]:
+    """Keys, newest first."""
+    return [_listed(row) for row in await conn.fetch(PAGE, tenant, *ask)]
 
 
 async def find(conn: Connection, prefix: str) -> Known | None:

@@ -10,7 +10,7 @@ What goes wrong inside comes out in our words (bpc.db.failures).
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,15 +46,27 @@ class Database:
     @asynccontextmanager
     async def tenant(self, tenant: TenantId) -> AsyncIterator[Connection]:
         """A transaction as the application, bound to `tenant`."""
-        async with self._transaction(f"SET LOCAL ROLE {APP}; SET LOCAL app.tenant_id = '{tenant}'") as conn:
+        async with self.plain() as conn, bound(conn, tenant):
             yield conn
 
     @asynccontextmanager
     async def system(self, tenant: TenantId | None = None) -> AsyncIterator[Connection]:
         """A transaction as the system: all tenants' names, and one tenant's data if it is named."""
-        bound = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
-        async with self._transaction(f"SET LOCAL ROLE {SYSTEM}{bound}") as conn:
+        async with self.plain() as conn, _begun(conn, SYSTEM, tenant):
             yield conn
+
+    @asynccontextmanager
+    async def plain(self) -> AsyncIterator[Connection]:
+        """A connection as the application without a tenant, each statement for itself: for finding out who calls."""
+        conn = await self._acquire()
+        try:
+            yield conn
+        except SAID_BY_THE_DRIVER as said:
+            if refusal := in_our_words(said) or (unreachable(said) if _is_lost(conn) else None):
+                raise refusal from said
+            raise
+        finally:
+            await self._release(conn)
 
     async def close(self) -> None:
         """Give the connections back; a server that is gone already needs no farewell."""
@@ -62,20 +74,6 @@ class Database:
             await asyncio.wait_for(self.pool.close(), timeout=5)
         except (TimeoutError, *SAID_BY_THE_DRIVER, OSError):
             self.pool.terminate()
-
-    @asynccontextmanager
-    async def _transaction(self, setting: str) -> AsyncIterator[Connection]:
-        conn = await self._acquire()
-        try:
-            async with conn.transaction():
-                await conn.execute(setting)
-                yield conn
-        except SAID_BY_THE_DRIVER as said:
-            if refusal := in_our_words(said) or (unreachable(said) if _is_lost(conn) else None):
-                raise refusal from said
-            raise
-        finally:
-            await self._release(conn)
 
     async def _acquire(self) -> Connection:
         try:
@@ -89,6 +87,19 @@ class Database:
         # A connection that cannot be reset is terminated by the pool and not used again: no news for the caller.
         with suppress(*SAID_BY_THE_DRIVER, OSError):
             await self.pool.release(conn)  # type: ignore[arg-type]
+
+
+def bound(conn: Connection, tenant: TenantId) -> AbstractAsyncContextManager[None]:
+    """A transaction as the application, bound to `tenant`, on a connection of `plain`."""
+    return _begun(conn, APP, tenant)
+
+
+@asynccontextmanager
+async def _begun(conn: Connection, role: str, tenant: TenantId | None) -> AsyncIterator[None]:
+    of_tenant = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
+    async with conn.transaction():
+        await conn.execute(f"SET LOCAL ROLE {role}{of_tenant}")
+        yield
 
 
 def _is_lost(conn: Connection) -> bool:

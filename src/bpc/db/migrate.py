@@ -127,7 +127,7 @@ def read_migrations(component: str, folder: Traversable) -> list[Migration]:
             Migration(
                 component=component,
                 version=int(match["version"]),
-                name=file.name,
+                name=file.name if component == "bpc" else f"{component}/{file.name}",
                 sql=text.decode(),
                 sha256=sha256(text),
             )
@@ -137,7 +137,8 @@ def read_migrations(component: str, folder: Traversable) -> list[Migration]:
 
 def our_migrations() -> list[Migration]:
     """All migrations of this build, in the order they are applied."""
-    return read_migrations("bpc", resources.files("bpc.db") / "migrations")
+    jobs = read_migrations("jobs", resources.files("bpc.jobs") / "migrations")
+    return jobs + read_migrations("bpc", resources.files("bpc.db") / "migrations")
 
 
 async def compare(conn: Connection, migrations: Sequence[Migration]) -> Comparison:

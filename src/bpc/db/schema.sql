@@ -48,6 +48,576 @@ CREATE TYPE snapshot_status AS ENUM (
 CREATE DOMAIN hash256 AS bytea
 	CONSTRAINT hash256_check CHECK ((octet_length(VALUE) = 32));
 
+CREATE FUNCTION jobs.because_of(p_needed uuid, p_status text) RETURNS json
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT json_build_object('code', 'JOB_CANCELLED', 'because_of', p_needed,
+                           'message', format('job %s, which it depends on, ended %s', p_needed, p_status))
+$$;
+CREATE FUNCTION jobs.block(p_tenant uuid, p_jobs uuid[], p_needs uuid[], p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_needed record;
+  v_found  int := 0;
+  v_open   boolean := false;
+BEGIN
+  FOR v_needed IN
+    -- Locked in order, as everybody else does; the end of a needed job waits for us and then sees `awaited`.
+    SELECT job_id, status FROM jobs.job WHERE tenant_id = p_tenant AND job_id = ANY (p_needs) ORDER BY job_id FOR UPDATE
+  LOOP
+    v_found := v_found + 1;
+    IF v_needed.status IN ('FAILED', 'DEAD_LETTER', 'CANCELLED') THEN
+      INSERT INTO jobs.job_dependency (tenant_id, job_id, needs_id)
+      SELECT p_tenant, id, v_needed.job_id FROM unnest(p_jobs) AS id;
+      UPDATE jobs.job SET awaited = true WHERE tenant_id = p_tenant AND job_id = v_needed.job_id AND NOT awaited;
+      UPDATE jobs.job
+         SET status = 'CANCELLED', finished_at = p_now,
+             last_error = jobs.because_of(v_needed.job_id, v_needed.status)
+       WHERE tenant_id = p_tenant AND job_id = ANY (p_jobs) AND status = 'QUEUED';
+      v_open := true;
+    ELSE
+      INSERT INTO jobs.job_dependency (tenant_id, job_id, needs_id, met)
+      SELECT p_tenant, id, v_needed.job_id, v_needed.status = 'SUCCEEDED' FROM unnest(p_jobs) AS id;
+      UPDATE jobs.job SET awaited = true WHERE tenant_id = p_tenant AND job_id = v_needed.job_id AND NOT awaited;
+      v_open := v_open OR v_needed.status <> 'SUCCEEDED';
+    END IF;
+  END LOOP;
+  IF v_found < (SELECT count(DISTINCT n) FROM unnest(p_needs) AS n) THEN
+    RAISE EXCEPTION 'a job that is depended on does not exist' USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  RETURN v_open;
+END $$;
+CREATE FUNCTION jobs.cancel(p_tenant uuid, p_job uuid, p_reason text) RETURNS text
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_now   timestamptz := jobs.clock();
+  v_job   record;
+  v_taken boolean;
+BEGIN
+  PERFORM jobs.enter(p_tenant);
+  FOR v_try IN 1..5 LOOP
+    SELECT status, limit_key, priority INTO v_job FROM jobs.job WHERE tenant_id = p_tenant AND job_id = p_job;
+    IF NOT FOUND OR v_job.status <> 'QUEUED' THEN
+      RETURN v_job.status;
+    END IF;
+    UPDATE jobs.job_lease SET cancel_requested = true, cancel_reason = coalesce(p_reason, cancel_reason)
+     WHERE tenant_id = p_tenant AND job_id = p_job;
+    IF FOUND THEN
+      PERFORM pg_notify('jobs', 'cancel ' || p_tenant || ' ' || p_job);
+      RETURN 'CANCELLING';
+    END IF;
+    -- Whoever claims the job at this moment makes us wait here, and the next turn finds its lease.
+    DELETE FROM jobs.job_ready
+     WHERE tenant_id = p_tenant AND limit_key = v_job.limit_key AND priority = v_job.priority AND job_id = p_job;
+    v_taken := FOUND;
+    IF NOT v_taken THEN
+      DELETE FROM jobs.job_later WHERE tenant_id = p_tenant AND job_id = p_job;
+      v_taken := FOUND;
+    END IF;
+    BEGIN
+      SELECT status, awaited INTO v_job FROM jobs.job WHERE tenant_id = p_tenant AND job_id = p_job FOR UPDATE;
+      IF v_job.status = 'QUEUED' AND (v_taken OR EXISTS (
+        SELECT FROM jobs.job_dependency WHERE tenant_id = p_tenant AND job_id = p_job AND NOT met))
+      THEN
+        UPDATE jobs.job
+           SET status = 'CANCELLED', finished_at = v_now, last_error = json_build_object(
+                 'code', 'JOB_CANCELLED', 'message', coalesce(p_reason, 'it was cancelled before it ran'))
+         WHERE tenant_id = p_tenant AND job_id = p_job;
+        IF v_job.awaited THEN
+          PERFORM jobs.cancel_dependents(p_tenant, p_job, 'CANCELLED', v_now);
+        END IF;
+        RETURN 'CANCELLED';
+      END IF;
+      RAISE EXCEPTION 'it moved' USING ERRCODE = 'JB001';
+    EXCEPTION WHEN SQLSTATE 'JB001' THEN
+      NULL;  -- rolled back to before the job was locked; look again where it is now
+    END;
+  END LOOP;
+  RAISE EXCEPTION 'job % moved five times while it was being cancelled', p_job USING ERRCODE = 'lock_not_available';
+END $$;
+CREATE FUNCTION jobs.cancel_dependents(p_tenant uuid, p_job uuid, p_status text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_todo    uuid[] := ARRAY[p_job];
+  v_waiting uuid[];
+BEGIN
+  PERFORM jobs.lock_dependents(p_tenant, p_job);
+  WHILE cardinality(v_todo) > 0 LOOP
+    v_waiting := ARRAY(
+      SELECT j.job_id FROM jobs.job j
+       WHERE j.tenant_id = p_tenant AND j.status IN ('QUEUED', 'CANCELLED') AND j.job_id IN (
+         SELECT d.job_id FROM jobs.job_dependency d
+          WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (v_todo) AND NOT d.met)
+       ORDER BY j.job_id FOR UPDATE);
+    WITH ended AS (
+      UPDATE jobs.job j
+         SET status = 'CANCELLED', finished_at = p_now, last_error = jobs.because_of(
+               n.needs_id, CASE WHEN n.needs_id = p_job THEN p_status ELSE 'CANCELLED' END)
+        FROM (SELECT DISTINCT ON (d.job_id) d.job_id, d.needs_id FROM jobs.job_dependency d
+               WHERE d.tenant_id = p_tenant AND d.job_id = ANY (v_waiting) AND d.needs_id = ANY (v_todo) AND NOT d.met
+               ORDER BY d.job_id, d.needs_id) AS n
+       WHERE j.tenant_id = p_tenant AND j.job_id = n.job_id AND j.status = 'QUEUED'
+      RETURNING j.job_id, j.awaited)
+    SELECT coalesce(array_agg(job_id) FILTER (WHERE awaited), '{}') INTO v_todo FROM ended;
+  END LOOP;
+END $$;
+CREATE FUNCTION jobs.clock() RETURNS timestamp with time zone
+    LANGUAGE sql
+    AS $$ SELECT clock_timestamp() $$;
+CREATE FUNCTION jobs.enter(p_tenant uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_bound text := nullif(current_setting('app.tenant_id', true), '');
+BEGIN
+  IF v_bound IS NULL THEN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+  ELSIF v_bound::uuid <> p_tenant THEN
+    RAISE EXCEPTION 'this transaction belongs to tenant %, not to %', v_bound, p_tenant
+      USING ERRCODE = 'insufficient_privilege';
+  END IF;
+END $$;
+CREATE FUNCTION jobs.is_hopeless(p_tenant uuid, p_job uuid) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM jobs.job_dependency d
+      LEFT JOIN jobs.job n ON n.tenant_id = d.tenant_id AND n.job_id = d.needs_id
+     WHERE d.tenant_id = p_tenant AND d.job_id = p_job AND NOT d.met
+       AND (n.status IS NULL OR n.status IN ('FAILED', 'DEAD_LETTER', 'CANCELLED')));
+END $$;
+CREATE FUNCTION jobs.limit_to(p_tenant uuid, p_key text, p_limit integer) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  IF (SELECT count(*) = p_limit AND max(slot) = p_limit AND NOT bool_or(closing) FROM jobs.job_slot
+       WHERE tenant_id = p_tenant AND limit_key = p_key) THEN
+    RETURN;
+  END IF;
+  INSERT INTO jobs.job_slot (tenant_id, limit_key, slot)
+  SELECT p_tenant, p_key, s FROM generate_series(1, p_limit) AS s ORDER BY s
+      ON CONFLICT DO NOTHING;
+  PERFORM FROM jobs.job_slot WHERE tenant_id = p_tenant AND limit_key = p_key ORDER BY slot FOR UPDATE;
+  UPDATE jobs.job_slot SET closing = slot > p_limit
+   WHERE tenant_id = p_tenant AND limit_key = p_key AND closing <> (slot > p_limit);
+  DELETE FROM jobs.job_slot WHERE tenant_id = p_tenant AND limit_key = p_key AND closing AND job_id IS NULL;
+END $$;
+CREATE FUNCTION jobs.lock_dependents(p_tenant uuid, p_job uuid) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  PERFORM FROM jobs.job j
+    WHERE j.tenant_id = p_tenant AND j.job_id IN (
+      WITH RECURSIVE waiting (job_id) AS (
+        SELECT d.job_id FROM jobs.job_dependency d WHERE d.tenant_id = p_tenant AND d.needs_id = p_job AND NOT d.met
+        UNION
+        SELECT d.job_id FROM waiting w
+          JOIN jobs.job_dependency d ON d.tenant_id = p_tenant AND d.needs_id = w.job_id AND NOT d.met)
+      SELECT job_id FROM waiting)
+    ORDER BY j.job_id FOR UPDATE;
+END $$;
+CREATE FUNCTION jobs.move_due(p_after timestamp with time zone, p_most integer) RETURNS TABLE(tenant_id uuid, limit_key text, priority smallint, moved bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := jobs.clock();
+BEGIN
+  RETURN QUERY
+  WITH due AS (
+    DELETE FROM jobs.job_later l WHERE (l.tenant_id, l.job_id) IN (
+      SELECT d.tenant_id, d.job_id FROM jobs.job_later d
+       WHERE d.run_at <= v_now AND d.run_at > p_after
+       ORDER BY d.run_at LIMIT p_most FOR UPDATE SKIP LOCKED)
+    RETURNING l.tenant_id, l.job_id, l.run_at, l.type, l.priority, l.attempt, l.limit_key
+  ), ready AS (
+    INSERT INTO jobs.job_ready (tenant_id, job_id, type, priority, attempt, limit_key)
+    SELECT tenant_id, job_id, type, priority, attempt, limit_key FROM due ORDER BY run_at, job_id
+    RETURNING tenant_id, limit_key, priority)
+  SELECT r.tenant_id, r.limit_key, r.priority, count(*) FROM ready r GROUP BY 1, 2, 3;
+END $$;
+CREATE FUNCTION jobs.queue(p_tenant uuid, p_job uuid, p_attempt integer, p_run_at timestamp with time zone, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_limit_key text;
+  v_priority  smallint;
+BEGIN
+  IF p_run_at > p_now THEN
+    INSERT INTO jobs.job_later (tenant_id, job_id, run_at, type, priority, attempt, limit_key)
+    SELECT tenant_id, job_id, p_run_at, type, priority, p_attempt, limit_key
+      FROM jobs.job WHERE tenant_id = p_tenant AND job_id = p_job
+    RETURNING limit_key, priority INTO v_limit_key, v_priority;
+  ELSE
+    INSERT INTO jobs.job_ready (tenant_id, job_id, type, priority, attempt, limit_key)
+    SELECT tenant_id, job_id, type, priority, p_attempt, limit_key
+      FROM jobs.job WHERE tenant_id = p_tenant AND job_id = p_job
+    RETURNING limit_key, priority INTO v_limit_key, v_priority;
+  END IF;
+  PERFORM jobs.wake(p_tenant, v_limit_key, v_priority);
+END $$;
+CREATE FUNCTION jobs.reap(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_until timestamp with time zone, p_bury boolean, p_error text) RETURNS text
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_cancel boolean;
+  v_max    int;
+BEGIN
+  SELECT cancel_requested INTO v_cancel FROM jobs.job_lease
+   WHERE tenant_id = p_tenant AND job_id = p_job AND owner = p_owner AND attempt = p_attempt
+     AND (p_until IS NULL OR lease_until = p_until)
+     FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  SELECT max_attempts + uncounted INTO v_max FROM jobs.job WHERE tenant_id = p_tenant AND job_id = p_job;
+  IF v_cancel OR p_attempt < v_max THEN
+    RETURN jobs.settle(p_tenant, p_job, p_owner, p_attempt, 'RETRY', NULL, p_error, 0);
+  ELSIF p_bury THEN
+    RETURN jobs.settle(p_tenant, p_job, p_owner, p_attempt, 'DEAD_LETTER', NULL, p_error, 0);
+  END IF;
+  RETURN 'BURY';
+END $$;
+CREATE FUNCTION jobs.redrive(p_tenant uuid, p_job uuid) RETURNS text
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_now     timestamptz := jobs.clock();
+  v_job     record;
+  v_waited  boolean;
+  v_again   boolean;
+BEGIN
+  PERFORM jobs.enter(p_tenant);
+  DELETE FROM jobs.job_later WHERE tenant_id = p_tenant AND job_id = p_job;  -- locked before the job, as everywhere
+  v_waited := FOUND;
+  SELECT status, attempts, last_error ->> 'because_of' AS because_of INTO v_job
+    FROM jobs.job WHERE tenant_id = p_tenant AND job_id = p_job FOR UPDATE;
+  v_again := v_job.status IN ('FAILED', 'DEAD_LETTER');
+  IF v_job.status = 'CANCELLED' AND v_job.because_of IS NULL THEN
+    v_again := NOT jobs.is_hopeless(p_tenant, p_job);
+  END IF;
+  IF v_again THEN
+    UPDATE jobs.job
+       SET status = 'QUEUED', uncounted = attempts, finished_at = NULL, failed_at = NULL, result = NULL,
+           last_error = CASE WHEN status = 'CANCELLED' THEN NULL ELSE last_error END, scheduled_at = v_now
+     WHERE tenant_id = p_tenant AND job_id = p_job;
+    IF NOT EXISTS (SELECT FROM jobs.job_dependency WHERE tenant_id = p_tenant AND job_id = p_job AND NOT met) THEN
+      PERFORM jobs.queue(p_tenant, p_job, v_job.attempts, v_now, v_now);
+    END IF;
+    PERFORM jobs.restore_dependents(p_tenant, p_job);
+    RETURN 'QUEUED';
+  ELSIF v_waited THEN
+    UPDATE jobs.job SET scheduled_at = v_now WHERE tenant_id = p_tenant AND job_id = p_job;
+    PERFORM jobs.queue(p_tenant, p_job, v_job.attempts, v_now, v_now);
+    RETURN 'QUEUED';
+  ELSIF v_job.status = 'QUEUED' THEN
+    RETURN CASE
+      WHEN EXISTS (SELECT FROM jobs.job_lease WHERE tenant_id = p_tenant AND job_id = p_job) THEN 'RUNNING'
+      WHEN EXISTS (SELECT FROM jobs.job_dependency WHERE tenant_id = p_tenant AND job_id = p_job AND NOT met)
+      THEN 'BLOCKED'
+      ELSE 'READY' END;
+  END IF;
+  RETURN v_job.status;
+END $$;
+CREATE FUNCTION jobs.refuse_unknown_tenant() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF EXISTS (SELECT FROM added a
+              WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.tenant_id = a.tenant_id)) THEN
+    RAISE EXCEPTION 'a job needs a tenant that exists'
+      USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'job_tenant_id_fkey';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION jobs.release_dependents(p_tenant uuid, p_jobs uuid[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_dependent record;
+  v_released  int := 0;
+BEGIN
+  FOR v_dependent IN
+    SELECT j.job_id, j.status, j.scheduled_at, j.attempts FROM jobs.job j
+     WHERE j.tenant_id = p_tenant AND j.job_id IN (
+       SELECT d.job_id FROM jobs.job_dependency d
+        WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (p_jobs) AND NOT d.met)
+     ORDER BY j.job_id FOR UPDATE
+  LOOP
+    UPDATE jobs.job_dependency SET met = true
+     WHERE tenant_id = p_tenant AND job_id = v_dependent.job_id AND needs_id = ANY (p_jobs) AND NOT met;
+    IF FOUND AND v_dependent.status = 'QUEUED' AND NOT EXISTS (
+      SELECT FROM jobs.job_dependency WHERE tenant_id = p_tenant AND job_id = v_dependent.job_id AND NOT met)
+    THEN
+      PERFORM jobs.queue(p_tenant, v_dependent.job_id, v_dependent.attempts, v_dependent.scheduled_at, p_now);
+      v_released := v_released + 1;
+    END IF;
+  END LOOP;
+  RETURN v_released;
+END $$;
+CREATE FUNCTION jobs.restore_dependents(p_tenant uuid, p_job uuid) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_todo    uuid[] := ARRAY[p_job];
+  v_waiting uuid[];
+BEGIN
+  PERFORM jobs.lock_dependents(p_tenant, p_job);
+  WHILE cardinality(v_todo) > 0 LOOP
+    v_waiting := ARRAY(
+      SELECT j.job_id FROM jobs.job j
+       WHERE j.tenant_id = p_tenant AND j.status = 'CANCELLED' AND j.job_id IN (
+         SELECT d.job_id FROM jobs.job_dependency d
+          WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (v_todo) AND NOT d.met)
+       ORDER BY j.job_id FOR UPDATE);
+    WITH restored AS (
+      UPDATE jobs.job j SET status = 'QUEUED', finished_at = NULL, last_error = NULL
+       WHERE j.tenant_id = p_tenant AND j.job_id = ANY (v_waiting) AND j.last_error ->> 'because_of' IS NOT NULL
+         AND NOT jobs.is_hopeless(p_tenant, j.job_id)
+      RETURNING j.job_id, j.awaited)
+    SELECT coalesce(array_agg(job_id) FILTER (WHERE awaited), '{}') INTO v_todo FROM restored;
+  END LOOP;
+END $$;
+CREATE FUNCTION jobs.save(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_what text, p_text text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  PERFORM jobs.enter(p_tenant);
+  PERFORM FROM jobs.job_lease  -- locked before the job, as the end of an execution does
+    WHERE tenant_id = p_tenant AND job_id = p_job AND owner = p_owner AND attempt = p_attempt
+      FOR SHARE;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE jobs.job
+     SET checkpoint = CASE WHEN p_what = 'checkpoint' THEN p_text::json ELSE checkpoint END,
+         step = CASE WHEN p_what = 'step' THEN p_text::json ELSE step END,
+         progress = CASE WHEN p_what = 'progress' THEN p_text::json ELSE progress END
+   WHERE tenant_id = p_tenant AND job_id = p_job;
+  RETURN true;
+END $$;
+CREATE FUNCTION jobs.settle(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_outcome text, p_result text, p_error text, p_delay double precision) RETURNS text
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_now      timestamptz := jobs.clock();
+  v_outcome  text := p_outcome;
+  v_error    json := p_error;
+  v_lease    jobs.job_lease;
+  v_awaited  boolean;
+BEGIN
+  DELETE FROM jobs.job_lease
+   WHERE tenant_id = p_tenant AND job_id = p_job AND owner = p_owner AND attempt = p_attempt
+  RETURNING * INTO v_lease;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  IF v_lease.slot IS NOT NULL THEN
+    UPDATE jobs.job_slot SET job_id = NULL
+     WHERE tenant_id = p_tenant AND limit_key = v_lease.limit_key AND slot = v_lease.slot AND job_id = p_job;
+    DELETE FROM jobs.job_slot
+     WHERE tenant_id = p_tenant AND limit_key = v_lease.limit_key AND slot = v_lease.slot AND closing
+       AND job_id IS NULL;
+    PERFORM jobs.wake(p_tenant, v_lease.limit_key, v_lease.priority);
+  END IF;
+  IF v_lease.cancel_requested AND v_outcome IN ('RETRY', 'RELEASE', 'DEAD_LETTER') THEN
+    v_outcome := 'CANCELLED';
+  END IF;
+  IF v_outcome = 'CANCELLED' AND v_lease.cancel_reason IS NOT NULL THEN
+    v_error := json_build_object('code', 'JOB_CANCELLED', 'message', v_lease.cancel_reason);
+  END IF;
+  IF v_outcome IN ('RETRY', 'RELEASE') THEN
+    UPDATE jobs.job
+       SET attempts = p_attempt, uncounted = uncounted + (v_outcome = 'RELEASE')::int,
+           started_at = v_lease.started_at, last_error = coalesce(v_error, last_error),
+           scheduled_at = v_now + make_interval(secs => coalesce(p_delay, 0))
+     WHERE tenant_id = p_tenant AND job_id = p_job;
+    PERFORM jobs.queue(p_tenant, p_job, p_attempt, v_now + make_interval(secs => coalesce(p_delay, 0)), v_now);
+    RETURN 'QUEUED';
+  END IF;
+  UPDATE jobs.job
+     SET status = v_outcome, attempts = p_attempt, started_at = v_lease.started_at, finished_at = v_now,
+         result = p_result::json, last_error = coalesce(v_error, last_error),
+         failed_at = CASE WHEN v_outcome IN ('FAILED', 'DEAD_LETTER') THEN v_now END
+   WHERE tenant_id = p_tenant AND job_id = p_job
+  RETURNING awaited INTO v_awaited;
+  IF v_awaited AND v_outcome = 'SUCCEEDED' THEN
+    PERFORM jobs.release_dependents(p_tenant, ARRAY[p_job], v_now);
+  ELSIF v_awaited THEN
+    PERFORM jobs.cancel_dependents(p_tenant, p_job, v_outcome, v_now);
+  END IF;
+  RETURN v_outcome;
+END $$;
+CREATE FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text) RETURNS uuid[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_now    timestamptz := jobs.clock();
+  v_ids    uuid[] := p_ids;   -- one per job given
+  v_fresh  uuid[] := p_ids;   -- those that are new
+  v_blocked boolean := false;
+BEGIN
+  PERFORM jobs.enter(p_tenant);
+  IF p_keys IS NULL THEN
+    INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, limit_key, batch_id, payload, created_at,
+                          scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+    SELECT p_tenant, u.id, p_type, p_priority, p_max_attempts, coalesce(u.limit_key, ''), p_batch, u.payload::json,
+           v_now, CASE WHEN u.delay IS NULL THEN v_now ELSE v_now + make_interval(secs => u.delay) END,
+           p_keep_seconds, p_correlation_id, p_actor, p_traceparent
+      FROM unnest(p_ids, p_payloads, p_delays, p_limit_keys) AS u (id, payload, delay, limit_key);
+  ELSE
+    -- Sorted by key: two submissions with keys in common must not wait for each other in a circle. In bulk it is
+    -- cheaper to hope for the best and fall back than to ask for every row whether its key is taken.
+    IF cardinality(p_ids) > 8 THEN
+      BEGIN
+        INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, idempotency_key, limit_key, batch_id,
+                              payload, created_at, scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+        SELECT p_tenant, u.id, p_type, p_priority, p_max_attempts, u.key, coalesce(u.limit_key, ''), p_batch,
+               u.payload::json, v_now,
+               CASE WHEN u.delay IS NULL THEN v_now ELSE v_now + make_interval(secs => u.delay) END,
+               p_keep_seconds, p_correlation_id, p_actor, p_traceparent
+          FROM unnest(p_ids, p_payloads, p_keys, p_delays, p_limit_keys) AS u (id, payload, key, delay, limit_key)
+         ORDER BY u.key COLLATE "C";
+      EXCEPTION WHEN unique_violation THEN
+        v_fresh := NULL;
+      END;
+    ELSE
+      v_fresh := NULL;
+    END IF;
+    IF v_fresh IS NULL THEN
+      v_fresh := '{}';
+      v_ids := NULL;
+      LOOP
+        WITH added AS (
+          INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, idempotency_key, limit_key, batch_id,
+                                payload, created_at, scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+          SELECT p_tenant, u.id, p_type, p_priority, p_max_attempts, u.key, coalesce(u.limit_key, ''), p_batch,
+                 u.payload::json, v_now,
+                 CASE WHEN u.delay IS NULL THEN v_now ELSE v_now + make_interval(secs => u.delay) END,
+                 p_keep_seconds, p_correlation_id, p_actor, p_traceparent
+            FROM unnest(p_ids, p_payloads, p_keys, p_delays, p_limit_keys, v_ids)
+              AS u (id, payload, key, delay, limit_key, answer)
+           WHERE u.answer IS NULL
+           ORDER BY u.key COLLATE "C", u.id
+              ON CONFLICT (tenant_id, type, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+          RETURNING job_id)
+        SELECT v_fresh || coalesce(array_agg(job_id), '{}') INTO v_fresh FROM added;
+        SELECT array_agg(CASE WHEN u.key IS NULL THEN u.id ELSE j.job_id END ORDER BY u.at) INTO v_ids
+          FROM unnest(p_ids, p_keys) WITH ORDINALITY AS u (id, key, at)
+          LEFT JOIN jobs.job j ON j.tenant_id = p_tenant AND j.type = p_type AND j.idempotency_key = u.key;
+        EXIT WHEN array_position(v_ids, NULL) IS NULL;  -- else retention removed it just now, and its key is free
+      END LOOP;
+    END IF;
+  END IF;
+  IF cardinality(v_fresh) = 0 THEN
+    RETURN v_ids;
+  END IF;
+  IF p_limit_keys IS NOT NULL THEN
+    PERFORM jobs.limit_to(p_tenant, k.key, p_limit) FROM (
+      SELECT DISTINCT key FROM unnest(p_limit_keys) AS key WHERE key <> '' ORDER BY key) AS k;
+  END IF;
+  IF p_needs IS NOT NULL THEN
+    v_blocked := jobs.block(p_tenant, v_fresh, p_needs, v_now);
+  END IF;
+  IF v_blocked THEN
+    RETURN v_ids;
+  END IF;
+  IF p_delays IS NULL AND v_fresh = p_ids THEN  -- by far the most usual
+    INSERT INTO jobs.job_ready (tenant_id, job_id, type, priority, attempt, limit_key)
+    SELECT p_tenant, u.id, p_type, p_priority, 0, coalesce(u.limit_key, '')
+      FROM unnest(p_ids, p_limit_keys) AS u (id, limit_key);
+  ELSE
+    INSERT INTO jobs.job_ready (tenant_id, job_id, type, priority, attempt, limit_key)
+    SELECT p_tenant, u.id, p_type, p_priority, 0, coalesce(u.limit_key, '')
+      FROM unnest(p_ids, p_delays, p_limit_keys) AS u (id, delay, limit_key)
+     WHERE coalesce(u.delay, 0) <= 0 AND u.id = ANY (v_fresh);
+    INSERT INTO jobs.job_later (tenant_id, job_id, run_at, type, priority, attempt, limit_key)
+    SELECT p_tenant, u.id, v_now + make_interval(secs => u.delay), p_type, p_priority, 0, coalesce(u.limit_key, '')
+      FROM unnest(p_ids, p_delays, p_limit_keys) AS u (id, delay, limit_key)
+     WHERE u.delay > 0 AND u.id = ANY (v_fresh);
+  END IF;
+  IF p_limit_keys IS NULL THEN
+    PERFORM jobs.wake(p_tenant, '', p_priority);
+  ELSE
+    PERFORM jobs.wake(p_tenant, coalesce(k.key, ''), p_priority)
+       FROM (SELECT DISTINCT key FROM unnest(p_limit_keys) AS key) AS k;
+  END IF;
+  RETURN v_ids;
+END $$;
+CREATE FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text) RETURNS uuid
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  v_now   timestamptz := jobs.clock();
+  v_bound text := current_setting('app.tenant_id', true);
+  v_id    uuid;
+BEGIN
+  IF v_bound IS NULL OR v_bound = '' THEN
+    v_bound := set_config('app.tenant_id', p_tenant::text, true);
+  ELSE
+    PERFORM jobs.enter(p_tenant);
+  END IF;
+  LOOP
+    WITH added AS (
+      INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, idempotency_key, payload, created_at,
+                            scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+      VALUES (p_tenant, p_id, p_type, p_priority, p_max_attempts, p_key, p_payload::json, v_now, v_now, p_keep_seconds,
+              p_correlation_id, p_actor, p_traceparent)
+          ON CONFLICT (tenant_id, type, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+      RETURNING job_id)
+    INSERT INTO jobs.job_ready (tenant_id, job_id, type, priority, attempt, limit_key)
+    SELECT p_tenant, job_id, p_type, p_priority, 0, '' FROM added
+    RETURNING job_id INTO v_id;
+    IF v_id IS NOT NULL THEN
+      IF NOT pg_try_advisory_xact_lock_shared(1785684595, 1) THEN  -- as jobs.wake does
+        PERFORM pg_notify('jobs', 'ready ' || p_tenant || ' ' || p_priority || ' ');
+      END IF;
+      RETURN v_id;
+    END IF;
+    SELECT job_id INTO v_id FROM jobs.job
+     WHERE tenant_id = p_tenant AND type = p_type AND idempotency_key = p_key;
+    IF v_id IS NOT NULL THEN
+      RETURN v_id;
+    END IF;  -- it was there a moment ago, and retention removed it
+  END LOOP;
+END $$;
+CREATE FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT pg_try_advisory_xact_lock_shared(1785684595, 1) THEN
+    PERFORM pg_notify('jobs', 'ready ' || p_tenant || ' ' || p_priority || ' ' || left(p_limit_key, 1000));
+  END IF;
+END $$;
+CREATE FUNCTION answered(p_tenant uuid, p_key text) RETURNS TABLE(request_hash bytea, response_status integer, response_headers text, response_body bytea)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('idempotency/' || p_tenant || '/' || p_key, 0));
+  RETURN QUERY
+  SELECT i.request_hash::bytea, i.response_status, i.response_headers::text, i.response_body
+    FROM idempotency_keys i WHERE i.tenant_id = p_tenant AND i.key = p_key;
+END $$;
 CREATE FUNCTION current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -74,6 +644,31 @@ CREATE FUNCTION find_api_key(prefix text) RETURNS TABLE(tenant_id uuid, api_key_
     JOIN tenants t ON t.tenant_id = k.tenant_id
    WHERE p.key_prefix = prefix
 $$;
+CREATE FUNCTION find_caller(prefix text) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$  -- plpgsql keeps its plan
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT k.tenant_id, k.api_key_id, k.actor_id, a.type::text, k.key_hash::bytea, k.expires_at, k.revoked_at, k.last_used_at,
+         a.is_active AND t.is_active,
+         ARRAY(SELECT r.name FROM actor_roles ar
+                 JOIN roles r ON r.tenant_id = ar.tenant_id AND r.role_id = ar.role_id
+                WHERE ar.tenant_id = k.tenant_id AND ar.actor_id = k.actor_id ORDER BY r.name),
+         ARRAY(SELECT DISTINCT rp.permission FROM actor_roles ar
+                 JOIN role_permissions rp ON rp.tenant_id = ar.tenant_id AND rp.role_id = ar.role_id
+                WHERE ar.tenant_id = k.tenant_id AND ar.actor_id = k.actor_id),
+         (SELECT json_agg(json_build_object(
+                   'policy_id', v.policy_id, 'policy_version_id', v.policy_version_id, 'version', v.version,
+                   'effect', v.effect, 'target', v.target, 'priority', v.priority, 'policy_json', v.policy_json))::text
+            FROM policy_versions v WHERE v.tenant_id = k.tenant_id AND v.is_active)
+    FROM api_key_prefixes p
+    JOIN api_keys k ON k.tenant_id = p.tenant_id AND k.key_prefix = p.key_prefix
+    JOIN actors a ON a.tenant_id = k.tenant_id AND a.actor_id = k.actor_id
+    JOIN tenants t ON t.tenant_id = k.tenant_id
+   WHERE p.key_prefix = prefix;
+END $$;
 CREATE FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -153,12 +748,83 @@ BEGIN
   END IF;
   RETURN item;
 END $$;
+CREATE FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_now    timestamptz := clock_timestamp();
+  v_tokens float8;
+BEGIN
+  PERFORM set_config('app.tenant_id', p_tenant::text, true);
+  INSERT INTO rate_limit_buckets AS b (tenant_id, key_hash, capacity, tokens, refill_per_second, updated_at)
+  VALUES (p_tenant, p_key, p_capacity, p_capacity, p_rate, v_now)
+      ON CONFLICT (tenant_id, key_hash) DO UPDATE
+     SET capacity = p_capacity, refill_per_second = p_rate,
+         tokens = least(p_capacity, b.tokens
+                    + p_rate * greatest(0, extract(epoch FROM clock_timestamp() - b.updated_at))),
+         updated_at = greatest(b.updated_at, clock_timestamp())
+  RETURNING b.tokens INTO v_tokens;
+  IF v_tokens >= 1 THEN
+    UPDATE rate_limit_buckets SET tokens = tokens - 1 WHERE tenant_id = p_tenant AND key_hash = p_key;
+    tokens_left := v_tokens - 1;
+    wait := 0;
+  ELSE
+    tokens_left := v_tokens;
+    wait := (1 - v_tokens) / p_rate;
+  END IF;
+END $$;
+REVOKE ALL ON FUNCTION jobs.because_of(p_needed uuid, p_status text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.because_of(p_needed uuid, p_status text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.block(p_tenant uuid, p_jobs uuid[], p_needs uuid[], p_now timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.block(p_tenant uuid, p_jobs uuid[], p_needs uuid[], p_now timestamp with time zone) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.cancel(p_tenant uuid, p_job uuid, p_reason text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.cancel(p_tenant uuid, p_job uuid, p_reason text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.cancel_dependents(p_tenant uuid, p_job uuid, p_status text, p_now timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.cancel_dependents(p_tenant uuid, p_job uuid, p_status text, p_now timestamp with time zone) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.clock() FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.clock() TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.enter(p_tenant uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.enter(p_tenant uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.is_hopeless(p_tenant uuid, p_job uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.is_hopeless(p_tenant uuid, p_job uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.limit_to(p_tenant uuid, p_key text, p_limit integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.limit_to(p_tenant uuid, p_key text, p_limit integer) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.lock_dependents(p_tenant uuid, p_job uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.lock_dependents(p_tenant uuid, p_job uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.move_due(p_after timestamp with time zone, p_most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.move_due(p_after timestamp with time zone, p_most integer) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.queue(p_tenant uuid, p_job uuid, p_attempt integer, p_run_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.queue(p_tenant uuid, p_job uuid, p_attempt integer, p_run_at timestamp with time zone, p_now timestamp with time zone) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.reap(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_until timestamp with time zone, p_bury boolean, p_error text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.reap(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_until timestamp with time zone, p_bury boolean, p_error text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.redrive(p_tenant uuid, p_job uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.redrive(p_tenant uuid, p_job uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.refuse_unknown_tenant() FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.refuse_unknown_tenant() TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.release_dependents(p_tenant uuid, p_jobs uuid[], p_now timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.release_dependents(p_tenant uuid, p_jobs uuid[], p_now timestamp with time zone) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.restore_dependents(p_tenant uuid, p_job uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.restore_dependents(p_tenant uuid, p_job uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.save(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_what text, p_text text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.save(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_what text, p_text text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.settle(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_outcome text, p_result text, p_error text, p_delay double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.settle(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_outcome text, p_result text, p_error text, p_delay double precision) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) TO bpc_app;
+REVOKE ALL ON FUNCTION answered(p_tenant uuid, p_key text) FROM PUBLIC;
+GRANT ALL ON FUNCTION answered(p_tenant uuid, p_key text) TO bpc_app;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION events_without_a_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION events_without_a_tenant() TO bpc_system;
 REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
+REVOKE ALL ON FUNCTION find_caller(prefix text) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_caller(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
@@ -166,6 +832,8 @@ REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
 
 -- actor_roles ---------------------------------------------------------------------------------------------------
 CREATE TABLE actor_roles (
@@ -180,7 +848,8 @@ ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_actor_id_fkey FOREI
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
 ALTER TABLE actor_roles ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON actor_roles USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY key_lookup ON actor_roles FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON actor_roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE actor_roles TO bpc_app;
 
 -- actors --------------------------------------------------------------------------------------------------------
@@ -198,9 +867,10 @@ ALTER TABLE actors FORCE ROW LEVEL SECURITY;
 ALTER TABLE actors ADD CONSTRAINT actors_email_key UNIQUE (tenant_id, email);
 ALTER TABLE actors ADD CONSTRAINT actors_pkey PRIMARY KEY (tenant_id, actor_id);
 ALTER TABLE actors ADD CONSTRAINT actors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX actors_by_time ON actors USING btree (tenant_id, created_at, actor_id);
 ALTER TABLE actors ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON actors FOR SELECT TO bpc_owner USING (true);
-CREATE POLICY own_tenant ON actors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON actors USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE actors TO bpc_app;
 GRANT UPDATE(display_name) ON TABLE actors TO bpc_app;
 GRANT UPDATE(email) ON TABLE actors TO bpc_app;
@@ -217,7 +887,7 @@ ALTER TABLE api_key_prefixes ADD CONSTRAINT api_key_prefixes_pkey PRIMARY KEY (k
 ALTER TABLE api_key_prefixes ADD CONSTRAINT api_key_prefixes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE api_key_prefixes ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON api_key_prefixes FOR SELECT TO bpc_owner USING (true);
-CREATE POLICY own_tenant ON api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON api_key_prefixes USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE api_key_prefixes TO bpc_app;
 
 -- api_keys ------------------------------------------------------------------------------------------------------
@@ -240,11 +910,12 @@ ALTER TABLE api_keys ADD CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, key_p
 ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_key_prefix_fkey FOREIGN KEY (tenant_id, key_prefix) REFERENCES api_key_prefixes(tenant_id, key_prefix);
+CREATE INDEX api_keys_by_time ON api_keys USING btree (tenant_id, created_at, api_key_id);
 CREATE INDEX api_keys_of_actor ON api_keys USING btree (tenant_id, actor_id);
 CREATE TRIGGER api_keys_revoked_for_good BEFORE UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION refuse('a revoked API key stays revoked');
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON api_keys FOR SELECT TO bpc_owner USING (true);
-CREATE POLICY own_tenant ON api_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON api_keys USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(label) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(expires_at) ON TABLE api_keys TO bpc_app;
@@ -266,8 +937,9 @@ ALTER TABLE battery_products FORCE ROW LEVEL SECURITY;
 ALTER TABLE battery_products ADD CONSTRAINT battery_products_pkey PRIMARY KEY (tenant_id, battery_product_id);
 ALTER TABLE battery_products ADD CONSTRAINT battery_products_sku_key UNIQUE (tenant_id, sku);
 ALTER TABLE battery_products ADD CONSTRAINT battery_products_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX battery_products_by_time ON battery_products USING btree (tenant_id, created_at, battery_product_id);
 ALTER TABLE battery_products ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON battery_products USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON battery_products USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(name) ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE battery_products TO bpc_app;
@@ -296,7 +968,7 @@ CREATE TRIGGER data_snapshots_ready_first BEFORE UPDATE OF status ON data_snapsh
 CREATE TRIGGER data_snapshots_sealed BEFORE UPDATE ON data_snapshots FOR EACH ROW WHEN ((old.status = 'SEALED'::snapshot_status)) EXECUTE FUNCTION refuse('the snapshot is sealed');
 CREATE TRIGGER data_snapshots_stay BEFORE DELETE ON data_snapshots FOR EACH ROW EXECUTE FUNCTION refuse('a snapshot is never deleted');
 ALTER TABLE data_snapshots ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON data_snapshots USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON data_snapshots USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(status) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(label) ON TABLE data_snapshots TO bpc_app;
@@ -325,13 +997,14 @@ ALTER TABLE document_versions ADD CONSTRAINT document_versions_sha256_key UNIQUE
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_version_key UNIQUE (tenant_id, document_id, version);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX document_versions_by_time ON document_versions USING btree (tenant_id, document_id, uploaded_at, document_version_id);
 CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
 CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
 CREATE TRIGGER document_versions_status_forward BEFORE UPDATE OF status ON document_versions FOR EACH ROW WHEN (((new.status <> old.status) AND ((((((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'PARSED'::document_status)) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'REJECTED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'REJECTED'::document_status))))) EXECUTE FUNCTION refuse('a document version''s status only moves forward');
 CREATE TRIGGER document_versions_stay BEFORE DELETE ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version is never deleted');
 ALTER TABLE document_versions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON document_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON document_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE document_versions TO bpc_app;
 GRANT UPDATE(status) ON TABLE document_versions TO bpc_app;
 GRANT UPDATE(content) ON TABLE document_versions TO bpc_system;
@@ -353,7 +1026,7 @@ ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_created_by_fkey FOREIGN
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX documents_by_time ON documents USING btree (tenant_id, created_at, document_id);
 ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON documents USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON documents USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE documents TO bpc_app;
 GRANT UPDATE(external_ref) ON TABLE documents TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE documents TO bpc_app;
@@ -375,7 +1048,7 @@ CREATE TRIGGER event_anchors_hold BEFORE INSERT OR UPDATE ON event_anchors FOR E
 CREATE TRIGGER event_anchors_not_truncated BEFORE TRUNCATE ON event_anchors FOR EACH STATEMENT EXECUTE FUNCTION refuse('anchors are never deleted');
 CREATE TRIGGER event_anchors_stay BEFORE DELETE ON event_anchors FOR EACH ROW EXECUTE FUNCTION refuse('an anchor is never deleted');
 ALTER TABLE event_anchors ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON event_anchors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON event_anchors USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT ON TABLE event_anchors TO bpc_app;
 GRANT INSERT ON TABLE event_anchors TO bpc_system;
 GRANT UPDATE(aggregate_version) ON TABLE event_anchors TO bpc_system;
@@ -404,14 +1077,17 @@ ALTER TABLE events ADD CONSTRAINT events_chain_key UNIQUE (tenant_id, aggregate_
 ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, event_id);
 ALTER TABLE events ADD CONSTRAINT events_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE events ADD CONSTRAINT events_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX events_by_actor_time ON events USING btree (tenant_id, actor_id, occurred_at, event_id);
+CREATE INDEX events_by_aggregate_type_time ON events USING btree (tenant_id, aggregate_type, occurred_at, event_id);
 CREATE INDEX events_by_time ON events USING btree (tenant_id, occurred_at, event_id);
-CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, occurred_at);
+CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, occurred_at, event_id);
+CREATE INDEX events_of_aggregate_by_time ON events USING btree (tenant_id, aggregate_id, occurred_at, event_id);
 CREATE TRIGGER events_go_behind_their_anchor BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION refuse_before_anchor();
 CREATE TRIGGER events_never_change BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
 CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION refuse('events are never deleted');
 CREATE TRIGGER events_stay BEFORE DELETE ON events FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('an event is never deleted');
 ALTER TABLE events ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON events USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON events USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 CREATE POLICY without_a_tenant ON events FOR SELECT TO bpc_owner USING ((NOT (EXISTS ( SELECT
    FROM tenants t
   WHERE (t.tenant_id = events.tenant_id)))));
@@ -430,11 +1106,11 @@ ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_pkey PRIMARY KEY (tenant_id
 ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
 ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_tenant_id_fact_id_fkey FOREIGN KEY (tenant_id, fact_id) REFERENCES facts(tenant_id, fact_id);
 ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
-CREATE INDEX fact_sources_of_document ON fact_sources USING btree (tenant_id, document_version_id);
+CREATE INDEX fact_sources_of_document ON fact_sources USING btree (tenant_id, document_version_id, fact_id);
 CREATE TRIGGER fact_sources_never_change BEFORE DELETE OR UPDATE ON fact_sources FOR EACH ROW EXECUTE FUNCTION refuse('a fact''s source is never changed or deleted');
 CREATE TRIGGER fact_sources_not_truncated BEFORE TRUNCATE ON fact_sources FOR EACH STATEMENT EXECUTE FUNCTION refuse('facts'' sources are never deleted');
 ALTER TABLE fact_sources ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON fact_sources USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON fact_sources USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE fact_sources TO bpc_app;
 
 -- facts ---------------------------------------------------------------------------------------------------------
@@ -458,13 +1134,15 @@ ALTER TABLE facts ADD CONSTRAINT facts_pkey PRIMARY KEY (tenant_id, fact_id);
 ALTER TABLE facts ADD CONSTRAINT facts_same_fact_key UNIQUE (tenant_id, fact_type, fact_key, schema_version, payload_hash);
 ALTER TABLE facts ADD CONSTRAINT facts_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE facts ADD CONSTRAINT facts_tenant_id_source_document_version_id_fkey FOREIGN KEY (tenant_id, source_document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
-CREATE INDEX facts_by_key ON facts USING btree (tenant_id, fact_type, fact_key text_pattern_ops);
-CREATE INDEX facts_by_time ON facts USING btree (tenant_id, created_at, fact_id);
+CREATE INDEX facts_by_key ON facts USING btree (tenant_id, fact_key COLLATE "C", created_at, fact_id) WHERE (fact_type <> 'Blinding'::text);
+CREATE INDEX facts_by_time ON facts USING btree (tenant_id, created_at, fact_id) WHERE (fact_type <> 'Blinding'::text);
 CREATE INDEX facts_of_document ON facts USING btree (tenant_id, source_document_version_id);
+CREATE INDEX facts_of_type_by_key ON facts USING btree (tenant_id, fact_type, fact_key COLLATE "C", created_at, fact_id);
+CREATE INDEX facts_of_type_by_time ON facts USING btree (tenant_id, fact_type, created_at, fact_id);
 CREATE TRIGGER facts_never_change BEFORE DELETE OR UPDATE ON facts FOR EACH ROW EXECUTE FUNCTION refuse('a fact is never changed or deleted');
 CREATE TRIGGER facts_not_truncated BEFORE TRUNCATE ON facts FOR EACH STATEMENT EXECUTE FUNCTION refuse('facts are never deleted');
 ALTER TABLE facts ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON facts USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON facts USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE facts TO bpc_app;
 
 -- idempotency_keys ----------------------------------------------------------------------------------------------
@@ -482,8 +1160,280 @@ ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (t
 ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys USING btree (tenant_id, created_at);
 ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON idempotency_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON idempotency_keys USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE idempotency_keys TO bpc_app;
+
+-- jobs.batch ----------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.batch (
+    tenant_id uuid NOT NULL,
+    batch_id uuid NOT NULL,
+    name text,
+    total integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    follow_up json
+);
+ALTER TABLE jobs.batch FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.batch ADD CONSTRAINT batch_pkey PRIMARY KEY (tenant_id, batch_id);
+ALTER TABLE jobs.batch ADD CONSTRAINT batch_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX batch_open ON jobs.batch USING btree (created_at) WHERE (finished_at IS NULL);
+ALTER TABLE jobs.batch ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.batch TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.batch USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE jobs.batch TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.batch TO bpc_system;
+
+-- jobs.job ------------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    status text DEFAULT 'QUEUED'::text NOT NULL,
+    priority smallint DEFAULT 2 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    uncounted integer DEFAULT 0 NOT NULL,
+    max_attempts integer NOT NULL,
+    awaited boolean DEFAULT false NOT NULL,
+    idempotency_key text COLLATE pg_catalog."C",
+    limit_key text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    batch_id uuid,
+    payload json NOT NULL,
+    result json,
+    last_error json,
+    checkpoint json,
+    step json,
+    progress json,
+    created_at timestamp with time zone NOT NULL,
+    scheduled_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    failed_at timestamp with time zone,
+    keep_seconds integer NOT NULL,
+    correlation_id text,
+    actor text,
+    traceparent text,
+    CONSTRAINT job_max_attempts_check CHECK ((max_attempts >= 1)),
+    CONSTRAINT job_priority_check CHECK (((priority >= 0) AND (priority <= 3))),
+    CONSTRAINT job_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'CANCELLED'::text, 'DEAD_LETTER'::text])))
+)
+WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.02');
+ALTER TABLE jobs.job FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.job ADD CONSTRAINT job_pkey PRIMARY KEY (tenant_id, job_id);
+CREATE INDEX job_failed ON jobs.job USING btree (tenant_id, failed_at) WHERE (failed_at IS NOT NULL);
+CREATE UNIQUE INDEX job_idempotency_key ON jobs.job USING btree (tenant_id, type, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX job_of_batch ON jobs.job USING btree (tenant_id, batch_id) WHERE (batch_id IS NOT NULL);
+CREATE TRIGGER job_tenant_exists AFTER INSERT ON jobs.job REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION jobs.refuse_unknown_tenant();
+ALTER TABLE jobs.job ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.job TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.job USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE jobs.job TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.job TO bpc_system;
+GRANT UPDATE(status) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(attempts) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(uncounted) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(awaited) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(result) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(last_error) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(checkpoint) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(step) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(progress) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(scheduled_at) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(started_at) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(finished_at) ON TABLE jobs.job TO bpc_app;
+GRANT UPDATE(failed_at) ON TABLE jobs.job TO bpc_app;
+
+-- jobs.job_dependency -------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job_dependency (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    needs_id uuid NOT NULL,
+    met boolean DEFAULT false NOT NULL
+);
+ALTER TABLE jobs.job_dependency FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.job_dependency ADD CONSTRAINT job_dependency_pkey PRIMARY KEY (tenant_id, job_id, needs_id);
+CREATE INDEX job_dependency_on ON jobs.job_dependency USING btree (tenant_id, needs_id);
+ALTER TABLE jobs.job_dependency ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.job_dependency TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.job_dependency USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE jobs.job_dependency TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.job_dependency TO bpc_system;
+GRANT UPDATE(met) ON TABLE jobs.job_dependency TO bpc_app;
+
+-- jobs.job_later ------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job_later (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    priority smallint NOT NULL,
+    attempt integer NOT NULL,
+    limit_key text NOT NULL COLLATE pg_catalog."C"
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+ALTER TABLE jobs.job_later FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.job_later ADD CONSTRAINT job_later_pkey PRIMARY KEY (tenant_id, job_id);
+CREATE INDEX job_later_due ON jobs.job_later USING btree (run_at);
+ALTER TABLE jobs.job_later ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.job_later TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.job_later USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT,DELETE ON TABLE jobs.job_later TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.job_later TO bpc_system;
+
+-- jobs.job_lease ------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job_lease (
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    owner text NOT NULL,
+    attempt integer NOT NULL,
+    priority smallint NOT NULL,
+    limit_key text NOT NULL COLLATE pg_catalog."C",
+    slot integer,
+    started_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    cancel_requested boolean DEFAULT false NOT NULL,
+    cancel_reason text
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE jobs.job_lease FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.job_lease ADD CONSTRAINT job_lease_pkey PRIMARY KEY (tenant_id, job_id);
+ALTER TABLE jobs.job_lease ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.job_lease TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.job_lease USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,DELETE ON TABLE jobs.job_lease TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.job_lease TO bpc_system;
+GRANT UPDATE(cancel_requested) ON TABLE jobs.job_lease TO bpc_app;
+GRANT UPDATE(cancel_reason) ON TABLE jobs.job_lease TO bpc_app;
+
+-- jobs.job_ready ------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job_ready (
+    seq bigint NOT NULL,
+    tenant_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    priority smallint NOT NULL,
+    attempt integer NOT NULL,
+    limit_key text NOT NULL COLLATE pg_catalog."C"
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE jobs.job_ready FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.job_ready ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME jobs.job_ready_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+ALTER TABLE jobs.job_ready ADD CONSTRAINT job_ready_pkey PRIMARY KEY (tenant_id, limit_key, priority, seq);
+ALTER TABLE jobs.job_ready ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.job_ready TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.job_ready USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT,DELETE ON TABLE jobs.job_ready TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.job_ready TO bpc_system;
+
+-- jobs.job_slot -------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job_slot (
+    tenant_id uuid NOT NULL,
+    limit_key text NOT NULL COLLATE pg_catalog."C",
+    slot integer NOT NULL,
+    job_id uuid,
+    closing boolean DEFAULT false NOT NULL
+)
+WITH (fillfactor='50');
+ALTER TABLE jobs.job_slot FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.job_slot ADD CONSTRAINT job_slot_pkey PRIMARY KEY (tenant_id, limit_key, slot);
+ALTER TABLE jobs.job_slot ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.job_slot TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.job_slot USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT,DELETE ON TABLE jobs.job_slot TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.job_slot TO bpc_system;
+GRANT UPDATE(job_id) ON TABLE jobs.job_slot TO bpc_app;
+GRANT UPDATE(closing) ON TABLE jobs.job_slot TO bpc_app;
+
+-- jobs.job_status -----------------------------------------------------------------------------------------------
+CREATE VIEW jobs.job_status WITH (security_invoker='true') AS
+ SELECT j.tenant_id,
+    j.job_id,
+    j.type,
+        CASE
+            WHEN (l.job_id IS NOT NULL) THEN 'RUNNING'::text
+            ELSE j.status
+        END AS status,
+    j.priority,
+    (COALESCE(l.attempt, j.attempts) - j.uncounted) AS attempts,
+    j.max_attempts,
+    j.idempotency_key,
+    j.limit_key,
+    j.batch_id,
+    j.progress,
+    j.last_error,
+    j.created_at,
+    j.scheduled_at,
+    COALESCE(l.started_at, j.started_at) AS started_at,
+    j.finished_at,
+    l.owner AS lease_owner,
+    l.lease_until AS lease_expires_at,
+    COALESCE(l.cancel_requested, false) AS cancel_requested,
+    j.correlation_id,
+    j.actor
+   FROM (jobs.job j
+     LEFT JOIN jobs.job_lease l ON (((l.tenant_id = j.tenant_id) AND (l.job_id = j.job_id))));
+GRANT SELECT ON TABLE jobs.job_status TO bpc_app;
+
+-- jobs.job_worker -----------------------------------------------------------------------------------------------
+CREATE TABLE jobs.job_worker (
+    owner text NOT NULL,
+    lock_key bigint,
+    types text[] NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    heartbeat_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+ALTER TABLE jobs.job_worker ADD CONSTRAINT job_worker_pkey PRIMARY KEY (owner);
+GRANT SELECT ON TABLE jobs.job_worker TO bpc_app;
+GRANT INSERT,DELETE,UPDATE ON TABLE jobs.job_worker TO bpc_system;
+
+-- jobs.schedule -------------------------------------------------------------------------------------------------
+CREATE TABLE jobs.schedule (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    cron text NOT NULL,
+    time_zone text NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    payload json NOT NULL,
+    priority smallint DEFAULT 2 NOT NULL,
+    max_attempts integer NOT NULL,
+    keep_seconds integer NOT NULL,
+    catch_up text NOT NULL,
+    paused boolean DEFAULT false NOT NULL,
+    last_at timestamp with time zone,
+    next_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT schedule_catch_up_check CHECK ((catch_up = ANY (ARRAY['skip'::text, 'one'::text, 'all'::text]))),
+    CONSTRAINT schedule_max_attempts_check CHECK ((max_attempts >= 1)),
+    CONSTRAINT schedule_priority_check CHECK (((priority >= 0) AND (priority <= 3)))
+);
+ALTER TABLE jobs.schedule FORCE ROW LEVEL SECURITY;
+ALTER TABLE jobs.schedule ADD CONSTRAINT schedule_pkey PRIMARY KEY (tenant_id, name);
+ALTER TABLE jobs.schedule ADD CONSTRAINT schedule_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX schedule_due ON jobs.schedule USING btree (next_at) WHERE (NOT paused);
+ALTER TABLE jobs.schedule ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_jobs ON jobs.schedule TO bpc_system USING (true) WITH CHECK (true);
+CREATE POLICY own_tenant ON jobs.schedule USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT,DELETE ON TABLE jobs.schedule TO bpc_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE jobs.schedule TO bpc_system;
+GRANT UPDATE(cron) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(time_zone) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(type) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(payload) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(priority) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(max_attempts) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(keep_seconds) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(catch_up) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(paused) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(last_at) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(next_at) ON TABLE jobs.schedule TO bpc_app;
 
 -- passport_versions ---------------------------------------------------------------------------------------------
 CREATE TABLE passport_versions (
@@ -523,7 +1473,7 @@ ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_passpor
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapshot_id_fkey FOREIGN KEY (tenant_id, snapshot_id) REFERENCES data_snapshots(tenant_id, snapshot_id);
 CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
-CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at DESC);
+CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at, passport_version_id);
 CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
@@ -533,7 +1483,7 @@ CREATE TRIGGER passport_versions_status_forward BEFORE UPDATE OF status ON passp
 CREATE TRIGGER passport_versions_stay BEFORE DELETE ON passport_versions FOR EACH ROW WHEN (((CURRENT_USER <> 'bpc_system'::name) OR (old.status <> ALL (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status])))) EXECUTE FUNCTION refuse('a passport version is only ever removed by retention');
 CREATE TRIGGER passport_versions_times_once BEFORE UPDATE OF activated_at, superseded_at, revoked_at ON passport_versions FOR EACH ROW WHEN ((((old.activated_at IS NOT NULL) AND (new.activated_at IS DISTINCT FROM old.activated_at)) OR ((old.superseded_at IS NOT NULL) AND (new.superseded_at IS DISTINCT FROM old.superseded_at)) OR ((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at)))) EXECUTE FUNCTION refuse('a passport version''s time stamps are written once');
 ALTER TABLE passport_versions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON passport_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON passport_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE passport_versions TO bpc_app;
 GRANT DELETE ON TABLE passport_versions TO bpc_system;
 GRANT UPDATE(status) ON TABLE passport_versions TO bpc_app;
@@ -560,8 +1510,9 @@ ALTER TABLE passports ADD CONSTRAINT passports_product_key UNIQUE (tenant_id, ba
 ALTER TABLE passports ADD CONSTRAINT passports_current_version_fkey FOREIGN KEY (tenant_id, passport_id, current_passport_version_id) REFERENCES passport_versions(tenant_id, passport_id, passport_version_id);
 ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
 ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX passports_by_time ON passports USING btree (tenant_id, created_at, passport_id);
 ALTER TABLE passports ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON passports USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON passports USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE passports TO bpc_app;
 GRANT UPDATE(current_passport_version_id) ON TABLE passports TO bpc_app;
 
@@ -586,8 +1537,9 @@ ALTER TABLE policies ADD CONSTRAINT policies_name_key UNIQUE (tenant_id, name);
 ALTER TABLE policies ADD CONSTRAINT policies_pkey PRIMARY KEY (tenant_id, policy_id);
 ALTER TABLE policies ADD CONSTRAINT policies_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE policies ADD CONSTRAINT policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX policies_by_time ON policies USING btree (tenant_id, created_at, policy_id);
 ALTER TABLE policies ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON policies USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON policies USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE policies TO bpc_app;
 GRANT UPDATE(name) ON TABLE policies TO bpc_app;
 
@@ -613,11 +1565,13 @@ ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_version_key UNIQUE (t
 ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE policy_versions ADD CONSTRAINT policy_versions_tenant_id_policy_id_fkey FOREIGN KEY (tenant_id, policy_id) REFERENCES policies(tenant_id, policy_id);
 CREATE INDEX policy_versions_active ON policy_versions USING btree (tenant_id, priority) WHERE is_active;
+CREATE INDEX policy_versions_by_time ON policy_versions USING btree (tenant_id, policy_id, created_at, policy_version_id);
 CREATE TRIGGER policy_versions_frozen BEFORE UPDATE OF tenant_id, policy_version_id, policy_id, version, effect, target, priority, policy_json, policy_canonical, policy_hash, created_at ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version never changes');
 CREATE TRIGGER policy_versions_not_truncated BEFORE TRUNCATE ON policy_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('policy versions are never deleted');
 CREATE TRIGGER policy_versions_stay BEFORE DELETE ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version is never deleted');
 ALTER TABLE policy_versions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON policy_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY key_lookup ON policy_versions FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON policy_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE policy_versions TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE policy_versions TO bpc_app;
 
@@ -634,7 +1588,7 @@ ALTER TABLE rate_limit_buckets FORCE ROW LEVEL SECURITY;
 ALTER TABLE rate_limit_buckets ADD CONSTRAINT rate_limit_buckets_pkey PRIMARY KEY (tenant_id, key_hash);
 ALTER TABLE rate_limit_buckets ADD CONSTRAINT rate_limit_buckets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE rate_limit_buckets ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON rate_limit_buckets USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON rate_limit_buckets USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE rate_limit_buckets TO bpc_app;
 
 -- role_permissions ----------------------------------------------------------------------------------------------
@@ -649,7 +1603,8 @@ ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_permission_fkey FOR
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
 ALTER TABLE role_permissions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON role_permissions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY key_lookup ON role_permissions FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON role_permissions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE role_permissions TO bpc_app;
 
 -- roles ---------------------------------------------------------------------------------------------------------
@@ -657,14 +1612,17 @@ CREATE TABLE roles (
     tenant_id uuid NOT NULL,
     role_id uuid NOT NULL,
     name text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT roles_name_check CHECK ((name <> ''::text))
 );
 ALTER TABLE roles FORCE ROW LEVEL SECURITY;
 ALTER TABLE roles ADD CONSTRAINT roles_name_key UNIQUE (tenant_id, name);
 ALTER TABLE roles ADD CONSTRAINT roles_pkey PRIMARY KEY (tenant_id, role_id);
 ALTER TABLE roles ADD CONSTRAINT roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX roles_by_time ON roles USING btree (tenant_id, created_at, role_id);
 ALTER TABLE roles ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON roles USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY key_lookup ON roles FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE roles TO bpc_app;
 GRANT UPDATE(name) ON TABLE roles TO bpc_app;
 
@@ -687,7 +1645,7 @@ CREATE TRIGGER rule_fields_come_with_a_draft BEFORE INSERT ON rule_fields FOR EA
 CREATE TRIGGER rule_fields_never_change BEFORE DELETE OR UPDATE ON rule_fields FOR EACH ROW EXECUTE FUNCTION refuse('a rule version''s fields never change');
 CREATE TRIGGER rule_fields_not_truncated BEFORE TRUNCATE ON rule_fields FOR EACH STATEMENT EXECUTE FUNCTION refuse('rule fields are never deleted');
 ALTER TABLE rule_fields ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON rule_fields USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON rule_fields USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE rule_fields TO bpc_app;
 
 -- rule_package_versions -----------------------------------------------------------------------------------------
@@ -712,13 +1670,14 @@ ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_sources_k
 ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_version_key UNIQUE (tenant_id, rule_package_id, version);
 ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE rule_package_versions ADD CONSTRAINT rule_package_versions_tenant_id_rule_package_id_fkey FOREIGN KEY (tenant_id, rule_package_id) REFERENCES rule_packages(tenant_id, rule_package_id);
+CREATE INDEX rule_package_versions_by_time ON rule_package_versions USING btree (tenant_id, rule_package_id, created_at, rule_package_version_id);
 CREATE TRIGGER rule_package_versions_frozen BEFORE UPDATE OF tenant_id, rule_package_version_id, rule_package_id, version, created_at, compiler_min_build, dsl_source, dsl_sha256, tests_source, tests_sha256 ON rule_package_versions FOR EACH ROW EXECUTE FUNCTION refuse('a rule version never changes');
 CREATE TRIGGER rule_package_versions_not_truncated BEFORE TRUNCATE ON rule_package_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('rule versions are never deleted');
 CREATE TRIGGER rule_package_versions_published_once BEFORE UPDATE OF published_at ON rule_package_versions FOR EACH ROW WHEN (((old.published_at IS NOT NULL) AND (new.published_at IS DISTINCT FROM old.published_at))) EXECUTE FUNCTION refuse('a rule version is published once');
 CREATE TRIGGER rule_package_versions_status_forward BEFORE UPDATE OF status ON rule_package_versions FOR EACH ROW WHEN (((new.status < old.status) OR ((new.status = 'PUBLISHED'::rule_pkg_status) AND (old.status <> ALL (ARRAY['VALIDATED'::rule_pkg_status, 'PUBLISHED'::rule_pkg_status]))) OR ((new.status = 'DEPRECATED'::rule_pkg_status) AND (old.status <> ALL (ARRAY['PUBLISHED'::rule_pkg_status, 'DEPRECATED'::rule_pkg_status]))))) EXECUTE FUNCTION refuse('a rule version''s status only moves forward');
 CREATE TRIGGER rule_package_versions_stay BEFORE DELETE ON rule_package_versions FOR EACH ROW EXECUTE FUNCTION refuse('a rule version is retired, never deleted');
 ALTER TABLE rule_package_versions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON rule_package_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON rule_package_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE rule_package_versions TO bpc_app;
 GRANT UPDATE(status) ON TABLE rule_package_versions TO bpc_app;
 GRANT UPDATE(published_at) ON TABLE rule_package_versions TO bpc_app;
@@ -739,8 +1698,9 @@ ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_name_key UNIQUE (tenant_i
 ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_pkey PRIMARY KEY (tenant_id, rule_package_id);
 ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX rule_packages_by_time ON rule_packages USING btree (tenant_id, created_at, rule_package_id);
 ALTER TABLE rule_packages ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON rule_packages USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON rule_packages USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE rule_packages TO bpc_app;
 GRANT UPDATE(name) ON TABLE rule_packages TO bpc_app;
 GRANT UPDATE(description) ON TABLE rule_packages TO bpc_app;
@@ -770,11 +1730,11 @@ ALTER TABLE rule_tests_runs FORCE ROW LEVEL SECURITY;
 ALTER TABLE rule_tests_runs ADD CONSTRAINT rule_tests_runs_pkey PRIMARY KEY (tenant_id, run_id);
 ALTER TABLE rule_tests_runs ADD CONSTRAINT rule_tests_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE rule_tests_runs ADD CONSTRAINT rule_tests_runs_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
-CREATE INDEX rule_tests_runs_by_version ON rule_tests_runs USING btree (tenant_id, rule_package_version_id, created_at DESC);
+CREATE INDEX rule_tests_runs_by_time ON rule_tests_runs USING btree (tenant_id, rule_package_version_id, created_at, run_id);
 CREATE TRIGGER rule_tests_runs_never_change BEFORE DELETE OR UPDATE ON rule_tests_runs FOR EACH ROW EXECUTE FUNCTION refuse('a test run''s result never changes');
 CREATE TRIGGER rule_tests_runs_not_truncated BEFORE TRUNCATE ON rule_tests_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('test runs are never deleted');
 ALTER TABLE rule_tests_runs ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON rule_tests_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON rule_tests_runs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE rule_tests_runs TO bpc_app;
 
 -- schema_migrations ---------------------------------------------------------------------------------------------
@@ -825,7 +1785,7 @@ CREATE TRIGGER snapshot_items_never_change BEFORE UPDATE ON snapshot_items FOR E
 CREATE TRIGGER snapshot_items_not_truncated BEFORE TRUNCATE ON snapshot_items FOR EACH STATEMENT EXECUTE FUNCTION refuse('snapshots'' items are never deleted at once');
 CREATE TRIGGER snapshot_items_sealed BEFORE INSERT OR DELETE ON snapshot_items FOR EACH ROW EXECUTE FUNCTION refuse_when_sealed();
 ALTER TABLE snapshot_items ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON snapshot_items USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON snapshot_items USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE snapshot_items TO bpc_app;
 
 -- tenants -------------------------------------------------------------------------------------------------------
@@ -844,7 +1804,7 @@ ALTER TABLE tenants ADD CONSTRAINT tenants_slug_key UNIQUE (slug);
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY all_tenants ON tenants TO bpc_system USING (true) WITH CHECK (true);
 CREATE POLICY key_lookup ON tenants FOR SELECT TO bpc_owner USING (true);
-CREATE POLICY own_tenant ON tenants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON tenants USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT ON TABLE tenants TO bpc_app;
 GRANT INSERT ON TABLE tenants TO bpc_system;
 GRANT UPDATE(name) ON TABLE tenants TO bpc_system;
@@ -869,9 +1829,12 @@ ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KE
 ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_tenant_id_event_id_fkey FOREIGN KEY (tenant_id, event_id) REFERENCES events(tenant_id, event_id);
 ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE webhook_deliveries ADD CONSTRAINT webhook_deliveries_tenant_id_webhook_endpoint_id_fkey FOREIGN KEY (tenant_id, webhook_endpoint_id) REFERENCES webhook_endpoints(tenant_id, webhook_endpoint_id);
-CREATE INDEX webhook_deliveries_by_status ON webhook_deliveries USING btree (tenant_id, status, created_at);
+CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries USING btree (tenant_id, webhook_endpoint_id, created_at, webhook_delivery_id);
+CREATE INDEX webhook_deliveries_by_endpoint_status ON webhook_deliveries USING btree (tenant_id, webhook_endpoint_id, status, created_at, webhook_delivery_id);
+CREATE INDEX webhook_deliveries_by_status ON webhook_deliveries USING btree (tenant_id, status, created_at, webhook_delivery_id);
+CREATE INDEX webhook_deliveries_by_time ON webhook_deliveries USING btree (tenant_id, created_at, webhook_delivery_id);
 ALTER TABLE webhook_deliveries ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON webhook_deliveries USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON webhook_deliveries USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE webhook_deliveries TO bpc_app;
 GRANT DELETE ON TABLE webhook_deliveries TO bpc_system;
 GRANT UPDATE(attempt) ON TABLE webhook_deliveries TO bpc_app;
@@ -887,18 +1850,23 @@ CREATE TABLE webhook_endpoints (
     secret_base64 text NOT NULL,
     is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    created_by uuid
+    created_by uuid,
+    previous_secret_base64 text,
+    rotated_at timestamp with time zone
 );
 ALTER TABLE webhook_endpoints FORCE ROW LEVEL SECURITY;
 ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (tenant_id, webhook_endpoint_id);
 ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX webhook_endpoints_by_time ON webhook_endpoints USING btree (tenant_id, created_at, webhook_endpoint_id);
 ALTER TABLE webhook_endpoints ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON webhook_endpoints USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON webhook_endpoints USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE webhook_endpoints TO bpc_app;
 GRANT UPDATE(url) ON TABLE webhook_endpoints TO bpc_app;
 GRANT UPDATE(secret_base64) ON TABLE webhook_endpoints TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(previous_secret_base64) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(rotated_at) ON TABLE webhook_endpoints TO bpc_app;
 
 -- webhook_subscriptions -----------------------------------------------------------------------------------------
 CREATE TABLE webhook_subscriptions (
@@ -913,6 +1881,7 @@ ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_event_key
 ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_pkey PRIMARY KEY (tenant_id, webhook_subscription_id);
 ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_tenant_id_webhook_endpoint_id_fkey FOREIGN KEY (tenant_id, webhook_endpoint_id) REFERENCES webhook_endpoints(tenant_id, webhook_endpoint_id);
+CREATE INDEX webhook_subscriptions_by_time ON webhook_subscriptions USING btree (tenant_id, created_at, webhook_subscription_id);
 ALTER TABLE webhook_subscriptions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON webhook_subscriptions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+CREATE POLICY own_tenant ON webhook_subscriptions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE webhook_subscriptions TO bpc_app;

@@ -1,9 +1,12 @@
 """Signing keys: the public halves, for ever, because old signatures are checked against them."""
 
-from typing import Final, LiteralString
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, LiteralString
 from uuid import NAMESPACE_URL, uuid5
 
-from bpc.core.errors import Refusal
+from bpc.core.errors import Conflict, NotFound, Refusal
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId
 from bpc.core.signing import PublicKey, to_base64
@@ -15,7 +18,26 @@ from bpc.db.tenants import SYSTEM_TENANT
 INSERT: Final[LiteralString] = """
     INSERT INTO signing_keys (key_id, public_key) VALUES ($1, $2) ON CONFLICT (key_id) DO NOTHING RETURNING true
 """
+ALL: Final[LiteralString] = """
+    SELECT key_id, public_key, status::text AS status, created_at, retired_at FROM signing_keys
+     ORDER BY created_at DESC, key_id
+"""
+RETIRE: Final[LiteralString] = """
+    UPDATE signing_keys SET status = 'RETIRED', retired_at = $2 WHERE key_id = $1 AND status = 'ACTIVE' RETURNING true
+"""
 PUBLIC_KEY: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1"
+ACTIVE: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1 AND status = 'ACTIVE'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKey:
+    """The public half of a key; what it signed stays valid after it is retired."""
+
+    key_id: str
+    public_key: PublicKey
+    status: Literal["ACTIVE", "RETIRED"]
+    created_at: datetime
+    retired_at: datetime | None
 
 
 class SigningKeyDiffers(Refusal):
@@ -36,12 +58,37 @@ async def public_key(conn: Connection, key_id: str) -> PublicKey | None:
     return None if found is None else PublicKey(found)
 
 
+async def to_sign_with(conn: Connection, key_id: str) -> PublicKey | None:
+    """The same, unless it is retired."""
+    found = await conn.fetchval(ACTIVE, key_id)
+    return None if found is None else PublicKey(found)
+
+
 async def register(database: Database, key_id: str, key: PublicKey, *, act: Act) -> None:
     """Have `key` on record as `key_id`; a name once given never means another key."""
     async with database.system(SYSTEM_TENANT) as conn:
         if await conn.fetchval(INSERT, key_id, key):
             said = act.says("SIGNING_KEY_CREATED", {"key_id": key_id, "public_key": to_base64(key)})
-            stream = Stream(SYSTEM_TENANT, "SigningKey", AggregateId(uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")))
-            await events.append(conn, stream, said)
+            await events.append(conn, _stream(key_id), said)
         elif await public_key(conn, key_id) != key:
             raise SigningKeyDiffers(key_id)
+
+
+async def every(conn: Connection) -> Sequence[SigningKey]:
+    """All signing keys of the installation, newest first."""
+    return [SigningKey(**dict(row)) for row in await conn.fetch(ALL)]
+
+
+async def retire(database: Database, key_id: str, *, act: Act) -> None:
+    """Sign nothing more with a key; what it signed is checked against it for ever."""
+    async with database.system(SYSTEM_TENANT) as conn:
+        if not await conn.fetchval(RETIRE, key_id, act.at):
+            if await public_key(conn, key_id) is None:
+                raise NotFound(f"there is no signing key `{key_id}`")
+            raise Conflict(f"the signing key `{key_id}` is retired already")
+        said = act.says("SIGNING_KEY_CHANGED", {"key_id": key_id, "status": "RETIRED"})
+        await events.append(conn, _stream(key_id), said)
+
+
+def _stream(key_id: str) -> Stream:
+    return Stream(SYSTEM_TENANT, "SigningKey", AggregateId(uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")))

@@ -1,4 +1,5 @@
-"""The signing seed and the pepper: from the environment, otherwise made once and kept in the data folder.
+"""The signing seed and the pepper: from the environment, otherwise made once and kept in the data folder. Further
+signing keys: from a folder of their own.
 
     environment set? ── yes ─► decode (already checked by Settings)
           │ no, dev or test (prod does not get this far: Settings insists)
@@ -18,12 +19,14 @@ from pathlib import Path
 from typing import Final
 
 from bpc.settings.data_dir import prepare
+from bpc.settings.kinds import KEY_ID
 from bpc.settings.material import SEED_BYTES, pepper_from, seed_from
 from bpc.settings.model import Settings, variable_of
 from bpc.settings.problems import ConfigMissing
 
 SIGNING: Final = variable_of("signing_ed25519_private_key_base64")
 PEPPER: Final = variable_of("api_key_pepper_base64")
+FURTHER: Final = variable_of("signing_keys_dir")
 
 
 def signing_seed(settings: Settings) -> bytes:
@@ -40,6 +43,24 @@ def pepper(settings: Settings) -> bytes:
     if given is not None:
         return pepper_from(given.get_secret_value())
     return _kept(settings.data_dir, "pepper.key", PEPPER, pepper_from)
+
+
+def further_seed(settings: Settings, key_id: str) -> bytes | None:
+    """The 32 bytes of the key called `key_id` in the folder of further keys; None where there is none."""
+    if settings.signing_keys_dir is None or not KEY_ID.fullmatch(key_id):
+        return None
+    path = settings.signing_keys_dir / f"{key_id}.key"
+    try:
+        text = _read(path, FURTHER)
+    except FileNotFoundError:
+        return None
+    except OSError as failed:
+        raise _refused(FURTHER, f"`{path}` cannot be read: {failed.strerror}", fix="check its rights") from failed
+    try:
+        return seed_from(text)
+    except ValueError as wrong:
+        why = f"`{path}` {wrong}"
+    raise _refused(FURTHER, why, fix="put the file there that `bpc keygen` wrote")
 
 
 def _kept(data_dir: Path, file: str, name: str, decode: Callable[[str], bytes]) -> bytes:

@@ -30,8 +30,11 @@ PASSWORD: Final = variable_of("db_password")
 DATABASE: Final = variable_of("db_name")
 PATHS: Final = (DATA_DIR, variable_of("signing_keys_dir"))
 
-# They start like ours and are not settings: our tests' own, and what Kubernetes sets for a service `bpc-…`.
-FOREIGN: Final = re.compile(r"BPC_EFFORT|BPC_TEST_\w+|BPC_\w+_SERVICE_(HOST|PORT\w*)|BPC_\w+_PORT_\d+_\w+")
+# They start like ours and are not settings: those of commands that ask an API, our tests' own, and what Kubernetes sets
+# for a service `bpc-…`.
+FOREIGN: Final = re.compile(
+    r"BPC_URL|BPC_API_KEY|BPC_EFFORT|BPC_TEST_\w+|BPC_\w+_SERVICE_(HOST|PORT\w*)|BPC_\w+_PORT_\d+_\w+"
+)
 SERVICE_URL: Final = ("tcp://", "udp://")
 SERVER: Final = tuple(variable_of(f"db_{part}") for part in ("host", "port", "user", "password", "name", "sslmode"))
 

@@ -1,0 +1,228 @@
+"""The API under load: our own routes and a bare FastAPI route with constant bytes, in turn, in one run.
+
+One process each, on a real socket, with `wrk` (two threads, 16 connections) where it is installed. Each candidate has
+five seconds in each of three rounds; a figure is the median of the rounds. 100,000 documents are there when the list
+is asked for, and the same list once more with 1,000.
+
+    GET bare       a FastAPI route that returns constant bytes: what the framework and the server cost
+    GET payload    stored bytes by id: authentication, permission, one transaction
+    GET list       50 of 100,000 documents
+    POST document  a write with idempotency key, event and stored answer in one transaction
+"""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import asyncpg
+import httpx2
+
+from bench import Table
+from bpc import fresh
+
+SECONDS: Final = int(os.environ.get("BENCH_SECONDS", "5"))
+ROUNDS: Final = int(os.environ.get("BENCH_REPEATS", "3"))
+DOCUMENTS: Final = int(os.environ.get("BENCH_DOCUMENTS", "100000"))
+BARE: Final = """
+import sys
+import uvicorn
+from fastapi import FastAPI
+from starlette.responses import Response
+
+app = FastAPI()
+BYTES = b"x" * 700
+
+@app.get("/bare")
+async def bare() -> Response:
+    return Response(BYTES, media_type="application/json")
+
+port = int(sys.argv[1])
+uvicorn.run(app, port=port, log_level="error", access_log=False, loop="uvloop", http="httptools")
+"""
+POST: Final = """
+local n = 0
+local base = "%s"
+request = function()
+  n = n + 1
+  local headers = {
+    ["Authorization"] = "Bearer %s",
+    ["Content-Type"] = "application/json",
+    ["Idempotency-Key"] = base .. "-" .. tostring(math.random(1, 1e9)) .. "-" .. n,
+  }
+  return wrk.format("POST", "/v1/documents", headers, '{"kind":"OTHER"}')
+end
+"""
+FILL: Final = """
+    INSERT INTO documents (tenant_id, document_id, kind, created_at)
+    SELECT $1, gen_random_uuid(), 'OTHER', now() - make_interval(secs => n) FROM generate_series(1, $2) AS n
+"""
+
+
+class Load(NamedTuple):
+    """What came of one run."""
+
+    per_second: float
+    p99_ms: float
+    errors: int
+
+
+def run() -> Iterable[Table]:
+    if shutil.which("wrk") is None:
+        yield Table(title="API", columns=("",), rows=(), note="`wrk` is not installed, so nothing was measured.")
+        return
+    yield asyncio.run(_measured())
+
+
+async def _measured() -> Table:
+    with tempfile.TemporaryDirectory(prefix="bpc-bench-") as folder:
+        Path(folder).chmod(0o711)  # noqa: ASYNC240 (nothing else runs yet)
+        async with _bare() as bare, _ours(Path(folder)) as ours:
+            version = await _payload(ours)
+            targets = {
+                "GET bare FastAPI route": (bare, "/bare", None),
+                "GET document content, 700 bytes": (ours.url, version, ours.key),
+                "GET list, 50 of 1,000": (ours.url, "/v1/documents", ours.key),
+                "POST document": (ours.url, "POST", ours.key),
+            }
+            found = await _rounds(targets)
+            await ours.fill(DOCUMENTS)
+            found |= await _rounds({f"GET list, 50 of {DOCUMENTS:,}": (ours.url, "/v1/documents", ours.key)})
+    yardstick = found["GET bare FastAPI route"].per_second
+    rows = tuple(
+        (name, f"{load.per_second:,.0f}", f"{load.per_second / yardstick:.2f}", f"{load.p99_ms:.1f}", str(load.errors))
+        for name, load in found.items()
+    )
+    return Table(
+        title=f"API, one process, wrk with 16 connections, median of {ROUNDS} rounds of {SECONDS} s",
+        columns=("", "requests/s", "of bare", "p99 ms", "errors"),
+        rows=rows,
+    )
+
+
+async def _rounds(targets: dict[str, tuple[str, str, str | None]]) -> dict[str, Load]:
+    runs: dict[str, list[Load]] = {name: [] for name in targets}
+    for _ in range(ROUNDS):
+        for name, (url, path, key) in targets.items():
+            runs[name].append(await asyncio.to_thread(_wrk, url, path, key))
+    return {
+        name: Load(
+            statistics.median(load.per_second for load in each),
+            statistics.median(load.p99_ms for load in each),
+            sum(load.errors for load in each),
+        )
+        for name, each in runs.items()
+    }
+
+
+def _wrk(url: str, path: str, key: str | None) -> Load:
+    command = ["wrk", "-t2", "-c16", f"-d{SECONDS}s", "--latency"]
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        if path == "POST":
+            script.write(POST % (fresh.new_id(), key))
+            script.flush()
+            command += ["-s", script.name, f"{url}/v1/documents"]
+        else:
+            command += [] if key is None else ["-H", f"Authorization: Bearer {key}"]
+            command.append(url + path)
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rate = re.search(r"Requests/sec:\s+([0-9.]+)", said)
+    p99 = re.search(r"99%\s+([0-9.]+)(us|ms|s)", said)
+    wrong = re.search(r"Non-2xx or 3xx responses: ([0-9]+)", said)
+    if rate is None or p99 is None:
+        raise RuntimeError(f"wrk said something else: {said}")
+    scale = {"us": 0.001, "ms": 1.0, "s": 1000.0}[p99[2]]
+    return Load(float(rate[1]), float(p99[1]) * scale, 0 if wrong is None else int(wrong[1]))
+
+
+@asynccontextmanager
+async def _bare() -> AsyncIterator[str]:
+    port = _free_port()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, str(port))
+    try:
+        await _answers(f"http://127.0.0.1:{port}/bare")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+class Ours(NamedTuple):
+    """Our service, as `bpc up` says it is."""
+
+    url: str
+    key: str
+    tenant: str
+    folder: Path
+
+    async def fill(self, count: int) -> None:
+        """Put that many documents into the table, past the API."""
+        from bpc.db import embedded  # noqa: PLC0415 (only a machine that measures needs it)
+
+        server = await asyncio.to_thread(embedded.use, self.folder)
+        conn = await asyncpg.connect(**server.superuser_address().at("bpc").connect_arguments())
+        await conn.execute(FILL, self.tenant, count)
+        await conn.execute("ANALYZE documents")
+        await conn.close()
+        server.release()
+
+
+@asynccontextmanager
+async def _ours(folder: Path) -> AsyncIterator[Ours]:
+    environment = {**os.environ, "BPC_DATA_DIR": str(folder), "BPC_LOG_LEVEL": "warn"}
+    command = [sys.executable, "-m", "bpc", "up", "--port", "0", "--json"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
+    try:
+        if process.stdout is None:
+            raise RuntimeError("no output to read")
+        said = json.loads(await process.stdout.readline())
+        ours = Ours(said["url"], said["api_key"], said["tenant_id"], folder)
+        await ours.fill(1_000)
+        yield ours
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _payload(ours: Ours) -> str:
+    """The path of 700 stored bytes."""
+    async with httpx2.AsyncClient(base_url=ours.url, headers={"Authorization": f"Bearer {ours.key}"}) as client:
+        made = await client.post("/v1/documents", json={"kind": "OTHER"}, headers={"Idempotency-Key": "bench-1"})
+        version = await client.post(
+            f"/v1/documents/{made.json()['document_id']}/versions",
+            json={"mime_type": "application/json", "content_base64": "eHh4" * 233 + "eA=="},
+            headers={"Idempotency-Key": "bench-2"},
+        )
+        return f"/v1/document-versions/{version.json()['document_version_id']}/content"
+
+
+async def _answers(url: str) -> None:
+    deadline = time.monotonic() + 30
+    async with httpx2.AsyncClient() as client:
+        while True:
+            try:
+                await client.get(url)
+            except httpx2.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,38 @@
+"""Service: everything that stands behind the routes of one process."""
+
+from dataclasses import dataclass, field
+
+from bpc.api.denials import Denials
+from bpc.api.metrics import HttpMetrics
+from bpc.api.shares import Places, Room
+from bpc.core.cursor import cursor_key
+from bpc.db.database import Database
+from bpc.errands import Errands
+from bpc.jobs import Jobs, Processes
+from bpc.pipeline import Steps
+from bpc.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Made once, when the process starts.
+
+    `heavy` are the places for requests that compute for long, `processes` where such work is done beside the event
+    loop, and `room` is what there is for large bodies.
+    """
+
+    settings: Settings
+    database: Database
+    jobs: Jobs
+    steps: Steps
+    errands: Errands
+    pepper: bytes = field(repr=False)
+    heavy: Places
+    processes: Processes
+    room: Room
+    metrics: HttpMetrics = field(default_factory=HttpMetrics)
+    denials: Denials = field(default_factory=Denials)
+
+    @property
+    def cursor_key(self) -> bytes:
+        return cursor_key(self.pepper)

@@ -1,0 +1,1 @@
+"""Files of pages, served as they are."""

@@ -1,0 +1,40 @@
+"""Work: what a route is given beside its input."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from bpc.api.service import Service
+from bpc.core.events import Act
+from bpc.core.ids import TenantId
+from bpc.db.callers import Caller
+from bpc.db.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """One request of one caller, in one transaction that is bound to the caller's tenant.
+
+    It is committed when the route returns, together with the answer kept under the idempotency key, and rolled back
+    when it raises.
+    """
+
+    service: Service
+    conn: Connection
+    caller: Caller
+    act: Act
+    correlation_id: str
+
+    @property
+    def tenant(self) -> TenantId:
+        return self.caller.tenant_id
+
+
+async def _work(request: Request) -> Doing:  # not in a thread, where FastAPI puts what is not async
+    found: Doing = request.state.work
+    return found
+
+
+Work = Annotated[Doing, Depends(_work)]

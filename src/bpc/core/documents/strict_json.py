@@ -1,0 +1,116 @@
+"""JSON as a document may be written: with fractions and exponents, but with nothing that two readers take differently.
+
+Refused, with its place: bytes that are not UTF-8, a byte order mark, the same key twice in an object, `NaN` and its
+like, numbers too long for any fact, nesting deeper than 128. A number stays the text it was written as.
+"""
+
+import json
+import re
+from itertools import accumulate
+from typing import Final
+
+from bpc.core.canon import MAX_DEPTH
+from bpc.core.documents.notes import Notes, step
+from bpc.core.documents.values import Given, Number
+from bpc.core.facts import MAX_NUMBER_TEXT
+
+_TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in _BRACKETS)
+
+
+class _Wrong:
+    """Stands in a value just read for something that is refused, until its place is known."""
+
+    __slots__ = ("says",)
+
+    def __init__(self, says: str) -> None:
+        self.says = says
+
+
+def read(content: bytes, notes: Notes) -> Given:
+    """The value of a JSON text; None, and a problem in `notes`, where it has none."""
+    if content.startswith(b"\xef\xbb\xbf"):
+        notes.problem("line 1, column 1", "is a byte order mark; save the document as UTF-8 without one")
+        return None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as wrong:
+        notes.problem(_place(content[: wrong.start].decode()), "is not UTF-8")
+        return None
+    if _is_deep(content):
+        notes.problem("$", f"is nested deeper than {MAX_DEPTH}")
+        return None
+    return _parsed(text, notes)
+
+
+def _parsed(text: str, notes: Notes) -> Given:
+    hooks = _Hooks()
+    try:
+        value: Given = json.loads(
+            text,
+            object_pairs_hook=hooks.object,
+            parse_int=hooks.number,
+            parse_float=hooks.number,
+            parse_constant=hooks.constant,
+        )
+    except json.JSONDecodeError as wrong:
+        notes.problem(_place(text[: wrong.pos]), "is where the text stops being JSON")
+        return None
+    if hooks.met_wrong:
+        _report(value, "$", notes)
+        return None
+    return value
+
+
+class _Hooks:
+    """What the parser asks on its way. It does not know where it is, so what is wrong is marked and found later."""
+
+    def __init__(self) -> None:
+        self.met_wrong = False
+
+    def object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    made[key] = self._wrong("is given twice")
+                seen.add(key)
+        return made
+
+    def number(self, text: str) -> "Number | _Wrong":
+        if len(text) > MAX_NUMBER_TEXT:
+            return self._wrong(f"is a number of {len(text)} characters, and no fact has room for it")
+        return Number(text)
+
+    def constant(self, text: str) -> _Wrong:
+        return self._wrong(f"is `{text}`, which is not JSON")
+
+    def _wrong(self, says: str) -> _Wrong:
+        self.met_wrong = True
+        return _Wrong(says)
+
+
+def _report(value: object, path: str, notes: Notes) -> None:
+    """Note everything that was marked; no deeper than `MAX_DEPTH` calls."""
+    if isinstance(value, _Wrong):
+        notes.problem(path, value.says)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            _report(member, step(path, name), notes)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _report(item, f"{path}[{index}]", notes)
+
+
+def _is_deep(content: bytes) -> bool:
+    """Whether brackets are nested deeper than the parser shall follow them."""
+    if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
+        return False
+    brackets = _TEXT.sub(b"", content).translate(None, delete=_NO_BRACKETS)
+    return max(accumulate(map(_BRACKETS.__getitem__, brackets)), default=0) > MAX_DEPTH
+
+
+def _place(before: str) -> str:
+    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"

@@ -1,0 +1,108 @@
+"""Facts, the second step: a document version in, what it says out, all of it or nothing.
+
+UPLOADED ─┬─► VALIDATED   its facts are there, and on record how many and what nobody reads
+          └─► REJECTED    no fact is there, and on record everything that is wrong with it
+"""
+
+import asyncio
+from collections import Counter
+from typing import Final
+from uuid import UUID
+
+from pydantic.dataclasses import dataclass
+
+from bpc import fresh
+from bpc.core.documents import Found, Read, Rejected, read_document
+from bpc.core.errors import Conflict, Invalid
+from bpc.core.events import Act, Said, Stream
+from bpc.core.ids import ActorId, AggregateId, DocumentVersionId, TenantId
+from bpc.db import events, facts, readings
+from bpc.db.connection import Connection
+from bpc.jobs import Context, Handler, Handlers, Refused
+
+# Above this, reading takes long enough for others to notice.
+READ_AT_ONCE: Final = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseOrder:
+    document_version_id: UUID
+    actor_id: UUID | None
+
+
+class DocumentRejected(Invalid):
+    """The document is not what its kind says."""
+
+    def __init__(self, version: DocumentVersionId, problems: list[dict[str, str]], total: int) -> None:
+        first = f": `{problems[0]['at']}` {problems[0]['says']}" if problems else ""
+        more = f", and {total - 1:,} more" if total > 1 else ""
+        super().__init__(
+            f"the document was rejected{first}{more}",
+            fix="correct the document and upload it as a new version",
+            details={"document_version_id": str(version), "problems": problems, "problems_total": total},
+        )
+
+
+class ContentGone(Conflict):
+    """Retention was faster."""
+
+    def __init__(self, version: DocumentVersionId) -> None:
+        super().__init__(f"the content of document version `{version}` was removed before it was read")
+
+
+def parse_job(handlers: Handlers) -> Handler[ParseOrder, None]:
+    @handlers.job("PARSE_FACTS")
+    async def run(ctx: Context, order: ParseOrder) -> Refused | None:
+        actor = None if order.actor_id is None else ActorId(order.actor_id)
+        return await parse(
+            await ctx.transaction(),
+            TenantId(ctx.tenant),
+            DocumentVersionId(order.document_version_id),
+            act=Act(actor, fresh.now()),
+        )
+
+    return run
+
+
+async def parse(conn: Connection, tenant: TenantId, version: DocumentVersionId, *, act: Act) -> Refused | None:
+    """Read a version that was uploaded; one that was read before stays as it is."""
+    found = await readings.locked(conn, tenant, version)
+    if found.status == "VALIDATED":
+        return None
+    if found.status == "REJECTED":
+        before = await readings.outcome(conn, tenant, version)
+        return Refused.because(DocumentRejected(version, before.problems, before.problems_total))
+    if found.content is None:
+        raise ContentGone(version)
+    outcome = await _read(found.kind, found.mime_type, found.content)
+    stream = Stream(tenant, "DocumentVersion", AggregateId(version))
+    if isinstance(outcome, Rejected):
+        await readings.set_status(conn, tenant, version, "REJECTED")
+        await events.append(conn, stream, _rejected(outcome.problems, act))
+        return Refused.because(DocumentRejected(version, outcome.problems.as_json(), outcome.problems.total))
+    new = await facts.add(conn, tenant, version, outcome.facts, at=act.at)
+    await readings.set_status(conn, tenant, version, "VALIDATED")
+    await events.append(conn, stream, _parsed(outcome, new, act))
+    return None
+
+
+async def _read(kind: str, mime_type: str, content: bytes) -> Read | Rejected:
+    if len(content) <= READ_AT_ONCE:
+        return read_document(kind, mime_type, content)
+    return await asyncio.to_thread(read_document, kind, mime_type, content)
+
+
+def _rejected(problems: Found, act: Act) -> Said:
+    payload = {"problems": problems.as_json(), "problems_total": problems.total}
+    return act.says("DOCUMENT_REJECTED", payload)
+
+
+def _parsed(outcome: Read, new: int, act: Act) -> Said:
+    payload = {
+        "fact_count": len(outcome.facts),
+        "fact_types": dict(Counter(fact.fact_type for fact in outcome.facts)),
+        "new_fact_count": new,
+        "warnings": outcome.warnings.as_json(),
+        "warnings_total": outcome.warnings.total,
+    }
+    return act.says("FACTS_PARSED", payload)

@@ -1,0 +1,1 @@
+"""The worker: job type in, step or errand out."""

@@ -1,0 +1,94 @@
+"""Run a worker: from settings to jobs that get done, until it is told to stop.
+
+async with working(settings, database, signer=…) as worker:      # claims and runs jobs of all our types
+    await told_to_stop                                           # then: running jobs may finish, the rest is released
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from bpc import errands, pipeline
+from bpc.core.signing import Signer
+from bpc.db import idempotency, tenants
+from bpc.db.connection import Connection
+from bpc.db.database import Database
+from bpc.db.jobs import bell_of, defaults_of, sessions_of
+from bpc.jobs import Handlers, Jobs, Metrics, Options, Processes, Worker
+from bpc.jobs.worker.chores import Chore
+from bpc.jobs.worker.upkeep import upkeep
+from bpc.pipeline import Means
+from bpc.settings import Settings
+from bpc.worker.metrics import StepMetrics
+
+EVERY_HOUR: Final = 3600.0
+AT_ONCE: Final = 1000  # answers that are removed in one transaction
+
+
+@asynccontextmanager
+async def working(
+    settings: Settings,
+    database: Database,
+    *,
+    signer: Callable[[str], Signer | None],
+    metrics: Metrics | None = None,
+    ended: Callable[[], None] | None = None,
+) -> AsyncIterator[Worker]:
+    """A worker in this process. At the end it claims no more, and what runs has its time to finish.
+
+    `signer` gives the private key of a name, where it is at hand. `metrics` is where its figures are counted. `ended`
+    is called when it ends, also if nobody has told it to; then leaving raises why.
+    """
+    handlers, metrics = Handlers(), metrics or Metrics()
+    pipeline.declare(handlers, Means.of(settings, signer, measures=StepMetrics(metrics.registry)))
+    errands.declare(handlers, max_steps=settings.rules_max_steps)
+    processes, bell = Processes(settings.jobs_cpu_processes), bell_of(settings)
+    async with sessions_of(database) as sessions:
+        jobs = Jobs(
+            handlers, sessions, defaults=defaults_of(settings), metrics=metrics, processes=processes, trigger=bell
+        )
+        chores = (*upkeep(metrics), forgetting(database, settings.idempotency_days))
+        worker = Worker(jobs, options_of(settings), chores=chores, trigger=bell)
+        running = asyncio.create_task(worker.run())
+        if ended is not None:
+            running.add_done_callback(lambda _: ended())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            try:
+                await running
+            finally:
+                await jobs.close()
+                await processes.close()
+                if bell is not None:
+                    await bell.close()
+
+
+def forgetting(database: Database, days: int) -> Chore:
+    """The chore that removes the answers to idempotency keys that were kept for so many days."""
+
+    async def forget(_: Connection) -> None:
+        async with database.system() as conn:
+            known = await tenants.every(conn)
+        for tenant in known:
+            removed = AT_ONCE
+            while removed == AT_ONCE:  # each in a transaction of its own: what is done stays done
+                async with database.system(tenant.tenant_id) as conn:
+                    removed = await idempotency.forget(conn, tenant.tenant_id, days=days, most=AT_ONCE)
+
+    return Chore("idempotency keys", EVERY_HOUR, forget)
+
+
+def options_of(settings: Settings) -> Options:
+    """How a worker works."""
+    return Options(
+        name=settings.worker_id,
+        concurrency=settings.jobs_concurrency,
+        lease=settings.jobs_lease_seconds,
+        renew=settings.jobs_lease_renew_seconds,
+        poll=settings.jobs_poll_interval_ms / 1000,
+        cancel_grace=settings.jobs_cancel_grace_seconds,
+        stop_grace=settings.jobs_stop_grace_seconds,
+    )

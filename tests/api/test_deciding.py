@@ -1,0 +1,165 @@
+"""What a body names may be denied like what a path names, and needs no grant of its own."""
+
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+
+from bpc import fresh
+from bpc.api.service import Service
+from bpc.core.events import Act
+from bpc.core.ids import TenantId
+from bpc.db.database import Database
+from tests.api.conftest import Api
+from tests.api.issued import Compilable, compilable, requested
+from tests.api.supplied import facts_of
+
+
+async def _policy(
+    admin: Api, effect: str, target: str, *, about: dict[str, Any] | None = None, priority: int = 100
+) -> None:
+    conditions = {} if about is None else {"resource": about}
+    body = {"effect": effect, "target": target, "priority": priority, "policy_json": conditions}
+    await admin.made("/v1/policies", {"name": f"{effect} {target} {fresh.new_id()}", **body})
+
+
+async def _product(admin: Api, sku: str) -> str:
+    return str((await admin.made("/v1/battery-products", {"sku": sku, "name": "Cell"}))["battery_product_id"])
+
+
+def _is_denied(answer: httpx2.Response) -> bool:
+    assert answer.status_code in {200, 201, 202, 403}, answer.text
+    return answer.status_code == 403
+
+
+@pytest.fixture
+async def given(admin: Api, database: Database, tenant: TenantId, act: Act) -> Compilable:
+    return await compilable(admin, database, tenant, act)
+
+
+async def test_no_passport_is_created_for_a_sku_that_a_policy_denies(admin: Api, officer: Api, superuser: Any) -> None:
+    denied, other = await _product(admin, "SKU-91"), await _product(admin, "SKU-8")
+    await _policy(admin, "DENY", "passport:*", about={"type": "Passport", "sku": "SKU-9*"})
+
+    answers = [await officer.post("/v1/passports", {"battery_product_id": product}) for product in (denied, other)]
+
+    assert [answer.status_code for answer in answers] == [403, 201]
+    assert answers[0].json()["error"]["details"]["permission"] == "passport:compile"
+    assert await superuser.fetchval("SELECT count(*) FROM passports") == 1
+    [said] = await superuser.fetch("SELECT payload_canonical FROM events WHERE event_type = 'ACCESS_DENIED'")
+    on_record = orjson.loads(said["payload_canonical"])
+    assert (on_record["route"], on_record["reason"]) == ("/v1/passports", "a policy denies `passport:*`")
+
+
+@pytest.mark.parametrize("target", ["passport:compile", "passport:read"])
+async def test_no_passport_is_created_for_a_product_that_a_policy_denies(admin: Api, officer: Api, target: str) -> None:
+    product = await _product(admin, "SKU-1")
+    await _policy(admin, "DENY", target, about={"type": "BatteryProduct", "ids": [product]})
+
+    assert _is_denied(await officer.post("/v1/passports", {"battery_product_id": product}))
+
+
+async def test_a_product_that_does_not_exist_is_not_found_whatever_policies_say(admin: Api, officer: Api) -> None:
+    await _policy(admin, "DENY", "passport:*", about={"type": "Passport", "sku": "SKU-9*"})
+
+    answer = await officer.post("/v1/passports", {"battery_product_id": str(fresh.new_id())})
+
+    assert answer.status_code == 404
+
+
+async def test_no_product_is_created_with_a_sku_that_a_policy_denies(admin: Api) -> None:
+    await _policy(admin, "DENY", "tenant:admin", about={"type": "BatteryProduct", "sku": "SKU-9*"})
+
+    assert _is_denied(await admin.post("/v1/battery-products", {"sku": "SKU-91", "name": "Cell"}))
+    assert not _is_denied(await admin.post("/v1/battery-products", {"sku": "SKU-8", "name": "Cell"}))
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "member"),
+    [
+        ("passport:compile", "DataSnapshot", "snapshot_id"),
+        ("snapshot:build", "DataSnapshot", "snapshot_id"),
+        ("passport:*", "RulePackageVersion", "rule_package_version_id"),
+        ("rules:read", "RulePackageVersion", "rule_package_version_id"),
+    ],
+)
+async def test_nothing_is_compiled_of_what_a_policy_denies(
+    admin: Api, officer: Api, given: Compilable, target: str, kind: str, member: str
+) -> None:
+    path = f"/v1/passports/{given.passport}/compile"
+    assert not _is_denied(await officer.post(path, given.body))
+
+    await _policy(admin, "DENY", target, about={"type": kind, "ids": [given.body[member]]})
+
+    assert _is_denied(await officer.post(path, given.body))
+    another = await officer.post(path, {**given.body, member: str(fresh.new_id())})
+    assert another.status_code == 404
+
+
+async def test_an_allow_that_is_tried_before_counts(admin: Api, officer: Api, given: Compilable) -> None:
+    about = {"type": "DataSnapshot", "ids": [given.body["snapshot_id"]]}
+    await _policy(admin, "ALLOW", "*", about=about, priority=1)
+    await _policy(admin, "DENY", "*", about=about, priority=2)
+
+    await requested(officer, given)
+
+
+async def test_a_deny_that_is_about_no_thing_is_about_routes_and_hides_none_that_is(
+    admin: Api, officer: Api, given: Compilable
+) -> None:
+    await _policy(admin, "DENY", "rules:*", priority=1)
+    await requested(officer, given)
+
+    about = {"type": "RulePackageVersion", "ids": [given.body["rule_package_version_id"]]}
+    await _policy(admin, "DENY", "rules:read", about=about, priority=2)
+
+    assert _is_denied(await officer.post(f"/v1/passports/{given.passport}/compile", given.body))
+
+
+async def test_what_a_body_names_needs_no_grant_of_its_own(admin: Api, auditor: Api, given: Compilable) -> None:
+    await _policy(admin, "ALLOW", "passport:compile", about={"type": "Passport", "ids": [given.passport]}, priority=1)
+    await _policy(admin, "DENY", "passport:compile", priority=2)
+    await _policy(admin, "DENY", "docs:read", about={"type": "Document"})
+
+    await requested(auditor, given)
+
+
+@pytest.mark.parametrize("target", ["docs:read", "snapshot:build"])
+async def test_a_fact_that_a_policy_denies_comes_into_no_snapshot(
+    admin: Api, service: Service, superuser: Any, target: str
+) -> None:
+    facts = await facts_of(admin, service, [{"sku": "A"}, {"sku": "B"}], kind="PCF")
+    snapshot = (await admin.made("/v1/snapshots", {}))["snapshot_id"]
+    await _policy(admin, "DENY", target, about={"type": "Fact", "ids": [facts[1]]})
+
+    path = f"/v1/snapshots/{snapshot}/items"
+    assert _is_denied(await admin.post(path, {"fact_ids": facts}))
+    assert _is_denied(await admin.post(path, {"fact_id": facts[1]}))
+    assert await superuser.fetchval("SELECT count(*) FROM snapshot_items") == 0
+    assert not _is_denied(await admin.post(path, {"fact_id": facts[0]}))
+
+
+async def test_nobody_subscribes_an_endpoint_that_a_policy_denies(admin: Api) -> None:
+    made = [await admin.made("/v1/webhook-endpoints", {"url": "https://example.com/hooks"}) for _ in range(2)]
+    denied, other = (each["webhook_endpoint_id"] for each in made)
+    await _policy(admin, "DENY", "tenant:admin", about={"type": "WebhookEndpoint", "ids": [denied]})
+
+    answers = [
+        await admin.post(
+            "/v1/webhook-subscriptions", {"webhook_endpoint_id": endpoint, "event_type": "passport.version.active"}
+        )
+        for endpoint in (denied, other)
+    ]
+
+    assert [_is_denied(answer) for answer in answers] == [True, False]
+
+
+async def test_nobody_asks_about_an_actor_that_a_policy_denies(admin: Api, superuser: Any) -> None:
+    actor = str(await superuser.fetchval("SELECT actor_id FROM actors WHERE display_name = 'Auditor'"))
+    body = {"actor_id": actor, "permission": "docs:read"}
+    assert not _is_denied(await admin.post("/v1/policies:dry-run", body))
+
+    await _policy(admin, "DENY", "access:admin", about={"type": "Actor", "ids": [actor]})
+
+    assert _is_denied(await admin.post("/v1/policies:dry-run", body))

@@ -1,0 +1,83 @@
+"""What a GraphQL query may cost: decided before it runs, and quickly whatever the query is."""
+
+import time
+
+import pytest
+from graphql import parse
+
+from bpc.api.graphql.limits import MOST_ALIASES, TooExpensive, check
+from bpc.api.graphql.schema import SCHEMA
+
+NESTED = """
+    { passports(first: 1) { items { versions(first: 1) { items {
+      snapshot { facts(first: 1) { items { factId } } } } } } }
+    }
+"""
+
+FRAGMENTS = """
+    { passports(first: 200) { items { ...a } } }
+    fragment a on Passport { ...b ...b }
+    fragment b on Passport { versions(first: 100) { items { status } } }
+"""
+
+
+def weigh(text: str, **variables: int) -> None:
+    check(SCHEMA._schema, parse(text), variables)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ passports { items { passportId } } }",
+        "{ passports(first: 200) { items { versions(first: 10) { items { status } } } } }",
+        NESTED,
+        "query Q($n: Int!) { documents(first: $n) { items { documentId } } }",
+    ],
+)
+def test_what_people_ask_is_allowed(text: str) -> None:
+    weigh(text, n=200)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("{ passports(first: 200) { items { versions(first: 200) { items { status } } } } }", "cost"),
+        ("query Q($n: Int!) { passports(first: $n) { items { versions(first: $n) { items { status } } } } }", "cost"),
+        (
+            "{ " + " ".join(f"a{n}: passports(first: 1) {{ nextCursor }}" for n in range(MOST_ALIASES + 1)) + " }",
+            "aliases",
+        ),
+        (FRAGMENTS, "cost"),
+        (
+            "query Q($m: Int = 200) { passports(first: $m) { items { versions(first: $m) { items { status } } } } }",
+            "cost",
+        ),
+        (
+            "{ passports(first: 200) { items { versions(first: 1) { items { proofNodes(first: 200) { hash } } } } } }",
+            "cost",
+        ),
+        ("{ x " * 20 + "y" + " }" * 20, "depth"),
+    ],
+)
+def test_what_is_beyond_a_limit_is_refused_by_name(text: str, limit: str) -> None:
+    with pytest.raises(TooExpensive) as refused:
+        weigh(text, n=200)
+
+    assert refused.value.details["limit"] == limit
+
+
+def test_fragments_that_unfold_without_end_are_refused_at_once() -> None:
+    fragments = " ".join(
+        f"fragment f{n} on Passport {{ ...f{n + 1} ...f{n + 1} ...f{n + 1} ...f{n + 1} }}" for n in range(30)
+    )
+    text = f"{{ passports {{ items {{ ...f0 }} }} }} {fragments} fragment f30 on Passport {{ passportId }}"
+    started = time.process_time()
+
+    with pytest.raises(TooExpensive):
+        weigh(text)
+
+    assert time.process_time() - started < 1
+
+
+def test_a_fragment_inside_itself_does_not_hang() -> None:
+    weigh("{ passports { items { ...a } } } fragment a on Passport { passportId ...a }")

@@ -1,0 +1,124 @@
+"""GraphQL and tenants: every field of the schema, asked with another tenant's ids, once with the code's own tenant
+filters and once with row-level security alone.
+
+The queries are made of the schema: for every root field the whole tree of what it can show, to three levels.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from graphql import (
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    is_required_argument,
+)
+
+from bpc.api.graphql.schema import SCHEMA
+from bpc.core.access import ROLES
+from tests.api.stage import Theatre, staged
+from tests.api.test_tenancy import Unfiltered, telling, unfiltered
+from tests.conftest import TestServer
+
+__all__ = ["telling"]
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LEVELS = 5
+UNKNOWN = "00000000-0000-4000-8000-00000000dead"
+ROOT = SCHEMA._schema.query_type
+assert ROOT is not None
+ROOTS = dict(ROOT.fields)
+ONE = [name for name, field in ROOTS.items() if "id" in field.args]
+MANY = [name for name in ROOTS if name not in ONE]
+IDS = {
+    "passport": "passport_id",
+    "passportVersion": "passport_version_id",
+    "batteryProduct": "battery_product_id",
+    "document": "document_id",
+    "snapshot": "snapshot_id",
+    "rulePackage": "rule_package_id",
+    "rulePackageVersion": "rule_package_version_id",
+    "job": "job_id",
+}
+
+
+def shown(field: GraphQLField, levels: int) -> str:
+    """The selection of everything below a field that takes no argument it must be given."""
+    kind: Any = field.type
+    while isinstance(kind, GraphQLNonNull | GraphQLList):
+        kind = kind.of_type
+    if not isinstance(kind, GraphQLObjectType | GraphQLInterfaceType):
+        return ""
+    parts = [
+        f"{name}{'(first: 2)' if 'first' in below.args else ''} {shown(below, levels - 1)}"
+        for name, below in kind.fields.items()
+        if not any(is_required_argument(argument) for argument in below.args.values())
+        and (levels > 1 or _is_leaf(below))
+    ]
+    return "{ " + " ".join(parts) + " }"
+
+
+def _is_leaf(field: GraphQLField) -> bool:
+    kind: Any = field.type
+    while isinstance(kind, GraphQLNonNull | GraphQLList):
+        kind = kind.of_type
+    return not isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def theatre(
+    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Theatre]:
+    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
+        yield ready
+
+
+@pytest.fixture(scope="module", params=["filters and row-level security", "row-level security alone"])
+def filters(request: pytest.FixtureRequest) -> Iterator[Unfiltered | None]:
+    if request.param == "filters and row-level security":
+        yield None
+        return
+    with unfiltered() as found:
+        yield found
+
+
+async def test_every_root_field_by_id_is_asked_with_an_id() -> None:
+    assert sorted(ONE) == sorted(IDS)
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("name", ONE)
+async def test_a_foreign_id_gives_byte_for_byte_what_an_unknown_one_gives(
+    theatre: Theatre, filters: Unfiltered | None, name: str, role: str
+) -> None:
+    query = f"query Q($id: Id!) {{ {name}(id: $id) {shown(ROOTS[name], LEVELS)} }}"
+    caller = theatre.mine.calls[role]
+
+    foreign = await caller.post("/v1/graphql", {"query": query, "variables": {"id": theatre.theirs.ids[IDS[name]]}})
+    unknown = await caller.post("/v1/graphql", {"query": query, "variables": {"id": UNKNOWN}})
+
+    assert foreign.status_code == unknown.status_code == 200
+    assert foreign.content == unknown.content
+
+
+@pytest.mark.parametrize("name", ROOTS)
+async def test_what_is_shown_of_ones_own_holds_nothing_of_another(
+    theatre: Theatre, filters: Unfiltered | None, telling: frozenset[bytes], name: str
+) -> None:
+    given = f'(id: "{theatre.mine.ids[IDS[name]]}")' if name in ONE else "(first: 2)"
+    query = f"{{ {name}{given} {shown(ROOTS[name], LEVELS)} }}"
+
+    answer = await theatre.mine.calls["Admin"].post("/v1/graphql", {"query": query})
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json().get("errors") is None, answer.text
+    found = answer.json()["data"][name]
+    assert found is not None
+    assert name in ONE or found["items"], "nothing was shown at all"
+    assert not [mark for mark in telling if mark in answer.content]
+    assert theatre.theirs.mark.encode() not in answer.content

@@ -1,0 +1,332 @@
+"""Who may do what, for every route there is: the matrix decides, and nothing is open by accident.
+
+The routes are the application's own, so one that is added later is held to the same. What is declared is written down
+here once more, as tables, and compared with what the code says.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from fnmatch import fnmatchcase
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bpc import fresh
+from bpc.core.access import PERMISSIONS, ROLES
+from bpc.core.events import Act
+from bpc.core.policies import RESOURCE_TYPES
+from bpc.db import apikeys
+from tests.api.conftest import Api, key_for
+from tests.api.inventory import PUBLIC, ROUTES, Route, request_for
+from tests.api.stage import Stage, Theatre, staged
+from tests.conftest import TestServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# Permission, Admin, ComplianceOfficer, Auditor.
+MATRIX = """
+    passport:read     yes yes yes
+    passport:compile  yes yes no
+    passport:sign     yes no  no
+    passport:replay   yes yes no
+    passport:revoke   yes no  no
+    rules:read        yes yes yes
+    rules:write       yes no  no
+    rules:publish     yes no  no
+    rules:test        yes no  no
+    docs:upload       yes no  no
+    docs:read         yes yes no
+    snapshot:build    yes yes no
+    snapshot:seal     yes yes no
+    audit:read        yes no  yes
+    access:admin      yes no  no
+    tenant:admin      yes no  no
+    jobs:read         yes yes no
+    jobs:admin        yes no  no
+"""
+# Method, path, permission: each is a route.
+DECLARED = """
+    GET    /v1/health/live                                                  -
+    GET    /v1/health/ready                                                 -
+    GET    /v1/metrics                                                      -
+    GET    /v1/openapi.json                                                 -
+    POST   /v1/documents                                                    docs:upload
+    GET    /v1/documents                                                    docs:read
+    GET    /v1/documents/{document_id}                                      docs:read
+    POST   /v1/documents/{document_id}/versions                             docs:upload
+    POST   /v1/documents/{document_id}/ingest                               docs:upload
+    GET    /v1/document-versions/{document_version_id}                      docs:read
+    GET    /v1/document-versions/{document_version_id}/content              docs:read
+    GET    /v1/facts                                                        docs:read
+    POST   /v1/snapshots                                                    snapshot:build
+    GET    /v1/snapshots                                                    snapshot:build
+    GET    /v1/snapshots/{snapshot_id}                                      snapshot:build
+    POST   /v1/snapshots/{snapshot_id}/items                                snapshot:build
+    DELETE /v1/snapshots/{snapshot_id}/items/{fact_id}                      snapshot:build
+    POST   /v1/snapshots/{snapshot_id}/seal                                 snapshot:seal
+    POST   /v1/rule-packages                                                rules:write
+    GET    /v1/rule-packages                                                rules:read
+    GET    /v1/rule-packages/{rule_package_id}                              rules:read
+    POST   /v1/rule-packages/{rule_package_id}/versions                     rules:write
+    GET    /v1/rule-package-versions/{rule_package_version_id}              rules:read
+    DELETE /v1/rule-package-versions/{rule_package_version_id}              rules:publish
+    POST   /v1/rule-package-versions/{rule_package_version_id}/tests:run    rules:test
+    POST   /v1/rule-package-versions/{rule_package_version_id}:publish      rules:publish
+    POST   /v1/rule-package-versions/{rule_package_version_id}:deprecate    rules:publish
+    POST   /v1/rules:check                                                  rules:read
+    POST   /v1/battery-products                                             tenant:admin
+    GET    /v1/battery-products                                             passport:read
+    GET    /v1/battery-products/{battery_product_id}                        passport:read
+    POST   /v1/passports                                                    passport:compile
+    GET    /v1/passports                                                    passport:read
+    GET    /v1/passports/{passport_id}                                      passport:read
+    GET    /v1/passports/{passport_id}/versions                             passport:read
+    POST   /v1/passports/{passport_id}/compile                              passport:compile
+    POST   /v1/passports:bulk-compile                                       passport:compile
+    GET    /v1/passport-versions/{passport_version_id}                      passport:read
+    GET    /v1/passport-versions/{passport_version_id}/payload              passport:read
+    GET    /v1/passport-versions/{passport_version_id}/proof                passport:read
+    GET    /v1/passport-versions/{passport_version_id}/receipt              passport:read
+    GET    /v1/passport-versions/{passport_version_id}/qr.png               passport:read
+    GET    /v1/passport-versions/{passport_version_id}/bundle               passport:read
+    GET    /v1/passport-versions/{passport_version_id}/view                 passport:read
+    POST   /v1/passport-versions/{passport_version_id}/activate             passport:compile
+    POST   /v1/passport-versions/{passport_version_id}/revoke               passport:revoke
+    POST   /v1/passport-versions/{passport_version_id}/replay               passport:replay
+    POST   /v1/passport-versions/{passport_version_id}/exports              passport:read
+    GET    /v1/passport-versions/{passport_version_id}/exports              passport:read
+    GET    /v1/exports/{export_id}/content                                  passport:read
+    GET    /v1/jobs                                                         jobs:read
+    GET    /v1/jobs/{job_id}                                                jobs:read
+    GET    /v1/jobs/{job_id}/result                                         jobs:read
+    POST   /v1/jobs/{job_id}:cancel                                         jobs:admin
+    POST   /v1/jobs/{job_id}:retry                                          jobs:admin
+    GET    /v1/audit/events                                                 audit:read
+    GET    /v1/audit/verify                                                 audit:read
+    POST   /v1/graphql                                                      passport:read
+    POST   /v1/webhook-endpoints                                            tenant:admin
+    GET    /v1/webhook-endpoints                                            tenant:admin
+    DELETE /v1/webhook-endpoints/{webhook_endpoint_id}                      tenant:admin
+    POST   /v1/webhook-endpoints/{webhook_endpoint_id}:rotate               tenant:admin
+    POST   /v1/webhook-endpoints/{webhook_endpoint_id}:test                 tenant:admin
+    POST   /v1/webhook-subscriptions                                        tenant:admin
+    GET    /v1/webhook-subscriptions                                        tenant:admin
+    DELETE /v1/webhook-subscriptions/{webhook_subscription_id}              tenant:admin
+    POST   /v1/webhook-deliveries/{webhook_delivery_id}:redeliver           tenant:admin
+    GET    /v1/actors                                                       access:admin
+    GET    /v1/roles                                                        access:admin
+    GET    /v1/api-keys                                                     access:admin
+    POST   /v1/api-keys                                                     access:admin
+    POST   /v1/api-keys/{api_key_id}:revoke                                 access:admin
+    POST   /v1/api-keys/{api_key_id}:rotate                                 access:admin
+    GET    /v1/policies                                                     access:admin
+    POST   /v1/policies                                                     access:admin
+    POST   /v1/policies/{policy_id}/versions                                access:admin
+    POST   /v1/policies:dry-run                                             access:admin
+    GET    /v1/signing-keys                                                 passport:sign
+"""
+# What DECLARED names and comes with the work behind it; a route that has come must leave this list.
+LATER = {
+    "POST /v1/documents/{document_id}/ingest",
+    "POST /v1/passports:bulk-compile",
+    "POST /v1/passport-versions/{passport_version_id}/exports",
+    "GET /v1/passport-versions/{passport_version_id}/exports",
+    "GET /v1/exports/{export_id}/content",
+    "POST /v1/webhook-endpoints/{webhook_endpoint_id}:test",
+    "POST /v1/webhook-deliveries/{webhook_delivery_id}:redeliver",
+}
+# Whole families; the first line that fits a route decides, after DECLARED.
+FAMILIES = """
+    *      /v1/actors*              access:admin
+    *      /v1/roles*               access:admin
+    *      /v1/api-keys*            access:admin
+    *      /v1/policies*            access:admin
+    GET    /v1/permissions          access:admin
+    *      /v1/webhook-*            tenant:admin
+    *      /v1/signing-keys*        passport:sign
+    GET    /v1/documents*           docs:read
+    GET    /v1/document-versions*   docs:read
+    GET    /v1/facts*               docs:read
+    *      /v1/snapshots*           snapshot:build
+    GET    /v1/rule-package*        rules:read
+    GET    /v1/battery-products*    passport:read
+    GET    /v1/passport*            passport:read
+    GET    /v1/jobs*                jobs:read
+    GET    /v1/audit/*              audit:read
+    GET    /v1/openapi*             -
+    GET    /v1/docs*                -
+"""
+DENIED = (401, 403)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def theatre(
+    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Theatre]:
+    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
+        yield ready
+
+
+def _lines(table: str) -> list[list[str]]:
+    return [line.split() for line in table.strip().split("\n")]
+
+
+def _declared() -> list[tuple[str, str, str]]:
+    return [(method, path, permission.strip("-")) for method, path, permission in _lines(DECLARED)]
+
+
+def _wanted(route: Route) -> str | None:
+    """The permission that is declared for a route; None where nobody has said anything."""
+    for method, path, permission in _declared():
+        if (method, path) == (route.method, route.path):
+            return permission
+    for method, pattern, permission in _lines(FAMILIES):
+        if method in {"*", route.method} and fnmatchcase(route.path, pattern):
+            return permission.strip("-")
+    return None
+
+
+async def test_the_roles_are_those_of_the_matrix() -> None:
+    columns = {"Admin": 1, "ComplianceOfficer": 2, "Auditor": 3}
+    matrix = {role: {line[0] for line in _lines(MATRIX) if line[column] == "yes"} for role, column in columns.items()}
+
+    assert {role: set(permissions) for role, permissions in ROLES.items()} == matrix
+    assert {line[0] for line in _lines(MATRIX)} == set(PERMISSIONS)
+
+
+async def test_every_route_has_the_permission_that_was_declared() -> None:
+    for route in ROUTES:
+        wanted = _wanted(route)
+
+        assert wanted is not None, f"no permission is declared for {route.name}: add it to DECLARED"
+        assert route.permission == wanted, route.name
+        assert (route.permission == "") == route.is_public, f"{route.name} is open: name it in PUBLIC, with a reason"
+        assert (route.kind == "open") == route.is_public, route.name
+        assert route.is_public or route.permission in PERMISSIONS, route.name
+        assert route.resource is None or route.resource in RESOURCE_TYPES, route.name
+
+
+async def test_every_route_that_is_declared_is_there_or_still_to_come() -> None:
+    there = {route.name for route in ROUTES}
+    declared = {f"{method} {path}" for method, path, _ in _declared()}
+
+    assert declared - there == LATER
+    assert {f"{method} {path}" for method, path in PUBLIC} <= there
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+async def test_a_route_is_open_to_those_whose_role_has_its_permission_and_to_nobody_else(
+    theatre: Theatre, route: Route
+) -> None:
+    for role, caller in theatre.mine.calls.items():
+        answer = await _called(caller, route, theatre.mine)
+
+        assert answer.status_code < 500, answer.text
+        if route.is_public or route.permission in ROLES[role]:
+            assert answer.status_code not in DENIED, (role, answer.text)
+        else:
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN"), (role, answer.text)
+            assert answer.json()["error"]["details"]["permission"] == route.permission
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+async def test_without_a_key_nothing_is_open_but_what_is_public(theatre: Theatre, route: Route) -> None:
+    answer = await _called(theatre.nobody, route, theatre.mine)
+
+    if route.is_public:
+        assert answer.status_code == 200
+        return
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+    # Nor is anything said about a request that is wrong in other ways as well.
+    sent = request_for(route, theatre.mine.ids)
+    headers = {"Idempotency-Key": "", "Content-Type": "text/plain"}
+    wrong = await theatre.http.request(sent.method, sent.path, content=b"{", headers=headers)
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "UNAUTHORIZED"), wrong.text
+
+
+async def test_a_denied_access_is_on_record_and_an_allowed_one_is_not(theatre: Theatre) -> None:
+    act = Act(None, fresh.now())
+    caller = Api(theatre.http, await key_for(theatre.database, theatre.mine.tenant, "Auditor", act))
+    before = await _denials(theatre)
+
+    allowed = await caller.get("/v1/passports")
+    denied = await caller.get("/v1/documents")
+    denied_write = await caller.post("/v1/documents", {"kind": "BOM"})
+
+    assert allowed.status_code == 200
+    assert (denied.status_code, denied_write.status_code) == (403, 403)
+    events = (await _denials(theatre))[len(before) :]
+    assert [(event["method"], event["route"], event["permission"]) for event in events] == [
+        ("GET", "/v1/documents", "docs:read"),
+        ("POST", "/v1/documents", "docs:upload"),
+    ]
+
+
+async def test_a_revoked_key_is_told_so_and_that_is_on_record(theatre: Theatre) -> None:
+    act = Act(None, fresh.now())
+    key = await key_for(theatre.database, theatre.mine.tenant, "Admin", act)
+    async with theatre.database.tenant(theatre.mine.tenant) as conn:
+        await apikeys.revoke(conn, theatre.mine.tenant, key.split("_")[1], act=act)
+    before = await _denials(theatre)
+
+    answer = await Api(theatre.http, key).get("/v1/documents")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "API_KEY_REVOKED")
+    assert [event["reason"] for event in (await _denials(theatre))[len(before) :]] == ["API_KEY_REVOKED"]
+
+
+async def test_a_foreign_id_is_no_denial(theatre: Theatre) -> None:
+    before = await _denials(theatre)
+
+    answer = await theatre.mine.calls["Admin"].get(f"/v1/documents/{theatre.theirs.ids['document_id']}")
+
+    assert answer.status_code == 404
+    assert await _denials(theatre) == before
+
+
+@pytest.mark.parametrize("kind", ["without the permission", "with a revoked key"])
+async def test_as_many_denials_at_once_as_there_are_connections_do_not_wait_for_each_other(
+    theatre: Theatre, kind: str
+) -> None:
+    act = Act(None, fresh.now())
+    size = theatre.database.pool.get_max_size()
+    key = await key_for(theatre.database, theatre.mine.tenant, "Auditor", act)
+    if kind == "with a revoked key":
+        async with theatre.database.tenant(theatre.mine.tenant) as conn:
+            await apikeys.revoke(conn, theatre.mine.tenant, key.split("_")[1], act=act)
+    caller = Api(theatre.http, key)
+
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(*(caller.get("/v1/documents") for _ in range(2 * size)))
+
+    assert {answer.status_code for answer in answers} <= set(DENIED)
+
+
+async def test_every_route_can_be_called_as_the_inventory_says(
+    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    refused = {}
+    async with staged(server, template, tmp_path_factory.mktemp("stage")) as untouched:
+        for route in sorted(ROUTES, key=lambda route: (route.kind == "write", route.name)):
+            answer = await _called(untouched.mine.calls["Admin"], route, untouched.mine)
+            if answer.status_code >= 300:
+                refused[route.name] = f"{answer.status_code} {answer.text[:300]}"
+
+    assert refused == {}
+
+
+async def _called(caller: Api, route: Route, stage: Stage) -> httpx2.Response:
+    sent = request_for(route, stage.ids)
+    return await caller.send(sent.method, sent.path, sent.body, params=sent.query)
+
+
+async def _denials(theatre: Theatre) -> list[dict[str, str]]:
+    """What is on record of denied access in our tenant, oldest first."""
+    rows = await theatre.superuser.fetch(
+        "SELECT payload->>'method' AS method, payload->>'route' AS route, payload->>'permission' AS permission,"
+        " payload->>'reason' AS reason FROM events WHERE tenant_id = $1 AND event_type = 'ACCESS_DENIED'"
+        " ORDER BY occurred_at, aggregate_id, aggregate_version",
+        theatre.mine.tenant,
+    )
+    return [dict(row) for row in rows]

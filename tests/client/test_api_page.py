@@ -1,0 +1,55 @@
+"""docs/api.md: its journey runs against a real `bpc up`, word for word; its errors are those of the table of codes."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bpc.core.errors import CODES
+from tests.cli.program import Program
+from tests.cli.started import started
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "api.md").read_text()
+SCRIPT = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^\| (?P<code>[A-Z_]+) \| (?P<status>\d+) \| (?P<again>yes|no) \| (?P<help>.+) \|$", re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl, and there is none")
+def test_the_journey_goes_as_it_is_written(run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="page-", dir=run_folder))
+    folder.chmod(0o711)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    script = "\n".join(["set -euo pipefail", *SCRIPT.findall(PAGE)])
+
+    with started(Program(folder, {"BPC_LOG_LEVEL": "error"}), "up", "--port", "0") as (_, told):
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={
+                "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
+                "HOME": str(tmp_path),
+                "BPC_URL": told["url"],
+                "BPC_API_KEY": told["api_key"],
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ACTIVE\nOK\n" in done.stdout
+    assert '"capacity_kwh"' in done.stdout
+    assert '"passportId"' in done.stdout
+
+
+def test_the_table_of_errors_is_the_table_of_codes() -> None:
+    told = {row["code"]: (int(row["status"]), row["again"] == "yes") for row in ROW.finditer(PAGE)}
+
+    assert told == {name: (code.http, code.retryable) for name, code in CODES.items()}

@@ -1,0 +1,56 @@
+"""Lists of documents and their versions are read from an index, in order, however many there are."""
+
+from typing import LiteralString
+
+import asyncpg
+import pytest
+
+from bpc.core.ids import TenantId
+from bpc.db import documents
+from bpc.db.database import Database
+from tests.jobs.test_explain import assert_no_walk, on, plan_of
+
+DOCUMENTS = """
+    INSERT INTO documents (tenant_id, document_id, kind, created_at)
+    SELECT t.tenant_id, gen_random_uuid(), 'OTHER', now() - n * interval '1 second'
+      FROM tenants t, generate_series(1, 5000) AS n
+"""
+VERSIONS = """
+    INSERT INTO document_versions (tenant_id, document_version_id, document_id, version, status, mime_type, sha256,
+                                   content, uploaded_at)
+    SELECT d.tenant_id, gen_random_uuid(), d.document_id, n, 'UPLOADED', 'text/plain',
+           sha256((d.document_id || '/' || n)::bytea), 'x', now() - n * interval '1 second'
+      FROM (SELECT * FROM documents LIMIT 20) AS d, generate_series(1, 200) AS n
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "table", "index"),
+    [
+        (documents.PAGE, "documents", "documents_by_time"),
+        (documents.VERSIONS, "document_versions", "document_versions_by_time"),
+        (documents.WITH_BYTES, "document_versions", "document_versions_sha256_key"),
+    ],
+    ids=["documents", "versions", "the same bytes"],
+)
+async def test_a_list_is_read_from_its_index_and_not_sorted(
+    database: Database,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+    tenant: TenantId,
+    other_tenant: TenantId,
+    statement: LiteralString,
+    table: str,
+    index: str,
+) -> None:
+    for fill in (DOCUMENTS, VERSIONS):
+        await superuser.execute(fill)
+    await superuser.execute("VACUUM ANALYZE documents, document_versions")
+
+    async with database.tenant(tenant) as conn:
+        await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        nodes = await plan_of(conn, statement)
+
+    assert_no_walk(nodes)
+    [scan] = on(nodes, table)
+    assert scan.index == index
+    assert not [node for node in nodes if "Sort" in node.kind]

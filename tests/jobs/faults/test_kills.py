@@ -1,0 +1,99 @@
+"""Workers are killed, at random and at every point of an execution: no job is lost, none takes effect twice."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.faults.fleet import Fleet
+from tests.jobs.faults.ground import Ground, Hit
+from tests.jobs.faults.work import DEADLY, DEADLY_PLAIN, PLAIN, Work, has_effect
+from tests.measuring import Measured, allowed, effort
+
+pytestmark = pytest.mark.external
+
+WORKERS = effort(test=3, shown=4, campaign=4)
+KILLS = effort(test=6, shown=100, campaign=200)
+JOBS = effort(test=500, shown=10_000, campaign=20_000)
+SECONDS_PER_KILL = effort(test=1.2, shown=1.2, campaign=1.2)
+ENDED_WITHIN = 6.0
+
+
+async def test_kill_9_of_random_workers_loses_no_job_and_doubles_no_effect(
+    field: Ground, tmp_path: Path, measured: Measured
+) -> None:
+    hits: list[Hit] = []
+    async with Fleet(tmp_path, field.address, lease=20.0) as fleet:
+        for _ in range(WORKERS):
+            fleet.start()
+        await field.workers_are(WORKERS)
+
+        submitting = asyncio.create_task(field.submit_steadily(JOBS, KILLS * SECONDS_PER_KILL, longest=0.1))
+        for _ in range(KILLS):
+            await asyncio.sleep(SECONDS_PER_KILL * field.chance.uniform(0.5, 1.4))
+            hits.append(await _kill(field, fleet, field.chance.choice(fleet.alive)))
+            fleet.start()
+        await submitting
+        await field.drained(fleet, within=allowed(30))
+        await fleet.stop()
+
+        history = await field.judged(fleet)
+        seconds = await field.seconds_to_end(hits)
+    measured(
+        "jobs-kill-9",
+        kills=KILLS,
+        jobs=len(history.rows),
+        jobs_held_by_the_killed=sum(len(hit.jobs) for hit in hits),
+        lost=0,
+        double_effects=0,
+        slowest_end_after_a_kill_seconds=round(max(seconds, default=0.0), 2),
+    )
+    assert len(seconds) >= KILLS / 2, "too few jobs were hit to say anything"
+    assert max(seconds, default=0.0) <= allowed(ENDED_WITHIN)
+
+
+async def _kill(field: Ground, fleet: Fleet, pid: int) -> Hit:
+    """Kill it; what it holds then, nobody else has had the time to take."""
+    at = (await field.hit([pid])).at
+    fleet.kill(pid)
+    while fleet.processes[pid].poll() is None:
+        await asyncio.sleep(0)
+    return Hit(at, (await field.hit([pid])).jobs)
+
+
+async def test_a_worker_that_dies_at_any_point_of_an_execution_leaves_a_job_that_ends_once(
+    field: Ground, tmp_path: Path
+) -> None:
+    # Who completes a plain job claims the next in the same breath: that one is submitted when no other is left.
+    deadly = [*DEADLY.values(), *DEADLY_PLAIN.values()]
+    assert deadly[-1].endswith("committed")
+    async with Fleet(tmp_path, field.address, lease=20.0, concurrency=1) as fleet:
+        for _ in deadly:
+            fleet.start()
+        await field.workers_are(len(deadly))
+
+        jobs = {}
+        for each in deadly:
+            jobs[await field.submit(each, Work(seconds=0.01, follows=2 * has_effect(each)))] = each
+            await _one_more_is_dead(fleet)
+        for job_id in jobs:
+            await field.submit(PLAIN, Work(), needs=[job_id])
+        fleet.start()
+        await field.drained(fleet, within=allowed(ENDED_WITHIN))
+        await fleet.stop()
+
+        history = await field.judged(fleet)
+    attempts = {row.job_id: row.attempts for row in history.rows}
+    assert {each: attempts[str(job_id)] for job_id, each in jobs.items()} == {
+        each: 1 if each.endswith("committed") else 2 for each in deadly
+    }
+
+
+async def _one_more_is_dead(fleet: Fleet) -> None:
+    before = len(fleet.expected_dead)
+    deadline = time.monotonic() + allowed(ENDED_WITHIN)
+    while len(fleet.expected_dead) == before:
+        assert time.monotonic() < deadline, "nobody died"
+        await asyncio.sleep(0.01)
+        fleet.expect_deaths()

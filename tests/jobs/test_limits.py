@@ -1,0 +1,118 @@
+"""Limits per key: no more than so many jobs of a key at a time, however many workers there are."""
+
+import asyncio
+from collections import Counter
+
+import asyncpg
+import pytest
+
+from bpc.core.ids import TenantId
+from bpc.jobs import Context, Handlers, InvalidInput, Jobs, Limit
+from tests.jobs.working import several_working, until, until_all_over, working
+from tests.measuring import Measured, effort
+
+pytestmark = pytest.mark.external
+JOBS = effort(test=120, shown=5_000, campaign=20_000)
+KEYS = 6
+
+
+class Crowd:
+    """How many jobs of each key run at this moment, and the most there ever were."""
+
+    def __init__(self) -> None:
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.ran = 0
+
+    def enter(self, key: str) -> None:
+        self.ran += 1
+        self.now[key] += 1
+        self.most[key] = max(self.most[key], self.now[key])
+
+    def leave(self, key: str) -> None:
+        self.now[key] -= 1
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    return Crowd()
+
+
+async def test_limits_hold_under_ten_workers(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, crowd: Crowd, measured: Measured
+) -> None:
+    @handlers.job("limited")
+    async def limited(ctx: Context, key: str) -> None:
+        crowd.enter(key)
+        await asyncio.sleep(0.002)
+        crowd.leave(key)
+
+    keys = [f"key-{n % KEYS}" for n in range(JOBS)]
+    await jobs.submit_many(limited, keys, tenant=tenant, limits=[Limit(key=key, at_most=2) for key in keys])
+    started = asyncio.get_running_loop().time()
+    async with several_working(jobs, 10):
+        await until_all_over(jobs, tenant, seconds=120)
+    seconds = asyncio.get_running_loop().time() - started
+
+    measured(
+        "jobs-limits", jobs=JOBS, keys=KEYS, limit=2, most_at_once=max(crowd.most.values()), seconds=round(seconds, 2)
+    )
+    assert crowd.ran == JOBS
+    assert max(crowd.most.values()) <= 2
+
+
+async def test_a_limited_key_does_not_hold_up_the_others(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, crowd: Crowd
+) -> None:
+    go = asyncio.Event()
+    free: list[int] = []
+
+    @handlers.job("slow")
+    async def slow(ctx: Context, n: int) -> None:
+        crowd.enter("slow")
+        await go.wait()
+
+    @handlers.job("free")
+    async def unlimited(ctx: Context, n: int) -> None:
+        free.append(n)
+
+    await jobs.submit_many(slow, range(20), tenant=tenant, limits=[Limit(key="slow", at_most=1)] * 20)
+    await jobs.submit_many(unlimited, range(20), tenant=tenant)
+    async with working(jobs):
+        await until(lambda: len(free) == 20)
+        assert crowd.now["slow"] == 1
+        go.set()
+        await until_all_over(jobs, tenant)
+
+    assert crowd.ran == 20
+
+
+async def test_the_latest_limit_counts(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, crowd: Crowd, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    @handlers.job("changing")
+    async def changing(ctx: Context, key: str) -> None:
+        crowd.enter(key)
+        await asyncio.sleep(0.002)
+        crowd.leave(key)
+
+    await jobs.submit_many(changing, ["k"] * 30, tenant=tenant, limits=[Limit(key="k", at_most=4)] * 30)
+    await jobs.submit(changing, "k", tenant=tenant, limit=Limit(key="k", at_most=1))
+    async with several_working(jobs, 2):
+        await until_all_over(jobs, tenant)
+
+    assert crowd.ran == 31
+    assert crowd.most["k"] == 1
+    assert await superuser.fetchval("SELECT count(*) FROM jobs.job_slot") == 1
+
+
+async def test_a_limit_that_makes_no_sense_is_refused(jobs: Jobs, handlers: Handlers, tenant: TenantId) -> None:
+    @handlers.job("any")
+    async def anything(ctx: Context, n: int) -> None: ...
+
+    with pytest.raises(InvalidInput, match="1 to 10,000"):
+        Limit(key="k", at_most=0)
+    with pytest.raises(InvalidInput, match="the same limit"):
+        await jobs.submit_many(
+            anything, [1, 2], tenant=tenant, limits=[Limit(key="a", at_most=1), Limit(key="b", at_most=2)]
+        )

@@ -1,0 +1,117 @@
+"""The figures we promise: how soon a job is submitted and starts, and how many end in a second."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from bpc.core.ids import TenantId
+from bpc.jobs import Context, Handlers, Jobs, Limit, Options
+from tests.jobs.test_scale import Finishes
+from tests.jobs.working import working
+from tests.measuring import Measured, allowed, effort
+
+pytestmark = pytest.mark.external
+SAMPLES = effort(test=100, shown=2_000, campaign=2_000)
+JOBS = effort(test=1_000, shown=10_000, campaign=10_000)
+
+
+def at(share: float, values: list[float]) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+async def test_a_job_is_submitted_and_started_at_once(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, measured: Measured
+) -> None:
+    started: dict[UUID, float] = {}
+    came = asyncio.Event()
+
+    @handlers.job("note")
+    async def note(ctx: Context, n: int) -> None:
+        started[ctx.job_id] = time.perf_counter()
+        came.set()
+
+    submits: list[float] = []
+    waits: list[float] = []
+    async with working(jobs):
+        await asyncio.sleep(0.3)
+        for n in range(SAMPLES):
+            came.clear()
+            begun = time.perf_counter()
+            job_id = await jobs.submit(note, n, tenant=tenant)
+            submitted = time.perf_counter()
+            await asyncio.wait_for(came.wait(), 10)
+            submits.append((submitted - begun) * 1000)
+            waits.append(max(0.0, started[job_id] - submitted) * 1000)
+            await asyncio.sleep(0.002)
+
+    measured(
+        "jobs-latency",
+        samples=SAMPLES,
+        submit_median_milliseconds=round(at(0.5, submits), 2),
+        submit_p99_milliseconds=round(at(0.99, submits), 2),
+        start_median_milliseconds=round(at(0.5, waits), 2),
+        start_p99_milliseconds=round(at(0.99, waits), 2),
+    )
+    assert at(0.99, submits) <= allowed(50)
+    assert at(0.99, waits) <= allowed(1000)
+
+
+async def test_ten_workers_end_a_thousand_jobs_a_second_and_more(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, measured: Measured
+) -> None:
+    @handlers.job("noop")
+    async def noop(ctx: Context, n: int) -> int:
+        return n
+
+    finishes = Finishes()
+    finishes.expect(JOBS)
+    await jobs.submit_many(noop, range(JOBS), tenant=tenant)
+    begun = time.perf_counter()
+    async with working(jobs, Options(concurrency=10), observer=finishes):
+        await finishes.wait()
+    rate = JOBS / (time.perf_counter() - begun)
+
+    measured("jobs-drain", jobs=JOBS, jobs_per_second=round(rate))
+    assert rate >= 1000 / allowed(1)
+
+
+@pytest.mark.parametrize("kind", ["transaction", "limited"])
+async def test_jobs_with_effects_and_jobs_with_limits_are_fast_too(
+    kind: str,
+    jobs: Jobs,
+    handlers: Handlers,
+    tenant: TenantId,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+    measured: Measured,
+) -> None:
+    await superuser.execute("CREATE TABLE effects (job_id uuid, n int); GRANT ALL ON effects TO bpc_app")
+
+    @handlers.job("effect")
+    async def effect(ctx: Context, n: int) -> int:
+        conn = await ctx.transaction()
+        await conn.execute("INSERT INTO effects VALUES ($1, $2)", ctx.job_id, n)
+        return n
+
+    @handlers.job("few")
+    async def few(ctx: Context, n: int) -> int:
+        return n
+
+    limits = [Limit(key=f"k{n % 50}", at_most=4) for n in range(JOBS)]
+    submit: dict[str, Callable[[], object]] = {
+        "transaction": lambda: jobs.submit_many(effect, range(JOBS), tenant=tenant),
+        "limited": lambda: jobs.submit_many(few, range(JOBS), tenant=tenant, limits=limits),
+    }
+    finishes = Finishes()
+    finishes.expect(JOBS)
+    await submit[kind]()  # type: ignore[misc]
+    begun = time.perf_counter()
+    async with working(jobs, Options(concurrency=10), observer=finishes):
+        await finishes.wait()
+    rate = JOBS / (time.perf_counter() - begun)
+
+    measured(f"jobs-{kind}", jobs=JOBS, jobs_per_second=round(rate))
+    assert rate >= 100

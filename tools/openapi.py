@@ -1,0 +1,30 @@
+"""Write `docs/openapi.yaml`: the OpenAPI document as the application serves it."""
+
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from bpc.api.app import create_app
+
+TARGET: Final = Path(__file__).parent.parent / "docs" / "openapi.yaml"
+
+
+class Plain(yaml.CSafeDumper):
+    """Without anchors: what is the same twice is written twice."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def text() -> str:
+    """The document, in the order the application gives it."""
+    return yaml.dump(create_app().openapi(), Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def main() -> None:
+    TARGET.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
