@@ -25,7 +25,7 @@ from bpc.db.failures import SnapshotNotReady
 from bpc.db.jobs import sessions_of
 from bpc.db.passport_versions import VersionUnknown
 from bpc.db.passports import PassportUnknown
-from bpc.jobs import Jobs
+from bpc.jobs import Jobs, RequestQueue
 from bpc.jobs.outcome import Ending
 from bpc.pipeline import compile as compiling
 from bpc.pipeline.compile import CompileOrder, Requested, RulesNotPublished, request_compile
@@ -293,7 +293,7 @@ async def ask(ours: Bench, jobs: Jobs, tenant: TenantId, given: Ready, act: Act)
     async with ours.database.tenant(tenant) as conn:
         return await request_compile(
             conn,
-            jobs,
+            RequestQueue(jobs=jobs, conn=conn, tenant=tenant),
             ours.steps.compile,
             tenant,
             given.passport,

@@ -16,7 +16,7 @@ from bpc.db.facts import Filters
 from bpc.db.failures import SnapshotNotReady, SnapshotSealed
 from bpc.db.jobs import sessions_of
 from bpc.db.pages import Ask
-from bpc.jobs import Handlers, Jobs
+from bpc.jobs import Handlers, Jobs, RequestQueue
 from bpc.jobs.testing import Ran, run_inline
 from bpc.pipeline import snapshot as step
 from bpc.pipeline.facts import parse
@@ -91,7 +91,9 @@ async def test_a_build_that_ended_without_success_is_run_again_when_it_is_asked_
 
         async def asked() -> JobId:
             async with database.tenant(tenant) as conn:
-                return await step.request_build(conn, jobs, build, tenant, snapshot, act=act)
+                return await step.request_build(
+                    conn, RequestQueue(jobs=jobs, conn=conn, tenant=tenant), build, tenant, snapshot, act=act
+                )
 
         first = await asked()
         same = await asked()

@@ -14,18 +14,17 @@ from typing import Any, Final
 
 import uvicorn
 
-from bpc import errands, pipeline
 from bpc.api.app import create_app
 from bpc.api.connections import HttpConnection, Patience
 from bpc.api.intake import room_for
 from bpc.api.service import Service
 from bpc.api.shares import Places
+from bpc.assembly import assembled
 from bpc.core.errors import Refusal
 from bpc.core.signing import Signer
 from bpc.db.database import Database
 from bpc.db.jobs import bell_of, defaults_of, sessions_of
-from bpc.jobs import Handlers, Jobs, Processes
-from bpc.pipeline import Means
+from bpc.jobs import Jobs, Processes
 from bpc.settings import Settings
 
 BACKLOG: Final = 2048
@@ -50,17 +49,14 @@ async def serving(
     settings: Settings, database: Database, *, pepper: bytes, signer: Callable[[str], Signer | None]
 ) -> AsyncIterator[Service]:
     """A service on an open database. `signer` gives the private key of a name, where it is at hand."""
-    handlers = Handlers()
-    steps = pipeline.declare(handlers, Means.of(settings, signer))
-    errand = errands.declare(handlers, max_steps=settings.rules_max_steps)
-    bell = bell_of(settings)
+    work, bell = assembled(settings, signer=signer), bell_of(settings)
     async with sessions_of(database) as sessions:
         service = Service(
             settings=settings,
             database=database,
-            jobs=Jobs(handlers, sessions, defaults=defaults_of(settings), trigger=bell),
-            steps=steps,
-            errands=errand,
+            jobs=Jobs(work.handlers, sessions, defaults=defaults_of(settings), trigger=bell),
+            steps=work.steps,
+            errands=work.errands,
             pepper=pepper,
             heavy=Places(heavy_places(database.pool.get_max_size())),
             processes=Processes(settings.jobs_cpu_processes),

@@ -11,6 +11,7 @@ from bpc.core.events import Act
 from bpc.core.ids import TenantId
 from bpc.db.callers import Caller
 from bpc.db.connection import Connection
+from bpc.jobs import RequestQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,17 @@ class Doing:
     @property
     def tenant(self) -> TenantId:
         return self.caller.tenant_id
+
+    @property
+    def queue(self) -> RequestQueue:
+        """Jobs submitted here are there when the request is committed."""
+        return RequestQueue(
+            jobs=self.service.jobs,
+            conn=self.conn,
+            tenant=self.tenant,
+            correlation_id=self.correlation_id,
+            actor=None if self.act.actor_id is None else str(self.act.actor_id),
+        )
 
 
 async def _work(request: Request) -> Doing:  # not in a thread, where FastAPI puts what is not async

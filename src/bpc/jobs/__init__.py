@@ -39,6 +39,7 @@ from bpc.jobs.memory import MemoryEngine
 from bpc.jobs.metrics import Metrics
 from bpc.jobs.outcome import Retry, Status
 from bpc.jobs.processes import Processes
+from bpc.jobs.queues import JobQueue, Queue, RequestQueue
 from bpc.jobs.schedules import ScheduleNotFound
 from bpc.jobs.service import Defaults, Jobs
 from bpc.jobs.sessions import Sessions
@@ -69,6 +70,7 @@ __all__ = [
     "JobConflict",
     "JobError",
     "JobNotFound",
+    "JobQueue",
     "JobTimedOut",
     "Jobs",
     "JobsRefusal",
@@ -79,8 +81,10 @@ __all__ = [
     "NoProcesses",
     "Options",
     "Processes",
+    "Queue",
     "QueueFull",
     "Refused",
+    "RequestQueue",
     "Retry",
     "ScheduleNotFound",
     "Sessions",

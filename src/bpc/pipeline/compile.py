@@ -41,7 +41,7 @@ from bpc.db import events, passport_versions, passports, products, rules, snapsh
 from bpc.db import jobs as recorded
 from bpc.db.connection import Connection
 from bpc.db.failures import SnapshotNotReady
-from bpc.jobs import Context, Handler, Handlers, JobError, Jobs
+from bpc.jobs import Context, Handler, Handlers, JobError, Queue
 from bpc.pipeline.sign import SignOrder
 
 MACHINES: Final = 32
@@ -132,7 +132,7 @@ class OtherVersion(Conflict):
 
 async def request_compile(
     conn: Connection,
-    jobs: Jobs,
+    queue: Queue,
     job: Handler[CompileOrder, None],
     tenant: TenantId,
     passport: PassportId,
@@ -142,7 +142,6 @@ async def request_compile(
     compiler_build_id: str,
     signing_key_id: str,
     act: Act,
-    correlation_id: str | None = None,
 ) -> Requested:
     """Fix what a new version will be compiled of, on record, and have it compiled."""
     product = await products.get(conn, tenant, (await passports.get(conn, tenant, passport)).battery_product_id)
@@ -162,15 +161,7 @@ async def request_compile(
     )
     said = act.says("COMPILE_REQUESTED", _as_json(order))
     await events.append(conn, Stream(tenant, "Passport", AggregateId(passport)), said)
-    job_id = await jobs.submit(
-        job,
-        order,
-        tenant=tenant,
-        conn=conn,
-        key=f"compile:{order.passport_version_id}",
-        correlation_id=correlation_id,
-        actor=None if act.actor_id is None else str(act.actor_id),
-    )
+    job_id = await queue.submit(job, order, key=f"compile:{order.passport_version_id}")
     return Requested(
         job_id=JobId(job_id), passport_version_id=PassportVersionId(order.passport_version_id), issued_at=act.at
     )

@@ -29,7 +29,7 @@ from bpc.db.connection import Connection
 from bpc.db.facts import FactUnknown
 from bpc.db.failures import SnapshotNotReady, SnapshotSealed
 from bpc.db.snapshots import Item, Status
-from bpc.jobs import Context, Handler, Handlers, Jobs
+from bpc.jobs import Context, Handler, Handlers, Queue
 
 MOST_FACTS: Final = 10_000
 DUPLICATES_SHOWN: Final = 100
@@ -112,13 +112,12 @@ async def remove_item(conn: Connection, tenant: TenantId, snapshot: SnapshotId, 
 
 async def request_build(
     conn: Connection,
-    jobs: Jobs,
+    queue: Queue,
     build: Handler[BuildOrder, None],
     tenant: TenantId,
     snapshot: SnapshotId,
     *,
     act: Act,
-    correlation_id: str | None = None,
 ) -> JobId:
     """Have a snapshot built. Until its facts change it is the same job, which is run again if it ended without that."""
     if await _open(conn, tenant, snapshot) == "READY":
@@ -126,15 +125,8 @@ async def request_build(
     if await snapshots.count(conn, tenant, snapshot) == 0:
         raise SnapshotEmpty(snapshot)
     order = BuildOrder(snapshot_id=snapshot, actor_id=act.actor_id)
-    submitted = await jobs.submit(
-        build,
-        order,
-        tenant=tenant,
-        conn=conn,
-        key=f"build:{snapshot}:{await snapshots.changes(conn, tenant, snapshot)}",
-        correlation_id=correlation_id,
-        actor=None if act.actor_id is None else str(act.actor_id),
-    )
+    key = f"build:{snapshot}:{await snapshots.changes(conn, tenant, snapshot)}"
+    submitted = await queue.submit(build, order, key=key)
     await recorded.retry_if_over(conn, tenant, submitted, act=act)
     return JobId(submitted)
 

@@ -14,7 +14,7 @@ from bpc.core.ids import AggregateId, DocumentId, DocumentVersionId, JobId, Tena
 from bpc.db import documents, events
 from bpc.db.connection import Connection
 from bpc.db.documents import Uploaded
-from bpc.jobs import Handler, Jobs
+from bpc.jobs import Handler, Queue
 from bpc.pipeline.facts import ParseOrder
 
 NOT_PARSED: Final = "OTHER"
@@ -33,7 +33,7 @@ class BytesKnown(Conflict):
 
 async def upload(
     conn: Connection,
-    jobs: Jobs,
+    queue: Queue,
     parse: Handler[ParseOrder, None],
     tenant: TenantId,
     document: DocumentId,
@@ -41,7 +41,6 @@ async def upload(
     mime_type: str,
     content: bytes,
     act: Act,
-    correlation_id: str | None = None,
 ) -> Uploaded:
     """Add a version to a document, on record, and have it parsed unless its kind is stored only."""
     digest = await asyncio.to_thread(sha256, content)
@@ -66,17 +65,7 @@ async def upload(
     job_id = None
     if kind != NOT_PARSED:
         order = ParseOrder(document_version_id=version_id, actor_id=act.actor_id)
-        job_id = JobId(
-            await jobs.submit(
-                parse,
-                order,
-                tenant=tenant,
-                conn=conn,
-                key=f"parse:{version_id}",
-                correlation_id=correlation_id,
-                actor=None if act.actor_id is None else str(act.actor_id),
-            )
-        )
+        job_id = JobId(await queue.submit(parse, order, key=f"parse:{version_id}"))
     return Uploaded(document_version_id=version_id, version=version, sha256=digest, status="UPLOADED", job_id=job_id)
 
 

@@ -9,16 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bpc import errands, pipeline
+from bpc.assembly import assembled
 from bpc.core.signing import Signer
 from bpc.db import idempotency, tenants
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.jobs import bell_of, defaults_of, sessions_of
-from bpc.jobs import Handlers, Jobs, Metrics, Options, Processes, Worker
+from bpc.jobs import Jobs, Metrics, Options, Processes, Worker
 from bpc.jobs.worker.chores import Chore
 from bpc.jobs.worker.upkeep import upkeep
-from bpc.pipeline import Means
 from bpc.settings import Settings
 from bpc.worker.metrics import StepMetrics
 
@@ -40,9 +39,8 @@ async def working(
     `signer` gives the private key of a name, where it is at hand. `metrics` is where its figures are counted. `ended`
     is called when it ends, also if nobody has told it to; then leaving raises why.
     """
-    handlers, metrics = Handlers(), metrics or Metrics()
-    pipeline.declare(handlers, Means.of(settings, signer, measures=StepMetrics(metrics.registry)))
-    errands.declare(handlers, max_steps=settings.rules_max_steps)
+    metrics = metrics or Metrics()
+    handlers = assembled(settings, signer=signer, measures=StepMetrics(metrics.registry)).handlers
     processes, bell = Processes(settings.jobs_cpu_processes), bell_of(settings)
     async with sessions_of(database) as sessions:
         jobs = Jobs(

@@ -118,14 +118,13 @@ async def upload_document_version(work: Work, document_id: Id, body: NewVersion)
     """Upload a version. Its facts are read by a job; bytes that are known already are a CONFLICT that names them."""
     uploaded = await upload(
         work.conn,
-        work.service.jobs,
+        work.queue,
         work.service.steps.parse,
         work.tenant,
         DocumentId(document_id),
         mime_type=body.mime_type,
         content=await _decoded(body.content_base64, work.service.settings.upload_max_bytes),
         act=work.act,
-        correlation_id=work.correlation_id,
     )
     return VersionMade.model_validate(uploaded)
 

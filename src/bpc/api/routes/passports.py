@@ -95,7 +95,7 @@ async def compile_passport(work: Work, request: HttpRequest, passport_id: Id, bo
     means = work.service.steps.means
     requested = await request_compile(
         work.conn,
-        work.service.jobs,
+        work.queue,
         work.service.steps.compile,
         work.tenant,
         PassportId(passport_id),
@@ -104,6 +104,5 @@ async def compile_passport(work: Work, request: HttpRequest, passport_id: Id, bo
         compiler_build_id=means.compiler_build_id,
         signing_key_id=means.signing_key_id,
         act=work.act,
-        correlation_id=work.correlation_id,
     )
     return CompileRequested.model_validate(requested)

@@ -155,12 +155,11 @@ async def build_snapshot(work: Work, snapshot_id: Id) -> BuildStarted:
     """
     job_id = await step.request_build(
         work.conn,
-        work.service.jobs,
+        work.queue,
         work.service.steps.build,
         work.tenant,
         SnapshotId(snapshot_id),
         act=work.act,
-        correlation_id=work.correlation_id,
     )
     return BuildStarted(job_id=job_id)
 
