@@ -101,6 +101,7 @@ cases: $(READY) ## Rewrite what is made from the code (schema, references, messa
 	$(BIN)/python tools/openapi.py
 	$(BIN)/python tools/client.py
 	$(BIN)/python tools/rule_reference.py
+	$(BIN)/python tools/public_formats.py
 	$(BIN)/python tools/rule_cases.py
 	$(BIN)/python tools/reference_input.py
 	$(BIN)/python tools/golden.py
@@ -128,6 +129,28 @@ QUEUES_PYTHON ?= $(shell for p in python3.13 python3.12 "$${PYENV_ROOT:-/}"/vers
 	done
 	@touch $@
 
+.ops/.ready: requirements/ops.txt | $(READY)
+	@echo "== creating .ops"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .ops
+	@$(UV) pip sync --quiet --python .ops/bin/python --require-hashes requirements/ops.txt
+	@touch $@
+
+# Kubernetes' schemas know neither Kustomization nor the Prometheus operator's kinds: those are parsed, not validated.
+.PHONY: manifests
+manifests: .ops/.ready ## Lint the files for containers, clusters and workflows
+	.ops/bin/hadolint Dockerfile
+	.ops/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.test.yml
+	.ops/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.ops/bin/yamllint --config-file deploy/yamllint.yaml deploy docker-compose.yml docker-compose.test.yml .github
+	.ops/bin/kubernetes-validate --strict $(filter-out %/kustomization.yaml %/monitoring.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
+	.ops/bin/zizmor --offline --config deploy/zizmor.yml .github/workflows
+
+.PHONY: audit
+audit: .ops/.ready ## Known holes in dependencies, their licences, and a bill of materials (needs the Internet)
+	.ops/bin/pip-audit --require-hashes --disable-pip --requirement requirements/runtime.txt
+	.ops/bin/pip-licenses --python $(BIN)/python --from=mixed --format=markdown --output-file=dist/licences.md
+	.ops/bin/cyclonedx-py requirements requirements/runtime.txt --output-file dist/sbom.json
+
 .PHONY: bench
 bench: .bench/.ready .bench-queues/.ready ## Measure against peers, side by side
 	PYTHONPATH=src .bench/bin/python -m bench
@@ -146,8 +169,10 @@ lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group dev -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench-queues -o requirements/bench-queues.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group build -o requirements/build.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group ops -o requirements/ops.txt
 	echo uv | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade - -o requirements/uv.txt
 
 .PHONY: clean
 clean: ## Remove what the targets made (not your data)
-	rm -rf .venv .uv .bench .bench-queues .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build
+	rm -rf .venv .uv .bench .bench-queues .ops .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

@@ -10,13 +10,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
 import pytest
 import structlog
+from coverage import Coverage
 
 from bpc import fresh
 from bpc.core.events import Act
@@ -27,12 +28,15 @@ from bpc.db.database import Database, open_database
 from bpc.db.embedded.layout import is_locked
 from bpc.db.embedded.prepare import prepare
 from bpc.db.migrate import migrate, our_migrations
-from tests.measuring import measured
+from tests.canaries import no_secret_is_logged
+from tests.measuring import effort, measured
 
-__all__ = ["measured"]
+__all__ = ["measured", "no_secret_is_logged"]
 
 RUN_FOLDER = "BPC_TEST_RUN_FOLDER"
 EXTERNAL = "BPC_TEST_DATABASE_URL"
+SLOW = ("tests/jobs/faults/", "tests/journey/", "tests/project/", "tests/worker/", "tests/api/test_contract.py")
+ROOM = 3 * 1024**3  # bytes: what a run needs, with the servers that some tests have of their own
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,17 +47,47 @@ def pytest_configure(config: pytest.Config) -> None:
         if name not in {RUN_FOLDER, EXTERNAL, "BPC_EFFORT", "BPC_MEASUREMENTS", "BPC_TEST_AMQP_URL"}:
             del os.environ[name]
     if RUN_FOLDER not in os.environ:  # the controller, or the only process
-        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="bpc-tests-", dir="/tmp")
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="bpc-tests-", dir=_where_there_is_room())
         Path(os.environ[RUN_FOLDER]).chmod(0o711)
         config.add_cleanup(_remove_run_folder)
 
 
+def _where_there_is_room() -> str:
+    """In memory, where a new database costs a tenth of what it does on a disk; on a disk where figures are shown."""
+    memory = Path("/dev/shm")  # Linux only
+    in_memory = effort(test=True, shown=False, campaign=False) and os.access(memory, os.W_OK)
+    return str(memory) if in_memory and shutil.disk_usage(memory).free >= ROOM else "/tmp"
+
+
 def _remove_run_folder() -> None:
-    folder = Path(os.environ.pop(RUN_FOLDER))
+    _remove(Path(os.environ.pop(RUN_FOLDER)))
+
+
+def _remove(folder: Path) -> None:
+    """Remove `folder`, as soon as the servers in it have stopped."""
+    keepers = [*folder.glob("postgres.keeper"), *folder.glob("*/postgres.keeper")]
     deadline = time.monotonic() + 20
-    while any(is_locked(keeper) for keeper in folder.glob("*/postgres.keeper")) and time.monotonic() < deadline:
+    while any(is_locked(keeper) for keeper in keepers) and time.monotonic() < deadline:
         time.sleep(0.05)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Leave out of coverage what does the same thing over and over: it shows nothing new and takes twice the time."""
+    repeats = item.get_closest_marker("repeats") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    measuring = Coverage.current() if repeats else None
+    if measuring is not None:
+        measuring.stop()
+    try:
+        return (yield)
+    finally:
+        if measuring is not None:
+            measuring.start()
 
 
 @pytest.fixture(scope="session")
@@ -63,11 +97,12 @@ def run_folder() -> Path:
 
 
 @pytest.fixture
-def data_dir(run_folder: Path) -> Path:
+def data_dir(run_folder: Path) -> Iterator[Path]:
     """An empty data directory, for a test that needs a server or keys of its own."""
     folder = Path(tempfile.mkdtemp(prefix="own-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    return folder
+    yield folder
+    _remove(folder)
 
 
 @dataclass(frozen=True, slots=True)

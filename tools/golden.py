@@ -30,8 +30,12 @@ LARGEST = 24 * 1024
 
 def cases() -> dict[str, Path]:
     """Each case and the folder its inputs are in."""
-    own = {folder.name: folder for folder in sorted(GOLDEN.iterdir()) if (folder / "input.json").exists()}
-    return {**own, **{f"example-{folder.name}": folder for folder in sorted(EXAMPLES.iterdir()) if folder.is_dir()}}
+    own = {folder.name: folder for folder in _compiled_from(GOLDEN)}
+    return {**own, **{f"example-{folder.name}": folder for folder in _compiled_from(EXAMPLES)}}
+
+
+def _compiled_from(folder: Path) -> list[Path]:
+    return [each for each in sorted(folder.iterdir()) if (each / "input.json").exists()]
 
 
 def made(inputs: Path) -> dict[str, bytes]:

@@ -62,15 +62,25 @@ def correlation_id() -> str | None:
     return _correlation.get()
 
 
-def configure(*, level: Level, json: bool | None, component: str, stream: TextIO | None = None) -> None:
+def configure(
+    *,
+    level: Level,
+    json: bool | None,
+    component: str,
+    stream: TextIO | None = None,
+    always: Mapping[str, str] | None = None,
+) -> None:
     """Send everything that is logged to `stream` (stderr), from now on and in this shape only.
+
+    `always` is added to every line: what tells this process from others that log to the same place.
 
     `json` is what the environment chose; None means that it chose nothing: JSON, except on a terminal.
     Calling it again replaces what was configured before.
     """
     out = stream if stream is not None else sys.stderr
     as_json = not out.isatty() if json is None else json
-    _send_through(_Handler(out), _formatter(component, as_json=as_json, colors=out.isatty()), LEVELS[level])
+    formatter = _formatter(component, always or {}, as_json=as_json, colors=out.isatty())
+    _send_through(_Handler(out), formatter, LEVELS[level])
     structlog.configure(
         processors=[ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -105,7 +115,7 @@ def _send_through(handler: _Handler, formatter: logging.Formatter, level: int) -
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _formatter(component: str, *, as_json: bool, colors: bool) -> logging.Formatter:
+def _formatter(component: str, always: Mapping[str, str], *, as_json: bool, colors: bool) -> logging.Formatter:
     # Never with local variables: they are where the secrets are.
     tracebacks = ExceptionDictTransformer(show_locals=False)
     exceptions: Processor = (
@@ -118,7 +128,7 @@ def _formatter(component: str, *, as_json: bool, colors: bool) -> logging.Format
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="ts"),
             structlog.processors.StackInfoRenderer(),
             exceptions,
-            _shaped(component),
+            _shaped(component, always),
             _redact,
             *ending,
         ],
@@ -128,7 +138,7 @@ def _formatter(component: str, *, as_json: bool, colors: bool) -> logging.Format
 # --- shape
 
 
-def _shaped(component: str) -> Processor:
+def _shaped(component: str, always: Mapping[str, str]) -> Processor:
     def shape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         record: logging.LogRecord = event.pop("_record")
         if not event.pop("_from_structlog"):
@@ -142,6 +152,7 @@ def _shaped(component: str) -> Processor:
             "msg": event.pop("event", ""),
             "correlation_id": event.pop("correlation_id", _correlation.get()),
             "logger": record.name,
+            **always,
         }
         # A caller's own `level` or `msg` is kept beside ours.
         return head | {f"{key}_" if key in head else key: value for key, value in event.items()}

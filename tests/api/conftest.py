@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 from fastapi import FastAPI
 
 from bpc import fresh
@@ -19,7 +20,11 @@ from bpc.core.signing import Signer, public_key_of, seed_of
 from bpc.db import actors, apikeys, signing_keys
 from bpc.db.database import Database
 from bpc.settings import Settings
+from tests.conftest import TestServer
 from tests.jobs.working import working
+
+if TYPE_CHECKING:
+    from tests.api.stage import Theatre
 
 PEPPER = b"a pepper of tests, 32 bytes long"
 SEED = seed_of(bytes(range(32)))
@@ -144,3 +149,14 @@ async def worker(service: Service) -> AsyncIterator[None]:
     """A worker that runs what the API submits."""
     async with working(service.jobs):
         yield
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def theatre(
+    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator["Theatre"]:
+    """Two tenants with something of every kind, for all tests of a module."""
+    from tests.api.stage import staged  # which needs what is above
+
+    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
+        yield ready

@@ -31,9 +31,13 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("GET", "/v1/health/live"): "whoever watches the process has no key",
     ("GET", "/v1/health/ready"): "whoever watches the process has no key",
     ("GET", "/v1/metrics"): "whoever watches the process has no key",
+    ("GET", "/.well-known/bpc-keys.json"): "whoever checks a passport has no key",
     ("GET", "/v1/openapi.json"): "one reads it to learn how to get a key",
     ("GET", "/v1/docs"): "the same, for people",
     ("GET", "/v1/docs/{asset}"): "what that page is made of",
+    ("GET", "/v1/schemas/{kind}"): "suppliers write documents by it, and have no key",
+    ("GET", "/v1/contexts/passport.jsonld"): "whoever is handed an export reads it, and has no key",
+    ("GET", "/v1/schemas/passport.xsd"): "whoever is handed an export reads it, and has no key",
 }
 # What is no route of ours although it answers, and why.
 OTHERS: Final[Mapping[str, str]] = {}
@@ -212,6 +216,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/documents/{document_id}/versions"): Call(
         body={"mime_type": "application/json", "content_base64": "{new_bytes}"}
     ),
+    ("POST", "/v1/documents/{document_id}/ingest"): Call(body={"file_url": "https://supplier.example/{new}"}),
     ("POST", "/v1/snapshots"): Call(body={"label": "{new}"}),
     ("POST", "/v1/snapshots/{snapshot_id}/items"): Call(body={"fact_id": "{added_fact_id}"}),
     ("DELETE", "/v1/snapshots/{snapshot_id}/items/{fact_id}"): Call(path={"fact_id": "removed_fact_id"}),
@@ -245,6 +250,13 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ),
     ("POST", "/v1/passport-versions/{passport_version_id}/replay"): Call(),
     ("GET", "/v1/passport-versions/{passport_version_id}/view"): Call(query={"audience": "public"}),
+    ("POST", "/v1/passport-versions/{passport_version_id}/exports"): Call(body={"format": "PDF"}),
+    ("POST", "/v1/passports:bulk-compile"): Call(
+        body={"rule_package_version_id": "{published_version_id}", "items": [{"sku": "{new}"}]}
+    ),
+    ("GET", "/v1/compile-runs/{run_id}"): Call(path={"run_id": "run_id_of_compiles"}),
+    ("GET", "/v1/compile-runs/{run_id}/rows"): Call(path={"run_id": "run_id_of_compiles"}),
+    ("POST", "/v1/compile-runs/{run_id}:cancel"): Call(path={"run_id": "run_id_of_compiles"}),
     # Jobs
     ("GET", "/v1/jobs/{job_id}/result"): Call(path={"job_id": "done_job_id"}),
     ("POST", "/v1/jobs/{job_id}:cancel"): Call(body={"reason": "no longer wanted"}),
@@ -271,12 +283,15 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     # Asking and reading
     ("POST", "/v1/graphql"): Call(body={"query": "{ passports(first: 10) { items { passportId } nextCursor } }"}),
     ("GET", "/v1/docs/{asset}"): Call(path={"asset": "=docs.js"}),
+    ("GET", "/v1/schemas/{kind}"): Call(path={"kind": "=BOM"}),
     # Webhooks
     ("POST", "/v1/webhook-endpoints"): Call(body={"url": "https://example.com/{new}"}),
     ("DELETE", "/v1/webhook-endpoints/{webhook_endpoint_id}"): Call(
         path={"webhook_endpoint_id": "idle_webhook_endpoint_id"}
     ),
     ("POST", "/v1/webhook-endpoints/{webhook_endpoint_id}:rotate"): Call(),
+    ("POST", "/v1/webhook-endpoints/{webhook_endpoint_id}:test"): Call(),
+    ("POST", "/v1/webhook-deliveries/{webhook_delivery_id}:redeliver"): Call(),
     ("POST", "/v1/webhook-subscriptions"): Call(
         body={"webhook_endpoint_id": "{webhook_endpoint_id}", "event_type": "passport.version.revoked"}
     ),

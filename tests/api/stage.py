@@ -28,7 +28,6 @@ from bpc import fresh, logs
 from bpc.api.app import create_app
 from bpc.api.serve import serving
 from bpc.api.service import Service
-from bpc.cli.demo_passport import RULES, TESTS
 from bpc.core import canon
 from bpc.core.access import ROLES
 from bpc.core.blinding import blinding_fact
@@ -58,6 +57,7 @@ from bpc.db.connection import Connection
 from bpc.db.database import Database, open_database
 from bpc.settings import Settings
 from tests.api.conftest import KEY_ID, PEPPER, SEED, Api
+from tests.api.rulebook import RULES, TESTS
 from tests.conftest import TestServer
 from tests.db.rows import insert, seal
 
@@ -175,6 +175,7 @@ async def stage(database: Database, http: httpx2.AsyncClient, slug: str) -> Stag
         await _webhooks(conn, made, act)
     async with database.system(tenant) as conn:
         await _jobs(conn, made)
+        await _bulk(conn, made)
     return made
 
 
@@ -242,6 +243,14 @@ async def _documents(conn: Connection, made: Stage) -> None:
         mime_type="application/json",
         sha256=sha256(content),
         content=content,
+    )
+    await insert(
+        conn,
+        "document_texts",
+        tenant_id=made.tenant,
+        document_version_id=UUID(made.ids["document_version_id"]),
+        pages=1,
+        text=f"{made.mark} text",
     )
     for number, name in enumerate(["fact_id", "removed_fact_id", "added_fact_id", "ready_fact_id"]):
         fact = SnapshotFact(
@@ -395,6 +404,28 @@ async def _passports(conn: Connection, made: Stage) -> None:
     await _product(conn, made, _new(made, "bare_product_id"), f"SKU-{made.mark}-bare")
     for number, name in enumerate(["passport_version_id", "activated_version_id", "revoked_version_id"]):
         await _passport_version(conn, made, number, PassportVersionId(_new(made, name)))
+    await _export(conn, made)
+
+
+async def _export(conn: Connection, made: Stage) -> None:
+    """An export that is ready."""
+    content = f"{made.mark} export".encode()
+    await insert(
+        conn,
+        "passport_exports",
+        tenant_id=made.tenant,
+        export_id=_new(made, "export_id"),
+        passport_version_id=_id(made, "passport_version_id"),
+        format="XML",
+        audience="tenant",
+        status="READY",
+        mime_type="application/xml",
+        file_name="passport.xml",
+        content=content,
+        sha256=sha256(content),
+        job_id=fresh.new_id(),
+        finished_at=fresh.now(),
+    )
 
 
 async def _product(conn: Connection, made: Stage, product: UUID, sku: str) -> None:
@@ -501,7 +532,7 @@ async def _webhooks(conn: Connection, made: Stage, act: Act) -> None:
             webhook_delivery_id=_new(made, f"{start}webhook_delivery_id"),
             webhook_endpoint_id=endpoint,
             event_id=event.event_id,
-            status="PENDING",
+            status="FAILED",
         )
 
 
@@ -538,6 +569,17 @@ async def _jobs(conn: Connection, made: Stage) -> None:
             failed_at=at if status == "FAILED" else None,
             keep_seconds=1_000_000,
         )
+
+
+async def _bulk(conn: Connection, made: Stage) -> None:
+    """A run that nobody begins: one row, without a job."""
+    run = _new(made, "run_id_of_compiles")
+    of_run = {"tenant_id": made.tenant, "run_id": run, "activate": False}
+    rules = _id(made, "published_version_id")
+    await insert(conn, "compile_runs", **of_run, rule_package_version_id=rules, total=1)
+    await insert(
+        conn, "compile_run_rows", **of_run, row_number=1, sku=f"SKU-{made.mark}-bulk", name=f"{made.mark} name"
+    )
 
 
 _COVERAGE = (

@@ -33,8 +33,7 @@ from bpc.db.address import Address
 from bpc.db.database import open_database
 from bpc.settings import Settings
 from tests.api.conftest import KEY_ID, PEPPER, SEED, Api
-from tests.api.stage import Theatre, staged
-from tests.conftest import TestServer
+from tests.api.stage import Theatre
 from tests.measuring import Measured, effort
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -119,14 +118,6 @@ async def mortal_api(theatre: Theatre, folder: Path) -> AsyncIterator[httpx2.Asy
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # our own session: the parent and its only child
             process.wait()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Theatre]:
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
-        yield ready
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -3,9 +3,12 @@
 import asyncio
 from base64 import b64encode
 
+import pytest
+
 from bpc import fresh
 from bpc.core.digest import sha256, to_hex
 from tests.api.conftest import Api
+from tests.api.test_journey import ended
 
 CONTENT = b'{"battery":{"sku":"SKU-1"},"components":[]}'
 
@@ -54,6 +57,19 @@ async def test_the_same_bytes_again_are_a_conflict_that_names_the_first(admin: A
 
     assert again.status_code == 409
     assert again.json()["error"]["details"]["document_version_id"] == made["document_version_id"]
+
+
+@pytest.mark.usefixtures("worker")
+async def test_bytes_that_were_rejected_may_come_again_as_what_they_are(admin: Api) -> None:
+    footprint = _upload(b'{"sku": "SKU-1", "total_gco2e": 6040}')
+    wrong = await admin.made(f"/v1/documents/{await _document(admin, 'BOM')}/versions", footprint)
+    await ended(admin, wrong["job_id"], "FAILED")
+
+    right = await admin.made(f"/v1/documents/{await _document(admin, 'PCF')}/versions", footprint)
+
+    await ended(admin, right["job_id"])
+    again = await admin.post(f"/v1/documents/{await _document(admin, 'PCF')}/versions", footprint)
+    assert again.json()["error"]["details"]["document_version_id"] == right["document_version_id"]
 
 
 async def test_the_same_bytes_sent_at_once_become_one_version_that_all_others_are_told_of(admin: Api) -> None:

@@ -4,11 +4,10 @@ filters and once with row-level security alone.
 The queries are made of the schema: for every root field the whole tree of what it can show, to three levels.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from graphql import (
     GraphQLField,
     GraphQLInterfaceType,
@@ -20,9 +19,8 @@ from graphql import (
 
 from bpc.api.graphql.schema import SCHEMA
 from bpc.core.access import ROLES
-from tests.api.stage import Theatre, staged
+from tests.api.stage import Theatre
 from tests.api.test_tenancy import Unfiltered, telling, unfiltered
-from tests.conftest import TestServer
 
 __all__ = ["telling"]
 
@@ -68,14 +66,6 @@ def _is_leaf(field: GraphQLField) -> bool:
     while isinstance(kind, GraphQLNonNull | GraphQLList):
         kind = kind.of_type
     return not isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Theatre]:
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
-        yield ready
 
 
 @pytest.fixture(scope="module", params=["filters and row-level security", "row-level security alone"])

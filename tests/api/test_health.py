@@ -56,7 +56,7 @@ async def test_it_says_what_waits_and_whether_somebody_works(
 
     assert waiting["jobs"]["depth"] == 1
     assert waiting["jobs"]["oldest_seconds"] >= 0
-    async with working(service.jobs), asyncio.timeout(15):
+    async with working(service.jobs), asyncio.timeout(60):
         while (await http.get(READY)).json()["checks"]["workers"] != "OK":
             await asyncio.sleep(0.05)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import multiprocessing
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from bpc.core.rules.package import RulesRefused, checked_program
 from bpc.jobs.processes import ChildDied
 from tests.api.conftest import Api
 from tests.jobs.working import until
+from tests.measuring import allowed
 
 CHECK = "/v1/rules:check"
 SMALL = {"dsl_source": 'field battery.chemistry @public: Text = "LFP";\n'}
@@ -42,7 +42,7 @@ def _computing() -> int:
 
 
 async def _quickly(answer: Any) -> httpx2.Response:
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(allowed(1)):
         found: httpx2.Response = await answer
     return found
 
@@ -54,8 +54,7 @@ async def test_others_are_answered_while_large_rules_are_checked(
     checks = [asyncio.create_task(admin.post(CHECK, SLOW)) for _ in range(6)]
     await until(lambda: service.heavy.waiting(tenant) == 6)
 
-    deadline = time.monotonic() + 3
-    while time.monotonic() < deadline:
+    for _ in range(10):
         assert (await _quickly(nobody.get("/v1/health/live"))).status_code == 200
         assert (await _quickly(nobody.get("/v1/health/ready"))).status_code == 200
         assert (await _quickly(admin.get("/v1/documents"))).status_code == 200

@@ -2,7 +2,6 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -13,8 +12,7 @@ from bpc import fresh
 from bpc.core.events import Act
 from tests.api.conftest import Api, key_for
 from tests.api.inventory import ROUTES, Route, request_for
-from tests.api.stage import Theatre, staged
-from tests.conftest import TestServer
+from tests.api.stage import Theatre
 from tests.measuring import Measured, effort
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -24,14 +22,6 @@ AT_ONCE = 200  # requests on their way at the same time
 MATTER = ("content-type", "location", "etag")
 WRITES = [route for route in ROUTES if route.kind == "write"]
 SECRET = "this was done already"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Theatre]:
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
-        yield ready
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -215,7 +205,7 @@ async def test_a_duplicate_waits_for_the_first_and_takes_over_where_it_fails(the
 
 
 async def _somebody_waits(theatre: Theatre) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await theatre.superuser.fetchval(
             "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
         ):

@@ -143,9 +143,9 @@ async def test_jobs_are_found_by_type_status_and_time(admin: Api, shop: Shop, te
     assert await found(type="count", status="FAILED") == []
 
 
-@pytest.mark.parametrize("query", ["status=DONE", "type=a%20b", "created_after=now", "limit=201", "state=QUEUED"])
-async def test_a_filter_that_says_nothing_is_refused(admin: Api, query: str) -> None:
-    assert (await admin.get(f"/v1/jobs?{query}")).status_code == 422
+async def test_a_filter_that_says_nothing_is_refused(admin: Api) -> None:
+    for query in ("status=DONE", "type=a%20b", "created_after=now", "limit=201", "state=QUEUED"):
+        assert (await admin.get(f"/v1/jobs?{query}")).status_code == 422, query
 
 
 async def test_the_result_is_there_when_the_job_is_over_and_not_before(

@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "first"
 
 async def ended(api: Api, job_id: str, status: str = "SUCCEEDED") -> Any:
     """The job, once it is over, which must be with this status."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             job = await api.got(f"/v1/jobs/{job_id}")
             if job["status"] in {"SUCCEEDED", "FAILED", "DEAD_LETTER", "CANCELLED"}:
@@ -62,7 +62,7 @@ async def compiled(api: Api, passport: str, snapshot: str, rules: str) -> str:
     asked = await api.made(f"/v1/passports/{passport}/compile", body, status=202)
     await ended(api, asked["job_id"])
     version = str(asked["passport_version_id"])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await api.get(f"/v1/passport-versions/{version}/qr.png")).status_code != 200:
             await asyncio.sleep(0.02)
     return version

@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from bpc import fresh
 from bpc.core.digest import to_hex
 from bpc.core.policies import MOST_IN_FORCE, policy_hash
@@ -132,29 +130,27 @@ async def test_a_deactivated_policy_has_no_version_in_force_until_it_gets_a_new_
     assert (await admin.got(path))["active"] == third
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"target": "passport:fly"}, "is no permission and the start of none"),
-        ({"target": "*:read"}, "is no permission"),
-        ({"effect": "MAYBE"}, "effect"),
-        ({"priority": -1}, "priority"),
-        ({"priority": True}, "priority"),
-        ({"policy_json": {"actor": "x"}}, "policy_json.actor"),
-        ({"policy_json": {"resource": {"type": "Car"}}}, "`Car` is not a type of resource"),
-        ({"policy_json": {"resource": {"type": "Document", "sku": "S"}}}, "`resource.sku` is a text, for products"),
-        ({"policy_json": {"roles": []}}, "policy_json.roles"),
-        ({"policy_json": {"not_before": "today"}}, "it is not a time written like"),
-        ({"policy_json": []}, "policy_json"),
-    ],
-)
-async def test_a_policy_that_says_nothing_that_could_be_decided_by_is_refused(
-    admin: Api, wrong: dict[str, Any], says: str
-) -> None:
-    answer = await admin.post("/v1/policies", {"name": "x", "effect": "DENY", "target": "docs:*", **wrong})
+UNDECIDABLE: list[tuple[dict[str, Any], str]] = [
+    ({"target": "passport:fly"}, "is no permission and the start of none"),
+    ({"target": "*:read"}, "is no permission"),
+    ({"effect": "MAYBE"}, "effect"),
+    ({"priority": -1}, "priority"),
+    ({"priority": True}, "priority"),
+    ({"policy_json": {"actor": "x"}}, "policy_json.actor"),
+    ({"policy_json": {"resource": {"type": "Car"}}}, "`Car` is not a type of resource"),
+    ({"policy_json": {"resource": {"type": "Document", "sku": "S"}}}, "`resource.sku` is a text, for products"),
+    ({"policy_json": {"roles": []}}, "policy_json.roles"),
+    ({"policy_json": {"not_before": "today"}}, "it is not a time written like"),
+    ({"policy_json": []}, "policy_json"),
+]
 
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
-    assert says in answer.json()["error"]["message"]
+
+async def test_a_policy_that_says_nothing_that_could_be_decided_by_is_refused(admin: Api) -> None:
+    for wrong, says in UNDECIDABLE:
+        answer = await admin.post("/v1/policies", {"name": "x", "effect": "DENY", "target": "docs:*", **wrong})
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR"), wrong
+        assert says in answer.json()["error"]["message"], wrong
     assert (await admin.got("/v1/policies"))["items"] == []
 
 
@@ -167,23 +163,23 @@ async def test_null_is_the_same_as_left_out_and_hashed_so(admin: Api) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        {},
-        {"roles": ["Admin"]},
-        {"actor_types": ["API_CLIENT"]},
-        {"not_before": "2999-01-01T00:00:00.000000Z"},
-        {"resource": {"type": "Policy"}},
-    ],
-)
-async def test_a_policy_that_nobody_could_take_back_is_refused(admin: Api, conditions: dict[str, Any]) -> None:
-    body = {"name": "Out", "effect": "DENY", "target": "*", "policy_json": conditions}
+LOCKS_WITHOUT_A_KEY: list[dict[str, Any]] = [
+    {},
+    {"roles": ["Admin"]},
+    {"actor_types": ["API_CLIENT"]},
+    {"not_before": "2999-01-01T00:00:00.000000Z"},
+    {"resource": {"type": "Policy"}},
+]
 
-    answer = await admin.post("/v1/policies", body)
 
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CONFLICT")
-    assert "no active actor that can administer access" in answer.json()["error"]["message"]
+async def test_a_policy_that_nobody_could_take_back_is_refused(admin: Api) -> None:
+    for conditions in LOCKS_WITHOUT_A_KEY:
+        body = {"name": "Out", "effect": "DENY", "target": "*", "policy_json": conditions}
+
+        answer = await admin.post("/v1/policies", body)
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CONFLICT"), conditions
+        assert "no active actor that can administer access" in answer.json()["error"]["message"]
     assert (await admin.got("/v1/policies"))["items"] == []
 
 

@@ -189,7 +189,7 @@ async def test_two_who_publish_at_once_publish_once(
     await superuser.execute("SELECT FROM rule_package_versions FOR UPDATE")
 
     both = [asyncio.create_task(admin.post(f"/v1/rule-package-versions/{version}:publish")) for _ in range(2)]
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while await superuser.fetchval(WAITING) < 2:
             await asyncio.sleep(0.01)
     await held.rollback()

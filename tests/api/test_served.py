@@ -61,7 +61,7 @@ class Line:
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """One answer: its status, headers and body."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.rstrip().split("\r\n")
             headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
@@ -78,7 +78,7 @@ class Line:
 
     async def is_closed(self) -> bool:
         """Wait for the other side to hang up."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             try:
                 return await self.reader.read(1) == b""
             except ConnectionResetError:
@@ -103,7 +103,7 @@ def _post(key: str, body: bytes, *, length: int | None = None) -> bytes:
 
 
 async def _somebody_waits(superuser: Connection) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await superuser.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
             await asyncio.sleep(0.01)
 
@@ -319,7 +319,7 @@ async def test_a_client_that_does_not_fetch_its_answer_is_cut_off(port: int) -> 
     for _ in range(20):
         writer.write(b"GET /v1/docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: bpc.test\r\n\r\n")
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not writer.transport.is_closing():
             writer.write(b"\r\n")
             await asyncio.sleep(0.02)
@@ -385,7 +385,7 @@ async def test_that_it_no_longer_answers_is_made_known_and_leaving_says_why(
     monkeypatch.setattr(uvicorn.Server, "main_loop", break_down)
 
     with pytest.raises(RuntimeError, match="broken"):
-        async with listening(service, HOST, 0, ended=ended.set), asyncio.timeout(20):
+        async with listening(service, HOST, 0, ended=ended.set), asyncio.timeout(60):
             assert not ended.is_set()
             breaks.set()
             await ended.wait()

@@ -5,7 +5,7 @@ that only row-level security is left. The product has no switch for that.
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import Any
@@ -23,8 +23,7 @@ from bpc.db import documents
 from bpc.db.pages import Ask
 from tests.api.conftest import Api
 from tests.api.inventory import ROUTES, Route, Sent, request_for
-from tests.api.stage import Stage, Theatre, staged
-from tests.conftest import TestServer
+from tests.api.stage import Stage, Theatre
 from tests.db.test_tenancy import rows_of, tenant_tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -69,14 +68,6 @@ def _sending(method: Any, change: Unfiltered) -> Any:
         return method(self, change(query), *arguments, **named)
 
     return send
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Theatre]:
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
-        yield ready
 
 
 @pytest.fixture(scope="module", params=["filters and row-level security", "row-level security alone"])

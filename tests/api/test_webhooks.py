@@ -14,7 +14,7 @@ from bpc.core.errors import Refusal
 from bpc.core.events import Act
 from bpc.core.ids import TenantId
 from bpc.core.webhook_urls import LONGEST, BadUrl, OutboundBlocked, checked_url
-from bpc.db import webhooks
+from bpc.db import deliveries, webhooks
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.pages import Ask
@@ -139,9 +139,10 @@ async def test_a_deleted_endpoint_stays_and_takes_nothing_more(admin: Api) -> No
     refused = [
         await admin.delete(f"/v1/webhook-endpoints/{endpoint}"),
         await admin.post(f"/v1/webhook-endpoints/{endpoint}:rotate"),
+        await admin.post(f"/v1/webhook-endpoints/{endpoint}:test"),
         await admin.post("/v1/webhook-subscriptions", {"webhook_endpoint_id": endpoint, "event_type": TYPES[0]}),
     ]
-    assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(409, "CONFLICT")] * 3
+    assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(409, "CONFLICT")] * 4
     types = await _event_types(admin, "WebhookEndpoint", endpoint)
     assert types == ["WEBHOOK_ENDPOINT_CREATED", "WEBHOOK_ENDPOINT_DELETED"]
 
@@ -248,6 +249,7 @@ async def test_deliveries_are_found_by_endpoint_and_status(
     shown = await admin.got(f"/v1/webhook-deliveries/{made[first, 'FAILED']}")
     assert (shown["event_id"], shown["status"], shown["attempt"]) == (str(event), "FAILED", 0)
     assert shown["last_error"] == FAULT
+    assert (shown["response_status"], shown["response"], shown["redelivery_of"]) == (None, None, None)
     assert (await admin.get("/v1/webhook-deliveries?status=SENT")).status_code == 422
 
 
@@ -266,6 +268,68 @@ async def _delivery(conn: Connection, tenant: TenantId, endpoint: str, event: UU
     return str(delivery)
 
 
+# On demand -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_endpoint_is_tested_by_a_delivery_of_its_own(admin: Api) -> None:
+    endpoint = (await _endpoint(admin))["webhook_endpoint_id"]
+
+    asked = await admin.made(f"/v1/webhook-endpoints/{endpoint}:test", status=202)
+
+    shown = await admin.got(f"/v1/webhook-deliveries/{asked['webhook_delivery_id']}")
+    job = await admin.got(f"/v1/jobs/{asked['job_id']}")
+    assert (shown["webhook_endpoint_id"], shown["status"], shown["attempt"]) == (endpoint, "PENDING", 0)
+    assert (job["type"], job["status"], job["max_attempts"]) == ("DELIVER_WEBHOOK", "QUEUED", 5)
+    types = await _event_types(admin, "WebhookEndpoint", endpoint)
+    assert types == ["WEBHOOK_ENDPOINT_CREATED", "WEBHOOK_ENDPOINT_TESTED"]
+
+
+async def test_a_redelivery_is_asked_for_once_the_delivery_has_ended(
+    admin: Api, database: Database, tenant: TenantId, act: Act
+) -> None:
+    endpoint = (await _endpoint(admin))["webhook_endpoint_id"]
+    async with database.tenant(tenant) as conn:
+        event = await an_event(conn, tenant, act)
+        failed = await _delivery(conn, tenant, endpoint, event, "FAILED")
+
+    asked = await admin.made(f"/v1/webhook-deliveries/{failed}:redeliver", status=202)
+    too_early = await admin.post(f"/v1/webhook-deliveries/{asked['webhook_delivery_id']}:redeliver")
+
+    shown = await admin.got(f"/v1/webhook-deliveries/{asked['webhook_delivery_id']}")
+    assert (shown["redelivery_of"], shown["event_id"], shown["status"]) == (failed, str(event), "PENDING")
+    assert (too_early.status_code, too_early.json()["error"]["code"]) == (409, "CONFLICT")
+    types = await _event_types(admin, "WebhookEndpoint", endpoint)
+    assert types == ["WEBHOOK_ENDPOINT_CREATED", "WEBHOOK_REDELIVERED"]
+
+
+async def test_what_an_endpoint_answered_is_shown_with_its_delivery_and_not_in_lists(
+    admin: Api, database: Database, superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, act: Act
+) -> None:
+    endpoint = (await _endpoint(admin))["webhook_endpoint_id"]
+    async with database.tenant(tenant) as conn:
+        delivery = await _delivery(conn, tenant, endpoint, await an_event(conn, tenant, act), "PENDING")
+    await superuser.execute(
+        "UPDATE webhook_deliveries SET response_status = 500, response_headers = $1, response_body = $2",
+        '{"server": "x"}',
+        b"out of order \xff",
+    )
+
+    shown = await admin.got(f"/v1/webhook-deliveries/{delivery}")
+    [listed] = (await admin.got("/v1/webhook-deliveries"))["items"]
+
+    answer = {"status": 500, "headers": {"server": "x"}, "body": "out of order \ufffd", "is_cut": False}
+    assert shown["response"] == answer
+    assert listed == {name: value for name, value in shown.items() if name != "response"}
+
+
+async def test_prod_takes_https_only(admin: Api, service: Service) -> None:
+    object.__setattr__(service, "settings", service.settings.model_copy(update={"env": "prod"}))
+
+    refused = await admin.post("/v1/webhook-endpoints", {"url": "http://example.com/hook"})
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+
+
 # Who may, and whose --------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +340,8 @@ async def test_only_who_runs_the_tenant_sees_or_changes_webhooks(officer: Api, a
         *(("GET", f"/v1/webhook-{what}/{some}") for what in ("endpoints", "deliveries")),
         *(("DELETE", f"/v1/webhook-{what}/{some}") for what in ("endpoints", "subscriptions")),
         ("POST", f"/v1/webhook-endpoints/{some}:rotate"),
+        ("POST", f"/v1/webhook-endpoints/{some}:test"),
+        ("POST", f"/v1/webhook-deliveries/{some}:redeliver"),
     ]
 
     for method, path in calls:
@@ -300,8 +366,10 @@ async def test_another_tenants_webhooks_are_like_ones_that_do_not_exist(
         ("GET", "/v1/webhook-endpoints/{}", endpoint),
         ("DELETE", "/v1/webhook-endpoints/{}", endpoint),
         ("POST", "/v1/webhook-endpoints/{}:rotate", endpoint),
+        ("POST", "/v1/webhook-endpoints/{}:test", endpoint),
         ("DELETE", "/v1/webhook-subscriptions/{}", subscription),
         ("GET", "/v1/webhook-deliveries/{}", delivery),
+        ("POST", "/v1/webhook-deliveries/{}:redeliver", delivery),
     ):
         foreign = await rival.send(method, path.format(which), headers=same)
         missing = await rival.send(method, path.format(unknown), headers=same)
@@ -334,10 +402,10 @@ async def test_every_list_is_read_from_its_index(
         (webhooks.PAGE, (), "webhook_endpoints_by_time", 51),
         (webhooks.SUBSCRIPTIONS, (), "webhook_subscriptions_by_time", 51),
         (webhooks.SUBSCRIPTIONS_OF, (mine,), "webhook_subscriptions_event_key", 6),
-        (webhooks.DELIVERIES, (), "webhook_deliveries_by_time", 51),
-        (webhooks.DELIVERIES_TO, (mine,), "webhook_deliveries_by_endpoint", 51),
-        (webhooks.DELIVERIES_WITH, ("FAILED",), "webhook_deliveries_by_status", 51),
-        (webhooks.DELIVERIES_TO_WITH, (mine, "FAILED"), "webhook_deliveries_by_endpoint_status", 51),
+        (deliveries.PAGE, (), "webhook_deliveries_by_time", 51),
+        (deliveries.PAGE_TO, (mine,), "webhook_deliveries_by_endpoint", 51),
+        (deliveries.PAGE_WITH, ("FAILED",), "webhook_deliveries_by_status", 51),
+        (deliveries.PAGE_TO_WITH, (mine, "FAILED"), "webhook_deliveries_by_endpoint_status", 51),
     ):
         async with database.tenant(tenant) as conn:
             scan = await _scan(conn, statement, tenant, *Ask.of(None, 51), *filters)

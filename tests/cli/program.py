@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from bpc.db.embedded.layout import Layout, is_locked, running_postmaster
+from tests.cli import forked
 
-SECONDS = 60
+SECONDS = 120
 
 
 def _as_in_a_terminal() -> None:
@@ -48,16 +49,21 @@ class Program:
 
     def run(self, *arguments: str | Path | bytes, stdin: bytes = b"") -> Ended:
         """Run it to its end. Whatever happens, nobody is shown a stack trace."""
-        done = subprocess.run(
-            self.command(*arguments),
-            input=stdin,
-            capture_output=True,
-            env=self.environment(),
-            cwd="/",
-            check=False,
-            timeout=SECONDS,
-        )
-        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        if any(name.startswith("PYTHON") for name in self.settings):
+            done = subprocess.run(
+                self.command(*arguments),
+                input=stdin,
+                capture_output=True,
+                env=self.environment(),
+                cwd="/",
+                check=False,
+                timeout=SECONDS,
+            )
+            code, out, err = done.returncode, done.stdout, done.stderr
+        else:
+            given = [os.fsdecode(argument) for argument in arguments]
+            code, out, err = forked.run(given, self.environment(), stdin, seconds=SECONDS)
+        ended = Ended(code, out.decode(), err.decode())
         assert "Traceback (most" not in ended.out + ended.err, ended
         return ended
 
@@ -88,12 +94,13 @@ class Program:
             "PATH": os.environ["PATH"],
             "HOME": "/nonexistent",
             "BPC_DATA_DIR": str(self.data_dir),
+            "BPC_WORKER_HTTP_PORT": "0",  # one port for all workers of this machine, and tests run side by side
             **(coverage if self.measured else {}),
             **self.settings,
         }
 
 
-def wait_until(happened: Callable[[], bool], *, seconds: float = 20) -> None:
+def wait_until(happened: Callable[[], bool], *, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, f"not within {seconds} s"

@@ -6,7 +6,7 @@ import signal
 import httpx2
 import pytest
 
-from bpc.cli.api import address, url_of
+from bpc.cli.address import address, url_of
 from bpc.settings import Settings
 from tests.cli.conftest import Installation
 from tests.cli.program import Program

@@ -1,23 +1,36 @@
 """`bpc demo`: works on a machine where nothing is set up, any number of times, and never in prod."""
 
+from pathlib import Path
+
 from tests.cli.program import Program
 from tests.cli.test_seed import PROD
 
+STEPS = ("1 upload", "2 facts", "3 snapshot", "rules", "4 compile, 5 sign, 6 QR", "7 activate", "8 replay")
 
-def test_it_shows_every_step_on_a_new_machine_and_again_on_an_old_one(bpc: Program) -> None:
-    first, second = bpc.ok("demo").out, bpc.ok("demo").out
+
+def test_it_takes_a_battery_through_every_step_on_a_new_machine_and_again_on_an_old_one(
+    bpc: Program, tmp_path: Path
+) -> None:
+    first, second = bpc.ok("demo", "--out", tmp_path / "out").out, bpc.ok("demo", "--out", tmp_path / "out").out
 
     for shown in (first, second):
-        assert shown.count("✓") == 12
-        assert "refused by the database: " in shown
+        assert shown.count("✓") == 13
+        assert [step for step in STEPS if f"✓ {step}: " not in shown] == []
+        assert "13 facts; component:EB-500-36:cathode is from $.components[0]" in shown
+        assert "510 of 510 cases passed" in shown
+        assert "8 checks hold: snapshot, facts, rules, product, replay, hashes, signature, qr" in shown
         assert ", 0 faults" in shown
-        assert "0 events missing since the checkpoint" in shown
-        assert "502 of 502 cases passed" in shown
-        assert "12 steps hold; one digit changed, and `canonical` does not" in shown
-        assert "materials.critical_mass is 0.4125 kg (Qty(kg))" in shown
+        assert "12 of 12 steps hold" in shown
+        assert "materials.critical_mass is 2.26315 kg (Qty(kg))" in shown
+        assert "caught: facts: facts.jsonl line 7: `component:EB-500-36:cathode` does not have the hash" in shown
         assert "\nAll of it in " in shown
-    assert "25 events in 15 chains" in first
-    assert "46 events in 26 chains" in second
+    assert "instead of " not in first
+    assert "instead of " in second
+    made = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    assert sorted(made) == ["bundle.zip", "passport.pdf", "qr.png"]
+    assert made["passport.pdf"].startswith(b"%PDF-")
+    assert made["qr.png"].startswith(b"\x89PNG")
+    assert "issuer was not checked" in bpc.ok("verify", tmp_path / "out" / "bundle.zip").out
 
 
 def test_it_refuses_prod(bpc: Program) -> None:
@@ -25,4 +38,14 @@ def test_it_refuses_prod(bpc: Program) -> None:
 
     assert (ended.code, ended.out) == (78, "")
     assert ended.err.startswith("CONFIG_MISSING: the demo does not run in prod\n")
+    assert list(bpc.data_dir.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_anything_is_started(bpc: Program, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+
+    ended = bpc.run("demo", "--out", tmp_path / "file" / "out")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "choose another folder with --out" in ended.err
     assert list(bpc.data_dir.iterdir()) == []

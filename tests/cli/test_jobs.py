@@ -272,7 +272,7 @@ def test_a_job_is_followed_until_it_is_over_one_line_per_change(queue: Queue) ->
     assert following.stdout.readline() == "RUNNING, 40 % half\\x1b[2J way\n"
     queue.ended(job, "SUCCEEDED")
 
-    out, err = following.communicate(timeout=20)
+    out, err = following.communicate(timeout=60)
     assert (following.returncode, out, err) == (0, "SUCCEEDED\n", "")
 
 
@@ -303,7 +303,7 @@ def test_on_a_terminal_one_line_is_written_anew(queue: Queue) -> None:
         seen += chunk
     os.close(leader)
 
-    assert following.wait(timeout=20) == 0
+    assert following.wait(timeout=60) == 0
     assert seen == b"\r\x1b[KRUNNING\r\x1b[KSUCCEEDED\r\n"
 
 

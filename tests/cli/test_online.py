@@ -85,7 +85,10 @@ def test_waiting_tells_why_there_are_none(bpc: Program) -> None:
     ended = bpc.run("upload", "-", "--kind", "BOM", "--wait", stdin=b"[]")
 
     assert ended.code == 1
-    assert ended.err.startswith("VALIDATION_ERROR: job ")
+    assert ended.err.startswith("VALIDATION_ERROR: the document was rejected, for 1 problem(s)")
+    assert "problem   $ is not an object with `battery` and `components`\n" in ended.out
+    told = bpc.run("upload", "-", "--kind", "BOM", "--wait", "--json", stdin=b"[]").json()["error"]
+    assert [problem["at"] for problem in told["details"]["problems"]] == ["$"]
 
 
 def test_a_person_is_told_the_ids(bpc: Program, tmp_path: Path) -> None:

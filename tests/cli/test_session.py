@@ -80,4 +80,9 @@ def test_keys_to_sign_with_are_known_by_name_also_those_that_are_added_later(tmp
     assert ours.public_key == public_key_of(signing_key(settings))
     assert old is not None
     assert old.public_key == public_key_of(seed_of(seed))
-    assert signer("old") is old
+    (tmp_path / "old.key").write_bytes(b64encode(bytes(32)))
+    replaced = signer("old")
+    assert replaced is not None
+    assert replaced.public_key == public_key_of(seed_of(bytes(32)))
+    (tmp_path / "old.key").chmod(0o644)
+    assert signer("old") is None

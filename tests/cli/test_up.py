@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 import pytest
 
 from tests.cli.program import Program, nothing_runs, wait_until
@@ -79,16 +80,6 @@ def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc
     assert_gone(bpc)
 
 
-def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
-    # Measuring coverage, it would leave half a file behind.
-    with running(replace(bpc, measured=False)) as (process, told):
-        assert answers(told["url"])
-        process.kill()
-        process.wait()
-
-        assert_gone(bpc)
-
-
 def test_a_person_is_told_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     process = bpc.start("up", "--port", "0")
     assert process.stdout is not None
@@ -106,7 +97,7 @@ def test_a_person_is_told_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
 
 
 def test_a_database_that_is_not_there_is_unavailable(bpc: Program) -> None:
-    ended = bpc.having(DATABASE_URL="postgresql://ada@127.0.0.1:1/bpc").run("up", "--json")
+    ended = bpc.having(DATABASE_URL="postgresql://ada@127.0.0.1:1/bpc").run("up", "--port", "0", "--json")
 
     assert ended.code == 69
     assert ended.json()["error"]["code"] == "DB_UNAVAILABLE"
@@ -125,11 +116,55 @@ def test_a_port_that_is_taken_is_told_and_leaves_nothing_running(bpc: Program) -
     assert_gone(bpc)
 
 
-def test_what_is_submitted_is_done_by_the_worker_inside(bpc: Program) -> None:
-    with running(bpc) as (_, told):
+def child(process: "subprocess.Popen[str]", command: str) -> psutil.Process:
+    """The process that runs this command for `bpc up`."""
+    (found,) = [each for each in psutil.Process(process.pid).children() if command in each.cmdline()]
+    return found
+
+
+def test_what_dies_comes_back_and_nobody_is_refused_meanwhile(bpc: Program) -> None:
+    with running(bpc) as (process, told):
         here = bpc.having(BPC_URL=told["url"])
+        dead = [child(process, "api"), child(process, "worker")]
 
+        for each in dead:
+            each.kill()
+        answered = httpx2.get(f"{told['url']}/v1/health/live", timeout=60)  # waits for the next one to take it
         uploaded = here.run("upload", "-", "--kind", "BOM", "--wait", "--json", stdin=b"no bill of materials").json()
+        figures = httpx2.get(f"{told['url']}/v1/metrics").text
 
-    assert uploaded["error"]["code"] == "VALIDATION_ERROR"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+
+    assert answered.status_code == 200
     assert uploaded["error"]["details"]["status"] == "FAILED"
+    assert 'bpc_jobs_completed_total{status="FAILED",type="PARSE_FACTS"} 1.0' in figures
+    assert 'bpc_http_requests_total{method="GET",path="/v1/health/live",status="200"} 1.0' in figures
+    assert (process.returncode, out) == (0, "")
+    said = [json.loads(line) for line in err.splitlines()]
+    again = {line["process"]: line["reason"] for line in said if line["component"] == "up"}
+    assert again == {"api": "signal 9", "worker 1": "signal 9"}
+    assert_gone(bpc)
+
+
+def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
+    # Measuring coverage, it would leave half a file behind.
+    with running(replace(bpc, measured=False)) as (process, told):
+        assert answers(told["url"])
+        inside = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+
+        assert psutil.wait_procs(inside, timeout=60)[1] == []
+        assert_gone(bpc)
+
+
+def test_a_data_folder_that_is_deleted_meanwhile_is_noticed(bpc: Program, data_dir: Path) -> None:
+    with running(replace(bpc, data_dir=data_dir)) as (process, _):
+        inside = psutil.Process(process.pid).children(recursive=True)
+        data_dir.rename(data_dir.with_name("elsewhere"))
+        out, _ = process.communicate()
+
+    assert process.returncode == 69
+    assert "was deleted or moved while bpc was using it" in json.loads(out)["error"]["message"]
+    assert psutil.wait_procs(inside, timeout=60)[1] == []

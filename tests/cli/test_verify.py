@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from bpc.core.bundle import Bundle, read_bundle, write_bundle
+from bpc.core.key_set import key_of
+from bpc.core.receipt import read_receipt
 from bpc.core.signing import to_base64
 from bpc.core.verify.bundle import STEPS
 from bpc.core.verify.view import CLAIM, VIEW_STEPS
@@ -83,6 +85,25 @@ def test_a_file_of_keys_holds_one_a_line_and_comments(bpc: Program, bundle: Path
     keys.write_text(f"# those we trust\n\n{to_base64(OTHER_KEY)}\n{ISSUER}  # the issuer\n")
 
     assert bpc.ok("verify", bundle, "--keys", keys, "--json").json()["issuer"] == "pinned"
+
+
+@pytest.mark.parametrize("file", ["bundle", "view"])
+def test_the_keys_of_a_set_are_trusted_by_their_names(
+    bpc: Program, request: pytest.FixtureRequest, tmp_path: Path, file: str
+) -> None:
+    name = read_receipt(read_bundle(small()).entries["receipt.json"]).signing_key_id
+    checked, keys = request.getfixturevalue(file), tmp_path / "bpc-keys.json"
+
+    def trusted(*names: str) -> int:
+        one, other = (
+            key_of(name, key, status="ACTIVE", created_at="2027-02-18T00:00:00.000000Z", retired_at=None)
+            for name, key in zip(names, (KEY, OTHER_KEY), strict=True)
+        )
+        keys.write_text(json.dumps({"keys": [one, other]}))
+        return bpc.run("verify", checked, "--keys", keys).code
+
+    assert trusted(name, "another") == 0
+    assert trusted("another", name) == 1  # both are the issuer's, and the receipt names the one that did not sign
 
 
 def test_a_file_without_keys_trusts_nobody_and_is_refused(bpc: Program, bundle: Path, tmp_path: Path) -> None:

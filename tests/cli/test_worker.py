@@ -1,16 +1,21 @@
 """`bpc worker`: runs jobs of all our types, and stops when it is told to."""
 
+import json
+import os
 import signal
 from datetime import timedelta
 
+import httpx2
+import psutil
 import pytest
 
 from bpc.db.jobs import defaults_of
 from bpc.settings import Settings
 from bpc.worker.run import options_of
 from tests.cli.conftest import Installation
-from tests.cli.program import Program
+from tests.cli.program import Program, wait_until
 from tests.cli.started import started
+from tests.jobs.broker import free_ports
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -30,11 +35,50 @@ def test_it_does_what_the_api_was_asked_for(installation: Installation) -> None:
         here = bpc.having(BPC_URL=told["url"])
         ended = here.run("upload", "-", "--kind", "PCF", "--wait", "--json", stdin=b"not what it is called")
 
-    assert ended.json()["error"]["details"]["status"] == "FAILED"
+    assert ended.json()["error"]["details"]["status"] == "REJECTED"
 
 
-def test_a_database_that_lacks_migrations_is_refused(bare: Program) -> None:
-    ended = bare.run("worker", "--json")
+def another_instead_of(owner: str, answer: httpx2.Response) -> bool:
+    return answer.status_code == 200 and owner not in {each["worker"] for each in answer.json()["workers"]}
+
+
+def test_several_are_looked_after_as_one(installation: Installation) -> None:
+    (port,) = free_ports(1)
+    pages = f"http://127.0.0.1:{port}"
+    bpc = installation.bpc.having(BPC_WORKER_ID="machine-7", BPC_WORKER_HTTP_PORT=str(port), BPC_LOG_LEVEL="warn")
+
+    with started(bpc, "worker", "--processes", "2") as (process, told):
+        pids = [int(owner.split(":")[1]) for owner in told["workers"]]
+        ready = httpx2.get(f"{pages}/health/ready")
+        os.kill(pids[0], signal.SIGKILL)
+        wait_until(lambda: another_instead_of(told["workers"][0], httpx2.get(f"{pages}/health/ready")))
+        again = {each.pid for each in psutil.Process(process.pid).children()}
+        figures = httpx2.get(f"{pages}/metrics").text
+
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate()
+
+    assert ready.json() == {
+        "status": "OK",
+        "workers": [
+            {"worker": owner, "checks": {"database": "OK", "claiming": "OK", "heartbeat": "OK"}}
+            for owner in told["workers"]
+        ],
+    }
+    assert pids[0] not in again
+    assert pids[1] in again
+    assert "bpc_compiles_total" in figures
+    assert 'bpc_webhook_deliveries_total{status="DELIVERED"} 0.0' in figures
+    assert (process.returncode, out) == (0, "")
+    said = [json.loads(line) for line in err.splitlines()]
+    assert [line["process"] for line in said if "process" in line] == ["worker 1"]
+    # Whoever found out that the other one was dead says who it is itself.
+    assert {line["worker"] for line in said} <= {f"machine-7:{pid}" for pid in (process.pid, *again)}
+
+
+@pytest.mark.parametrize("several", [(), ("--processes", "2")])
+def test_a_database_that_lacks_migrations_is_refused(bare: Program, several: tuple[str, ...]) -> None:
+    ended = bare.run("worker", *several, "--json")
 
     assert (ended.code, ended.json()["error"]["code"]) == (78, "SCHEMA_MISMATCH")
 
@@ -44,6 +88,7 @@ def test_every_setting_of_jobs_is_heeded(installation: Installation) -> None:
         data_dir=installation.bpc.data_dir,
         worker_id="w",
         jobs_concurrency=3,
+        jobs_outbound_concurrency=6,
         jobs_poll_interval_ms=250,
         jobs_lease_seconds=20,
         jobs_lease_renew_seconds=7,
@@ -58,6 +103,7 @@ def test_every_setting_of_jobs_is_heeded(installation: Installation) -> None:
     options, defaults = options_of(settings), defaults_of(settings)
 
     assert (options.name, options.concurrency, options.poll) == ("w", 3, 0.25)
+    assert (options.aside, options.aside_concurrency) == (frozenset({"webhooks", "ingest"}), 6)
     assert (options.lease, options.renew, options.cancel_grace, options.stop_grace) == (20, 7, 2, 9)
     assert (defaults.attempts, defaults.ttl) == (8, timedelta(days=2))
     assert (defaults.memory_capacity, defaults.memory_concurrency, defaults.cancel_grace) == (11, 5, 2)

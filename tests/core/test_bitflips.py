@@ -6,6 +6,8 @@ from functools import cache
 from random import Random  # noqa: TID251 (seeded)
 from typing import Any
 
+import pytest
+
 from bpc.core.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.verify.bundle import verify_bundle, verify_either
 from bpc.core.verify.report import Report
@@ -42,6 +44,7 @@ def views() -> list[bytes]:
     ]
 
 
+@pytest.mark.repeats
 def test_no_bit_of_an_entry_can_change_unseen_though_the_zip_is_made_anew(measured: Measured) -> None:
     """Every entry gets its share, however small it is: checksums of the zip are no help here."""
     rng = Random(SEED)
@@ -86,6 +89,7 @@ def test_no_bit_of_a_view_can_change_unseen(measured: Measured) -> None:
     assert {"canonical", "signature", "root", "fields"} <= found.keys()
 
 
+@pytest.mark.repeats
 def test_no_bit_of_a_signature_or_a_key_can_change_unseen() -> None:
     """All of them: base64 has bits that a forgiving reader does not look at."""
     entries = read_bundle(audited()).entries

@@ -314,7 +314,7 @@ def test_an_artifact_above_its_limit_is_refused_with_both_sizes(artifact: str, c
 
 def test_the_limits_are_those_of_the_specification() -> None:
     assert Limits() == Limits(payload=131_072, proof=262_144, receipt=16_384)
-    assert Limits(payload=5_000_000, proof=20_000_000, receipt=500_000) == CEILINGS
+    assert Limits(payload=5_000_000, proof=20_000_000, receipt=500_000, steps=1_000_000) == CEILINGS
 
 
 def test_a_payload_of_many_texts_is_refused_by_default() -> None:

@@ -12,8 +12,10 @@ from bpc.core.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.events import EMPTY, Event, Said, Stream
 from bpc.core.ids import ActorId, AggregateId
 from bpc.core.qr import qr_png
-from bpc.core.signing import to_base64
-from bpc.core.verify.bundle import verify_bundle
+from bpc.core.receipt import read_receipt
+from bpc.core.signing import PinnedKey, to_base64
+from bpc.core.verify.bundle import verify_bundle, verify_view
+from bpc.core.view import make_view
 from tests.core.forging import assert_found, blamed, step
 from tests.core.passports import (
     ISSUED,
@@ -136,6 +138,21 @@ def test_another_key_is_found_by_whoever_knows_the_right_one() -> None:
     unpinned = verify_bundle(by_another)
     assert (unpinned.ok, unpinned.issuer) == (True, "unpinned")
     assert "the issuer was not checked" in step(unpinned, "signature").detail
+
+
+def test_a_key_that_is_pinned_by_name_signs_under_that_name_only() -> None:
+    name = read_receipt(read_bundle(small()).entries["receipt.json"]).signing_key_id
+    view = make_view(read_bundle(small()), "authority")
+    right, other = PinnedKey(KEY, name), PinnedKey(OTHER_KEY, "another")
+    swapped = [PinnedKey(KEY, "another"), PinnedKey(OTHER_KEY, name)]
+
+    assert verify_bundle(small(), pinned=[other, right]).issuer == "pinned"
+    assert verify_view(view, pinned=[other, right]).ok
+    says = f"the receipt names the key `{name}`, and this one is known to you as `another`"
+    assert_found(verify_bundle(small(), pinned=swapped), "signature", says)
+    assert_found(verify_view(view, pinned=swapped), "signature", says)
+    assert verify_bundle(small(), pinned=[*swapped, KEY]).ok  # somebody trusts it, whatever it is called
+    assert verify_view(view, pinned=[*swapped, right]).ok
 
 
 def test_the_right_key_in_the_manifest_does_not_make_a_signature() -> None:

@@ -1,11 +1,17 @@
-"""The pages of payload, receipt and bundle show what the code makes."""
+"""The pages of payload, receipt, bundle and exports show what the code makes."""
 
+import json
 import re
 from pathlib import Path
 
 from bpc.core.archive import write_archive
-from bpc.core.bundle import ENTRIES, MANIFEST_MEMBERS
+from bpc.core.bundle import ENTRIES, MANIFEST_MEMBERS, read_bundle
 from bpc.core.compile import Limits
+from bpc.core.exports.data_points import _BESIDE, data_points
+from bpc.core.exports.disclosed import disclosed, opened_for_export
+from bpc.core.exports.json_ld import json_ld
+from bpc.core.exports.xml_document import NAMESPACE
+from bpc.core.exports.xml_schema import XSD
 from bpc.core.receipt import MEMBERS, receipt_hash, signed
 from bpc.core.signing import public_key_of, to_base64
 from tools import golden
@@ -37,6 +43,34 @@ def test_the_receipt_shown_is_that_of_the_example() -> None:
         "sha256": receipt_hash(receipt).hex(),
         "receipt": signed(receipt, golden.SEED).decode(),
     }
+
+
+def test_the_members_of_a_json_ld_export_are_in_its_table() -> None:
+    document = json.loads(json_ld(disclosed(read_bundle(FIRST.joinpath("bundle.zip").read_bytes()), "tenant")))
+    shown = set(re.findall(r"^\| `([^`]+)` \| ", page("json-ld.md"), re.MULTILINE))
+
+    assert example("json-ld.md") == json.dumps(document["field:battery.capacity_kwh"], separators=(",", ":"))
+    assert {name for name in document if not name.startswith("field:")} == {*shown, "@context"} - {"field:<path>"}
+
+
+def test_the_members_of_a_list_of_data_points_are_in_its_table() -> None:
+    opened = opened_for_export(read_bundle(FIRST.joinpath("bundle.zip").read_bytes()))
+    document = json.loads(data_points(opened, "tenant"))
+    rows = re.findall(r"^\| (`.*?) \| ", page("data-points.md"), re.MULTILINE)
+
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == document.keys()
+    for name in document["points"][0]:
+        assert f"`{name}`" in page("data-points.md")
+    for name in sorted(_BESIDE):
+        assert f"`{name}`" in page("data-points.md")
+
+
+def test_every_element_of_a_value_is_on_the_page_of_xml() -> None:
+    value = XSD.split('<xs:group name="Value">')[1].split("</xs:group>")[0]
+
+    for name in re.findall(r'element name="(\w+)"', value):
+        assert f"`{name}`" in page("xml.md")
+    assert NAMESPACE in page("xml.md")
 
 
 def test_the_archive_shown_is_the_one_that_is_written() -> None:

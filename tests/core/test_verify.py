@@ -111,6 +111,7 @@ def test_how_the_image_is_compressed_does_not_matter() -> None:
     assert verify_bundle(write_bundle(Bundle(entries)), pinned=[KEY]).ok
 
 
+@pytest.mark.repeats
 def test_whatever_the_compiler_compiles_holds(measured: Measured) -> None:
     """Random rule packages over random facts: both evaluators and every format agree."""
     programs = effort(test=60, shown=2_000, campaign=20_000)
@@ -203,6 +204,7 @@ def mutated(value: object, rng: Random) -> object:
     return rng.choice(JUNK)
 
 
+@pytest.mark.repeats
 def test_json_of_any_other_shape_gets_a_report() -> None:
     rng = Random(3)
     for _ in range(effort(test=500, shown=20_000, campaign=200_000)):
@@ -223,6 +225,7 @@ def test_views_of_any_other_shape_get_a_report() -> None:
         assert well_formed(report)
 
 
+@pytest.mark.repeats
 def test_lines_and_texts_of_any_other_shape_get_a_report() -> None:
     rng = Random(5)
     for _ in range(effort(test=200, shown=10_000, campaign=100_000)):
@@ -279,6 +282,7 @@ def test_a_size_that_is_only_declared_takes_no_memory() -> None:
     assert peak < 10_000_000
 
 
+@pytest.mark.repeats
 def test_rules_that_run_to_the_limit_are_stopped() -> None:
     deep = (
         b"field x: Int = let t = [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1];\n"

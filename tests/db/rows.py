@@ -16,11 +16,12 @@ from uuid import UUID
 import asyncpg
 
 from bpc import fresh
+from bpc.core.anchors import claim
 from bpc.core.digest import sha256
-from bpc.core.events import Act, Stream
+from bpc.core.events import Act, Head, Stream
 from bpc.core.ids import ActorId, AggregateId, SnapshotId, TenantId
 from bpc.core.snapshot import FactRef, snapshot_bytes
-from bpc.db import actors, apikeys, events
+from bpc.db import actors, anchors, apikeys, events
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 
@@ -82,14 +83,26 @@ async def an_event(conn: Connection, tenant: TenantId, act: Act) -> UUID:
 
 async def an_anchor(conn: Connection, tenant: TenantId, act: Act) -> None:
     """A chain whose only event retention has removed; takes the system role."""
-    event = await an_event(conn, tenant, act)
+    stream = Stream(tenant, "Document", AggregateId(fresh.new_id()))
+    event = await events.append(conn, stream, act.says("DOCUMENT_CREATED", {}))
+    await cut(conn, stream, Head(event.version, event.event_hash), act)
+
+
+async def cut(conn: Connection, stream: Stream, at: Head, act: Act) -> None:
+    """A chain whose beginning goes, on record, as retention does it; takes the system role."""
+    anchors_put = {stream: at}
+    own_chain = Stream(stream.tenant_id, "Tenant", AggregateId(stream.tenant_id))
+    said = act.says("RetentionApplied", {"anchors": claim(anchors_put)})
+    await anchors.put(conn, stream.tenant_id, anchors_put)
+    await anchors.vouch(conn, stream.tenant_id, await events.append(conn, own_chain, said), anchors_put)
     await conn.execute(
-        """INSERT INTO event_anchors (tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash)
-           SELECT tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash FROM events
-            WHERE event_id = $1""",
-        event,
+        "DELETE FROM events WHERE aggregate_id = $1 AND aggregate_version <= $2", stream.aggregate_id, at.version
     )
-    await conn.execute("DELETE FROM events WHERE event_id = $1", event)
+
+
+async def a_document_text(conn: Connection, tenant: TenantId) -> None:
+    version = await a_document_version(conn, tenant)
+    await insert(conn, "document_texts", tenant_id=tenant, document_version_id=version, pages=1, text="Stückliste")
 
 
 async def a_document_version(conn: Connection, tenant: TenantId, *, status: str = "UPLOADED") -> UUID:
@@ -273,6 +286,56 @@ async def a_passport_version(
     return version
 
 
+async def an_export(
+    conn: Connection, tenant: TenantId, *, version: UUID | None = None, status: str = "PENDING", **other: object
+) -> UUID:
+    """An export in any status, of `version` or of one of its own. Needs `signing_keys`."""
+    export, content = fresh.new_id(), b"<passport/>" if status == "READY" else None
+    values: dict[str, object] = {
+        "tenant_id": tenant,
+        "export_id": export,
+        "passport_version_id": version or await a_passport_version(conn, tenant, status="SIGNED"),
+        "format": "XML",
+        "audience": "tenant",
+        "status": status,
+        "mime_type": "application/xml",
+        "file_name": "passport.xml",
+        "content": content,
+        "sha256": None if content is None else sha256(content),
+        "last_error": "{}" if status == "FAILED" else None,
+        "job_id": fresh.new_id(),
+        "finished_at": None if status == "PENDING" else fresh.now(),
+    }
+    await insert(conn, "passport_exports", **(values | other))
+    return export
+
+
+async def a_compile_run(conn: Connection, tenant: TenantId, rules: UUID) -> UUID:
+    """A run with one row."""
+    run = fresh.new_id()
+    await insert(
+        conn,
+        "compile_runs",
+        tenant_id=tenant,
+        run_id=run,
+        rule_package_version_id=rules,
+        activate=False,
+        total=1,
+        cancelled_at=fresh.now(),
+    )
+    await insert(
+        conn,
+        "compile_run_rows",
+        tenant_id=tenant,
+        run_id=run,
+        row_number=1,
+        sku="SKU-1",
+        activate=False,
+        passport_version_id=fresh.new_id(),
+    )
+    return run
+
+
 async def a_policy_version(conn: Connection, tenant: TenantId) -> UUID:
     policy, version = fresh.new_id(), fresh.new_id()
     await insert(conn, "policies", tenant_id=tenant, policy_id=policy, name=f"policy {policy}")
@@ -367,7 +430,9 @@ async def one_of_everything(database: Database, tenant: TenantId, act: Act) -> N
         actor = await an_actor(conn, tenant, act)
         await apikeys.create(conn, tenant, actor, pepper=PEPPER, act=act)
         await a_snapshot(conn, tenant, fact=await a_fact(conn, tenant))
-        await a_passport_version(conn, tenant, status="SIGNED")
+        await a_document_text(conn, tenant)
+        await an_export(conn, tenant, version=await a_passport_version(conn, tenant, status="SIGNED"))
+        await a_compile_run(conn, tenant, await a_rule_version(conn, tenant))
         await a_policy_version(conn, tenant)
         await a_webhook(conn, tenant, await an_event(conn, tenant, act))
         await an_idempotency_key(conn, tenant)

@@ -22,6 +22,7 @@ from bpc.db.embedded.account import passable_folder
 from bpc.db.embedded.layout import Layout, Postmaster, is_locked, running_postmaster
 from bpc.db.embedded.prepare import prepare
 from bpc.settings import ConfigMissing
+from tests.measuring import effort
 
 USER_PROGRAM = """
 import sys
@@ -39,7 +40,7 @@ def layout(data_dir: Path) -> Iterator[Layout]:
     eventually(lambda: not is_locked(data_dir / "postgres.keeper"))
 
 
-def eventually(holds: Callable[[], bool], within: float = 20) -> None:
+def eventually(holds: Callable[[], bool], within: float = 60) -> None:
     """Wait for something another process does; say so if it never happens."""
     deadline = time.monotonic() + within
     while not holds():
@@ -113,8 +114,9 @@ def test_two_processes_share_one_server_and_the_last_one_stops_it(layout: Layout
     eventually(lambda: is_gone(layout))
 
 
-def test_ten_processes_starting_at_once_get_one_server(layout: Layout) -> None:
-    commands = [[sys.executable, "-c", USER_PROGRAM, str(layout.data_dir)] for _ in range(10)]
+def test_several_processes_starting_at_once_get_one_server(layout: Layout) -> None:
+    count = effort(test=4, shown=10, campaign=10)
+    commands = [[sys.executable, "-c", USER_PROGRAM, str(layout.data_dir)] for _ in range(count)]
     others = [subprocess.Popen(each, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for each in commands]
     try:
         for other in others:

@@ -49,7 +49,7 @@ async def _appends(address: Address, stream: Stream, coroutines: int, each: int)
 async def test_many_writers_of_one_aggregate_make_one_gapless_chain(
     database: Database, tenant: TenantId, measured: Measured
 ) -> None:
-    coroutines, each = effort(test=(8, 10), shown=(50, 50), campaign=(50, 200))
+    coroutines, each = effort(test=(5, 8), shown=(50, 50), campaign=(50, 200))
     stream = Stream(tenant, "Document", AggregateId(fresh.new_id()))
     started = time.monotonic()
 

@@ -5,10 +5,11 @@ import pytest
 
 from bpc import fresh
 from bpc.core.errors import Conflict, Invalid
-from bpc.core.events import Act, EventVersionConflict, Stream
+from bpc.core.events import EMPTY, Act, EventVersionConflict, Head, Stream
 from bpc.core.ids import AggregateId, TenantId
 from bpc.db import events
 from bpc.db.database import Database
+from tests.db.rows import cut
 
 pytestmark = pytest.mark.external
 
@@ -214,13 +215,8 @@ async def test_a_chain_goes_on_after_retention_removed_its_beginning(
     stream = a_stream(tenant)
     await appended(database, stream, act, 3)
     async with database.system(tenant) as conn:
-        await conn.execute(
-            """INSERT INTO event_anchors (tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash)
-               SELECT tenant_id, aggregate_type, aggregate_id, aggregate_version, event_hash FROM events
-                WHERE aggregate_id = $1 AND aggregate_version = 3""",
-            stream.aggregate_id,
-        )
-        await conn.execute("DELETE FROM events WHERE aggregate_id = $1", stream.aggregate_id)
+        last = (await events.read_chain(conn, stream))[-1].event
+        await cut(conn, stream, Head(last.version, last.event_hash), act)
 
     await appended(database, stream, act, 1)
 
@@ -265,4 +261,22 @@ async def test_not_even_the_system_removes_an_event_without_an_anchor_or_puts_on
             async with database.system(tenant) as conn:
                 await conn.execute(query, stream.aggregate_id)
     async with database.tenant(tenant) as conn:
-        assert (await events.verify_chain(conn, stream)).faults == ()
+        found = (await events.verify_chain(conn, stream)).faults
+    assert [fault.says for fault in found] == ["no RetentionApplied event vouches for the anchor its chain begins at"]
+
+
+async def test_a_head_that_is_known_saves_a_look_and_one_that_is_not_true_is_looked_for_again(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    stream = a_stream(tenant)
+
+    async with database.tenant(tenant) as conn:
+        first = await events.append(conn, stream, act.says("FIRST", {}), head=EMPTY)
+        known = Head(first.version, first.event_hash)
+        second = await events.append(conn, stream, act.says("SECOND", {}), head=known)
+        third = await events.append(conn, stream, act.says("THIRD", {}), head=known)
+        verified = await events.verify_chain(conn, stream)
+
+    assert [event.version for event in (first, second, third)] == [1, 2, 3]
+    assert third.prev_event_hash == second.event_hash
+    assert (verified.events, verified.faults) == (3, ())

@@ -27,7 +27,9 @@ Provocation: TypeAlias = Callable[[Connection, TenantId], Awaitable[object]]
 async def test_every_name_that_stands_for_a_refusal_is_a_constraint_or_trigger_of_ours(superuser: Superuser) -> None:
     found = await superuser.fetch(
         """SELECT conname AS name FROM pg_constraint WHERE connamespace = 'public'::regnamespace
-           UNION ALL SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"""
+           UNION ALL SELECT tgname FROM pg_trigger WHERE NOT tgisinternal
+           UNION ALL SELECT indexrelid::regclass::text FROM pg_index i
+            WHERE indisunique AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid)"""
     )
     names = [row["name"] for row in found]
 

@@ -38,7 +38,9 @@ ROLES: Final = (APP, SYSTEM, OWNER)
 PROTECTED: Final = (
     "events",
     "event_anchors",
+    "retention_anchors",
     "document_versions",
+    "document_texts",
     "facts",
     "fact_sources",
     "data_snapshots",
@@ -47,22 +49,28 @@ PROTECTED: Final = (
     "rule_fields",
     "rule_tests_runs",
     "passport_versions",
+    "compile_runs",
+    "compile_run_rows",
     "policy_versions",
     "signing_keys",
 )
 # Of rows that have come to the end of their way, nothing can be updated but this.
-STILL_CHANGES: Final = {("policy_versions", "is_active"): "a policy is put in force and out of it"}
+STILL_CHANGES: Final = {
+    ("policy_versions", "is_active"): "a policy is put in force and out of it",
+    ("passport_versions", "replayed_at"): "a version may be replayed at any time",
+}
 # Of rows at the beginning of theirs, these columns are still open; the tests below say to what.
 STILL_OPEN: Final[Mapping[str, frozenset[str]]] = {
     "document_versions": frozenset({"status"}),
     "data_snapshots": frozenset({"status", "label", "sealed_at", "snapshot_canonical", "snapshot_hash"}),
     "rule_package_versions": frozenset({"status", "published_at"}),
     "passport_versions": frozenset(
-        {"status", "signature", "qr_png", "qr_payload", "activated_at", "superseded_at", "revoked_at"}
+        {"status", "signature", "qr_png", "qr_payload", "activated_at", "superseded_at", "revoked_at", "replayed_at"}
     ),
 }
 # And nothing can be deleted but this, by the one role that runs retention.
-RETENTION_DELETES: Final = {(SYSTEM, "passport_versions")}  # and events behind an anchor, see test_events.py
+# Of events what lies behind an anchor, see test_events.py.
+RETENTION_DELETES: Final = {(SYSTEM, table) for table in ("passport_versions", "document_texts")}
 # What is deactivated or retired, never deleted.
 KEPT: Final = ("tenants", "actors", "documents", "battery_products", "rule_packages", "passports", "api_keys")
 
@@ -100,8 +108,10 @@ async def at_the_end(database: Database, tenant: TenantId, act: Act) -> None:
     async with database.system(tenant) as conn:
         await rows.a_snapshot(conn, tenant, status="SEALED", fact=await rows.a_fact(conn, tenant))
         await rows.a_rule_version(conn, tenant, status="RETIRED")
+        await rows.a_compile_run(conn, tenant, await rows.a_rule_version(conn, tenant))
         await rows.a_policy_version(conn, tenant)
         await rows.an_anchor(conn, tenant, act)
+        await rows.a_document_text(conn, tenant)
         await rows.a_passport_version(
             conn, tenant, status="REVOKED", qr_png=b"png", qr_payload="{}", activated_at=act.at, superseded_at=act.at
         )
@@ -520,7 +530,7 @@ async def test_an_item_that_comes_while_a_snapshot_is_being_sealed_waits_and_sta
         async with database.tenant(tenant) as conn:
             await rows.seal(conn, snapshot)
             adding.append(asyncio.create_task(add_item()))
-            await asyncio.wait_for(until_blocked(superuser, await started), 10)
+            await asyncio.wait_for(until_blocked(superuser, await started), 60)
             if not is_sealed:
                 raise ChangedMyMind
 
@@ -551,7 +561,7 @@ async def test_a_seal_waits_for_items_that_are_on_their_way_and_contains_them(
     async with database.tenant(tenant) as conn:
         await insert(conn, "snapshot_items", tenant_id=tenant, snapshot_id=snapshot, fact_id=fact)
         sealing = asyncio.create_task(seal())
-        await asyncio.wait_for(until_blocked(superuser, await started), 10)
+        await asyncio.wait_for(until_blocked(superuser, await started), 60)
     await sealing
 
     sealed = await superuser.fetchval("SELECT snapshot_canonical FROM data_snapshots WHERE snapshot_id = $1", snapshot)

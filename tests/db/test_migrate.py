@@ -27,6 +27,7 @@ from bpc.db.migrate import (
 )
 from bpc.db.roles import RolesMissing
 from tests.conftest import TestServer
+from tests.measuring import effort
 from tools.schema import SCHEMA, dumped
 
 OURS = our_migrations()
@@ -57,9 +58,11 @@ async def test_running_them_twice_does_nothing_the_second_time(empty_address: Ad
 
 
 @pytest.mark.external
-async def test_ten_processes_at_once_make_one_schema_and_none_fails(empty_address: Address) -> None:
-    with ProcessPoolExecutor(10, mp_context=multiprocessing.get_context("spawn")) as processes:
-        applied = await asyncio.to_thread(lambda: list(processes.map(migrate_in_a_process, [empty_address] * 10)))
+async def test_several_processes_at_once_make_one_schema_and_none_fails(empty_address: Address) -> None:
+    count = effort(test=4, shown=10, campaign=10)
+
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as processes:
+        applied = await asyncio.to_thread(lambda: list(processes.map(migrate_in_a_process, [empty_address] * count)))
 
     assert sorted(name for names in applied for name in names) == sorted(migration.name for migration in OURS)
     conn = await asyncpg.connect(**empty_address.connect_arguments())

@@ -49,25 +49,22 @@ async def full(
     await superuser.execute("VACUUM ANALYZE battery_products, passports, passport_versions")
 
 
-@pytest.mark.usefixtures("full")
-@pytest.mark.parametrize(
-    ("statement", "table", "index"),
-    [
-        (products.PAGE, "battery_products", "battery_products_by_time"),
-        (passports.PAGE, "passports", "passports_by_time"),
-        (passport_versions.OF_PASSPORT, "passport_versions", "passport_versions_by_time"),
-        (passport_versions.ARTIFACTS["payload"], "passport_versions", "passport_versions_pkey"),
-    ],
-    ids=["products", "passports", "versions", "a payload"],
-)
-async def test_a_list_is_read_from_its_index_and_not_sorted(
-    database: Database, tenant: TenantId, statement: LiteralString, table: str, index: str
-) -> None:
-    async with database.tenant(tenant) as conn:
-        await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await plan_of(conn, statement)
+LISTS: list[tuple[LiteralString, str, str]] = [
+    (products.PAGE, "battery_products", "battery_products_by_time"),
+    (passports.PAGE, "passports", "passports_by_time"),
+    (passport_versions.OF_PASSPORT, "passport_versions", "passport_versions_by_time"),
+    (passport_versions.ARTIFACTS["payload"], "passport_versions", "passport_versions_pkey"),
+]
 
-    assert_no_walk(nodes)
-    [scan] = on(nodes, table)
-    assert scan.index == index
-    assert not [node for node in nodes if "Sort" in node.kind]
+
+@pytest.mark.usefixtures("full")
+async def test_a_list_is_read_from_its_index_and_not_sorted(database: Database, tenant: TenantId) -> None:
+    for statement, table, index in LISTS:
+        async with database.tenant(tenant) as conn:
+            await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            nodes = await plan_of(conn, statement)
+
+        assert_no_walk(nodes)
+        [scan] = on(nodes, table)
+        assert scan.index == index
+        assert not [node for node in nodes if "Sort" in node.kind], index

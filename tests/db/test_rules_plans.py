@@ -39,26 +39,23 @@ async def full(superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId
     await superuser.execute("VACUUM ANALYZE rule_packages, rule_package_versions, rule_tests_runs")
 
 
-@pytest.mark.usefixtures("full")
-@pytest.mark.parametrize(
-    ("statement", "table", "index"),
-    [
-        (rules.PACKAGES, "rule_packages", "rule_packages_by_time"),
-        (rules.VERSIONS, "rule_package_versions", "rule_package_versions_by_time"),
-        (rules.NEWEST, "rule_package_versions", "rule_package_versions_version_key"),
-        (rule_runs.PAGE, "rule_tests_runs", "rule_tests_runs_by_time"),
-        (rule_runs.NEWEST, "rule_tests_runs", "rule_tests_runs_by_time"),
-    ],
-    ids=["packages", "versions", "the newest version", "runs", "the newest run"],
-)
-async def test_a_list_is_read_from_its_index_and_not_sorted(
-    database: Database, tenant: TenantId, statement: LiteralString, table: str, index: str
-) -> None:
-    async with database.tenant(tenant) as conn:
-        await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await plan_of(conn, statement)
+LISTS: list[tuple[LiteralString, str, str]] = [
+    (rules.PACKAGES, "rule_packages", "rule_packages_by_time"),
+    (rules.VERSIONS, "rule_package_versions", "rule_package_versions_by_time"),
+    (rules.NEWEST, "rule_package_versions", "rule_package_versions_version_key"),
+    (rule_runs.PAGE, "rule_tests_runs", "rule_tests_runs_by_time"),
+    (rule_runs.NEWEST, "rule_tests_runs", "rule_tests_runs_by_time"),
+]
 
-    assert_no_walk(nodes)
-    [scan] = on(nodes, table)
-    assert scan.index == index
-    assert not [node for node in nodes if "Sort" in node.kind]
+
+@pytest.mark.usefixtures("full")
+async def test_a_list_is_read_from_its_index_and_not_sorted(database: Database, tenant: TenantId) -> None:
+    for statement, table, index in LISTS:
+        async with database.tenant(tenant) as conn:
+            await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            nodes = await plan_of(conn, statement)
+
+        assert_no_walk(nodes)
+        [scan] = on(nodes, table)
+        assert scan.index == index
+        assert not [node for node in nodes if "Sort" in node.kind], index

@@ -63,7 +63,7 @@ def _order(version: RulePackageVersionId, *, seed: int = 7) -> rule_tests.TestsO
 async def _run(
     database: Database, tenant: TenantId, order: rule_tests.TestsOrder, *, max_steps: int = MAX_STEPS
 ) -> Ran[None]:
-    handler = rule_tests.tests_job(Handlers(), max_steps=max_steps)
+    handler = rule_tests.tests_job(Handlers(), max_steps=max_steps, opening=database.tenant)
     async with database.tenant(tenant) as conn:
         return await run_inline(handler, order, tenant=tenant, conn=conn)
 
@@ -192,7 +192,7 @@ async def test_a_run_has_the_time_at_which_it_could_be_written(database: Databas
 
 async def _until_somebody_waits(database: Database) -> None:
     """Return when a session waits for another one's lock."""
-    async with asyncio.timeout(30), database.plain() as conn:
+    async with asyncio.timeout(60), database.plain() as conn:
         while not await conn.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
             await asyncio.sleep(0.005)
 
@@ -280,13 +280,56 @@ async def test_a_failure_is_kept_with_numbers_of_any_length(database: Database, 
     assert fact["payload"] == {"total_gco2e": 12345678901234567890123}
 
 
+LONG = """
+property there_are_cells: cases(5000) seed(1) given {} =>
+  forall x: Int . implies(x == x, field("battery.cells") > 0);
+;
+"""
+OLD_TRANSACTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start < $1"
+
+
+@pytest.mark.parametrize("children", [True, False], ids=["in a child process", "without any"])
+async def test_a_run_says_how_far_it_is_and_keeps_no_transaction_open_meanwhile(
+    database: Database,
+    tenant: TenantId,
+    act: Act,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+    monkeypatch: pytest.MonkeyPatch,
+    children: bool,
+) -> None:
+    monkeypatch.setattr(rule_tests, "REPORT_EVERY", 0.005)
+    version = await _version(database, tenant, act, LONG)
+    handlers = Handlers()
+    handler = rule_tests.tests_job(handlers, max_steps=MAX_STEPS, opening=database.tenant)
+    processes = Processes(1) if children else None
+    seen, begun = list[int](), list[int]()
+
+    async with sessions_of(database) as sessions:
+        jobs = Jobs(handlers, sessions, processes=processes)
+        async with working(jobs), asyncio.timeout(60):
+            job_id = await jobs.submit(handler, _order(version), tenant=tenant)
+            since = None
+            while (job := await jobs.job(tenant, job_id)).status != "SUCCEEDED":
+                if job.progress is not None and 0 < (job.progress["percent"] or 0) < 100:
+                    seen.append(job.progress["percent"])
+                    since = since or await superuser.fetchval("SELECT clock_timestamp()")
+                    begun.append(await superuser.fetchval(OLD_TRANSACTIONS, since))
+        await jobs.close()
+    if processes is not None:
+        await processes.close()
+
+    assert len(set(seen)) > 1
+    assert seen == sorted(seen)
+    assert begun[-1] == 0
+
+
 @pytest.mark.parametrize("children", [True, False], ids=["in a child process", "without any"])
 async def test_a_worker_runs_tests_with_child_processes_or_without(
     database: Database, tenant: TenantId, act: Act, children: bool
 ) -> None:
     version = await _version(database, tenant, act, ENOUGH)
     handlers = Handlers()
-    handler = rule_tests.tests_job(handlers, max_steps=MAX_STEPS)
+    handler = rule_tests.tests_job(handlers, max_steps=MAX_STEPS, opening=database.tenant)
     processes = Processes(1) if children else None
 
     async with sessions_of(database) as sessions:

@@ -101,7 +101,7 @@ async def over(engine: Engine, job_id: UUID, tenant: UUID | None = None) -> Job:
 
 
 async def until(engine: Engine, job_id: UUID, holds: Callable[[Job], bool], tenant: UUID | None = None) -> Job:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds(job := await engine.look(job_id, tenant)):
             await asyncio.sleep(0.01)
         return job

@@ -21,7 +21,7 @@ from bpc.db.address import Address
 from bpc.db.connection import connect
 from bpc.db.roles import APP, SYSTEM
 from bpc.jobs.attempt import execute
-from bpc.jobs.context import Connection, Context, Held, Wish
+from bpc.jobs.context import Connection, Context, Held, HowFar, Wish
 from bpc.jobs.download import DownloadedFile, DownloadFile, Note, OpenUrl, download_handler
 from bpc.jobs.errors import InvalidInput, LeaseLost
 from bpc.jobs.handler import Handler, Handlers
@@ -64,7 +64,9 @@ class Record:
     async def end_step(self, ctx: Context, text: str) -> bool:
         raise NotImplementedError
 
-    async def compute(self, ctx: Context, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    async def compute(
+        self, ctx: Context, function: Callable[..., T], arguments: tuple[Any, ...], told: HowFar | None
+    ) -> T:
         raise NotImplementedError
 
     def wish(self, ctx: Context, handler: Handler[Any, Any], value: Any, **how: Any) -> Wish:
@@ -153,7 +155,9 @@ async def test_checkpoints_and_progress_say_how_far_it_is(downloads: Downloads) 
 async def test_an_empty_file_arrives_too(downloads: Downloads) -> None:
     downloads.server.content = b""
 
-    downloads.has_arrived(await downloads.attempt(max_bytes=0), b"")
+    arrived = downloads.has_arrived(await downloads.attempt(max_bytes=0), b"")
+
+    assert arrived.bytes == 0
 
 
 async def test_a_file_of_unknown_length_arrives(downloads: Downloads) -> None:
@@ -331,6 +335,8 @@ async def test_a_server_without_ranges_sends_the_whole(downloads: Downloads) -> 
     downloads.server.knows_ranges = False
 
     downloads.has_arrived(await downloads.attempt())
+
+    assert downloads.server.starts == [0, 10 * CHUNK]
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
 """Limits per key: no more than so many jobs of a key at a time, however many workers there are."""
 
 import asyncio
+import time
 from collections import Counter
+from functools import partial
+from operator import contains
 
 import asyncpg
 import pytest
 
 from bpc.core.ids import TenantId
-from bpc.jobs import Context, Handlers, InvalidInput, Jobs, Limit
-from tests.jobs.working import several_working, until, until_all_over, working
-from tests.measuring import Measured, effort
+from bpc.jobs import Context, Handlers, InvalidInput, Jobs, Limit, Options
+from tests.jobs.working import several_working, status_of, until, until_all_over, working
+from tests.measuring import Measured, allowed, effort
 
 pytestmark = pytest.mark.external
 JOBS = effort(test=120, shown=5_000, campaign=20_000)
@@ -85,6 +88,58 @@ async def test_a_limited_key_does_not_hold_up_the_others(
         await until_all_over(jobs, tenant)
 
     assert crowd.ran == 20
+
+
+async def test_jobs_that_wait_for_others_leave_the_places_of_the_rest_free(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, other_tenant: TenantId, crowd: Crowd
+) -> None:
+    go = asyncio.Event()
+    ran: list[int] = []
+
+    @handlers.job("hanging")
+    async def hanging(ctx: Context, n: int) -> None:
+        crowd.enter("hanging")
+        await go.wait()
+        crowd.leave("hanging")
+
+    @handlers.job("here")
+    async def here(ctx: Context, n: int) -> None:
+        ran.append(n)
+
+    outside = Limit(key="outside", at_most=10)
+    for each in (tenant, other_tenant):
+        await jobs.submit_many(hanging, range(8), tenant=each, limits=[outside] * 8)
+    options = Options(concurrency=1, aside=frozenset({"outside"}), aside_concurrency=3, cancel_grace=0.3)
+    async with working(jobs, options) as worker:
+        await until(lambda: crowd.now["hanging"] == 3)
+        for n in range(5):  # each of them finds the only place free
+            began = time.monotonic()
+            await jobs.submit(here, n, tenant=other_tenant)
+            await until(partial(contains, ran, n))
+            assert time.monotonic() - began < allowed(1)
+        await until(lambda: worker.is_idle)
+        go.set()
+        await until_all_over(jobs, tenant)
+        await until_all_over(jobs, other_tenant)
+
+    assert (crowd.ran, crowd.most["hanging"]) == (16, 3)
+
+
+async def test_what_waits_for_others_is_given_back_by_a_worker_that_stops(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, crowd: Crowd
+) -> None:
+    @handlers.job("hanging")
+    async def hanging(ctx: Context, n: int) -> None:
+        crowd.enter("hanging")
+        await asyncio.Event().wait()
+
+    outside = [Limit(key="outside", at_most=10)] * 5
+    ids = await jobs.submit_many(hanging, range(5), tenant=tenant, limits=outside)
+    options = Options(aside=frozenset({"outside"}), aside_concurrency=2, stop_grace=0.1, cancel_grace=1.0)
+    async with working(jobs, options):
+        await until(lambda: crowd.now["hanging"] == 2)
+
+    assert {await status_of(jobs, tenant, each) for each in ids} == {"QUEUED"}
 
 
 async def test_the_latest_limit_counts(

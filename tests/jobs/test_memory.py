@@ -19,7 +19,7 @@ from uuid import UUID
 import pytest
 
 from bpc.jobs.changes import Cancelled, Cancelling
-from bpc.jobs.context import Context, Limit, Wish
+from bpc.jobs.context import Context, HowFar, Limit, Wish
 from bpc.jobs.errors import InvalidInput, JobConflict, JobError, JobNotFound, LeaseLost, QueueFull
 from bpc.jobs.handler import Handler, Handlers, Refused
 from bpc.jobs.ids import new_id
@@ -737,7 +737,9 @@ async def test_without_a_database_or_child_processes_the_handler_is_told(handler
 
 async def test_functions_that_compute_are_handed_to_child_processes(handlers: Handlers) -> None:
     class Processes:
-        async def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        async def run(
+            self, function: Callable[..., Any], arguments: tuple[Any, ...], *, told: HowFar | None = None
+        ) -> Any:
             return function(*arguments)
 
     @handlers.job("compute", restartable=False)
@@ -1109,8 +1111,12 @@ async def test_an_engine_whose_run_is_cancelled_ends_its_jobs(
 async def test_run_ends_when_the_engine_is_stopped(engine: MemoryEngine) -> None:
     running = asyncio.create_task(engine.run())
     await settled()
+    assert not running.done()
+
     await engine.stop()
     await running
+
+    assert running.exception() is None
 
 
 async def test_a_job_whose_task_is_ended_with_the_event_loop_is_lost(

@@ -38,6 +38,15 @@ def test_no_rest_is_longer_than_1024_seconds(attempt: int, seconds: float) -> No
     assert Retry().delay_after(attempt) == seconds
 
 
+@pytest.mark.parametrize(
+    ("asked", "rest"), [(0.0, 4.0), (1.0, 4.0), (30.0, 30.0), (1e9, 1024.0), (float("inf"), 1024.0)]
+)
+def test_a_rest_that_was_asked_for_is_kept_within_bounds(asked: float, rest: float) -> None:
+    assert failed(BROKE, attempt=2, most=5, retry=Retry(), at_least=asked).delay == rest
+    assert failed(BROKE, attempt=5, most=5, retry=Retry(), at_least=asked).ending is Ending.DEAD_LETTER
+    assert failed(WRONG, attempt=1, most=5, retry=Retry(), at_least=asked).ending is Ending.FAILED
+
+
 @given(RETRIES, st.integers(1, 10_000))
 def test_rests_grow_and_never_pass_the_longest(retry: Retry, attempt: int) -> None:
     rest, next_rest = retry.delay_after(attempt), retry.delay_after(attempt + 1)

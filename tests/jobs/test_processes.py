@@ -19,10 +19,10 @@ from typing import Any
 import psutil
 import pytest
 
-from bpc.jobs.errors import HandlerNotFound, InvalidInput, JobConflict, JobError, LeaseLost
-from bpc.jobs.processes import ChildDied, Processes
+from bpc.jobs.errors import HandlerNotFound, InvalidInput, JobConflict, JobError, LeaseLost, NoProcesses
+from bpc.jobs.processes import ChildDied, LimitExceeded, Limits, Nowhere, Processes, listening, tell
 
-SOON = 30.0
+SOON = 60.0
 
 
 @pytest.fixture
@@ -37,6 +37,12 @@ async def processes() -> AsyncIterator[Processes]:
 
 def add(a: int, b: int) -> int:
     return a + b
+
+
+def count_to(total: int) -> int:
+    for number in range(1, total + 1):
+        tell(number, total)
+    return total
 
 
 def process_id() -> int:
@@ -130,6 +136,35 @@ def end_process(code: int) -> None:
 def end_by_signal(number: int) -> None:
     os.kill(os.getpid(), number)
     signal.pause()
+
+
+def fill(count: int) -> int:
+    return len([bytes(1_000_000) for _ in range(count)])
+
+
+def fill_and_swallow(count: int) -> str:
+    """As some libraries do."""
+    try:
+        fill(count)
+    except Exception:  # noqa: BLE001
+        return "swallowed"
+    return "fitted"
+
+
+def fill_the_answer(size: int) -> bytes:
+    return bytes(size)
+
+
+def burn(seconds: float) -> float:
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        pass
+    return seconds
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
 
 
 def return_a_lock() -> Any:
@@ -243,6 +278,26 @@ async def test_a_function_runs_in_another_process_which_is_used_again(processes:
 
     assert first != os.getpid()
     assert await processes.run(process_id, ()) == first
+
+
+async def test_a_function_says_how_far_it_is_in_order_and_before_it_is_done(processes: Processes) -> None:
+    told = list[tuple[int, int]]()
+
+    await processes.run(count_to, (20,), told=lambda done, total: told.append((done, total)))
+
+    assert told == [(number, 20) for number in range(1, 21)]
+    assert await processes.run(count_to, (20,)) == 20  # to nobody
+    assert len(told) == 20
+
+
+async def test_without_a_child_process_it_tells_whoever_listens() -> None:
+    told = list[int]()
+
+    with listening(lambda done, _: told.append(done)):
+        await asyncio.to_thread(count_to, 3)
+    count_to(3)
+
+    assert told == [1, 2, 3]
 
 
 async def test_functions_of_the_standard_library_and_partial_ones_will_do(processes: Processes) -> None:
@@ -502,10 +557,13 @@ async def test_closing_ends_those_that_rest_and_those_that_compute(tmp_path: Pat
 
 
 async def test_closing_twice_or_unused_does_nothing() -> None:
+    before = children()
     processes = Processes()
 
     await processes.close()
     await processes.close()
+
+    assert children() == before
 
 
 PARENT = textwrap.dedent("""
@@ -574,6 +632,86 @@ async def test_a_script_that_ends_without_closing_ends(tmp_path: Path) -> None:
     told, complaints = await asyncio.wait_for(ran.communicate(), SOON)
 
     assert (told, complaints, ran.returncode) == (b"42\n", b"", 0)
+
+
+# --- Limits ------------------------------------------------------------------------------------------------------
+
+SMALL = Limits(memory_bytes=100_000_000, cpu_seconds=0.3)
+
+
+@pytest.fixture
+async def limited() -> AsyncIterator[Processes]:
+    made = Processes(1, limits=SMALL)
+    yield made
+    await made.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+async def test_a_function_that_takes_too_much_memory_is_ended_and_no_other(limited: Processes) -> None:
+    assert await limited.run(fill, (20,)) == 20
+
+    for function, size in ((fill, 200), (fill_the_answer, 60_000_000), (fill, 10**6)):
+        with pytest.raises(LimitExceeded, match="takes more than the 100 MB of memory there are for it") as exceeded:
+            await limited.run(function, (size,))
+        assert exceeded.value.limit == "memory"
+        assert not JobError.of(exceeded.value).retryable
+
+    assert await limited.run(fill_and_swallow, (200,)) == "swallowed"
+    assert await limited.run(fill, (20,)) == 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+async def test_an_order_that_does_not_fit_is_a_matter_of_memory(limited: Processes) -> None:
+    with pytest.raises(LimitExceeded, match="memory"):
+        await limited.run(backwards, (bytes(120_000_000),))
+
+    assert await limited.run(add, (1, 1)) == 2
+
+
+async def test_native_code_that_gives_up_is_a_matter_of_memory(limited: Processes) -> None:
+    for number in (signal.SIGABRT, signal.SIGSEGV):
+        with pytest.raises(LimitExceeded):
+            await limited.run(end_by_signal, (int(number),))
+
+
+async def test_a_limited_child_that_others_kill_may_be_tried_again(limited: Processes) -> None:
+    with pytest.raises(ChildDied) as died:
+        await limited.run(end_by_signal, (int(signal.SIGKILL),))
+
+    assert JobError.of(died.value).retryable
+
+
+async def test_a_function_that_computes_for_too_long_is_ended_whatever_it_does(limited: Processes) -> None:
+    for function, argument in ((burn, 60.0), (re.compile(r"(a|aa)+b").fullmatch, "a" * 60)):
+        with pytest.raises(LimitExceeded, match=r"takes more than the 0\.3 s there are for it") as exceeded:
+            await limited.run(function, (argument,))
+        assert exceeded.value.limit == "time"
+
+    assert await limited.run(add, (1, 1)) == 2
+
+
+async def test_time_is_that_of_the_processor_and_each_call_has_its_own(limited: Processes) -> None:
+    assert await limited.run(sleep, (0.5,)) == 0.5
+    for _ in range(3):
+        assert await limited.run(burn, (0.15,)) == 0.15
+    assert await limited.run(burn, (0.5,), cpu_seconds=20) == 0.5
+    with pytest.raises(LimitExceeded, match=r"0\.1 s"):
+        await limited.run(burn, (60.0,), cpu_seconds=0.1)
+
+
+async def test_a_limited_child_is_replaced_after_it_has_read_much(limited: Processes) -> None:
+    first = await limited.run(process_id, ())
+    for _ in range(12):
+        await limited.run(backwards, (bytes(3_000_000),))
+
+    assert await limited.run(process_id, ()) != first
+
+
+async def test_limits_leave_room_to_begin() -> None:
+    with pytest.raises(ValueError, match="64 MB"):
+        Limits(memory_bytes=1_000_000, cpu_seconds=1)
+    with pytest.raises(NoProcesses):
+        await Nowhere().run(add, (1, 1))
 
 
 # --- What a child has to do with its parent ----------------------------------------------------------------------

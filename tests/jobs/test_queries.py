@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -204,7 +205,7 @@ async def test_times_far_away_are_times_too(sessions: Sessions, tenant: TenantId
     "wrong",
     [
         {"limit": 0},
-        {"limit": 201},
+        {"limit": 1_001},
         {"limit": -1},
         {"created_after": NOON.replace(tzinfo=None)},
         {"created_before": NOON.replace(tzinfo=None)},
@@ -216,7 +217,7 @@ async def test_what_cannot_be_asked_is_refused(sessions: Sessions, tenant: Tenan
         await listed(sessions, tenant, **wrong)
 
 
-async def test_a_page_has_up_to_two_hundred_jobs(sessions: Sessions, tenant: TenantId) -> None:
+async def test_a_page_has_as_many_jobs_as_it_is_asked_for(sessions: Sessions, tenant: TenantId) -> None:
     await submitted(sessions, tenant, 201)
 
     assert len(await listed(sessions, tenant, limit=200)) == 200
@@ -272,11 +273,10 @@ async def plan_of(
     return found
 
 
-@pytest.mark.parametrize("status", [None, Status.SUCCEEDED])
 async def test_a_page_is_read_backwards_from_the_primary_key_however_deep_it_is(
-    sessions: Sessions, tenant: TenantId, many: list[UUID], status: Status | None
+    sessions: Sessions, tenant: TenantId, many: list[UUID]
 ) -> None:
-    for before_id in (None, many[10_000], many[100]):
+    for status, before_id in product((None, Status.SUCCEEDED), (None, many[10_000], many[100])):
         found = await plan_of(sessions, tenant, status, below=before_id)
 
         assert ("job_pkey", "Backward") in found.indexes
@@ -284,19 +284,19 @@ async def test_a_page_is_read_backwards_from_the_primary_key_however_deep_it_is(
         assert found.blocks < 700
 
 
-@pytest.mark.parametrize(
-    ("status", "index"),
-    [(Status.FAILED, "job_failed"), (Status.DEAD_LETTER, "job_failed"), (Status.RUNNING, None), (Status.QUEUED, None)],
-)
+INDEXES = {Status.FAILED: "job_failed", Status.DEAD_LETTER: "job_failed", Status.RUNNING: None, Status.QUEUED: None}
+
+
 @pytest.mark.usefixtures("many")
 async def test_the_few_that_fail_run_or_wait_are_found_without_passing_those_that_are_over(
-    sessions: Sessions, tenant: TenantId, status: Status, index: str | None
+    sessions: Sessions, tenant: TenantId
 ) -> None:
-    found = await plan_of(sessions, tenant, status)
+    for status, index in INDEXES.items():
+        found = await plan_of(sessions, tenant, status)
 
-    assert index is None or index in {name for name, _ in found.indexes}
-    assert "job" not in found.scanned
-    assert found.blocks < 100
+        assert index is None or index in {name for name, _ in found.indexes}, status
+        assert "job" not in found.scanned, status
+        assert found.blocks < 100, status
 
 
 @pytest.mark.usefixtures("many")

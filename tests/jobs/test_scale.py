@@ -99,7 +99,7 @@ async def test_finished_and_waiting_jobs_do_not_slow_down_the_others(
         full_jobs_per_second=round(full),
         ratio=round(full / empty, 2),
     )
-    assert full / empty > effort(test=0.2, shown=0.7, campaign=0.7)
+    assert full / empty > effort(test=0.02, shown=0.7, campaign=0.7)
 
 
 async def test_a_transaction_that_holds_up_vacuum_does_not_slow_down_claims(
@@ -130,4 +130,5 @@ async def test_a_transaction_that_holds_up_vacuum_does_not_slow_down_claims(
         last_quarter_jobs_per_second=round(last),
         ratio=round(last / first, 2),
     )
-    assert last / first > effort(test=0.2, shown=0.6, campaign=0.6)
+    # A shared machine halves and doubles rates as it likes; a claim that reads all dead rows is a hundred times slower.
+    assert last / first > effort(test=0.02, shown=0.6, campaign=0.6)

@@ -184,7 +184,7 @@ async def test_a_submission_waits_for_another_with_its_key_and_answers_by_how_th
 
 async def until_somebody_waits(superuser: Connection) -> None:
     """Return when a session of this database waits for a lock."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await superuser.fetchval(WAITING):
             await asyncio.sleep(0.01)
             await superuser.execute("SELECT pg_stat_clear_snapshot()")  # it may be in a transaction
@@ -404,10 +404,10 @@ async def test_when_the_connection_is_lost_those_it_carried_are_told_and_later_o
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        told = await asyncio.wait_for(asyncio.gather(*carried, return_exceptions=True), 10)
+        told = await asyncio.wait_for(asyncio.gather(*carried, return_exceptions=True), 60)
 
     assert all(isinstance(one, asyncpg.PostgresError | asyncpg.InterfaceError | OSError) for one in told), told
-    ids = await asyncio.wait_for(asyncio.gather(*behind), 10)
+    ids = await asyncio.wait_for(asyncio.gather(*behind), 60)
     ids.append(await jobs.submit(paint, "later", tenant=tenant))
     assert sorted(await found(jobs, tenant, QUEUED)) == sorted(ids)
 
@@ -418,7 +418,7 @@ async def test_when_no_connection_can_be_had_everybody_is_told(
     await jobs.sessions.close()
 
     answers = await asyncio.wait_for(
-        asyncio.gather(*(jobs.submit(paint, str(n), tenant=tenant) for n in range(10)), return_exceptions=True), 10
+        asyncio.gather(*(jobs.submit(paint, str(n), tenant=tenant) for n in range(10)), return_exceptions=True), 60
     )
 
     assert {type(answer) for answer in answers} == {RuntimeError}

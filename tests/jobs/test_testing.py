@@ -47,6 +47,22 @@ async def test_an_error_in_on_success_fails_the_execution(handlers: Handlers, fo
         _ = first.output
 
 
+async def test_an_error_may_ask_for_a_rest(handlers: Handlers) -> None:
+    class Busy(OSError):
+        def __init__(self, seconds: object) -> None:
+            self.retry_after = seconds
+
+    asked: list[object] = [30, 0.5, 5000, -1, None, "30", float("nan")]
+
+    @handlers.job("work")
+    async def work(ctx: Context, number: int) -> int:
+        raise Busy(asked[number])
+
+    rests = [(await run_inline(work, number)).retry_in for number in range(len(asked))]
+
+    assert rests == [30.0, 2.0, 1024.0, 2.0, 2.0, 2.0, 2.0]
+
+
 async def test_an_error_in_on_success_of_a_job_that_was_to_stop_is_a_cancellation(handlers: Handlers) -> None:
     @handlers.job("work")
     async def work(ctx: Context, number: int) -> int:

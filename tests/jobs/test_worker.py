@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
@@ -193,7 +194,7 @@ async def test_what_does_not_finish_in_the_grace_period_is_released_and_does_not
 
     job_id = await jobs.submit(endless, 1, tenant=tenant)
     async with working(jobs, Options(stop_grace=0.1, cancel_grace=1.0)):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), 60)
 
     job = await jobs.job(tenant, job_id)
     assert (job.status, job.attempts) == ("QUEUED", 0)
@@ -255,7 +256,7 @@ async def test_a_computation_in_a_child_process_gives_its_result(
     job_id = await jobs.submit(power, 2, tenant=tenant)
     try:
         async with working(jobs):
-            await until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=30)
+            await until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=60)
     finally:
         await processes.close()
 
@@ -278,7 +279,7 @@ async def test_a_busy_loop_longer_than_three_leases_is_not_taken_for_dead(
     job_id = await jobs.submit(busy, 1, tenant=tenant)
     options = Options(lease=1.0, renew=0.3, heartbeat=0.2)
     async with several_working(jobs, 2, options):
-        await until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=20)
+        await until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=60)
 
     assert ran == [1]
 
@@ -323,7 +324,7 @@ async def test_a_session_that_is_cut_is_opened_again_and_nothing_is_lost(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND application_name IN ('bpc jobs claims', 'bpc jobs scout')"
             )
-        await until_all_over(jobs, tenant, seconds=30)
+        await until_all_over(jobs, tenant, seconds=60)
 
     async with jobs.sessions.tenant(tenant) as conn:
         assert await conn.fetchval("SELECT count(*) FROM jobs.job WHERE status = 'SUCCEEDED'") == 100
@@ -384,7 +385,7 @@ async def test_an_open_transaction_of_one_tenant_does_not_hold_up_the_others(
         go.set()
         await asyncio.sleep(0.2)
         theirs = await jobs.submit(other, 2, tenant=other_tenant)
-        await until_status(jobs, other_tenant, theirs, "SUCCEEDED", seconds=8)
+        await until_status(jobs, other_tenant, theirs, "SUCCEEDED", seconds=60)
         assert await status_of(jobs, tenant, first) == "RUNNING"
 
     async with working(jobs):
@@ -428,7 +429,7 @@ async def test_handlers_with_open_transactions_leave_connections_for_their_progr
     jobs = Jobs(handlers, sessions)
     await jobs.submit_many(opened, range(30), tenant=tenant)
     async with working(jobs, Options(concurrency=30)):
-        await until_all_over(jobs, tenant, seconds=20)
+        await until_all_over(jobs, tenant, seconds=60)
 
     async with sessions.tenant(tenant) as conn:
         found = await conn.fetch("SELECT status, attempts FROM jobs.job WHERE tenant_id = $1", tenant)
@@ -445,6 +446,71 @@ async def test_a_worker_says_so_when_the_tables_are_not_there(empty_address: Add
         await sessions.close()
 
     assert "bpc migrate" in str(refused.value.fix)
+
+
+class Heard:
+    """A bell that remembers what it rang for."""
+
+    def __init__(self) -> None:
+        self.ids: list[UUID] = []
+
+    def publish(self, job_ids: Sequence[UUID]) -> None:
+        self.ids += job_ids
+
+
+async def test_the_bell_rings_for_what_follows_when_it_is_committed(
+    handlers: Handlers, sessions: Sessions, tenant: TenantId
+) -> None:
+    bell, followed = Heard(), list[UUID]()
+    jobs = Jobs(handlers, sessions, trigger=bell)
+
+    @handlers.job("note")
+    async def note(ctx: Context, n: int) -> None:
+        pass
+
+    async def step(ctx: Context, n: int) -> int:
+        followed.append(ctx.submit(note, n))
+        return n
+
+    async def last(ctx: Context, n: int) -> int:
+        followed.append(ctx.submit(note, n))
+        return n
+
+    @handlers.job("failing", retry=Retry(attempts=1))
+    async def failing(ctx: Context, n: int) -> None:
+        ctx.submit(note, n)  # which is rolled back
+        raise ValueError("no")
+
+    two = several_steps(handlers, "two", step, last)
+    submitted = [await jobs.submit(two, 1, tenant=tenant), await jobs.submit(failing, 1, tenant=tenant)]
+    async with working(jobs):
+        await until(lambda: len(bell.ids) >= 4)
+        await until_all_over(jobs, tenant)
+
+    assert sorted(bell.ids) == sorted(submitted + followed)
+
+
+async def test_what_a_failed_execution_wished_for_in_memory_does_not_follow(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId
+) -> None:
+    noted: list[int] = []
+
+    @handlers.job("note", restartable=False)
+    async def note(ctx: Context, n: int) -> None:
+        noted.append(n)
+
+    @handlers.job("second-time-lucky", retry=SOON)
+    async def lucky(ctx: Context, n: int) -> None:
+        ctx.submit(note, ctx.attempt)
+        if ctx.attempt == 1:
+            raise OSError("once")
+
+    job_id = await jobs.submit(lucky, 1, tenant=tenant)
+    async with working(jobs):
+        await until_status(jobs, tenant, job_id, "SUCCEEDED")
+        await until(lambda: 2 in noted)
+
+    assert noted == [2]
 
 
 async def test_a_step_that_writes_ends_in_the_transaction_it_wrote_in(

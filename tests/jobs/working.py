@@ -44,14 +44,14 @@ async def status_of(jobs: Jobs, tenant: UUID, job_id: UUID) -> str:
     return str(found)
 
 
-async def until_status(jobs: Jobs, tenant: UUID, job_id: UUID, *wanted: str, seconds: float = 15) -> None:
+async def until_status(jobs: Jobs, tenant: UUID, job_id: UUID, *wanted: str, seconds: float = 60) -> None:
     """Return when the job has one of the statuses `wanted`."""
     async with asyncio.timeout(seconds):
         while await status_of(jobs, tenant, job_id) not in wanted:
             await asyncio.sleep(0.01)
 
 
-async def until_all_over(jobs: Jobs, tenant: UUID, seconds: float = 15) -> None:
+async def until_all_over(jobs: Jobs, tenant: UUID, seconds: float = 60) -> None:
     """Return when no job of the tenant is queued or running."""
     async with asyncio.timeout(seconds):
         while True:
@@ -61,7 +61,7 @@ async def until_all_over(jobs: Jobs, tenant: UUID, seconds: float = 15) -> None:
             await asyncio.sleep(0.02)
 
 
-async def until(true: Callable[[], bool], seconds: float = 15) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60) -> None:
     """Return when `true()` is."""
     async with asyncio.timeout(seconds):
         while not true():

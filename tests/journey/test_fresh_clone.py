@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,9 +95,8 @@ def newcomer(folder: Path, user: str | None) -> Newcomer:
 
 
 @pytest.fixture
-def folder(run_folder: Path) -> Iterator[Path]:
-    made = run_folder / f"newcomers-{os.getpid()}"
-    made.mkdir(mode=0o711)
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="bpc-newcomers-", dir="/tmp"))  # on a disk, where programs may be started
     made.chmod(0o711)
     yield made
     for location in made.rglob("postgres.location"):

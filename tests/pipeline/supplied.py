@@ -1,5 +1,8 @@
 """What tests of the steps begin with."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from bpc import fresh
 from bpc.core.digest import sha256
 from bpc.core.events import Act
@@ -7,6 +10,17 @@ from bpc.core.ids import DocumentVersionId, TenantId
 from bpc.db import documents
 from bpc.db.connection import Connection
 from bpc.db.documents import Kind
+
+T = TypeVar("T")
+
+
+class Here:
+    """Reads documents in this process: for those that a test has written itself."""
+
+    async def run(
+        self, function: Callable[..., T], arguments: tuple[Any, ...], *, cpu_seconds: float | None = None
+    ) -> T:
+        return function(*arguments)
 
 
 async def a_version(

@@ -11,7 +11,8 @@ from bpc.db import events, passport_versions, passports
 from bpc.db.database import Database
 from bpc.db.passport_versions import Version, VersionUnknown
 from bpc.jobs.outcome import Ending
-from bpc.pipeline.activate import Activated, Revoked, WrongStatus, activate, revoke
+from bpc.jobs.testing import Ran, run_inline
+from bpc.pipeline.activate import Activated, ActivateOrder, Revoked, WrongStatus, activate, revoke
 from tests.db.rows import a_passport, a_passport_version, signing_keys
 from tests.pipeline import ready as steps
 from tests.pipeline.ready import Bench, Ready, bench, compiled, run_qr, run_sign, signed
@@ -36,6 +37,12 @@ async def activated(database: Database, tenant: TenantId, version: PassportVersi
 async def revoked(database: Database, tenant: TenantId, version: PassportVersionId, act: Act) -> Revoked:
     async with database.tenant(tenant) as conn:
         return await revoke(conn, tenant, version, reason="the report was withdrawn", act=act)
+
+
+async def run_activate(ours: Bench, tenant: TenantId, version: PassportVersionId) -> Ran[None]:
+    order = ActivateOrder(passport_version_id=version, actor_id=None)
+    async with ours.database.tenant(tenant) as conn:
+        return await run_inline(ours.steps.activate, order, tenant=tenant, conn=conn)
 
 
 async def found(database: Database, tenant: TenantId, version: PassportVersionId) -> Version:
@@ -94,6 +101,60 @@ async def test_an_older_version_that_is_signed_may_be_activated_later(
     await activated(database, tenant, older, act)
 
     assert await current(database, tenant, given) == older
+
+
+async def test_a_job_that_comes_late_does_not_supersede_what_was_asked_for_later(
+    database: Database, ours: Bench, tenant: TenantId, given: Ready, act: Act
+) -> None:
+    older, newer = [
+        await signed(ours, tenant, given, Act(None, act.at + timedelta(seconds=seconds))) for seconds in (0, 1)
+    ]
+    await activated(database, tenant, newer, act)
+
+    late = await run_activate(ours, tenant, older)
+
+    assert (late.ending, late.error and late.error.code) == (Ending.FAILED, "CONFLICT")
+    assert late.error is not None
+    assert "nothing was changed" in late.error.message
+    assert (await found(database, tenant, older)).status == "SIGNED"
+    assert await current(database, tenant, given) == newer
+
+
+async def test_a_job_supersedes_what_was_asked_for_before_or_at_the_same_moment(
+    database: Database, ours: Bench, tenant: TenantId, given: Ready, act: Act
+) -> None:
+    versions = [await signed(ours, tenant, given, Act(None, act.at + timedelta(seconds=by))) for by in (0, 1, 1)]
+
+    ran = [await run_activate(ours, tenant, version) for version in versions]
+
+    assert [each.ending for each in ran] == [Ending.SUCCEEDED] * 3
+    assert await current(database, tenant, given) == versions[2]
+
+
+async def test_a_job_leaves_a_version_that_counts_or_did(
+    database: Database, ours: Bench, tenant: TenantId, given: Ready, act: Act
+) -> None:
+    first, second = [await signed(ours, tenant, given, act) for _ in range(2)]
+    await activated(database, tenant, first, act)
+    await activated(database, tenant, second, act)
+
+    ran = [await run_activate(ours, tenant, version) for version in (first, second)]
+
+    assert [each.ending for each in ran] == [Ending.SUCCEEDED] * 2
+    assert await current(database, tenant, given) == second
+
+
+async def test_a_job_that_waited_for_somebody_who_activates_the_same_version_succeeds(
+    database: Database, ours: Bench, tenant: TenantId, given: Ready, act: Act
+) -> None:
+    version = await signed(ours, tenant, given, act)
+    async with database.tenant(tenant) as conn:
+        await activate(conn, tenant, version, act=act)
+        waiting = asyncio.create_task(run_activate(ours, tenant, version))
+        assert not (await asyncio.wait([waiting], timeout=0.3))[0]
+
+    assert (await waiting).ending is Ending.SUCCEEDED
+    assert (await last_event(database, tenant, version))[0] == "PASSPORT_ACTIVATED"
 
 
 async def test_only_a_signed_version_with_its_qr_code_can_be_activated(

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import asyncpg
 import pytest
 
 from bpc import fresh
+from bpc.api.computing import Computed
 from bpc.core.bundle import qr_text_of
 from bpc.core.compile import Limits
 from bpc.core.digest import sha256, to_hex
@@ -25,10 +28,14 @@ from bpc.db.failures import SnapshotNotReady
 from bpc.db.jobs import sessions_of
 from bpc.db.passport_versions import VersionUnknown
 from bpc.db.passports import PassportUnknown
-from bpc.jobs import Jobs, RequestQueue
+from bpc.jobs import HIGH, NORMAL, Jobs, Processes, RequestQueue
 from bpc.jobs.outcome import Ending
+from bpc.pipeline import Means
 from bpc.pipeline import compile as compiling
+from bpc.pipeline import replay as replaying
 from bpc.pipeline.compile import CompileOrder, Requested, RulesNotPublished, request_compile
+from bpc.pipeline.replay import replay
+from bpc.settings import Settings
 from tests.db.rows import a_snapshot
 from tests.jobs.stages import running
 from tests.jobs.working import until_status, working
@@ -67,8 +74,8 @@ async def test_a_version_holds_what_was_fixed_and_its_job_asks_for_a_signature(
     ran = await run_compile(ours, tenant, ordered)
 
     assert ran.ending is Ending.SUCCEEDED
-    assert [(wish.handler.type, wish.key) for wish in ran.follow_ups] == [
-        ("SIGN_PASSPORT", f"sign:{ordered.passport_version_id}")
+    assert [(wish.handler.type, wish.key, wish.priority) for wish in ran.follow_ups] == [
+        ("SIGN_PASSPORT", f"sign:{ordered.passport_version_id}", HIGH)
     ]
     version = PassportVersionId(ordered.passport_version_id)
     async with ours.database.tenant(tenant) as conn:
@@ -189,7 +196,7 @@ async def test_a_compile_whose_worker_died_for_the_last_time_is_on_record_too(
     await running(jobs.sessions, tenant, job, owner="dead", seconds=0)
 
     async with working(jobs):
-        await until_status(jobs, tenant, job, "DEAD_LETTER", seconds=30)
+        await until_status(jobs, tenant, job, "DEAD_LETTER", seconds=60)
 
     [(code, _)] = await failures(database, tenant, given)
     assert code == "JOB_LEASE_LOST"
@@ -206,6 +213,70 @@ async def test_a_passport_above_its_limit_is_refused_with_the_limits_code(
     assert (ran.ending, ran.error and ran.error.code) == (Ending.FAILED, "PAYLOAD_TOO_LARGE")
 
 
+async def test_a_compile_above_the_steps_that_are_set_fails_and_is_on_record(
+    database: Database, tenant: TenantId, given: Ready, act: Act, tmp_path: Path
+) -> None:
+    settings = Settings(env="test", data_dir=tmp_path, rules_max_steps=10)
+    few = await bench(database, act, limits=Means.of(settings, lambda _: None).limits)
+    ordered = await order(few, tenant, given, act)
+
+    async with sessions_of(database) as sessions:
+        jobs = Jobs(few.handlers, sessions)
+        await worked(few, jobs, tenant, ordered, "FAILED")
+        await jobs.close()
+
+    [(code, message)] = await failures(database, tenant, given)
+    assert code == "RULE_LIMIT_EXCEEDED"
+    assert "more than 10 steps, which are all that BPC_RULES_MAX_STEPS allows" in message
+    async with database.tenant(tenant) as conn:
+        with pytest.raises(VersionUnknown):
+            await passport_versions.get(conn, tenant, PassportVersionId(ordered.passport_version_id))
+
+
+async def test_large_rules_are_compiled_and_replayed_in_a_child_process(
+    database: Database, ours: Bench, tenant: TenantId, given: Ready, act: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = steps.RULES + b"-- much is said of these rules\n" * 3000
+    for step in (compiling, replaying):
+        monkeypatch.setattr(step, "machine_of", lambda _: pytest.fail("it is not made ready here"))
+    async with database.tenant(tenant) as conn:
+        given = replace(given, rules=await published_rules(conn, tenant, act, large))
+    ordered = await order(ours, tenant, given, act)
+    version = PassportVersionId(ordered.passport_version_id)
+    processes = Processes(1)
+
+    async with sessions_of(database) as sessions:
+        jobs = Jobs(ours.handlers, sessions, processes=processes)
+        await worked(ours, jobs, tenant, ordered, "SUCCEEDED")
+        await run_sign(ours, tenant, version)
+        async with database.tenant(tenant) as conn:
+            found = await replay(conn, tenant, version, act=act, beside=Computed(processes))
+        await jobs.close()
+    await processes.close()
+
+    assert found.refusal is None
+
+
+async def test_large_rules_that_fail_in_a_child_process_say_the_same(
+    database: Database, ours: Bench, tenant: TenantId, act: Act
+) -> None:
+    async with database.tenant(tenant) as conn:
+        given = await steps.ready(conn, tenant, act, facts=[BATTERY])
+        large = await published_rules(conn, tenant, act, steps.RULES + b"-- much is said of these rules\n" * 3000)
+    ordered = await order(ours, tenant, replace(given, rules=large), act)
+    processes = Processes(1)
+
+    async with sessions_of(database) as sessions:
+        jobs = Jobs(ours.handlers, sessions, processes=processes)
+        await worked(ours, jobs, tenant, ordered, "FAILED")
+        await jobs.close()
+    await processes.close()
+
+    [(code, message)] = await failures(database, tenant, given)
+    assert code == "RULE_ASSERTION_FAILED"
+    assert "pcf missing" in message
+
+
 async def test_a_product_that_is_renamed_after_the_request_changes_nothing(
     ours: Bench, jobs: Jobs, tenant: TenantId, given: Ready, act: Act
 ) -> None:
@@ -218,6 +289,7 @@ async def test_a_product_that_is_renamed_after_the_request_changes_nothing(
 
     async with ours.database.tenant(tenant) as conn:
         stored = await passport_versions.stored(conn, tenant, asked.passport_version_id)
+    assert (await jobs.job(tenant, asked.job_id)).priority == HIGH
     assert b'"Cell"' in stored.payload
     assert b"Another" not in stored.payload
 
@@ -358,7 +430,7 @@ async def test_rules_are_not_deprecated_while_somebody_asks_for_a_compile_and_ot
 
 async def until_somebody_waits(database: Database) -> None:
     """Return when a session waits for another one's lock."""
-    async with asyncio.timeout(15), database.plain() as conn:
+    async with asyncio.timeout(60), database.plain() as conn:
         while not await conn.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
             await asyncio.sleep(0.005)
 
@@ -404,6 +476,7 @@ async def test_signing_adds_the_signature_of_the_key_that_the_receipt_names(
     ran = await run_sign(ours, tenant, version)
 
     assert [(wish.handler.type, wish.key) for wish in ran.follow_ups] == [("GENERATE_QR", f"qr:{version}")]
+    assert ran.follow_ups[0].priority == NORMAL
     async with ours.database.tenant(tenant) as conn:
         found = await passport_versions.get(conn, tenant, version)
         stored = await passport_versions.stored(conn, tenant, version)
@@ -478,3 +551,39 @@ async def test_a_version_that_is_not_signed_gets_no_qr_code(
     ran = await run_qr(ours, tenant, version)
 
     assert (ran.ending, ran.error and ran.error.code) == (Ending.FAILED, "CONFLICT")
+
+
+async def test_rules_that_were_changed_behind_our_back_compile_nothing_also_where_they_are_known(
+    ours: Bench, tenant: TenantId, given: Ready, act: Act, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    first, second = await order(ours, tenant, given, act), await order(ours, tenant, given, act)
+    await run_compile(ours, tenant, first)
+    await superuser.execute("SET session_replication_role = replica")
+    await superuser.execute("UPDATE rule_package_versions SET dsl_source = dsl_source || '-- x'::bytea")
+
+    ran = await run_compile(ours, tenant, second)
+
+    assert (ran.ending, ran.error and ran.error.code) == (Ending.FAILED, "CONFLICT")
+    assert ran.error is not None
+    assert "rules stored today" in ran.error.message
+
+
+async def test_what_has_been_quick_is_compiled_where_it_stands_and_what_has_not_in_a_thread(
+    ours: Bench, tenant: TenantId, given: Ready, act: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[bool]()
+    compile_it = compiling._timed
+
+    def noted(*arguments: object) -> object:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return compile_it(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compiling, "_timed", noted)
+    monkeypatch.setattr(compiling, "AT_ONCE", 60.0)
+    for _ in range(2):
+        await run_compile(ours, tenant, await order(ours, tenant, given, act))
+    monkeypatch.setattr(compiling, "AT_ONCE", 0.0)
+    for _ in range(2):
+        await run_compile(ours, tenant, await order(ours, tenant, given, act))
+
+    assert threads == [True, False, False, True]

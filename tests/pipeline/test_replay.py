@@ -1,6 +1,7 @@
 """Specification of replay: what is stored compiles again to the same bytes, and whatever was changed shows."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +13,9 @@ from bpc.core.ids import AggregateId, PassportVersionId, TenantId
 from bpc.core.receipt import signed as signed_receipt
 from bpc.core.signing import Seed, Signer
 from bpc.db import events, passport_versions
+from bpc.db.connection import Connection
 from bpc.db.database import Database
+from bpc.db.roles import APP
 from bpc.pipeline.activate import WrongStatus
 from bpc.pipeline.replay import Kept, Replayed, check, gathered, replay
 from tests.pipeline import ready as steps
@@ -119,27 +122,35 @@ CHANGES: Final = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGES)
 async def test_whatever_was_changed_behind_our_back_shows_and_goes_on_record(
-    database: Database,
-    tenant: TenantId,
-    version: PassportVersionId,
-    act: Act,
-    superuser: "asyncpg.Connection[asyncpg.Record]",
-    what: str,
+    tenant: TenantId, version: PassportVersionId, act: Act, superuser: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    statement, wrong = CHANGES[what]
-    await superuser.execute("SET session_replication_role = replica")
+    for what, (statement, wrong) in CHANGES.items():
+        async with as_if(superuser, tenant, statement) as conn:
+            found = await replay(conn, tenant, version, act=act)
+            chain = await events.read_chain(conn, Stream(tenant, "PassportVersion", AggregateId(version)))
+
+        assert found.refusal is not None, what
+        assert found.refusal.code == "REPLAY_MISMATCH", what
+        assert next(step.name for step in found.steps if not step.ok) == wrong, what
+        assert chain[-1].event.event_type == "REPLAY_MISMATCH", what
+
+
+@asynccontextmanager
+async def as_if(
+    superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, statement: str
+) -> AsyncIterator[Connection]:
+    """The application's view of a database in which an intruder did this; afterwards it did not happen."""
+    intrusion = superuser.transaction()
+    await intrusion.start()
+    await superuser.execute("SET LOCAL session_replication_role = replica")
     await superuser.execute(statement)
-
-    found = await replayed(database, tenant, version, act)
-
-    assert found.refusal is not None
-    assert found.refusal.code == "REPLAY_MISMATCH"
-    assert next(step.name for step in found.steps if not step.ok) == wrong
-    async with database.tenant(tenant) as conn:
-        chain = await events.read_chain(conn, Stream(tenant, "PassportVersion", AggregateId(version)))
-    assert chain[-1].event.event_type == "REPLAY_MISMATCH"
+    await superuser.execute(f"SET LOCAL session_replication_role = origin; SET LOCAL app.tenant_id = '{tenant}'")
+    await superuser.execute(f"SET LOCAL ROLE {APP}")
+    try:
+        yield superuser
+    finally:
+        await intrusion.rollback()
 
 
 async def test_no_byte_of_what_is_stored_can_be_changed_unseen(

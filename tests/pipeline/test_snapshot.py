@@ -23,13 +23,13 @@ from bpc.pipeline.facts import parse
 from tests.jobs.stages import ended
 from tests.jobs.working import until_status, working
 from tests.measuring import allowed
-from tests.pipeline.supplied import a_version
+from tests.pipeline.supplied import Here, a_version
 
 
 async def _facts(conn: Connection, tenant: TenantId, act: Act, *skus: str) -> list[FactId]:
     content = json.dumps([{"sku": sku} for sku in skus]).encode()
     version = await a_version(conn, tenant, content, kind="PCF")
-    await parse(conn, tenant, version, act=act)
+    await parse(conn, tenant, version, reading=Here(), act=act)
     found = await facts.page(conn, tenant, Filters(document_version_id=version), Ask.of(None, 10_000))
     return [fact.fact_id for fact in found]
 
@@ -170,7 +170,7 @@ async def test_a_seal_that_waited_for_a_change_is_not_ready(database: Database, 
 
 async def _until_somebody_waits(database: Database) -> None:
     """Return when a session waits for another one's lock."""
-    async with asyncio.timeout(15), database.plain() as conn:
+    async with asyncio.timeout(60), database.plain() as conn:
         while not await conn.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
             await asyncio.sleep(0.005)
 

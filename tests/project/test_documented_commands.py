@@ -23,6 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import RUN_FOLDER
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120
 
@@ -140,8 +142,8 @@ class Terminal:
         return said
 
     def _environment(self) -> dict[str, str]:
-        """The machine's environment, without settings of ours or a server of the machine's."""
-        foreign = ("BPC_", "DATABASE_URL", "PG", "MAKE", "MFLAGS")
+        """The machine's environment, without settings of ours, coverage, or a server of the machine's."""
+        foreign = ("BPC_", "COVERAGE_", "DATABASE_URL", "PG", "MAKE", "MFLAGS")
         clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         return clean | {
             "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
@@ -156,7 +158,8 @@ class Terminal:
 
 @contextmanager
 def terminal() -> Iterator[Terminal]:
-    with tempfile.TemporaryDirectory(prefix="bpc-", ignore_cleanup_errors=True) as made:
+    where = os.environ[RUN_FOLDER]
+    with tempfile.TemporaryDirectory(prefix="page-", dir=where, ignore_cleanup_errors=True) as made:
         folder = Path(made)
         # As root the database runs as another user, who has to be able to enter.
         folder.chmod(0o755)

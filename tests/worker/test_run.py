@@ -69,7 +69,7 @@ async def test_a_worker_forgets_and_shows_what_it_compiled_among_the_figures_it_
     await superuser.execute("UPDATE idempotency_keys SET created_at = now() - interval '31 days'")
 
     async with run.working(settings, database, signer=_no_signer, metrics=metrics):
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while await _kept(superuser):
                 await asyncio.sleep(0.01)
 

@@ -16,6 +16,7 @@ from bpc.api.envelope import of_problems, of_refusal, of_status
 from bpc.api.metrics import HttpMetrics
 from bpc.api.readiness import Readiness
 from bpc.api.routes import FAMILIES
+from bpc.api.routes.well_known import PublicKeys
 from bpc.api.service import Service
 from bpc.core.errors import Refusal
 from bpc.jobs.errors import JobsRefusal
@@ -46,6 +47,7 @@ def create_app(service: Service | None = None) -> FastAPI:
     if service is not None:
         app.state.service = service
         app.state.readiness = Readiness(service)
+        app.state.public_keys = PublicKeys(service)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(JobsRefusal, _refused)
     app.add_exception_handler(RequestValidationError, _wrong)

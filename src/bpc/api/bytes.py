@@ -17,17 +17,23 @@ BYTES: Final[dict[int | str, dict[str, Any]]] = {
 
 def described(media_type: str) -> dict[int | str, dict[str, Any]]:
     """`BYTES` for one media type."""
-    # JSON that we store has a format with a page of its own; everything else is just bytes.
-    content = {} if media_type == "application/json" else BINARY
+    # JSON that we serve has a format with a page of its own; everything else is just bytes.
+    content = {} if media_type.endswith(("/json", "+json")) else BINARY
     return {**BYTES, 200: {"description": "The stored bytes.", "content": {media_type: content}}}
 
 
 def served(
-    content: bytes, media_type: str, if_none_match: str | None, *, attachment: bool = False, name: str | None = None
+    content: bytes,
+    media_type: str,
+    if_none_match: str | None,
+    *,
+    attachment: bool = False,
+    name: str | None = None,
+    cache: str = "private, no-cache",
 ) -> Response:
     """`content` with its ETag, or 304 where the client has it."""
     tag = f'"{to_hex(sha256(content))}"'
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    headers = {"ETag": tag, "Cache-Control": cache}
     if if_none_match is not None and _holds(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     if attachment:

@@ -17,6 +17,16 @@ Ts = TypeVarTuple("Ts")
 log = logger(__name__)
 
 
+class Computed:
+    """`computed` in these processes, for who does not know them."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+
+    async def __call__(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        return await computed(self._processes, function, *arguments)
+
+
 async def computed(processes: Processes, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """What a function makes of its arguments. It is defined at the top of a module and pure: it may be run twice."""
     try:

@@ -44,6 +44,8 @@ TAGS: Final = {
     "Passports": "A product's passport, from the request to compile it on.",
     "Passport versions": "What was compiled, signed, activated, revoked.",
     "Artifacts": "The stored bytes of a version, and what is made of them.",
+    "Bulk compiles": "Passports of many products at once, with a report for each.",
+    "Exports": "Versions in other forms: PDF, JSON-LD, XML, data points.",
     "Jobs": "What is done beside requests.",
     "Audit": "Everything that happened, in chains that show a change.",
     "Access": "Actors, roles, API keys and policies.",

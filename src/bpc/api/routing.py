@@ -177,8 +177,9 @@ class Endpoint(APIRoute):
             if time.monotonic() - admitted.at > GOOD_FOR:
                 caller = await authenticated(service, conn, request, admitted.key, request.state.now)
                 await authorised(conn, caller, request, self.permission, self.resource)
-            request.state.work = _doing(service, conn, caller, request)
+            request.state.work = work = _doing(service, conn, caller, request)
             yield conn
+        service.jobs.committed(work.submitted)
 
     async def _once(
         self,

@@ -7,7 +7,7 @@ async with serving(settings, database, pepper=…, signer=…) as service:
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -20,35 +20,33 @@ from bpc.api.intake import room_for
 from bpc.api.service import Service
 from bpc.api.shares import Places
 from bpc.assembly import assembled
-from bpc.core.errors import Refusal
 from bpc.core.signing import Signer
 from bpc.db.database import Database
 from bpc.db.jobs import bell_of, defaults_of, sessions_of
 from bpc.jobs import Jobs, Processes
 from bpc.settings import Settings
+from bpc.sockets import BACKLOG, CannotListen, bound
 
-BACKLOG: Final = 2048
+__all__ = ["CannotListen", "listening", "loop_factory", "serving"]
+
 STOP_SECONDS: Final = 30
+ELSEWHERE: Final = "set BPC_HTTP_HOST and BPC_HTTP_PORT to an address that is free; port 0 takes a free one"
 MOST_HEAVY: Final = 2  # requests that compute for long, at once
-
-
-class CannotListen(Refusal):
-    """The address is taken, or not ours."""
-
-    code = "CONFIG_MISSING"
-
-    def __init__(self, host: str, port: int, why: OSError) -> None:
-        super().__init__(
-            f"cannot listen on {host}:{port}: {why.strerror or why}",
-            fix="set BPC_HTTP_HOST and BPC_HTTP_PORT to an address that is free; port 0 takes a free one",
-        )
 
 
 @asynccontextmanager
 async def serving(
-    settings: Settings, database: Database, *, pepper: bytes, signer: Callable[[str], Signer | None]
+    settings: Settings,
+    database: Database,
+    *,
+    pepper: bytes,
+    signer: Callable[[str], Signer | None],
+    workers: Callable[[], Awaitable[bytes | None]] | None = None,
 ) -> AsyncIterator[Service]:
-    """A service on an open database. `signer` gives the private key of a name, where it is at hand."""
+    """A service on an open database. `signer` gives the private key of a name, where it is at hand.
+
+    `workers` gives the figures of the workers that belong to this process, to be shown among its own.
+    """
     work, bell = assembled(settings, signer=signer), bell_of(settings)
     async with sessions_of(database) as sessions:
         service = Service(
@@ -61,6 +59,7 @@ async def serving(
             heavy=Places(heavy_places(database.pool.get_max_size())),
             processes=Processes(settings.jobs_cpu_processes),
             room=room_for(settings.upload_max_bytes),
+            workers=workers,
         )
         try:
             yield service
@@ -83,22 +82,24 @@ async def listening(
     host: str,
     port: int,
     *,
+    sock: socket.socket | None = None,
     patience: Patience = Patience(),  # noqa: B008 (frozen)
     stop_seconds: int = STOP_SECONDS,
     ended: Callable[[], None] | None = None,
 ) -> AsyncIterator[int]:
-    """The API on a socket, answering, and its port. At the end requests may finish for `stop_seconds`.
+    """The API at an address, answering, and its port. At the end requests may finish for `stop_seconds`.
 
+    Given a `sock` that listens already, it answers there instead.
     `ended` is called when it no longer answers, also if nobody has told it to end; then leaving raises why.
     """
-    with _bound(host, port) as sock:
+    with bound(host, port, fix=ELSEWHERE) if sock is None else sock as taken:
         server = _Server(_config(service, patience, stop_seconds))
-        running = asyncio.create_task(server.serve(sockets=[sock]), name="http")
+        running = asyncio.create_task(server.serve(sockets=[taken]), name="http")
         await server.ready(running)
         if ended is not None:
             running.add_done_callback(lambda _: ended())
         try:
-            yield sock.getsockname()[1]
+            yield taken.getsockname()[1]
         finally:
             server.should_exit = True
             await running
@@ -154,22 +155,3 @@ def _config(service: Service, patience: Patience, stop_seconds: int) -> uvicorn.
         timeout_keep_alive=patience.idle,
         timeout_graceful_shutdown=stop_seconds,
     )
-
-
-@contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket at the address, before anything else is started."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or loops do not switch Nagle off
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(BACKLOG)
-        sock.setblocking(False)
-    except OSError as why:
-        sock.close()
-        raise CannotListen(host, port, why) from why
-    try:
-        yield sock
-    finally:
-        sock.close()

@@ -1,5 +1,6 @@
 """Service: everything that stands behind the routes of one process."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from bpc.api.denials import Denials
@@ -18,7 +19,8 @@ class Service:
     """Made once, when the process starts.
 
     `heavy` are the places for requests that compute for long, `processes` where such work is done beside the event
-    loop, and `room` is what there is for large bodies.
+    loop, and `room` is what there is for large bodies. `workers` asks for the figures of the workers that were started
+    together with this process, if any were.
     """
 
     settings: Settings
@@ -32,6 +34,7 @@ class Service:
     room: Room
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)
+    workers: Callable[[], Awaitable[bytes | None]] | None = None
 
     @property
     def cursor_key(self) -> bytes:

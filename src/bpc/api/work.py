@@ -1,7 +1,8 @@
 """Work: what a route is given beside its input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -19,7 +20,7 @@ class Doing:
     """One request of one caller, in one transaction that is bound to the caller's tenant.
 
     It is committed when the route returns, together with the answer kept under the idempotency key, and rolled back
-    when it raises.
+    when it raises. `submitted` are the jobs it asked for.
     """
 
     service: Service
@@ -27,6 +28,7 @@ class Doing:
     caller: Caller
     act: Act
     correlation_id: str
+    submitted: list[UUID] = field(default_factory=list)
 
     @property
     def tenant(self) -> TenantId:
@@ -41,6 +43,7 @@ class Doing:
             tenant=self.tenant,
             correlation_id=self.correlation_id,
             actor=None if self.act.actor_id is None else str(self.act.actor_id),
+            submitted=self.submitted,
         )
 
 

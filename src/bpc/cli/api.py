@@ -2,33 +2,34 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine
-from typing import Annotated, Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import typer
 
 from bpc.api.serve import listening, loop_factory, serving
+from bpc.cli.address import Host, Port, address, url_of
+from bpc.cli.line import Line
 from bpc.cli.output import AsJson, print_json, say
 from bpc.cli.session import settings_for, signer_of, stop_when_told
+from bpc.cli.supervise import LineOption, on_the_line
 from bpc.db.opening import opened
 from bpc.settings import Settings, pepper
+from bpc.sockets import inherited
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-LOCAL: Final = "127.0.0.1"
-EVERYWHERE: Final = {"0.0.0.0": LOCAL, "::": "::1"}  # noqa: S104 (not listened on: what to call it)
-
-Host = Annotated[
-    str | None, typer.Option("--host", metavar="HOST", help="Address to listen on; BPC_HTTP_HOST, else 127.0.0.1.")
-]
-Port = Annotated[
-    int | None,
-    typer.Option("--port", metavar="N", min=0, max=65_535, help="Port of the API; BPC_HTTP_PORT. 0 takes a free one."),
-]
+SocketOption = Annotated[int | None, typer.Option("--socket", hidden=True, help="Descriptor to listen on.")]
 
 
 @app.command()
-def api(host: Host = None, port: Port = None, as_json: AsJson = False) -> None:
+def api(
+    host: Host = None,
+    port: Port = None,
+    as_json: AsJson = False,
+    line: LineOption = None,
+    socket: SocketOption = None,
+) -> None:
     """Serve the API alone and stay until Ctrl-C.
 
     For installations of several processes: the database must be there and up to date, and jobs wait until a
@@ -37,37 +38,38 @@ def api(host: Host = None, port: Port = None, as_json: AsJson = False) -> None:
     \b
     bpc api --host 0.0.0.0 --port 8080
     """
-    run(_api(settings_for("api"), host, port, as_json=as_json))
+    settings = settings_for("api", supervised=line is not None)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_api(settings, address(settings, host, port), socket, line, as_json=as_json))
 
 
-async def _api(settings: Settings, host: str | None, port: int | None, *, as_json: bool) -> None:
+async def _api(
+    settings: Settings, where: tuple[str, int], socket: int | None, descriptor: int | None, *, as_json: bool
+) -> None:
     stop = stop_when_told()
-    where, wanted = address(settings, host, port)
     async with (
+        on_the_line(descriptor, {}) as line,
         opened(settings) as database,
-        serving(settings, database, pepper=pepper(settings), signer=signer_of(settings)) as service,
-        listening(service, where, wanted, ended=stop.set) as taken,
+        serving(
+            settings, database, pepper=pepper(settings), signer=signer_of(settings), workers=_workers(line)
+        ) as service,
+        listening(service, *where, sock=None if socket is None else inherited(socket), ended=stop.set) as taken,
     ):
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
         if as_json:
-            print_json({"url": url_of(where, taken)})
+            print_json({"url": url_of(where[0], taken)})
         else:
-            say(f"the API listens on {url_of(where, taken)}; Ctrl-C stops it")
+            say(f"the API listens on {url_of(where[0], taken)}; Ctrl-C stops it")
         await stop.wait()
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run it on the event loop that the API is quickest on."""
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(work)
+def _workers(line: Line | None) -> Callable[[], Awaitable[bytes | None]] | None:
+    """The figures of the workers, from whoever started them and us."""
+    if line is None:
+        return None
 
+    async def figures() -> bytes | None:
+        text = await line.ask("figures")
+        return None if text is None else text.encode()
 
-def address(settings: Settings, host: str | None, port: int | None) -> tuple[str, int]:
-    """Where to listen: what was said, or else the settings."""
-    return host or settings.http_host or LOCAL, settings.http_port if port is None else port
-
-
-def url_of(host: str, port: int) -> str:
-    """How to reach what listens there, from here."""
-    shown = EVERYWHERE.get(host, host)
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    return figures

@@ -1,160 +1,126 @@
-"""`bpc demo`: what there is, shown on real data, printed as it goes.
+"""`bpc demo`: one battery from its suppliers' documents to a passport that anybody can check, printed as it goes.
 
-Everything happens in the tenant `demo` of the configured database, through the same functions as always.
+Everything happens in the tenant `demo` of the configured database: documents go in over the API, a worker runs the
+jobs, and what comes out is written to files and checked as a stranger would.
 """
 
 import asyncio
-import json
+import logging
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated
 
-import asyncpg
 import typer
 
-from bpc import fresh
-from bpc.cli import demo_passport
+from bpc.api.serve import listening, serving
+from bpc.cli.address import url_of
+from bpc.cli.demo_checks import check
+from bpc.cli.demo_steps import Told, issue
 from bpc.cli.output import say
-from bpc.cli.seed import tenant_called
-from bpc.cli.session import operator_act, settings_for, signing_key
-from bpc.core.canon import canonicalize
-from bpc.core.checkpoint import Checkpoint, missing, read, write
-from bpc.core.digest import sha256, to_hex
-from bpc.core.errors import Conflict, SchemaMismatch
-from bpc.core.events import Stream
-from bpc.core.ids import AggregateId, TenantId
+from bpc.cli.seed import plant, tenant_called
+from bpc.cli.session import operator_act, settings_for, signer_of, signing_key
+from bpc.client import ApiError, Client, JobFailed, StillWaiting
+from bpc.core.errors import Conflict, Invalid
+from bpc.core.ids import TenantId
 from bpc.core.signing import public_key_of
-from bpc.db import actors, apikeys, events
-from bpc.db.connection import Connection
+from bpc.db import actors, apikeys
 from bpc.db.database import Database
 from bpc.db.opening import opened
 from bpc.settings import ConfigMissing, Settings, pepper
+from bpc.sockets import LOCAL
+from bpc.worker.run import working
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-DOCUMENT: Final = b"""
-{
-  "battery": {"sku": "SKU-123", "name": "City e-bike pack", "category": "LMT", "capacity_kwh": "0.500000"},
-  "components": [
-    {"sku": "SKU-123", "part": "cathode", "material": "LiFePO4", "mass_g": "412.500000", "critical": true},
-    {"sku": "SKU-123", "part": "housing", "material": "aluminium", "mass_g": "655.000000", "critical": false}
-  ]
-}
-"""
-EVENTS: Final = 20
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the bundle, the QR code and the PDF.")]
 
 
 @app.command()
-def demo() -> None:
+def demo(out: Out = Path("bpc-demo")) -> None:
     """Show what bpc does, printed as it goes.
 
-    Starts the database if need be and works in a tenant `demo` of its own: it can be run any number of times, and
-    touches nothing else. It does not run in prod.
+    Takes an example battery through all eight steps: upload, facts, snapshot, compile, sign, QR, activate, replay.
+    Starts the database, the API and a worker itself and works in a tenant `demo` of its own: it can be run any
+    number of times, and touches nothing else. It does not run in prod.
     """
     settings = settings_for("demo")
     if settings.env == "prod":
         raise ConfigMissing.of("BPC_ENV", "the demo does not run in prod", fix="set BPC_ENV=dev")
+    logging.getLogger("bpc").setLevel(logging.WARNING)  # what happens is what the demo prints
     started = time.monotonic()
-    asyncio.run(_demo(settings))
+    asyncio.run(_demo(settings, _folder(out)))
     say(f"\nAll of it in {time.monotonic() - started:.1f} s.", colour="green", bold=True)
+    say(f"Look at {out / 'passport.pdf'}, or check it again: bpc verify {out / 'bundle.zip'}")
     say("Next: `bpc up` (or `make up`) keeps it running and prints an API key; `bpc --help` lists the commands.")
 
 
-async def _demo(settings: Settings) -> None:
-    say("Battery Passport Compiler: the ground it stands on, and a passport on it\n")
+async def _demo(settings: Settings, out: Path) -> None:
+    say("Battery Passport Compiler: one battery, from its suppliers' documents to its passport\n")
+    told = Printed()
     async with AsyncExitStack() as kept_open:
-        with _step("start the database, apply migrations"):
+        with told.step("start the database, the API and a worker"):
             database = await kept_open.enter_async_context(opened(settings, migrate_first=True))
-        await _show(settings, database)
+            await plant(database, settings)
+            tenant = (await tenant_called(database, "demo", name="Demo Manufacturing")).tenant_id
+            url = await kept_open.enter_async_context(_running(settings, database))
+            api_key = await kept_open.enter_async_context(_key(settings, database, tenant))
+        told.more(f"{url}, on {database.address}")
+        client = await kept_open.enter_async_context(Client(url, api_key))
+        try:
+            issued = await issue(client, told, out)
+        except (ApiError, JobFailed, StillWaiting) as stopped:
+            raise Conflict(str(stopped), fix="`bpc jobs list --tenant demo --status FAILED` may say why") from stopped
+    public = public_key_of(signing_key(settings))
+    if not check(issued.bundle, public, told):
+        raise Conflict("verification did not find what is there to be found", fix="report it: this is a bug of bpc")
 
 
-async def _show(settings: Settings, database: Database) -> None:
-    async with database.system() as conn:
-        version = await conn.fetchval("SELECT current_setting('server_version')")
-    _tell(f"PostgreSQL {version} at {database.address}")
-
-    with _step("create a tenant; the creation is on record"):
-        tenant = (await tenant_called(database, "demo", name="Demo Manufacturing")).tenant_id
-    _tell(f"demo, {tenant}")
-
-    with _step(f"create and revoke API keys: {EVENTS} audit events, hash-chained"):
-        last = await _keys_come_and_go(settings, database, tenant)
-    _tell(f"the last event's hash is {last[:16]}…")
-
-    with _step("verify every chain of the tenant"):
-        async with database.tenant(tenant) as conn:
-            verified = await events.verify_tenant(conn, tenant)
-    _tell(f"{verified.events} events in {verified.chains} chains, {len(verified.faults)} faults")
-    if verified.faults:
-        raise Conflict("the demo tenant's record is broken", fix="`bpc audit verify --tenant demo` names the events")
-
-    with _step("try to edit the record, as the application"):
-        refused = await _edit_refused(database, tenant)
-    _tell(f"refused by the database: {refused}")
-
-    with _step("sign a checkpoint of all chains, read it back, compare"):
-        async with database.tenant(tenant) as conn:
-            lost = await _checkpoint(settings, conn, tenant)
-    _tell(f"{lost} events missing since the checkpoint")
-
-    with _step("canonicalise a supplier's bill of materials"):
-        canonical = canonicalize(DOCUMENT)
-    _tell(f"{len(DOCUMENT)} bytes as written, {len(canonical)} canonical bytes")
-    _tell(f"SHA-256 {to_hex(sha256(canonical))}, on every machine")
-
-    demo_passport.show(
-        demo_passport.Document(**json.loads(canonical)),
-        signing_key(settings),
-        tenant,
-        signing_key_id=settings.signing_key_id,
-        step=_step,
-        tell=_tell,
-    )
+@asynccontextmanager
+async def _running(settings: Settings, database: Database) -> AsyncIterator[str]:
+    """The API, and a worker beside it."""
+    signer = signer_of(settings)
+    async with (
+        serving(settings, database, pepper=pepper(settings), signer=signer) as service,
+        working(settings, database, signer=signer, metrics=service.jobs.metrics),
+        listening(service, LOCAL, 0) as port,
+    ):
+        yield url_of(LOCAL, port)
 
 
-async def _keys_come_and_go(settings: Settings, database: Database, tenant: TenantId) -> str:
-    secret, act = pepper(settings), operator_act()
-    last = b""
+@asynccontextmanager
+async def _key(settings: Settings, database: Database, tenant: TenantId) -> AsyncIterator[str]:
+    """An API key for as long as the demo runs."""
+    secret = pepper(settings)
     async with database.tenant(tenant) as conn:
-        actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name="Demo", roles=["Auditor"], act=act)
-    for _ in range(EVENTS // 2):
-        async with database.tenant(tenant) as conn:
-            issued = await apikeys.create(conn, tenant, actor, pepper=secret, act=operator_act(), label="demo")
-            await apikeys.revoke(conn, tenant, issued.api_key.prefix, act=operator_act())
-            stream = Stream(tenant, "ApiKey", AggregateId(issued.api_key_id))
-            last = (await events.read_chain(conn, stream))[-1].event.event_hash
-    return last.hex()
-
-
-async def _edit_refused(database: Database, tenant: TenantId) -> str:
+        act = operator_act()
+        actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name="Demo", roles=["Admin"], act=act)
+        issued = await apikeys.create(conn, tenant, actor, pepper=secret, act=act, label="bpc demo")
     try:
+        yield issued.api_key.text
+    finally:
         async with database.tenant(tenant) as conn:
-            await conn.execute("UPDATE events SET event_type = 'NOTHING_HAPPENED' WHERE tenant_id = $1", tenant)
-    except (asyncpg.InsufficientPrivilegeError, Conflict) as refused:
-        return str(refused)
-    raise SchemaMismatch("the database let the application edit an event", fix="run `bpc doctor`")
+            await apikeys.revoke(conn, tenant, issued.api_key.prefix, act=operator_act())
 
 
-async def _checkpoint(settings: Settings, conn: Connection, tenant: TenantId) -> int:
-    seed = signing_key(settings)
-    heads = await events.heads(conn, tenant)
-    written = write(
-        Checkpoint(tenant_id=tenant, taken_at=fresh.now(), heads=heads),
-        seed=seed,
-        signing_key_id=settings.signing_key_id,
-    )
-    kept = read(written, key=public_key_of(seed))
-    return len(missing(kept, heads, await events.hashes_at(conn, tenant, kept.heads)))
+def _folder(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as failed:
+        raise Invalid(f"`{out}` cannot be made: {failed.strerror}", fix="choose another folder with --out") from failed
+    return out
 
 
-@contextmanager
-def _step(what: str) -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    say("✓", colour="green", end=" ")
-    say(f"{what}  ({(time.monotonic() - started) * 1000:.0f} ms)")
+class Printed(Told):
+    """Tells it on the terminal."""
 
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        say("✓", colour="green", end=" ")
+        say(f"{what}  ({(time.monotonic() - started) * 1000:.0f} ms)")
 
-def _tell(what: str) -> None:
-    say(f"    {what}", dim=True)
+    def more(self, what: str) -> None:
+        say(f"    {what}", dim=True)

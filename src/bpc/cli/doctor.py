@@ -29,7 +29,7 @@ from bpc.db.connection import Connection, connected
 from bpc.db.migrate import State, compare, our_migrations
 from bpc.db.opening import placed, require_version
 from bpc.db.roles import APP, missing_statements
-from bpc.settings import ConfigMissing, Settings, pepper
+from bpc.settings import ConfigMissing, Settings, key_file, pepper
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -113,6 +113,9 @@ def _keys(settings: Settings) -> Finding:
     }
     try:
         # Asking for one that is not there would make it.
+        named = key_file(settings, settings.signing_key_id)
+        if named is not None and named.exists():
+            del kept["signing.key"]
         if any(given is None and not (settings.data_dir / "keys" / file).exists() for file, given in kept.items()):
             return Finding("keys", Health.SKIP, "not made yet; `bpc up` makes them for trying things out")
         public = to_base64(public_key_of(signing_key(settings)))
@@ -174,9 +177,13 @@ async def _registered_key(conn: Connection, settings: Settings) -> Finding:
     async with conn.transaction():
         await conn.execute(f"SET LOCAL ROLE {APP}")
         registered = await signing_keys.public_key(conn, settings.signing_key_id)
+        retired = await signing_keys.to_sign_with(conn, settings.signing_key_id) is None
     if registered is None:
         says = f"`{settings.signing_key_id}` is not on record yet; `bpc seed` does it"
         return Finding("signing key", Health.SKIP, says)
+    if retired:
+        says = f"`{settings.signing_key_id}` is retired: nothing can be signed"
+        return Finding("signing key", Health.FAIL, says, "set BPC_SIGNING_KEY_ID to another; `bpc keys list`")
     if _keys(settings).health is Health.OK and registered != public_key_of(signing_key(settings)):
         refused = signing_keys.SigningKeyDiffers(settings.signing_key_id)
         return Finding("signing key", Health.FAIL, refused.says, refused.fix)

@@ -21,9 +21,12 @@ from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.opening import opened
 from bpc.db.tenants import Tenant
+from bpc.logs import logger
 from bpc.settings import Settings, pepper, prepare
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+log = logger(__name__)
 
 DEV_TENANT: Final = "dev"
 KEY_FILE: Final = "dev-api-key"
@@ -64,6 +67,9 @@ async def plant(database: Database, settings: Settings) -> Seeded:
     """Do it on an open database. Doing it again changes nothing and returns the same key."""
     public = public_key_of(signing_key(settings))
     await signing_keys.register(database, settings.signing_key_id, public, act=operator_act())
+    async with database.plain() as conn:
+        if await signing_keys.to_sign_with(conn, settings.signing_key_id) is None:
+            log.warning("the signing key is retired: nothing will be signed", key_id=settings.signing_key_id)
     if settings.env == "prod":
         return Seeded(tenant_id=None, api_key=None)
     tenant = await tenant_called(database, DEV_TENANT, name="Dev Tenant")

@@ -12,14 +12,18 @@ from bpc.core.errors import Invalid
 from bpc.core.events import Act
 from bpc.core.signing import Seed, Signer, seed_of
 from bpc.db.embedded.layout import Layout
-from bpc.settings import Settings, further_seed, load, signing_seed
+from bpc.settings import ConfigMissing, Settings, further_seed, load, signing_seed
 
 
-def settings_for(component: str) -> Settings:
-    """The settings, with logs set up by them; what looks like a mistake in them is said."""
+def settings_for(component: str, *, supervised: bool = False) -> Settings:
+    """The settings, with logs set up by them; what looks like a mistake in them is said once."""
     settings = load(os.environ, cwd=Path.cwd())
-    logs.configure(level=settings.log_level, json=settings.log_json, component=component, stream=sys.stderr)
-    for warning in settings.warnings:
+    # Several workers may log to one place: each line says whose it is, as a lease does.
+    always = {"worker": f"{settings.worker_id}:{os.getpid()}"} if component == "worker" else None
+    logs.configure(
+        level=settings.log_level, json=settings.log_json, component=component, stream=sys.stderr, always=always
+    )
+    for warning in () if supervised else settings.warnings:
         logs.logger(__name__).warning(warning)
     return settings
 
@@ -35,13 +39,21 @@ def signing_key(settings: Settings) -> Seed:
 
 
 def signer_of(settings: Settings) -> Callable[[str], Signer | None]:
-    """Private keys by name: the installation's own, and those in the folder of further keys, each read once."""
-    known = {settings.signing_key_id: Signer(signing_key(settings))}
+    """Private keys by name: the installation's own, and those that have a file.
+
+    Files are looked at each time: who puts one there, or the right one, need not start anything anew.
+    """
+    own = Signer(signing_key(settings))
 
     def signer(key_id: str) -> Signer | None:
-        if key_id not in known and (seed := further_seed(settings, key_id)) is not None:
-            known[key_id] = Signer(seed_of(seed))
-        return known.get(key_id)
+        if key_id == settings.signing_key_id:
+            return own
+        try:
+            seed = further_seed(settings, key_id)
+        except ConfigMissing as refused:
+            logs.logger(__name__).warning("a signing key cannot be used", key_id=key_id, reason=refused.says)
+            return None
+        return None if seed is None else Signer(seed_of(seed))
 
     return signer
 

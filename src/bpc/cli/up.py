@@ -1,51 +1,97 @@
-"""`bpc up`: everything that runs, in one command, until Ctrl-C."""
+"""`bpc up`: everything that runs, in one command, until Ctrl-C.
+
+bpc up ── holds the database open and the API's socket, and looks after
+  ├── bpc api
+  └── bpc worker, one or several
+"""
 
 import asyncio
-import signal
+import socket
+from contextlib import nullcontext
+from typing import Annotated, Final
 
 import typer
 
-from bpc.api.serve import listening, serving
-from bpc.cli.api import Port, address, run, url_of
+from bpc.cli.address import Port, address, url_of
 from bpc.cli.output import AsJson, print_json, say
 from bpc.cli.seed import DEACTIVATED, DEV_TENANT, Seeded, plant
-from bpc.cli.session import settings_for, signer_of, stop_when_told
+from bpc.cli.session import settings_for, stop_when_told
+from bpc.cli.supervise import Fleet, Role, bpc, supervised
+from bpc.cli.workers import MOST, Workers, role
+from bpc.core.errors import DatabaseUnavailable
+from bpc.db.embedded.layout import Layout
 from bpc.db.opening import opened
-from bpc.settings import Settings, pepper
-from bpc.worker.run import working
+from bpc.settings import Settings
+from bpc.sockets import bound
+from bpc.worker.run import watchable
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+API_STOPS_WITHIN: Final = 40.0  # seconds: its requests get 30
+LOOK_EVERY: Final = 1.0
+ELSEWHERE: Final = "choose a free one with --port or BPC_HTTP_PORT; 0 takes any. Is another `bpc up` running?"
+
 
 @app.command()
-def up(port: Port = None, as_json: AsJson = False) -> None:
+def up(
+    port: Port = None,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, max=MOST, help="So many processes that run jobs.")
+    ] = 1,
+    as_json: AsJson = False,
+) -> None:
     """Start everything that runs and stay until Ctrl-C.
 
     Starts the database, brings its tables up to date, makes the tenant `dev` (not in prod), serves the API, runs
-    jobs, and says where everything is. With --json that is one line, printed once the API answers. Ctrl-C, or
-    SIGTERM, stops it; the data stays. A second `bpc up` on the same data, with another --port, shares the database.
+    jobs, and says where everything is. With --json that is one line, printed once the API answers and jobs run.
+
+    The API and each worker are processes of their own; one that dies is started again. Ctrl-C, or SIGTERM, stops all;
+    the data stays. A second `bpc up` on the same data, with another --port, shares the database.
     """
-    run(_up(settings_for("up"), port, as_json=as_json))
+    asyncio.run(_up(settings_for("up"), port, workers, as_json=as_json))
 
 
-async def _up(settings: Settings, port: int | None, *, as_json: bool) -> None:
+async def _up(settings: Settings, port: int | None, workers: int, *, as_json: bool) -> None:
     stop = stop_when_told()
     host, wanted = address(settings, None, port)
-    async with opened(settings, migrate_first=True) as database:
-        seeded = await plant(database, settings)
-        signer = signer_of(settings)
-        async with (
-            serving(settings, database, pepper=pepper(settings), signer=signer) as service,
-            working(settings, database, signer=signer, metrics=service.jobs.metrics, ended=stop.set),
-            listening(service, host, wanted, ended=stop.set) as taken,
-        ):
-            # Until here, Ctrl-C gives up starting.
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-            if not stop.is_set():
-                _announce(settings, url_of(host, taken), seeded, as_json=as_json)
-            await stop.wait()
+    with bound(host, wanted, fix=ELSEWHERE) as sock:
+        async with opened(settings, migrate_first=True) as database:
+            seeded = await plant(database, settings)
+            if stop.is_set():
+                return
+            async with supervised(_roles(settings, sock, workers)) as fleet:
+                pages = Workers(fleet.children[1:])
+                fleet.answers["figures"] = pages.told_figures
+                # Only where it was asked for: the API shows it all, and several of us may run on one machine.
+                asked = "worker_http_port" in settings.model_fields_set
+                async with watchable(settings, pages.watched(settings)) if asked else nullcontext():
+                    if await fleet.ready():
+                        _announce(settings, url_of(host, sock.getsockname()[1]), seeded, as_json=as_json)
+                    await _over(fleet, settings)
+                    sock.close()  # from here on, who calls is refused and need not wait
     if not as_json:
         say("stopped")
+
+
+def _roles(settings: Settings, sock: socket.socket, workers: int) -> list[Role]:
+    api = Role(
+        name="api",
+        command=bpc("api", "--socket", str(sock.fileno())),
+        sockets=(sock.fileno(),),
+        stop_seconds=API_STOPS_WITHIN,
+    )
+    return [api, *(role(settings, number + 1) for number in range(workers))]
+
+
+async def _over(fleet: Fleet, settings: Settings) -> None:
+    """Return when everything is to stop. Raises if the data are gone: then there is nothing to go on with."""
+    layout = Layout(settings.data_dir.resolve())
+    while not await fleet.over(LOOK_EVERY):
+        if settings.database_dsn is None and not layout.users_lock.exists():
+            raise DatabaseUnavailable(
+                f"the data folder `{settings.data_dir}` was deleted or moved while bpc was using it",
+                fix="put it back, or restore a backup, and start bpc again",
+            )
 
 
 def _announce(settings: Settings, url: str, seeded: Seeded, *, as_json: bool) -> None:

@@ -9,9 +9,11 @@ import typer
 from bpc.cli.files import read_bytes
 from bpc.cli.output import REFUSED, AsJson, print_json, say
 from bpc.core.errors import Invalid
+from bpc.core.key_set import read_key_set
 from bpc.core.signing import BadKey, PublicKey, checked_public_key, from_base64
 from bpc.core.verify.bundle import is_view, verify_either
 from bpc.core.verify.report import Report
+from bpc.core.verify.signature import Pin
 from bpc.core.verify.view import CLAIM
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -27,7 +29,7 @@ def verify(
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option("--keys", metavar="FILE", help="Public keys you trust, one a line; `#` starts a comment."),
+        typer.Option("--keys", metavar="FILE", help="Public keys you trust: one a line, or an issuer's bpc-keys.json."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +43,7 @@ def verify(
     \b
     bpc verify bundle.zip --key 3q2+7w…
     bpc verify view.json --keys issuers.txt --json
+    curl -o keys.json https://issuer.example/.well-known/bpc-keys.json && bpc verify bundle.zip --keys keys.json
     """
     data = read_bytes(file)
     pinned = _pinned(key or [], keys)
@@ -53,8 +56,8 @@ def verify(
         raise typer.Exit(REFUSED)
 
 
-def _pinned(given: Sequence[str], file: Path | None) -> list[PublicKey]:
-    keys = [_key(text, "--key") for text in given]
+def _pinned(given: Sequence[str], file: Path | None) -> list[Pin]:
+    keys: list[Pin] = [_key(text, "--key") for text in given]
     if file is None:
         return keys
     found = _read_keys(file)
@@ -63,9 +66,16 @@ def _pinned(given: Sequence[str], file: Path | None) -> list[PublicKey]:
     return keys + found
 
 
-def _read_keys(file: Path) -> list[PublicKey]:
+def _read_keys(file: Path) -> list[Pin]:
+    """The keys of a file: a set that an issuer publishes, or a list that a person wrote, where `#` starts a comment.
+
+    In a set keys have names, and each is trusted for what names it only.
+    """
+    data = read_bytes(str(file))
+    if data.lstrip().startswith(b"{"):
+        return list(read_key_set(data))
     try:
-        lines = read_bytes(str(file)).decode().split("\n")
+        lines = data.decode().split("\n")
     except UnicodeDecodeError:
         raise Invalid(f"`{file}` is not a text of keys", fix="write one public key a line, in base64") from None
     texts = [(number, line.split("#")[0].strip()) for number, line in enumerate(lines, 1)]

@@ -67,8 +67,24 @@ class DocumentVersionRead(Model):
     """Why it was rejected."""
     problems_total: int
     warnings: list[Remark]
-    """What was left out of its facts."""
+    """What was left out of its facts, and what was rounded."""
     warnings_total: int
+
+
+class IngestionRequested(Model):
+    job_id: UUID
+    """The job that fetches it; its result names the version."""
+
+
+class DocumentText(Model):
+    """The text of a PDF, or why there is none."""
+
+    document_version_id: UUID
+    pages: int | None
+    text: str | None
+    """Form feeds stand between its pages."""
+    problem: str | None
+    """Why there is no text."""
 
 
 class FactSource(Model):
@@ -424,6 +440,79 @@ class CompileRequested(Model):
     """The moment that the passport will say it was issued at."""
 
 
+class BulkItem(Model):
+    """A passport that is wanted."""
+
+    sku: str
+    """The product it is for."""
+    name: str | None = None
+    """The name of the product, if it is to be created where it is not there; that needs `tenant:admin`."""
+    snapshot_id: UUID | None = None
+    """A sealed snapshot. Without one, a snapshot is made of the newest facts about the SKU."""
+    activate: bool | None = None
+    """Whether this version is to count; what the request says if null."""
+
+
+class RunRequested(Model):
+    run_id: UUID
+    rows: int
+    """How many passports are asked for."""
+
+
+class ListedRun(Model):
+    run_id: UUID
+    rule_package_version_id: UUID
+    activate: bool
+    rows: int
+    created_at: datetime
+    cancelled_at: datetime | None
+    """From when on no row began any more."""
+
+
+class CompileRun(Model):
+    run_id: UUID
+    rule_package_version_id: UUID
+    activate: bool
+    rows: int
+    created_at: datetime
+    cancelled_at: datetime | None
+    """From when on no row began any more."""
+    counts: dict[str, int]
+    """How many rows stand how; a status that no row has is 0."""
+    progress: int
+    """How many per cent of the rows have come to their end."""
+    started_at: datetime | None
+    """When the first row began."""
+    finished_at: datetime | None
+    """When the last row came to its end; null until all have."""
+
+
+class RowProblem(Model):
+    """Why a row failed."""
+
+    code: str
+    message: str
+    next_step: str
+
+
+class CompileRunRow(Model):
+    row: int
+    """Its place in the request, from 1 on."""
+    sku: str
+    status: Literal["WAITING", "COMPILING", "ISSUED", "ACTIVE", "REMOVED", "FAILED", "CANCELLED"]
+    """WAITING has not begun, COMPILING is under way, ISSUED is signed with its QR code, ACTIVE was
+    activated, REMOVED was issued and has outlived its time since. It follows from the version and its
+    jobs, so it is also true after a retry.
+    """
+    passport_version_id: UUID | None
+    """Known once the row has begun."""
+    passport_version_status: str | None
+    """What the version is now; null until it is compiled and if removed."""
+    job_id: UUID | None
+    """The job that is next for it, or was the last."""
+    error: RowProblem | None
+
+
 class Activated(Model):
     passport_version_id: UUID
     status: Literal["COMPILING", "SIGNED", "ACTIVE", "SUPERSEDED", "REVOKED"]
@@ -446,6 +535,41 @@ class Replayed(Model):
     status: Literal["OK"] = "OK"
     steps: list[ReplayStep]
     """Every check that was made, in order."""
+
+
+class ExportRequested(Model):
+    export_id: UUID
+    job_id: UUID
+    """The job that makes it."""
+
+
+class ExportFault(Model):
+    """Why an export was not made."""
+
+    code: str
+    message: str
+
+
+class Export(Model):
+    export_id: UUID
+    passport_version_id: UUID
+    format: Literal["PDF", "JSON_LD", "XML", "DATA_POINTS", "BUNDLE"]
+    audience: Literal["public", "interest", "authority", "tenant"]
+    """Whom it is for."""
+    status: Literal["PENDING", "READY", "FAILED"]
+    """PENDING until its job is over."""
+    mime_type: str
+    file_name: str
+    size: int | None
+    """Its bytes, once it is READY."""
+    sha256: str | None
+    """Of its bytes, which is their ETag too."""
+    last_error: ExportFault | None
+    """Why it FAILED."""
+    job_id: UUID
+    created_at: datetime
+    created_by: UUID | None
+    finished_at: datetime | None
 
 
 Status: TypeAlias = Literal["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "DEAD_LETTER"]
@@ -604,6 +728,7 @@ class ResourceCondition(Model):
         "BatteryProduct",
         "Passport",
         "PassportVersion",
+        "CompileRun",
         "Job",
         "Event",
         "Actor",
@@ -681,6 +806,7 @@ class AskedResource(Model):
         "BatteryProduct",
         "Passport",
         "PassportVersion",
+        "CompileRun",
         "Job",
         "Event",
         "Actor",
@@ -748,10 +874,17 @@ class Endpoint(Model):
     webhook_endpoint_id: UUID
     url: str
     is_active: bool
-    """False once it was deleted: nothing is sent there any more."""
+    """False once it was deleted, or answered 410: nothing is sent there any more."""
     created_at: datetime
     rotated_at: datetime | None
     """When its secret was last replaced."""
+
+
+class DeliveryAccepted(Model):
+    webhook_delivery_id: UUID
+    """The new delivery."""
+    job_id: UUID
+    """The job that sends it."""
 
 
 class Subscription(Model):
@@ -784,14 +917,53 @@ class Delivery(Model):
     webhook_endpoint_id: UUID
     event_id: UUID
     """The audit event it tells about."""
+    redelivery_of: UUID | None
+    """The delivery that it repeats."""
     attempt: int
     """How often it was sent."""
     status: Literal["PENDING", "DELIVERED", "FAILED"]
     """PENDING until it is final."""
     last_error: DeliveryFault | None
     """Of the last attempt that did not arrive."""
+    response_status: int | None
+    """What the last attempt was answered."""
     created_at: datetime
+    last_attempt_at: datetime | None
     delivered_at: datetime | None
+
+
+class DeliveryResponse(Model):
+    """What the endpoint answered last, as far as it is kept."""
+
+    status: int
+    headers: dict[str, str]
+    """The first 8 KiB of them."""
+    body: str
+    """The first 64 KiB, read as UTF-8; what is none is shown as `�`."""
+    is_cut: bool
+    """Whether the body went on."""
+
+
+class DeliveryDetail(Model):
+    webhook_delivery_id: UUID
+    webhook_endpoint_id: UUID
+    event_id: UUID
+    """The audit event it tells about."""
+    redelivery_of: UUID | None
+    """The delivery that it repeats."""
+    attempt: int
+    """How often it was sent."""
+    status: Literal["PENDING", "DELIVERED", "FAILED"]
+    """PENDING until it is final."""
+    last_error: DeliveryFault | None
+    """Of the last attempt that did not arrive."""
+    response_status: int | None
+    """What the last attempt was answered."""
+    created_at: datetime
+    last_attempt_at: datetime | None
+    delivered_at: datetime | None
+    response: DeliveryResponse | None
+    """Null if the last attempt was not answered."""
 
 
 class GraphQLProblem(Model):

@@ -14,23 +14,33 @@ from bpc.client.models import (
     AskedResource,
     BatteryProduct,
     BuildStarted,
+    BulkItem,
     CompileRequested,
+    CompileRun,
+    CompileRunRow,
     Conditions,
     Delivery,
+    DeliveryAccepted,
+    DeliveryDetail,
     Document,
     DocumentMade,
+    DocumentText,
     DocumentVersion,
     DocumentVersionRead,
     DryRunAnswer,
     Endpoint,
     EndpointIssued,
     Event,
+    Export,
+    ExportRequested,
     Fact,
     FactDetails,
     GraphQLAnswer,
+    IngestionRequested,
     ItemsChanged,
     Job,
     JobResult,
+    ListedRun,
     ListedSnapshot,
     Live,
     Passport,
@@ -53,6 +63,7 @@ from bpc.client.models import (
     RuleVersion,
     RuleVersionDetails,
     RuleVersionMade,
+    RunRequested,
     SigningKey,
     Snapshot,
     SnapshotMade,
@@ -135,6 +146,29 @@ class Operations(Calls):
     async def get_document_content(self, document_version_id: UUID, *, known: Stored | None = None) -> Stored:
         """Download the bytes of a version, as they were uploaded. Needs `docs:read`."""
         return await self._stored("GET", f"/v1/document-versions/{part(document_version_id)}/content", known=known)
+
+    async def ingest_document(
+        self, document_id: UUID, *, file_url: str, mime_type: str | None = None, idempotency_key: str | None = None
+    ) -> IngestionRequested:
+        """Fetch a file as a new version of a document. A job does it, and goes on where it was when the
+        connection breaks. Bytes that are a version already make no second one: the job's result names it.
+        Needs `docs:upload`.
+
+        file_url: Where the file is: an https URL, or `file:///…` in a folder that this installation opens
+            to it.
+        mime_type: What it is; by its bytes if left out. Bytes that contradict it are refused.
+        """
+        return await self._json(
+            IngestionRequested,
+            "POST",
+            f"/v1/documents/{part(document_id)}/ingest",
+            body=given({"file_url": file_url, "mime_type": mime_type}),
+            key=idempotency_key or new_key(),
+        )
+
+    async def get_document_text(self, document_version_id: UUID) -> DocumentText:
+        """Get the text of a version that is a PDF. Needs `docs:read`."""
+        return await self._json(DocumentText, "GET", f"/v1/document-versions/{part(document_version_id)}/text")
 
     async def list_facts(
         self,
@@ -468,6 +502,69 @@ class Operations(Calls):
             key=idempotency_key or new_key(),
         )
 
+    async def bulk_compile(
+        self,
+        *,
+        rule_package_version_id: UUID,
+        items: list[BulkItem] | None = None,
+        all: bool | None = None,
+        activate: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunRequested:
+        """Ask for passports of many products at once. Each row is done for itself: one that fails stops no
+        other. A row makes what is missing: the product (if it has a name), its passport, a sealed snapshot
+        of the newest facts. A row whose product a policy denies, or whose activation, fails at once with
+        FORBIDDEN. Needs `passport:compile`.
+
+        rule_package_version_id: A version of rules that is PUBLISHED.
+        items: Each SKU once.
+        all: Every active product of the tenant, instead of `items`.
+        activate: Activate each version as soon as it has its QR code.
+        """
+        return await self._json(
+            RunRequested,
+            "POST",
+            "/v1/passports:bulk-compile",
+            body=given(
+                {"rule_package_version_id": rule_package_version_id, "items": items, "all": all, "activate": activate}
+            ),
+            key=idempotency_key or new_key(),
+        )
+
+    async def list_compile_runs(self, *, limit: int = 50, cursor: str | None = None) -> Page[ListedRun]:
+        """List bulk compiles, newest first. Needs `passport:read`."""
+        return await self._json(Page[ListedRun], "GET", "/v1/compile-runs", query={"limit": limit, "cursor": cursor})
+
+    async def get_compile_run(self, run_id: UUID) -> CompileRun:
+        """Get a bulk compile: how many of its rows stand how. Needs `passport:read`."""
+        return await self._json(CompileRun, "GET", f"/v1/compile-runs/{part(run_id)}")
+
+    async def list_compile_run_rows(
+        self,
+        run_id: UUID,
+        *,
+        status: Literal["WAITING", "COMPILING", "ISSUED", "ACTIVE", "REMOVED", "FAILED", "CANCELLED"] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[CompileRunRow]:
+        """List the rows of a bulk compile in the order they were asked for. `status` is found out row by row,
+        so a page of a rare one takes as long as the whole run. Needs `passport:read`.
+        """
+        return await self._json(
+            Page[CompileRunRow],
+            "GET",
+            f"/v1/compile-runs/{part(run_id)}/rows",
+            query={"status": status, "limit": limit, "cursor": cursor},
+        )
+
+    async def cancel_compile_run(self, run_id: UUID, *, idempotency_key: str | None = None) -> CompileRun:
+        """Let no row of a bulk compile begin that has not begun. What is under way is finished. Needs
+        `passport:compile`.
+        """
+        return await self._json(
+            CompileRun, "POST", f"/v1/compile-runs/{part(run_id)}:cancel", key=idempotency_key or new_key()
+        )
+
     async def get_passport_version(self, passport_version_id: UUID) -> PassportVersion:
         """Get what is known of a version. It is not found until its compile job has succeeded. Needs
         `passport:read`.
@@ -552,6 +649,57 @@ class Operations(Calls):
         return await self._stored(
             "GET", f"/v1/passport-versions/{part(passport_version_id)}/view", query={"audience": audience}, known=known
         )
+
+    async def create_export(
+        self,
+        passport_version_id: UUID,
+        *,
+        format: Literal["PDF", "JSON_LD", "XML", "DATA_POINTS", "BUNDLE"],
+        audience: Literal["public", "interest", "authority", "tenant"] | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExportRequested:
+        """Have a signed version made into a PDF, JSON-LD, XML, a list of data points or a bundle. Needs
+        `passport:read`.
+
+        format: What it is to be made into.
+        audience: Whom it is for; it holds what they may see and nothing else. `tenant` is everything.
+            Without it, a PDF is for the `public` and everything else for the `tenant`. A BUNDLE is always
+            whole.
+        """
+        return await self._json(
+            ExportRequested,
+            "POST",
+            f"/v1/passport-versions/{part(passport_version_id)}/exports",
+            body=given({"format": format, "audience": audience}),
+            key=idempotency_key or new_key(),
+        )
+
+    async def list_exports(
+        self, passport_version_id: UUID, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Export]:
+        """List the exports of a version, newest first. Needs `passport:read`."""
+        return await self._json(
+            Page[Export],
+            "GET",
+            f"/v1/passport-versions/{part(passport_version_id)}/exports",
+            query={"limit": limit, "cursor": cursor},
+        )
+
+    async def get_export(self, export_id: UUID) -> Export:
+        """Get what is known of an export. Needs `passport:read`."""
+        return await self._json(Export, "GET", f"/v1/exports/{part(export_id)}")
+
+    async def get_export_content(self, export_id: UUID, *, known: Stored | None = None) -> Stored:
+        """Get the bytes of an export that is READY. Needs `passport:read`."""
+        return await self._stored("GET", f"/v1/exports/{part(export_id)}/content", known=known)
+
+    async def get_json_ld_context(self, *, known: Stored | None = None) -> Stored:
+        """Get the context of JSON-LD exports. It is also part of every one of them."""
+        return await self._stored("GET", "/v1/contexts/passport.jsonld", known=known)
+
+    async def get_xml_schema(self, *, known: Stored | None = None) -> Stored:
+        """Get the XML Schema of XML exports"""
+        return await self._stored("GET", "/v1/schemas/passport.xsd", known=known)
 
     async def list_jobs(
         self,
@@ -1007,6 +1155,12 @@ class Operations(Calls):
         """List the installation's signing keys, newest first, all on one page. Needs `passport:sign`."""
         return await self._json(Page[SigningKey], "GET", "/v1/signing-keys")
 
+    async def get_public_keys(self, *, known: Stored | None = None) -> Stored:
+        """Get all public keys that passports are signed with, retired ones too. `bpc verify --keys` takes the
+        answer.
+        """
+        return await self._stored("GET", "/.well-known/bpc-keys.json", known=known)
+
     async def create_webhook_endpoint(self, *, url: str, idempotency_key: str | None = None) -> EndpointIssued:
         """Create an endpoint that webhooks are sent to. Its secret is shown in this answer and never again.
         Needs `tenant:admin`.
@@ -1048,6 +1202,19 @@ class Operations(Calls):
             EndpointIssued,
             "POST",
             f"/v1/webhook-endpoints/{part(webhook_endpoint_id)}:rotate",
+            key=idempotency_key or new_key(),
+        )
+
+    async def test_webhook_endpoint(
+        self, webhook_endpoint_id: UUID, *, idempotency_key: str | None = None
+    ) -> DeliveryAccepted:
+        """Send an endpoint a webhook that tells of nothing but itself. Its type is `webhook.test`. Needs
+        `tenant:admin`.
+        """
+        return await self._json(
+            DeliveryAccepted,
+            "POST",
+            f"/v1/webhook-endpoints/{part(webhook_endpoint_id)}:test",
             key=idempotency_key or new_key(),
         )
 
@@ -1118,9 +1285,22 @@ class Operations(Calls):
             query={"webhook_endpoint_id": webhook_endpoint_id, "status": status, "limit": limit, "cursor": cursor},
         )
 
-    async def get_webhook_delivery(self, webhook_delivery_id: UUID) -> Delivery:
-        """Get a delivery. Needs `tenant:admin`."""
-        return await self._json(Delivery, "GET", f"/v1/webhook-deliveries/{part(webhook_delivery_id)}")
+    async def get_webhook_delivery(self, webhook_delivery_id: UUID) -> DeliveryDetail:
+        """Get a delivery, with what the endpoint answered last. Needs `tenant:admin`."""
+        return await self._json(DeliveryDetail, "GET", f"/v1/webhook-deliveries/{part(webhook_delivery_id)}")
+
+    async def redeliver_webhook(
+        self, webhook_delivery_id: UUID, *, idempotency_key: str | None = None
+    ) -> DeliveryAccepted:
+        """Send the same event again to the same endpoint, under a new delivery id; for one that has ended.
+        Needs `tenant:admin`.
+        """
+        return await self._json(
+            DeliveryAccepted,
+            "POST",
+            f"/v1/webhook-deliveries/{part(webhook_delivery_id)}:redeliver",
+            key=idempotency_key or new_key(),
+        )
 
     async def query_graphql(
         self, *, query: str, variables: dict[str, Any] | None = None, operation_name: str | None = None
@@ -1146,5 +1326,13 @@ class Operations(Calls):
         return await self._json(Ready, "GET", "/v1/health/ready")
 
     async def get_metrics(self, *, known: Stored | None = None) -> Stored:
-        """Get the figures of this process. Switched off, there is no such route."""
+        """Get the figures of this process; under `bpc up`, of its workers too. Switched off, there is no such
+        route.
+        """
         return await self._stored("GET", "/v1/metrics", known=known)
+
+    async def get_document_schema(
+        self, kind: Literal["BOM", "PCF", "DUE_DILIGENCE"], *, known: Stored | None = None
+    ) -> Stored:
+        """Get the JSON Schema (2020-12) of the documents of a kind"""
+        return await self._stored("GET", f"/v1/schemas/{part(kind)}", known=known)

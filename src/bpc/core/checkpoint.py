@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
-from uuid import UUID
 
+from bpc.core.anchors import listed, order
 from bpc.core.canon import decode, encode
-from bpc.core.digest import Digest, from_hex, sha256, to_hex
+from bpc.core.digest import Digest, from_hex, sha256
 from bpc.core.errors import Invalid
 from bpc.core.events import Fault, Head, Stream
 from bpc.core.ids import AggregateId, TenantId, parse_uuid
@@ -55,15 +55,7 @@ def write(checkpoint: Checkpoint, *, seed: Seed, signing_key_id: str) -> bytes:
     """The canonical bytes, signed."""
     body: dict[str, object] = {
         "checkpoint_version": VERSION,
-        "heads": [
-            {
-                "aggregate_id": str(stream.aggregate_id),
-                "aggregate_type": stream.aggregate_type,
-                "event_hash": to_hex(_hash(head)),
-                "version": head.version,
-            }
-            for stream, head in sorted(checkpoint.heads.items(), key=lambda item: _order(item[0]))
-        ],
+        "heads": listed(checkpoint.heads),
         "public_key": to_base64(public_key_of(seed)),
         "signing_key_id": signing_key_id,
         "taken_at": format_time(checkpoint.taken_at),
@@ -139,7 +131,7 @@ def _heads(tenant: TenantId, entries: object) -> Mapping[Stream, Head]:
     if not isinstance(entries, list):
         raise _malformed()
     heads = [_head(tenant, entry) for entry in entries]
-    if any(_order(before) >= _order(after) for (before, _), (after, _) in pairwise(heads)):  # 4
+    if any(order(before) >= order(after) for (before, _), (after, _) in pairwise(heads)):  # 4
         raise BadCheckpoint("has its chains out of order, or one of them twice")
     return dict(heads)
 
@@ -157,13 +149,3 @@ def _head(tenant: TenantId, entry: object) -> tuple[Stream, Head]:
 
 def _malformed() -> BadCheckpoint:
     return BadCheckpoint(f"is not of the form {VERSION}")
-
-
-def _hash(head: Head) -> Digest:
-    if head.event_hash is None:
-        raise ValueError("an empty chain has no place in a checkpoint")
-    return head.event_hash
-
-
-def _order(stream: Stream) -> tuple[bytes, UUID]:
-    return stream.aggregate_type.encode(), stream.aggregate_id

@@ -18,7 +18,7 @@ from bpc.core.facts_file import Sealed, sealed
 from bpc.core.payload import payload_bytes
 from bpc.core.receipt import SIGNATURE_MEMBER_BYTES, Receipt, written
 from bpc.core.rules.evaluating.evaluate import Machine, Proven
-from bpc.core.rules.failure import RuleFailure
+from bpc.core.rules.failure import MAX_STEPS, STEPS, LimitExceeded, RuleFailure
 from bpc.core.rules.package import checked_program
 from bpc.core.rules.world import world_of
 from bpc.core.snapshot import snapshot_bytes
@@ -26,11 +26,12 @@ from bpc.core.snapshot import snapshot_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many bytes each artifact may have at most; the receipt counts with its signature."""
+    """How many bytes each artifact may have at most, the receipt with its signature, and how many steps rules take."""
 
     payload: int = 131_072
     proof: int = 262_144
     receipt: int = 16_384
+    steps: int = MAX_STEPS
 
 
 # Configuration may not pass these, so whatever was ever compiled fits them.
@@ -93,7 +94,7 @@ def compile_passport(given: CompileInput, *, limits: Limits = Limits(), machine:
     facts = sealed(given.facts)
     salts = Salts(blinding_key(facts.facts, given.snapshot_id), given.passport_version_id)
     machine = _machine(given, machine)
-    proven = _proven(given, facts, salts, machine)
+    proven = _proven(given, facts, salts, machine, limits.steps)
     payload = _payload(given, salts, machine, proven)
     if len(payload) > limits.payload:
         raise PayloadTooLarge(len(payload), limits.payload)
@@ -126,7 +127,7 @@ def _machine(given: CompileInput, machine: Machine | None) -> Machine:
     return machine
 
 
-def _proven(given: CompileInput, facts: Sealed, salts: Salts, machine: Machine) -> Proven:
+def _proven(given: CompileInput, facts: Sealed, salts: Salts, machine: Machine, most: int) -> Proven:
     world = world_of(
         facts.facts,
         machine.program.facts,
@@ -140,9 +141,18 @@ def _proven(given: CompileInput, facts: Sealed, salts: Salts, machine: Machine) 
             battery_product=given.product.as_json(),
             facts_hash=to_hex(sha256(facts.lines)),
             salt=salts.field,
+            max_steps=most,
         )
     except RuleFailure as failure:
-        raise failure.located(machine.program.source) from None
+        raise _in_these_steps(failure, most).located(machine.program.source) from None
+
+
+def _in_these_steps(failure: RuleFailure, most: int) -> RuleFailure:
+    """The same failure; one for want of steps says how many there were, where that is less than the language's."""
+    if failure.says != STEPS or most == MAX_STEPS:
+        return failure
+    says = f"the rules take more than {most:,} steps, which are all that BPC_RULES_MAX_STEPS allows"
+    return LimitExceeded(says, field=failure.field, span=failure.span)
 
 
 def _payload(given: CompileInput, salts: Salts, machine: Machine, proven: Proven) -> bytes:

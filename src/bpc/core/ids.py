@@ -25,6 +25,7 @@ RulePackageVersionId = NewType("RulePackageVersionId", UUID)
 BatteryProductId = NewType("BatteryProductId", UUID)
 PassportId = NewType("PassportId", UUID)
 PassportVersionId = NewType("PassportVersionId", UUID)
+CompileRunId = NewType("CompileRunId", UUID)
 JobId = NewType("JobId", UUID)
 RuleTestsRunId = NewType("RuleTestsRunId", UUID)
 WebhookEndpointId = NewType("WebhookEndpointId", UUID)
@@ -32,6 +33,7 @@ WebhookSubscriptionId = NewType("WebhookSubscriptionId", UUID)
 WebhookDeliveryId = NewType("WebhookDeliveryId", UUID)
 PolicyId = NewType("PolicyId", UUID)
 PolicyVersionId = NewType("PolicyVersionId", UUID)
+ExportId = NewType("ExportId", UUID)
 
 _UUID_BYTES: Final = 16
 _TIME_BYTES: Final = 6

@@ -13,7 +13,8 @@ that they are nine repetitions of one line of zeros.
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from bpc.core.errors import Invalid
 
@@ -85,21 +86,35 @@ def _repeated(count: int, distance: int) -> str:
     return "".join(_fixed_length(length) + _fixed_distance(distance) for length in lengths)
 
 
+class _Part(NamedTuple):
+    """Pixels of a line: their bytes, and the codes of these."""
+
+    packed: bytes
+    codes: str
+
+
+@lru_cache(maxsize=1024)  # there are 256 of eight modules, and ends of rows
+def _eight(modules: bytes, scale: int) -> _Part:
+    """Eight modules, which have whole bytes whatever the scale, or what is left of a row."""
+    packed = _packed(modules, scale)
+    return _Part(packed, "".join(map(_LITERALS.__getitem__, packed)))
+
+
 def write(rows: Sequence[bytes], scale: int) -> bytes:
     """The image of `rows` of modules, one byte each: 0 is black, 255 is white.
 
     A row has at least 25 pixels and a module at least two, or its repetitions would be too short to write as such.
     """
     width, height = len(rows[0]) * scale, len(rows) * scale
-    lines = [_packed(row, scale) for row in rows]
-    stride = len(lines[0]) + 1
-    same = bytes([UP]) + bytes(stride - 1)
-    raw = b"".join(b"\x00" + line + same * (scale - 1) for line in lines)
+    lines = [[_eight(row[at : at + 8], scale) for at in range(0, len(row), 8)] for row in rows]
+    stride = ((width + 7) >> 3) + 1
+    same = (bytes([UP]) + bytes(stride - 1)) * (scale - 1)
+    raw = b"".join(b"\x00" + b"".join([part.packed for part in line]) + same for line in lines)
     # The second line of a module's row: its filter, a zero, then that zero again; the others repeat this line.
     again = _LITERALS[UP] + _LITERALS[0] + _repeated(stride - 2, 1) + _repeated(stride * (scale - 2), stride)
     bits = [_BLOCK]
     for line in lines:
-        bits += (_LITERALS[NO_FILTER], *map(_LITERALS.__getitem__, line), again)
+        bits += (_LITERALS[NO_FILTER], *[part.codes for part in line], again)
     bits.append(_END_OF_BLOCK)
     data = _ZLIB_HEADER + _as_bytes("".join(bits)) + zlib.adler32(raw).to_bytes(4, "big")
     return SIGNATURE + _chunk(b"IHDR", _header(width, height)) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")

@@ -41,6 +41,7 @@ RESOURCE_TYPES: Final = (
     "BatteryProduct",
     "Passport",
     "PassportVersion",
+    "CompileRun",
     "Job",
     "Event",
     "Actor",

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, Fact, List, Opt, Record, Type
 
+SCHEMA_VERSION: Final = 1  # the one that documents are read into
+
 
 class Member(NamedTuple):
     """A member's type, what it says in a few words, and the data points it serves."""

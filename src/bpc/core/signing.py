@@ -6,7 +6,7 @@ small order, and implementations differ on malformed ones, so both are refused h
 
 import base64
 import binascii
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -16,6 +16,14 @@ from bpc.core.errors import Invalid
 
 PublicKey = NewType("PublicKey", bytes)
 Seed = NewType("Seed", bytes)
+
+
+class PinnedKey(NamedTuple):
+    """A public key that somebody trusts, for whatever names it; without a name, for everything."""
+
+    public_key: PublicKey
+    key_id: str | None
+
 
 # RFC 8032 5.1: the field's prime and the curve's d.
 P: Final = 2**255 - 19

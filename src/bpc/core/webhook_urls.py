@@ -7,11 +7,14 @@ What a name resolves to is found out, and checked, when something is sent.
     url ─► checked_url ─┬─► the same text
                         ├─► BadUrl           it has not that form
                         └─► OutboundBlocked  it names an address that nothing is sent to
+
+    url ─► destination ─► Destination; is it `may_reach`(destination, address it resolved to)?
 """
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_network
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
 from bpc.core.errors import Invalid, Refusal
@@ -21,8 +24,9 @@ _URL: Final = re.compile(
     r"(?P<scheme>https?)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))"
     r"(?::(?P<port>[0-9]{1,5}))?"
-    r"(?:[/?](?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
+    r"(?P<target>[/?](?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
+_PORTS: Final = {"http": 80, "https": 443}
 _LABEL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 # Programs read `2130706433`, `0x7f.1` and `127.1` as addresses too: what ends in a number is four numbers or nothing.
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
@@ -60,6 +64,13 @@ class BadUrl(Invalid):
         super().__init__(says, fix="write it like `https://example.com/hooks/battery`")
 
 
+class NotHttps(BadUrl):
+    """Sent in the clear, where that is not accepted."""
+
+    def __init__(self) -> None:
+        super().__init__("the URL must begin with `https://`")
+
+
 class OutboundBlocked(Refusal):
     """An address that is not on the open Internet."""
 
@@ -72,20 +83,62 @@ class OutboundBlocked(Refusal):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """What a URL of the plain form says. `host` is as it is written there; `address` is None if it is a name."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+    address: IPv4Address | IPv6Address | None
+
+    @property
+    def authority(self) -> str:
+        """Host and port as they are sent and shown: the port only where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
 def checked_url(text: str, *, https_only: bool, allowed: Iterable[str] = ()) -> str:
-    """`text`, or the refusal of what is wrong with it. `allowed` are networks, or addresses with or without a port."""
+    """`text`, or the refusal of what is wrong with it. `allowed` is what the installation names, see `may_reach`."""
+    found = destination(text, https_only=https_only)
+    if found.address is not None and not may_reach(found, found.address, allowed):
+        raise OutboundBlocked
+    return text
+
+
+def destination(text: str, *, https_only: bool) -> Destination:
+    """Where a URL leads. Raises `BadUrl`."""
     if len(text) > LONGEST:
         raise BadUrl(f"the URL has more than {LONGEST} characters")
     found = _URL.fullmatch(text)
     if found is None:
         raise BadUrl("the URL is not http or https, a host, and maybe port, path and query, in plain ASCII")
     if https_only and found["scheme"] != "https":
-        raise BadUrl("the URL must begin with `https://`")
-    port = _port(found["port"], found["scheme"])
-    address = _address_v6(found["v6"]) if found["v6"] is not None else _address_v4(found["name"])
-    if address is not None and not is_open(address) and not any(_names(item, address, port) for item in allowed):
-        raise OutboundBlocked
-    return text
+        raise NotHttps
+    target = found["target"] or "/"
+    return Destination(
+        scheme=found["scheme"],
+        host=found["name"] or found["v6"],
+        port=_port(found["port"], found["scheme"]),
+        target=target if target.startswith("/") else f"/{target}",
+        address=_address_v4(found["name"]) if found["v6"] is None else _address_v6(found["v6"]),
+    )
+
+
+def may_reach(wanted: Destination, address: IPv4Address | IPv6Address, allowed: Iterable[str]) -> bool:
+    """Whether something may be sent to `address` because `wanted` led there.
+
+    It is one of the open Internet, or the installation names it: by a network, or by an address or a host (`*.` before
+    it for all below it), each with or without a port.
+    """
+    return is_open(address) or is_named(wanted, address, allowed)
+
+
+def is_named(wanted: Destination, address: IPv4Address | IPv6Address | None, allowed: Iterable[str]) -> bool:
+    """Whether the installation names this destination: by its host or, where that is known, by its address."""
+    return any(_names(item, wanted, address) for item in allowed)
 
 
 def is_open(address: IPv4Address | IPv6Address) -> bool:
@@ -97,7 +150,7 @@ def is_open(address: IPv4Address | IPv6Address) -> bool:
 
 def _port(text: str | None, scheme: str) -> int:
     if text is None:
-        return 443 if scheme == "https" else 80
+        return _PORTS[scheme]
     if not 1 <= int(text) <= 65535:
         raise BadUrl("the URL's port is not between 1 and 65535")
     return int(text)
@@ -123,10 +176,22 @@ def _address_v4(host: str) -> IPv4Address | None:
         raise BadUrl("the URL's host looks like an address and is none") from None
 
 
-def _names(item: str, address: IPv4Address | IPv6Address, port: int) -> bool:
-    """Whether an entry of the installation's list names this address."""
+def _names(item: str, wanted: Destination, address: IPv4Address | IPv6Address | None) -> bool:
+    """Whether an entry of the installation's list names this destination. Folders are on it too, and name none."""
     try:
-        return address in ip_network(item, strict=False)
+        network = ip_network(item, strict=False)
     except ValueError:
-        host, _, named_port = item.partition(":")
-        return named_port == str(port) and host == str(address)
+        host, _, port = item.partition(":")
+    else:
+        return address is not None and address in network
+    if port and port != str(wanted.port):
+        return False
+    try:
+        return ip_address(host) == address
+    except ValueError:
+        return _matches(host, wanted.host)
+
+
+def _matches(pattern: str, host: str) -> bool:
+    below, name = pattern.startswith("*."), re.escape(pattern.removeprefix("*."))
+    return re.fullmatch(rf".+\.{name}" if below else name, host, re.ASCII | re.IGNORECASE) is not None

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 
@@ -24,6 +24,8 @@ from bpc.db.failures import SAID_BY_THE_DRIVER, in_our_words, unreachable
 from bpc.db.roles import APP, SYSTEM
 
 ACQUIRE_SECONDS: Final = 30.0
+
+Opening: TypeAlias = Callable[[TenantId], AbstractAsyncContextManager[Connection]]  # `Database.tenant`, handed over
 
 
 class PoolBusy(DatabaseUnavailable):
@@ -92,6 +94,14 @@ class Database:
 def bound(conn: Connection, tenant: TenantId) -> AbstractAsyncContextManager[None]:
     """A transaction as the application, bound to `tenant`, on a connection of `plain`."""
     return _begun(conn, APP, tenant)
+
+
+@asynccontextmanager
+async def as_system(conn: Connection) -> AsyncIterator[None]:
+    """The system's rights for a part of the application's transaction; it stays bound to its tenant."""
+    await conn.execute(f"SET LOCAL ROLE {SYSTEM}")
+    yield
+    await conn.execute(f"SET LOCAL ROLE {APP}")  # not after an error: then the transaction takes no more commands
 
 
 @asynccontextmanager

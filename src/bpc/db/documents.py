@@ -37,14 +37,15 @@ LOCKED_KIND: Final[LiteralString] = """
     SELECT kind::text FROM documents WHERE tenant_id = $1 AND document_id = $2 FOR NO KEY UPDATE
 """
 WITH_BYTES: Final[LiteralString] = """
-    SELECT document_version_id, document_id FROM document_versions WHERE tenant_id = $1 AND sha256 = $2
+    SELECT document_version_id, document_id FROM document_versions
+     WHERE tenant_id = $1 AND sha256 = $2 AND status <> 'REJECTED'
 """
 INSERT_VERSION: Final[LiteralString] = """
     INSERT INTO document_versions (tenant_id, document_version_id, document_id, version, status, mime_type, sha256,
                                    content, uploaded_at)
     SELECT $1, $2, $3, coalesce(max(version), 0) + 1, 'UPLOADED', $4, $5, $6, $7
       FROM document_versions WHERE tenant_id = $1 AND document_id = $3
-    ON CONFLICT ON CONSTRAINT document_versions_sha256_key DO NOTHING
+    ON CONFLICT (tenant_id, sha256) WHERE status <> 'REJECTED' DO NOTHING
     RETURNING version
 """
 VERSION_COLUMNS: Final[LiteralString] = """
@@ -151,7 +152,7 @@ async def locked_kind(conn: Connection, tenant: TenantId, document: DocumentId) 
 
 
 async def with_bytes(conn: Connection, tenant: TenantId, digest: Digest) -> tuple[DocumentVersionId, DocumentId] | None:
-    """The version with exactly these bytes, and its document."""
+    """The version with exactly these bytes that was not rejected, and its document."""
     row = await conn.fetchrow(WITH_BYTES, tenant, digest)
     return None if row is None else (DocumentVersionId(row[0]), DocumentId(row[1]))
 
@@ -167,7 +168,7 @@ async def add_version(
     content: bytes,
     at: datetime,
 ) -> int | None:
-    """The number of the new version; None if these bytes are a version already, of whichever document."""
+    """The number of the new version; None if these bytes are one already, of whichever document, and not rejected."""
     number: int | None = await conn.fetchval(
         INSERT_VERSION, tenant, version_id, document, mime_type, sha256, content, at
     )

@@ -14,6 +14,7 @@ import asyncpg
 from bpc.core.digest import Digest
 from bpc.core.events import EMPTY, Event, EventVersionConflict, Fault, Head, Said, Stored, Stream, faults
 from bpc.core.ids import ActorId, AggregateId, EventId, TenantId
+from bpc.db import anchors, announcing
 from bpc.db.connection import Connection
 
 ATTEMPTS: Final = 10
@@ -46,9 +47,6 @@ ALL: Final[LiteralString] = f"""
      WHERE tenant_id = $1
      ORDER BY aggregate_type, aggregate_id, aggregate_version
 """
-ANCHORS: Final[LiteralString] = """
-    SELECT aggregate_type, aggregate_id, aggregate_version, event_hash FROM event_anchors WHERE tenant_id = $1
-"""
 HEADS: Final[LiteralString] = """
     SELECT aggregate_type, aggregate_id, aggregate_version, event_hash FROM (
       SELECT DISTINCT ON (aggregate_type, aggregate_id) aggregate_type, aggregate_id, aggregate_version, event_hash
@@ -59,7 +57,10 @@ HEADS: Final[LiteralString] = """
        ORDER BY aggregate_type, aggregate_id, aggregate_version DESC) AS heads
 """
 HASHES_AT: Final[LiteralString] = """
-    SELECT w.aggregate_type, w.aggregate_id, coalesce(e.event_hash, a.event_hash) AS event_hash
+    SELECT w.aggregate_type, w.aggregate_id, coalesce(e.event_hash, a.event_hash,
+             (SELECT r.event_hash FROM retention_anchors r
+               WHERE r.tenant_id = $1 AND r.aggregate_type = w.aggregate_type AND r.aggregate_id = w.aggregate_id
+                 AND r.aggregate_version = w.aggregate_version LIMIT 1)) AS event_hash
       FROM unnest($2::text[], $3::uuid[], $4::bigint[]) AS w(aggregate_type, aggregate_id, aggregate_version)
       LEFT JOIN events e ON e.tenant_id = $1 AND e.aggregate_type = w.aggregate_type
            AND e.aggregate_id = w.aggregate_id AND e.aggregate_version = w.aggregate_version
@@ -82,19 +83,23 @@ class Verified:
     faults: tuple[Fault, ...]
 
 
-async def append(conn: Connection, stream: Stream, said: Said, *, after: int | None = None) -> Event:
+async def append(
+    conn: Connection, stream: Stream, said: Said, *, after: int | None = None, head: Head | None = None
+) -> Event:
     """Append `said` to `stream`, in the caller's transaction.
 
     With `after`, only if the chain is at that version, else `EventVersionConflict`; the transaction stays usable.
-    Without, at the end, wherever that is by the time it is our turn.
+    Without, at the end, wherever that is by the time it is our turn. Who has looked at the chain under its lock, in
+    this transaction, or has only just made what it is about, knows its `head` and saves looking again.
     """
     found = EMPTY
-    for _ in range(ATTEMPTS):
-        found = await _locked_head(conn, stream)
+    for attempt in range(ATTEMPTS):
+        found = await _locked_head(conn, stream) if head is None or attempt else head
         if after is not None and found.version != after:
             break
         event = Event.following(found, stream, said)
         if await conn.fetchval(INSERT, *_row(event)):
+            await announcing.announce(conn, event)
             return event
         # Somebody inserted without taking the lock, or our snapshot is older than the lock: look again.
     raise EventVersionConflict(stream, found.version if after is None else after, found.version)
@@ -106,13 +111,19 @@ async def read_chain(conn: Connection, stream: Stream) -> list[Stored]:
 
 
 async def verify_chain(conn: Connection, stream: Stream) -> Verified:
-    """Check one aggregate's chain."""
-    return await _verified(conn, await _anchors(conn, stream.tenant_id), CHAIN, *stream)
+    """Check one aggregate's chain, and the anchor it begins at if retention has cut it."""
+    await anchors.hold(conn, stream.tenant_id)
+    begins = await anchors.of_chain(conn, stream)
+    doubted = await anchors.faults_of_chain(conn, stream, begins)
+    return await _verified(conn, begins, doubted, CHAIN, *stream)
 
 
 async def verify_tenant(conn: Connection, tenant: TenantId) -> Verified:
-    """Check every chain of a tenant, read in one pass, a few events in memory at a time."""
-    return await _verified(conn, await _anchors(conn, tenant), ALL, tenant)
+    """Check every chain of a tenant and every anchor, read in one pass, a few events in memory at a time."""
+    await anchors.hold(conn, tenant)
+    begin = await anchors.of_tenant(conn, tenant)
+    doubted = await anchors.faults_of_tenant(conn, tenant, begin)
+    return await _verified(conn, begin, doubted, ALL, tenant)
 
 
 async def without_a_tenant(conn: Connection) -> list[Fault]:
@@ -146,19 +157,19 @@ async def _locked_head(conn: Connection, stream: Stream) -> Head:
     return EMPTY if row is None or row["aggregate_version"] is None else _head_of(row)
 
 
-async def _anchors(conn: Connection, tenant: TenantId) -> dict[Stream, Head]:
-    return {_stream_of(tenant, row): _head_of(row) for row in await conn.fetch(ANCHORS, tenant)}
-
-
 async def _verified(
-    conn: Connection, anchors: Mapping[Stream, Head], statement: LiteralString, *arguments: object
+    conn: Connection,
+    begin: Mapping[Stream, Head],
+    doubted: Sequence[Fault],
+    statement: LiteralString,
+    *arguments: object,
 ) -> Verified:
-    events, chains, found = 0, 0, list[Fault]()
+    events, chains, found = 0, 0, list(doubted)
     at, head = None, EMPTY
     async for piece in _pieces(conn, statement, *arguments):
         last = piece[-1].event
         if at != last.stream:
-            at, head, chains = last.stream, anchors.get(last.stream, EMPTY), chains + 1
+            at, head, chains = last.stream, begin.get(last.stream, EMPTY), chains + 1
         events += len(piece)
         found += faults(piece, head)
         head = Head(last.version, last.event_hash)

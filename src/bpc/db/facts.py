@@ -112,6 +112,22 @@ PAGE_OF_SNAPSHOT: Final[LiteralString] = f"""
      ORDER BY i.fact_id DESC
      LIMIT $3
 """
+# Of each type and key the fact that was said last: what was said before, and is said again, is news once more.
+NEWEST_ABOUT: Final[LiteralString] = """
+    SELECT DISTINCT ON (f.fact_type, f.fact_key) f.fact_id
+      FROM (SELECT fact_id, fact_type, fact_key, created_at FROM facts
+             WHERE tenant_id = $1 AND fact_key COLLATE "C" = ANY ($2::text[]) AND fact_type <> 'Blinding'
+             UNION ALL
+            SELECT fact_id, fact_type, fact_key, created_at FROM facts
+             WHERE tenant_id = $1 AND fact_type <> 'Blinding'
+               AND fact_key COLLATE "C" >= $3 AND fact_key COLLATE "C" < $4) AS f
+     CROSS JOIN LATERAL (
+       SELECT max(d.uploaded_at) AS said_at
+         FROM fact_sources s
+         JOIN document_versions d ON d.tenant_id = $1 AND d.document_version_id = s.document_version_id
+        WHERE s.tenant_id = $1 AND s.fact_id = f.fact_id) AS sources
+     ORDER BY f.fact_type, f.fact_key, sources.said_at DESC NULLS LAST, f.created_at DESC, f.fact_id DESC
+"""
 SOURCES: Final[LiteralString] = """
     SELECT w.fact_id, s.document_version_id, s.source_path
       FROM unnest($2::uuid[]) AS w(fact_id)
@@ -203,6 +219,13 @@ async def get(conn: Connection, tenant: TenantId, fact: FactId) -> tuple[Fact, i
     if len(found.sources) < MOST_SOURCES:
         return found, len(found.sources)
     return found, await conn.fetchval(SOURCES_TOTAL, tenant, fact)
+
+
+async def newest_about(conn: Connection, tenant: TenantId, sku: str) -> Sequence[FactId]:
+    """What is known of a product now: of each type and key the fact that was said last."""
+    single, components = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")], f"component:{sku}:"
+    rows = await conn.fetch(NEWEST_ABOUT, tenant, single, components, behind(components))
+    return [FactId(row["fact_id"]) for row in rows]
 
 
 async def known(conn: Connection, tenant: TenantId, facts: Sequence[FactId]) -> set[FactId]:

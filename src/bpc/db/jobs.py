@@ -9,7 +9,7 @@ Looking at jobs needs no bridge: `bpc.jobs.queries` takes a connection of `datab
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -21,16 +21,23 @@ from bpc.db.address import Address
 from bpc.db.connection import Connection, connect
 from bpc.db.database import Database
 from bpc.db.roles import APP, SYSTEM
-from bpc.jobs import Defaults, changes, queries
+from bpc.jobs import Defaults, Handler, changes, queries
 from bpc.jobs.changes import Cancelled, Cancelling
 from bpc.jobs.errors import JobConflict
+from bpc.jobs.ids import new_id
 from bpc.jobs.outcome import Status
 from bpc.jobs.rabbit import RabbitTrigger
+from bpc.jobs.schedules import TWO_WEEKS
 from bpc.jobs.sessions import Sessions
+from bpc.jobs.submitting import Manner, Rows, submit
 from bpc.settings import Settings
+
+I = TypeVar("I")  # noqa: E741 (input)
 
 ENDED_WITHOUT_SUCCESS: Final = frozenset({Status.FAILED, Status.CANCELLED, Status.DEAD_LETTER})
 PAYLOAD: Final[LiteralString] = "SELECT payload::text FROM jobs.job WHERE tenant_id = $1 AND job_id = $2"
+BOUND: Final[LiteralString] = "SELECT coalesce(current_setting('app.tenant_id', true), '')"
+BIND: Final[LiteralString] = "SELECT set_config('app.tenant_id', $1, true)"
 AT_ONCE: Final = 100  # jobs that are retried, and their events, in one transaction
 
 
@@ -71,6 +78,32 @@ def bell_of(settings: Settings) -> RabbitTrigger | None:
     if not settings.queue_enabled:
         return None
     return RabbitTrigger(settings.queue_url.get_secret_value(), settings.queue_exchange, settings.queue_routing_key)
+
+
+async def submit_to(
+    conn: Connection,
+    tenant: TenantId,
+    handler: Handler[I, Any],
+    value: I,
+    *,
+    key: str,
+    priority: int = 2,
+    attempts: int = 5,
+    ttl: timedelta = TWO_WEEKS,
+) -> UUID:
+    """A job in any tenant, in a transaction of the system role, which stays bound to its own."""
+    manner = Manner(
+        tenant=tenant,
+        type=handler.type,
+        priority=priority,
+        max_attempts=handler.retry.attempts or attempts,
+        keep_seconds=int((handler.ttl or ttl).total_seconds()),
+    )
+    own = await conn.fetchval(BOUND)
+    await conn.execute(BIND, str(tenant))
+    [job_id] = await submit(conn, manner, Rows(ids=[new_id()], payloads=[handler.input_text(value)], keys=[key]))
+    await conn.execute(BIND, own)
+    return job_id
 
 
 async def cancel(

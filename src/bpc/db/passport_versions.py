@@ -8,6 +8,7 @@ from typing import Final, Literal, LiteralString
 from bpc.core.compile import Compiled
 from bpc.core.digest import Digest
 from bpc.core.errors import NotFound
+from bpc.core.events import Head
 from bpc.core.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
 from bpc.db.connection import Connection
 from bpc.db.pages import Ask
@@ -33,6 +34,17 @@ ONE: Final[LiteralString] = f"""
     SELECT {COLUMNS} FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2
 """
 LOCKED: Final[LiteralString] = f"{ONE} FOR NO KEY UPDATE"
+# The row first, then its chain: the order of everybody who locks both.
+ISSUING: Final[LiteralString] = """
+    WITH version AS MATERIALIZED (
+      SELECT passport_version_id, status::text AS status, receipt_canonical AS receipt, receipt_hash, proof_root_hash,
+             sha256(payload_canonical) AS payload_sha256, qr_png IS NOT NULL AS has_qr
+        FROM passport_versions
+       WHERE tenant_id = $1 AND passport_version_id = $2
+         FOR NO KEY UPDATE)
+    SELECT status, receipt, receipt_hash, proof_root_hash, payload_sha256, has_qr, aggregate_version, event_hash
+      FROM version CROSS JOIN LATERAL locked_event_head('PassportVersion', version.passport_version_id) AS head
+"""
 OF_PASSPORT: Final[LiteralString] = f"""
     SELECT {COLUMNS} FROM passport_versions
      WHERE tenant_id = $1 AND passport_id = $5 AND (created_at, passport_version_id) < ($2, $3)
@@ -58,6 +70,15 @@ SIGN: Final[LiteralString] = """
 """
 SET_QR: Final[LiteralString] = """
     UPDATE passport_versions SET qr_payload = $3, qr_png = $4 WHERE tenant_id = $1 AND passport_version_id = $2
+"""
+REPLAYED: Final[LiteralString] = """
+    UPDATE passport_versions SET replayed_at = $3 WHERE tenant_id = $1 AND passport_version_id = $2
+"""
+TO_REPLAY: Final[LiteralString] = """
+    SELECT passport_version_id FROM passport_versions
+     WHERE tenant_id = $1 AND status = 'ACTIVE'
+     ORDER BY replayed_at NULLS FIRST, passport_version_id
+     LIMIT $2
 """
 ACTIVE: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
@@ -112,6 +133,22 @@ class Stored:
     qr_png: bytes | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issuing:
+    """A version that nobody else changes until we are done, as far as signing and its QR code need it.
+
+    `payload_sha256` is the hash of the payload as it is stored, `head` where the chain of its events stands.
+    """
+
+    status: Status
+    receipt: bytes
+    receipt_hash: Digest
+    proof_root_hash: Digest
+    payload_sha256: Digest
+    has_qr: bool
+    head: Head
+
+
 class VersionUnknown(NotFound):
     def __init__(self, version: PassportVersionId) -> None:
         super().__init__(f"there is no passport version `{version}`")
@@ -158,6 +195,16 @@ async def locked(conn: Connection, tenant: TenantId, version: PassportVersionId)
     return await _one(conn, LOCKED, tenant, version)
 
 
+async def issuing(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Issuing:
+    """The version and the chain of its events, both locked, in one look."""
+    row = await conn.fetchrow(ISSUING, tenant, version)
+    if row is None:
+        raise VersionUnknown(version)
+    columns = dict(row)
+    head = Head(columns.pop("aggregate_version") or 0, columns.pop("event_hash"))
+    return Issuing(**columns, head=head)
+
+
 async def of_passport(conn: Connection, tenant: TenantId, passport: PassportId, ask: Ask) -> Sequence[Version]:
     """The versions of a passport, newest first."""
     return [Version(**dict(row)) for row in await conn.fetch(OF_PASSPORT, tenant, *ask, passport)]
@@ -189,6 +236,16 @@ async def sign(
 
 async def set_qr(conn: Connection, tenant: TenantId, version: PassportVersionId, *, text: str, png: bytes) -> None:
     await conn.execute(SET_QR, tenant, version, text, png)
+
+
+async def replayed(conn: Connection, tenant: TenantId, version: PassportVersionId, *, at: datetime) -> None:
+    """Remember when a version was last compiled again."""
+    await conn.execute(REPLAYED, tenant, version, at)
+
+
+async def to_replay(conn: Connection, tenant: TenantId, *, most: int) -> Sequence[PassportVersionId]:
+    """Versions that are ACTIVE, those first that were never replayed, then those that were not for longest."""
+    return [PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(TO_REPLAY, tenant, most)]
 
 
 async def active(conn: Connection, tenant: TenantId, passport: PassportId) -> PassportVersionId | None:

@@ -63,6 +63,7 @@ class HasPassport(Conflict):
             fix="use the passport that is there",
             details={"passport_id": str(passport)},
         )
+        self.passport = passport
 
 
 async def create(conn: Connection, tenant: TenantId, product: BatteryProductId, *, act: Act) -> Passport:
@@ -76,6 +77,14 @@ async def create(conn: Connection, tenant: TenantId, product: BatteryProductId, 
     return Passport(
         passport_id=passport, battery_product_id=product, current_passport_version_id=None, created_at=act.at
     )
+
+
+async def create_or_find(conn: Connection, tenant: TenantId, product: BatteryProductId, *, act: Act) -> PassportId:
+    """The passport of a product; a new one, on record, where it has none."""
+    try:
+        return (await create(conn, tenant, product, act=act)).passport_id
+    except HasPassport as there:
+        return PassportId(there.passport)
 
 
 async def get(conn: Connection, tenant: TenantId, passport: PassportId) -> Passport:

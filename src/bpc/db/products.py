@@ -7,9 +7,10 @@ from typing import Final, LiteralString
 from uuid import UUID
 
 from bpc import fresh
-from bpc.core.errors import Conflict, NotFound
+from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, BatteryProductId, TenantId
+from bpc.core.skus import fault_of
 from bpc.db import events
 from bpc.db.connection import Connection
 from bpc.db.pages import Ask
@@ -73,16 +74,27 @@ class SkuTaken(Conflict):
             fix="use the product that is there",
             details={"battery_product_id": str(product)},
         )
+        self.product = product
 
 
 async def create(conn: Connection, tenant: TenantId, *, sku: str, name: str, act: Act) -> Product:
     """A new product, on record."""
+    if fault := fault_of(sku):
+        raise Invalid(f"the SKU {fault}", fix="write it as it is printed on the product")
     product = BatteryProductId(fresh.new_id())
     if not await conn.fetchval(INSERT, tenant, product, sku, name, act.at):
         raise SkuTaken(await conn.fetchval(WITH_SKU, tenant, sku))
     said = act.says("PRODUCT_CREATED", {"sku": sku, "name": name})
     await events.append(conn, Stream(tenant, "BatteryProduct", AggregateId(product)), said)
     return Product(battery_product_id=product, sku=sku, name=name, is_active=True, created_at=act.at)
+
+
+async def create_or_find(conn: Connection, tenant: TenantId, *, sku: str, name: str, act: Act) -> Product:
+    """A new product, on record, or the one that somebody else has just made of this SKU."""
+    try:
+        return await create(conn, tenant, sku=sku, name=name, act=act)
+    except SkuTaken as taken:
+        return await get(conn, tenant, BatteryProductId(taken.product))
 
 
 async def get(conn: Connection, tenant: TenantId, product: BatteryProductId) -> Product:

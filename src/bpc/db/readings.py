@@ -41,7 +41,10 @@ class Unread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was found in a version, each as `{"at", "says"}`: the first hundred, and how many there are."""
+    """What was found in a version, each as `{"at", "says"}`: the first hundred, and how many there are.
+
+    Warnings of rounded numbers are all there, beside the hundred.
+    """
 
     problems: list[dict[str, str]]
     problems_total: int

@@ -151,9 +151,9 @@ BEGIN
   WHILE cardinality(v_todo) > 0 LOOP
     v_waiting := ARRAY(
       SELECT j.job_id FROM jobs.job j
-       WHERE j.tenant_id = p_tenant AND j.status IN ('QUEUED', 'CANCELLED') AND j.job_id IN (
+       WHERE j.tenant_id = p_tenant AND j.status IN ('QUEUED', 'CANCELLED') AND j.job_id = ANY (ARRAY(
          SELECT d.job_id FROM jobs.job_dependency d
-          WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (v_todo) AND NOT d.met)
+          WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (v_todo) AND NOT d.met))
        ORDER BY j.job_id FOR UPDATE);
     WITH ended AS (
       UPDATE jobs.job j
@@ -162,7 +162,7 @@ BEGIN
         FROM (SELECT DISTINCT ON (d.job_id) d.job_id, d.needs_id FROM jobs.job_dependency d
                WHERE d.tenant_id = p_tenant AND d.job_id = ANY (v_waiting) AND d.needs_id = ANY (v_todo) AND NOT d.met
                ORDER BY d.job_id, d.needs_id) AS n
-       WHERE j.tenant_id = p_tenant AND j.job_id = n.job_id AND j.status = 'QUEUED'
+       WHERE j.tenant_id = p_tenant AND j.job_id = n.job_id AND j.job_id = ANY (v_waiting) AND j.status = 'QUEUED'
       RETURNING j.job_id, j.awaited)
     SELECT coalesce(array_agg(job_id) FILTER (WHERE awaited), '{}') INTO v_todo FROM ended;
   END LOOP;
@@ -944,6 +944,66 @@ GRANT SELECT,INSERT ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(name) ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE battery_products TO bpc_app;
 
+-- compile_run_rows ----------------------------------------------------------------------------------------------
+CREATE TABLE compile_run_rows (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    row_number integer NOT NULL,
+    sku text NOT NULL,
+    name text,
+    snapshot_id uuid,
+    activate boolean NOT NULL,
+    passport_version_id uuid,
+    problem_code text,
+    problem_message text,
+    CONSTRAINT compile_run_rows_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT compile_run_rows_problem_whole CHECK (((problem_code IS NULL) = (problem_message IS NULL))),
+    CONSTRAINT compile_run_rows_row_number_check CHECK ((row_number > 0)),
+    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text))
+);
+ALTER TABLE compile_run_rows FORCE ROW LEVEL SECURITY;
+ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_pkey PRIMARY KEY (tenant_id, run_id, row_number);
+ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES compile_runs(tenant_id, run_id);
+CREATE TRIGGER compile_run_rows_begun_once BEFORE UPDATE OF passport_version_id, problem_code, problem_message ON compile_run_rows FOR EACH ROW WHEN ((old.passport_version_id IS NOT NULL)) EXECUTE FUNCTION refuse('a row asks for one version');
+CREATE TRIGGER compile_run_rows_frozen BEFORE UPDATE OF tenant_id, run_id, row_number, sku, name, snapshot_id, activate ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('what a row was asked for never changes');
+CREATE TRIGGER compile_run_rows_not_truncated BEFORE TRUNCATE ON compile_run_rows FOR EACH STATEMENT EXECUTE FUNCTION refuse('rows of runs are never deleted');
+CREATE TRIGGER compile_run_rows_stay BEFORE DELETE ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('a row of a run is never deleted');
+ALTER TABLE compile_run_rows ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON compile_run_rows USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE compile_run_rows TO bpc_app;
+GRANT UPDATE(passport_version_id) ON TABLE compile_run_rows TO bpc_app;
+GRANT UPDATE(problem_code) ON TABLE compile_run_rows TO bpc_app;
+GRANT UPDATE(problem_message) ON TABLE compile_run_rows TO bpc_app;
+
+-- compile_runs --------------------------------------------------------------------------------------------------
+CREATE TABLE compile_runs (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    activate boolean NOT NULL,
+    total integer NOT NULL,
+    batch_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid,
+    cancelled_at timestamp with time zone,
+    CONSTRAINT compile_runs_total_check CHECK ((total > 0))
+);
+ALTER TABLE compile_runs FORCE ROW LEVEL SECURITY;
+ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_pkey PRIMARY KEY (tenant_id, run_id);
+ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
+CREATE INDEX compile_runs_by_time ON compile_runs USING btree (tenant_id, created_at, run_id);
+CREATE TRIGGER compile_runs_cancelled_once BEFORE UPDATE OF cancelled_at ON compile_runs FOR EACH ROW WHEN ((old.cancelled_at IS NOT NULL)) EXECUTE FUNCTION refuse('a run is cancelled once');
+CREATE TRIGGER compile_runs_frozen BEFORE UPDATE OF tenant_id, run_id, rule_package_version_id, activate, total, batch_id, created_at, created_by ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
+CREATE TRIGGER compile_runs_not_truncated BEFORE TRUNCATE ON compile_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('runs are never deleted');
+CREATE TRIGGER compile_runs_stay BEFORE DELETE ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('a run is never deleted');
+ALTER TABLE compile_runs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON compile_runs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE compile_runs TO bpc_app;
+GRANT UPDATE(cancelled_at) ON TABLE compile_runs TO bpc_app;
+
 -- data_snapshots ------------------------------------------------------------------------------------------------
 CREATE TABLE data_snapshots (
     tenant_id uuid NOT NULL,
@@ -976,6 +1036,29 @@ GRANT UPDATE(sealed_at) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(snapshot_canonical) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(snapshot_hash) ON TABLE data_snapshots TO bpc_app;
 
+-- document_texts ------------------------------------------------------------------------------------------------
+CREATE TABLE document_texts (
+    tenant_id uuid NOT NULL,
+    document_version_id uuid NOT NULL,
+    pages integer,
+    text text,
+    problem text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT document_texts_pages_check CHECK ((pages >= 0)),
+    CONSTRAINT document_texts_text_or_problem CHECK (((text IS NULL) = (problem IS NOT NULL)))
+);
+ALTER TABLE document_texts FORCE ROW LEVEL SECURITY;
+ALTER TABLE document_texts ADD CONSTRAINT document_texts_pkey PRIMARY KEY (tenant_id, document_version_id);
+ALTER TABLE document_texts ADD CONSTRAINT document_texts_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE document_texts ADD CONSTRAINT document_texts_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE TRIGGER document_texts_never_change BEFORE UPDATE ON document_texts FOR EACH ROW EXECUTE FUNCTION refuse('the text of a document never changes');
+CREATE TRIGGER document_texts_not_truncated BEFORE TRUNCATE ON document_texts FOR EACH STATEMENT EXECUTE FUNCTION refuse('texts of documents are never deleted');
+CREATE TRIGGER document_texts_stay BEFORE DELETE ON document_texts FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('the text of a document goes with its content, by retention');
+ALTER TABLE document_texts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON document_texts USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE document_texts TO bpc_app;
+GRANT DELETE ON TABLE document_texts TO bpc_system;
+
 -- document_versions ---------------------------------------------------------------------------------------------
 CREATE TABLE document_versions (
     tenant_id uuid NOT NULL,
@@ -993,11 +1076,12 @@ CREATE TABLE document_versions (
 );
 ALTER TABLE document_versions FORCE ROW LEVEL SECURITY;
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_pkey PRIMARY KEY (tenant_id, document_version_id);
-ALTER TABLE document_versions ADD CONSTRAINT document_versions_sha256_key UNIQUE (tenant_id, sha256);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_version_key UNIQUE (tenant_id, document_id, version);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX document_versions_by_time ON document_versions USING btree (tenant_id, document_id, uploaded_at, document_version_id);
+CREATE UNIQUE INDEX document_versions_sha256_key ON document_versions USING btree (tenant_id, sha256) WHERE (status <> 'REJECTED'::document_status);
+CREATE INDEX document_versions_with_content ON document_versions USING btree (tenant_id, uploaded_at) WHERE (content IS NOT NULL);
 CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
 CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
@@ -1045,6 +1129,7 @@ ALTER TABLE event_anchors ADD CONSTRAINT event_anchors_pkey PRIMARY KEY (tenant_
 ALTER TABLE event_anchors ADD CONSTRAINT event_anchors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE TRIGGER event_anchors_forward BEFORE UPDATE ON event_anchors FOR EACH ROW WHEN ((new.aggregate_version <= old.aggregate_version)) EXECUTE FUNCTION refuse('an anchor only moves forward');
 CREATE TRIGGER event_anchors_hold BEFORE INSERT OR UPDATE ON event_anchors FOR EACH ROW EXECUTE FUNCTION refuse_loose_anchor();
+CREATE TRIGGER event_anchors_not_of_tenants BEFORE INSERT OR UPDATE ON event_anchors FOR EACH ROW WHEN ((new.aggregate_type = 'Tenant'::text)) EXECUTE FUNCTION refuse('the chain of a tenant is never cut');
 CREATE TRIGGER event_anchors_not_truncated BEFORE TRUNCATE ON event_anchors FOR EACH STATEMENT EXECUTE FUNCTION refuse('anchors are never deleted');
 CREATE TRIGGER event_anchors_stay BEFORE DELETE ON event_anchors FOR EACH ROW EXECUTE FUNCTION refuse('an anchor is never deleted');
 ALTER TABLE event_anchors ENABLE ROW LEVEL SECURITY;
@@ -1435,6 +1520,49 @@ GRANT UPDATE(paused) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(last_at) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(next_at) ON TABLE jobs.schedule TO bpc_app;
 
+-- passport_exports ----------------------------------------------------------------------------------------------
+CREATE TABLE passport_exports (
+    tenant_id uuid NOT NULL,
+    export_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    format text NOT NULL,
+    audience text NOT NULL,
+    status text DEFAULT 'PENDING'::text NOT NULL,
+    mime_type text NOT NULL,
+    file_name text NOT NULL,
+    content bytea,
+    sha256 hash256,
+    last_error jsonb,
+    job_id uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by uuid,
+    finished_at timestamp with time zone,
+    CONSTRAINT passport_exports_audience_check CHECK ((audience = ANY (ARRAY['public'::text, 'interest'::text, 'authority'::text, 'tenant'::text]))),
+    CONSTRAINT passport_exports_format_check CHECK ((format = ANY (ARRAY['PDF'::text, 'JSON_LD'::text, 'XML'::text, 'DATA_POINTS'::text, 'BUNDLE'::text]))),
+    CONSTRAINT passport_exports_ready_has_content CHECK ((((status = 'READY'::text) = (content IS NOT NULL)) AND ((content IS NULL) = (sha256 IS NULL)) AND ((status = 'FAILED'::text) = (last_error IS NOT NULL)) AND ((status = 'PENDING'::text) = (finished_at IS NULL)))),
+    CONSTRAINT passport_exports_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'READY'::text, 'FAILED'::text])))
+);
+ALTER TABLE passport_exports ALTER COLUMN content SET STORAGE EXTERNAL;
+ALTER TABLE passport_exports FORCE ROW LEVEL SECURITY;
+ALTER TABLE passport_exports ADD CONSTRAINT passport_exports_pkey PRIMARY KEY (tenant_id, export_id);
+ALTER TABLE passport_exports ADD CONSTRAINT passport_exports_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE passport_exports ADD CONSTRAINT passport_exports_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE passport_exports ADD CONSTRAINT passport_exports_tenant_id_passport_version_id_fkey FOREIGN KEY (tenant_id, passport_version_id) REFERENCES passport_versions(tenant_id, passport_version_id);
+CREATE INDEX passport_exports_by_time ON passport_exports USING btree (tenant_id, passport_version_id, created_at, export_id);
+CREATE INDEX passport_exports_over ON passport_exports USING btree (tenant_id, finished_at) WHERE (finished_at IS NOT NULL);
+CREATE TRIGGER passport_exports_frozen BEFORE UPDATE OF tenant_id, export_id, passport_version_id, format, audience, mime_type, file_name, job_id, created_at, created_by ON passport_exports FOR EACH ROW EXECUTE FUNCTION refuse('what an export is of never changes');
+CREATE TRIGGER passport_exports_not_undone BEFORE UPDATE OF status ON passport_exports FOR EACH ROW WHEN (((new.status = 'PENDING'::text) AND (old.status <> 'PENDING'::text))) EXECUTE FUNCTION refuse('an export that is over does not begin again');
+CREATE TRIGGER passport_exports_written_once BEFORE UPDATE ON passport_exports FOR EACH ROW WHEN ((old.status = 'READY'::text)) EXECUTE FUNCTION refuse('an export that is ready never changes');
+ALTER TABLE passport_exports ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON passport_exports USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE passport_exports TO bpc_app;
+GRANT DELETE ON TABLE passport_exports TO bpc_system;
+GRANT UPDATE(status) ON TABLE passport_exports TO bpc_app;
+GRANT UPDATE(content) ON TABLE passport_exports TO bpc_app;
+GRANT UPDATE(sha256) ON TABLE passport_exports TO bpc_app;
+GRANT UPDATE(last_error) ON TABLE passport_exports TO bpc_app;
+GRANT UPDATE(finished_at) ON TABLE passport_exports TO bpc_app;
+
 -- passport_versions ---------------------------------------------------------------------------------------------
 CREATE TABLE passport_versions (
     tenant_id uuid NOT NULL,
@@ -1459,6 +1587,7 @@ CREATE TABLE passport_versions (
     signing_key_id text,
     qr_png bytea,
     qr_payload text,
+    replayed_at timestamp with time zone,
     CONSTRAINT passport_versions_signature_alg_check CHECK ((signature_alg = 'ED25519'::text)),
     CONSTRAINT passport_versions_signature_check CHECK ((octet_length(signature) = 64)),
     CONSTRAINT passport_versions_signed_has_signature CHECK ((((status = 'COMPILING'::passport_status) = (signature IS NULL)) AND ((signature IS NULL) OR (signing_key_id IS NOT NULL))))
@@ -1474,7 +1603,9 @@ ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_rule_pa
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapshot_id_fkey FOREIGN KEY (tenant_id, snapshot_id) REFERENCES data_snapshots(tenant_id, snapshot_id);
 CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
 CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at, passport_version_id);
+CREATE INDEX passport_versions_ended ON passport_versions USING btree (tenant_id, GREATEST(superseded_at, revoked_at)) WHERE (status = ANY (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status]));
 CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
+CREATE INDEX passport_versions_to_replay ON passport_versions USING btree (tenant_id, replayed_at NULLS FIRST, passport_version_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
 CREATE TRIGGER passport_versions_qr_once BEFORE UPDATE OF qr_png, qr_payload ON passport_versions FOR EACH ROW WHEN ((((old.qr_png IS NOT NULL) AND (new.qr_png IS DISTINCT FROM old.qr_png)) OR ((old.qr_payload IS NOT NULL) AND (new.qr_payload IS DISTINCT FROM old.qr_payload)))) EXECUTE FUNCTION refuse('a passport version''s QR code is written once');
@@ -1495,6 +1626,7 @@ GRANT UPDATE(signature) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(signing_key_id) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_png) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_payload) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(replayed_at) ON TABLE passport_versions TO bpc_app;
 
 -- passports -----------------------------------------------------------------------------------------------------
 CREATE TABLE passports (
@@ -1590,6 +1722,28 @@ ALTER TABLE rate_limit_buckets ADD CONSTRAINT rate_limit_buckets_tenant_id_fkey 
 ALTER TABLE rate_limit_buckets ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON rate_limit_buckets USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE rate_limit_buckets TO bpc_app;
+
+-- retention_anchors ---------------------------------------------------------------------------------------------
+CREATE TABLE retention_anchors (
+    tenant_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    aggregate_type text NOT NULL,
+    aggregate_id uuid NOT NULL,
+    aggregate_version bigint NOT NULL,
+    event_hash hash256 NOT NULL,
+    CONSTRAINT retention_anchors_aggregate_version_check CHECK ((aggregate_version >= 1))
+);
+ALTER TABLE retention_anchors FORCE ROW LEVEL SECURITY;
+ALTER TABLE retention_anchors ADD CONSTRAINT retention_anchors_pkey PRIMARY KEY (tenant_id, event_id, aggregate_type, aggregate_id);
+ALTER TABLE retention_anchors ADD CONSTRAINT retention_anchors_tenant_id_event_id_fkey FOREIGN KEY (tenant_id, event_id) REFERENCES events(tenant_id, event_id);
+ALTER TABLE retention_anchors ADD CONSTRAINT retention_anchors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX retention_anchors_of_chain ON retention_anchors USING btree (tenant_id, aggregate_type, aggregate_id, aggregate_version);
+CREATE TRIGGER retention_anchors_never_change BEFORE DELETE OR UPDATE ON retention_anchors FOR EACH ROW EXECUTE FUNCTION refuse('what retention vouches for never changes');
+CREATE TRIGGER retention_anchors_not_truncated BEFORE TRUNCATE ON retention_anchors FOR EACH STATEMENT EXECUTE FUNCTION refuse('what retention vouches for is never deleted');
+ALTER TABLE retention_anchors ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON retention_anchors USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT ON TABLE retention_anchors TO bpc_app;
+GRANT INSERT ON TABLE retention_anchors TO bpc_system;
 
 -- role_permissions ----------------------------------------------------------------------------------------------
 CREATE TABLE role_permissions (
@@ -1821,7 +1975,15 @@ CREATE TABLE webhook_deliveries (
     last_error jsonb,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     delivered_at timestamp with time zone,
+    last_attempt_at timestamp with time zone,
+    response_status integer,
+    response_headers jsonb,
+    response_body bytea,
+    response_cut boolean DEFAULT false NOT NULL,
+    redelivery_of uuid,
     CONSTRAINT webhook_deliveries_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT webhook_deliveries_response_body_check CHECK ((octet_length(response_body) <= 65536)),
+    CONSTRAINT webhook_deliveries_response_status_check CHECK (((response_status >= 100) AND (response_status <= 999))),
     CONSTRAINT webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
 );
 ALTER TABLE webhook_deliveries FORCE ROW LEVEL SECURITY;
@@ -1833,6 +1995,8 @@ CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries USING btree (t
 CREATE INDEX webhook_deliveries_by_endpoint_status ON webhook_deliveries USING btree (tenant_id, webhook_endpoint_id, status, created_at, webhook_delivery_id);
 CREATE INDEX webhook_deliveries_by_status ON webhook_deliveries USING btree (tenant_id, status, created_at, webhook_delivery_id);
 CREATE INDEX webhook_deliveries_by_time ON webhook_deliveries USING btree (tenant_id, created_at, webhook_delivery_id);
+CREATE INDEX webhook_deliveries_of_event ON webhook_deliveries USING btree (tenant_id, event_id);
+CREATE TRIGGER webhook_deliveries_final BEFORE UPDATE ON webhook_deliveries FOR EACH ROW WHEN ((old.status <> 'PENDING'::text)) EXECUTE FUNCTION refuse('a delivery that has ended never changes');
 ALTER TABLE webhook_deliveries ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON webhook_deliveries USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE webhook_deliveries TO bpc_app;
@@ -1841,6 +2005,11 @@ GRANT UPDATE(attempt) ON TABLE webhook_deliveries TO bpc_app;
 GRANT UPDATE(status) ON TABLE webhook_deliveries TO bpc_app;
 GRANT UPDATE(last_error) ON TABLE webhook_deliveries TO bpc_app;
 GRANT UPDATE(delivered_at) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(last_attempt_at) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(response_status) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(response_headers) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(response_body) ON TABLE webhook_deliveries TO bpc_app;
+GRANT UPDATE(response_cut) ON TABLE webhook_deliveries TO bpc_app;
 
 -- webhook_endpoints ---------------------------------------------------------------------------------------------
 CREATE TABLE webhook_endpoints (
@@ -1881,6 +2050,7 @@ ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_event_key
 ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_pkey PRIMARY KEY (tenant_id, webhook_subscription_id);
 ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE webhook_subscriptions ADD CONSTRAINT webhook_subscriptions_tenant_id_webhook_endpoint_id_fkey FOREIGN KEY (tenant_id, webhook_endpoint_id) REFERENCES webhook_endpoints(tenant_id, webhook_endpoint_id);
+CREATE INDEX webhook_subscriptions_by_event ON webhook_subscriptions USING btree (tenant_id, event_type, webhook_endpoint_id);
 CREATE INDEX webhook_subscriptions_by_time ON webhook_subscriptions USING btree (tenant_id, created_at, webhook_subscription_id);
 ALTER TABLE webhook_subscriptions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON webhook_subscriptions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));

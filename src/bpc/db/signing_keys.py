@@ -26,6 +26,7 @@ RETIRE: Final[LiteralString] = """
     UPDATE signing_keys SET status = 'RETIRED', retired_at = $2 WHERE key_id = $1 AND status = 'ACTIVE' RETURNING true
 """
 PUBLIC_KEY: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1"
+OTHER_NAME: Final[LiteralString] = "SELECT key_id FROM signing_keys WHERE public_key = $1 AND key_id <> $2"
 ACTIVE: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1 AND status = 'ACTIVE'"
 
 
@@ -48,7 +49,19 @@ class SigningKeyDiffers(Refusal):
     def __init__(self, key_id: str) -> None:
         super().__init__(
             f"the configured private key is not the one registered as `{key_id}`",
-            fix="configure the right key, or give the new one its own BPC_SIGNING_KEY_ID",
+            fix="put the right key back (its file, or the variable), or give the new one its own BPC_SIGNING_KEY_ID",
+        )
+
+
+class SigningKeyNamed(Refusal):
+    """The configured private key is registered, under another name."""
+
+    code = "SIGNING_KEY_MISSING"
+
+    def __init__(self, key_id: str, name: str) -> None:
+        super().__init__(
+            f"there is no private key `{key_id}`: the configured one is registered as `{name}`, and a key has one name",
+            fix=f"make one with `bpc keys add {key_id} --new`, or set BPC_SIGNING_KEY_ID={name}",
         )
 
 
@@ -65,8 +78,10 @@ async def to_sign_with(conn: Connection, key_id: str) -> PublicKey | None:
 
 
 async def register(database: Database, key_id: str, key: PublicKey, *, act: Act) -> None:
-    """Have `key` on record as `key_id`; a name once given never means another key."""
+    """Have `key` on record as `key_id`; a name once given never means another key, nor a key another name."""
     async with database.system(SYSTEM_TENANT) as conn:
+        if (name := await conn.fetchval(OTHER_NAME, key, key_id)) is not None:
+            raise SigningKeyNamed(key_id, name)
         if await conn.fetchval(INSERT, key_id, key):
             said = act.says("SIGNING_KEY_CREATED", {"key_id": key_id, "public_key": to_base64(key)})
             await events.append(conn, _stream(key_id), said)

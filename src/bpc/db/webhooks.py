@@ -1,42 +1,29 @@
-"""Webhooks: endpoints, what each is told about, and what became of what was sent.
+"""Webhooks: endpoints, and what each is told about. What is sent to them is in bpc.db.deliveries.
 
-A secret leaves this module twice: when it is made, to be shown once, and (with delivery) to sign. It is in no list, no
-event and no log.
+A secret leaves the database twice: when it is made, to be shown once, and (bpc.db.deliveries) to sign. It is in no
+list, no event and no log.
 """
 
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, LiteralString
-
-import asyncpg
-import orjson
+from typing import Final, LiteralString
 
 from bpc import fresh
 from bpc.core.errors import Conflict, NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import (
     AggregateId,
-    EventId,
     TenantId,
-    WebhookDeliveryId,
     WebhookEndpointId,
     WebhookSubscriptionId,
 )
-from bpc.db import events
+from bpc.core.webhooks import TESTED, WebhookType
+from bpc.db import announcing, events
+from bpc.db.announcing import OnItsWay
 from bpc.db.connection import Connection
 from bpc.db.pages import Ask
-
-EventType = Literal[
-    "document.version.validated",
-    "rules.version.published",
-    "passport.version.signed",
-    "passport.version.active",
-    "passport.version.revoked",
-    "passport.version.mismatch",
-]
-DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
 
 SECRET_BYTES: Final = 32
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 (what every secret begins with)
@@ -99,40 +86,6 @@ UNSUBSCRIBE: Final[LiteralString] = f"""
      WHERE tenant_id = $1 AND webhook_subscription_id = $2
     RETURNING {SUBSCRIPTION_COLUMNS}
 """
-DELIVERY_COLUMNS: Final[LiteralString] = """
-    webhook_delivery_id, webhook_endpoint_id, event_id, attempt, status, last_error::text AS last_error, created_at,
-    delivered_at
-"""
-DELIVERY: Final[LiteralString] = f"""
-    SELECT {DELIVERY_COLUMNS} FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_delivery_id = $2
-"""
-# Ranges with one endpoint or status say `= …` in a way that only the index on it can put in order.
-DELIVERIES: Final[LiteralString] = f"""
-    SELECT {DELIVERY_COLUMNS} FROM webhook_deliveries
-     WHERE tenant_id = $1 AND (created_at, webhook_delivery_id) < ($2, $3)
-     ORDER BY created_at DESC, webhook_delivery_id DESC
-     LIMIT $4
-"""
-DELIVERIES_TO: Final[LiteralString] = f"""
-    SELECT {DELIVERY_COLUMNS} FROM webhook_deliveries
-     WHERE tenant_id = $1 AND (webhook_endpoint_id, created_at, webhook_delivery_id) < ($5, $2, $3)
-       AND webhook_endpoint_id >= $5
-     ORDER BY webhook_endpoint_id DESC, created_at DESC, webhook_delivery_id DESC
-     LIMIT $4
-"""
-DELIVERIES_WITH: Final[LiteralString] = f"""
-    SELECT {DELIVERY_COLUMNS} FROM webhook_deliveries
-     WHERE tenant_id = $1 AND (status, created_at, webhook_delivery_id) < ($5, $2, $3) AND status >= $5
-     ORDER BY status DESC, created_at DESC, webhook_delivery_id DESC
-     LIMIT $4
-"""
-DELIVERIES_TO_WITH: Final[LiteralString] = f"""
-    SELECT {DELIVERY_COLUMNS} FROM webhook_deliveries
-     WHERE tenant_id = $1 AND (webhook_endpoint_id, status, created_at, webhook_delivery_id) < ($5, $6, $2, $3)
-       AND (webhook_endpoint_id, status) >= ($5, $6)
-     ORDER BY webhook_endpoint_id DESC, status DESC, created_at DESC, webhook_delivery_id DESC
-     LIMIT $4
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,22 +114,8 @@ class Subscription:
 
     webhook_subscription_id: WebhookSubscriptionId
     webhook_endpoint_id: WebhookEndpointId
-    event_type: EventType
+    event_type: WebhookType
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One event on its way to one endpoint."""
-
-    webhook_delivery_id: WebhookDeliveryId
-    webhook_endpoint_id: WebhookEndpointId
-    event_id: EventId
-    attempt: int
-    status: DeliveryStatus
-    last_error: dict[str, Any] | None
-    created_at: datetime
-    delivered_at: datetime | None
 
 
 class EndpointUnknown(NotFound):
@@ -189,32 +128,29 @@ class SubscriptionUnknown(NotFound):
         super().__init__(f"there is no webhook subscription `{subscription}`")
 
 
-class DeliveryUnknown(NotFound):
-    def __init__(self, delivery: WebhookDeliveryId) -> None:
-        super().__init__(f"there is no webhook delivery `{delivery}`")
-
-
 class EndpointInactive(Conflict):
     def __init__(self, endpoint: WebhookEndpointId) -> None:
-        super().__init__(f"webhook endpoint `{endpoint}` is no longer active", fix="create a new one")
+        super().__init__(f"webhook endpoint `{endpoint}` is no longer active", fix="create a new one, and subscribe it")
 
 
 class AlreadySubscribed(Conflict):
-    def __init__(self, event_type: EventType, subscription: WebhookSubscriptionId) -> None:
+    def __init__(self, event_type: WebhookType, subscription: WebhookSubscriptionId) -> None:
         super().__init__(
             f"the endpoint is subscribed to `{event_type}` already",
+            fix="nothing to do; delete that subscription to end it",
             details={"webhook_subscription_id": str(subscription)},
         )
 
 
-# Endpoints -----------------------------------------------------------------------------------------------------
+def stream(tenant: TenantId, endpoint: WebhookEndpointId) -> Stream:
+    return Stream(tenant, "WebhookEndpoint", AggregateId(endpoint))
 
 
 async def create(conn: Connection, tenant: TenantId, *, url: str, act: Act) -> Issued:
     """A new endpoint with a secret of its own, on record without it."""
     endpoint, secret = WebhookEndpointId(fresh.new_id()), _new_secret()
     await conn.execute(INSERT, tenant, endpoint, url, secret, act.at, act.actor_id)
-    await events.append(conn, _endpoint(tenant, endpoint), act.says("WEBHOOK_ENDPOINT_CREATED", {"url": url}))
+    await events.append(conn, stream(tenant, endpoint), act.says("WEBHOOK_ENDPOINT_CREATED", {"url": url}))
     return Issued(webhook_endpoint_id=endpoint, url=url, secret=SECRET_PREFIX + secret)
 
 
@@ -236,7 +172,7 @@ async def deactivate(conn: Connection, tenant: TenantId, endpoint: WebhookEndpoi
     if row is None:
         raise await _why_not(conn, tenant, endpoint)
     said = act.says("WEBHOOK_ENDPOINT_DELETED", {"url": row["url"]})
-    await events.append(conn, _endpoint(tenant, endpoint), said)
+    await events.append(conn, stream(tenant, endpoint), said)
     return Endpoint(**dict(row))
 
 
@@ -247,19 +183,35 @@ async def rotate(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId
     if row is None:
         raise await _why_not(conn, tenant, endpoint)
     said = act.says("WEBHOOK_ENDPOINT_CHANGED", {"changed": ["secret"]})
-    await events.append(conn, _endpoint(tenant, endpoint), said)
+    await events.append(conn, stream(tenant, endpoint), said)
     return Issued(webhook_endpoint_id=endpoint, url=row["url"], secret=SECRET_PREFIX + secret)
 
 
-# Subscriptions -------------------------------------------------------------------------------------------------
+async def disable(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, *, reason: str, act: Act) -> None:
+    """Send nothing there any more, because the endpoint itself wants it so. Nothing happens if that is so already."""
+    if await conn.fetchrow(DEACTIVATE, tenant, endpoint) is not None:
+        said = act.says("WEBHOOK_ENDPOINT_CHANGED", {"changed": ["is_active"], "reason": reason})
+        await events.append(conn, stream(tenant, endpoint), said)
+
+
+async def require_active(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId) -> None:
+    """Refuse an endpoint that is not active; one that is stays so until the transaction ends."""
+    if not await conn.fetchval(ACTIVE, tenant, endpoint):
+        raise await _why_not(conn, tenant, endpoint)
+
+
+async def test(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, *, act: Act) -> OnItsWay:
+    """Send an endpoint a webhook that tells of nothing but itself."""
+    await require_active(conn, tenant, endpoint)
+    event = await events.append(conn, stream(tenant, endpoint), act.says(TESTED, {}))
+    return await announcing.announce_to(conn, tenant, endpoint, event.event_id)
 
 
 async def subscribe(
-    conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, event_type: EventType, *, act: Act
+    conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, event_type: WebhookType, *, act: Act
 ) -> Subscription:
     """Tell an endpoint about events of a type from now on."""
-    if not await conn.fetchval(ACTIVE, tenant, endpoint):
-        raise await _why_not(conn, tenant, endpoint)
+    await require_active(conn, tenant, endpoint)
     made = WebhookSubscriptionId(fresh.new_id())
     if not await conn.fetchval(SUBSCRIBE, tenant, made, endpoint, event_type, act.at):
         raise AlreadySubscribed(event_type, await conn.fetchval(SAME, tenant, endpoint, event_type))
@@ -293,38 +245,6 @@ async def unsubscribe(
     return found
 
 
-# Deliveries ----------------------------------------------------------------------------------------------------
-
-
-async def delivery(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> Delivery:
-    row = await conn.fetchrow(DELIVERY, tenant, delivery_id)
-    if row is None:
-        raise DeliveryUnknown(delivery_id)
-    return _delivery(row)
-
-
-async def deliveries(
-    conn: Connection,
-    tenant: TenantId,
-    ask: Ask,
-    *,
-    endpoint: WebhookEndpointId | None,
-    status: DeliveryStatus | None,
-) -> Sequence[Delivery]:
-    """Deliveries, newest first."""
-    statement: LiteralString
-    match endpoint, status:
-        case None, None:
-            statement, filters = DELIVERIES, tuple[object, ...]()
-        case _, None:
-            statement, filters = DELIVERIES_TO, (endpoint,)
-        case None, _:
-            statement, filters = DELIVERIES_WITH, (status,)
-        case _:
-            statement, filters = DELIVERIES_TO_WITH, (endpoint, status)
-    return [_delivery(row) for row in await conn.fetch(statement, tenant, *ask, *filters)]
-
-
 def _new_secret() -> str:
     return b64encode(fresh.entropy(SECRET_BYTES)).decode()
 
@@ -336,14 +256,5 @@ async def _why_not(conn: Connection, tenant: TenantId, endpoint: WebhookEndpoint
 
 async def _on_record(conn: Connection, tenant: TenantId, about: Subscription, event_type: str, act: Act) -> None:
     payload = {"webhook_endpoint_id": str(about.webhook_endpoint_id), "event_type": about.event_type}
-    stream = Stream(tenant, "WebhookSubscription", AggregateId(about.webhook_subscription_id))
-    await events.append(conn, stream, act.says(event_type, payload))
-
-
-def _endpoint(tenant: TenantId, endpoint: WebhookEndpointId) -> Stream:
-    return Stream(tenant, "WebhookEndpoint", AggregateId(endpoint))
-
-
-def _delivery(row: asyncpg.Record) -> Delivery:
-    error = row["last_error"]
-    return Delivery(**dict(row) | {"last_error": None if error is None else orjson.loads(error)})
+    of_it = Stream(tenant, "WebhookSubscription", AggregateId(about.webhook_subscription_id))
+    await events.append(conn, of_it, act.says(event_type, payload))

@@ -1,6 +1,7 @@
 """Rule tests: a version and a seed in, a run out; a DRAFT whose tests passed is VALIDATED.
 
 The same version and the same seed give the same run. Tests that fail are a run that FAILED, not a job that did.
+They may take minutes, in which the job says how far they are, and no transaction is open.
 """
 
 import asyncio
@@ -17,11 +18,13 @@ from bpc.core.ids import ActorId, RulePackageVersionId, RuleTestsRunId, TenantId
 from bpc.core.rules.package import checked_program
 from bpc.core.rules.testing.run import run_tests
 from bpc.db import rule_status, rules
+from bpc.db.database import Opening
 from bpc.db.rule_runs import Found
 from bpc.db.rules import Sources
-from bpc.jobs import Context, Handler, Handlers, NoProcesses
+from bpc.jobs import Context, Handler, Handlers, NoProcesses, listening, tell
 
 LONGEST: Final = 600.0  # seconds
+REPORT_EVERY: Final = 1.0  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +48,24 @@ class SourcesChanged(Conflict):
         )
 
 
-def tests_job(handlers: Handlers, *, max_steps: int) -> Handler[TestsOrder, None]:
+def tests_job(handlers: Handlers, *, max_steps: int, opening: Opening | None) -> Handler[TestsOrder, None]:
+    """`opening` opens a transaction of a tenant; who only submits jobs has none."""
+
     @handlers.job("RUN_RULE_TESTS", timeout=LONGEST)
     async def run(ctx: Context, order: TestsOrder) -> None:
+        if opening is None:
+            raise RuntimeError("rule tests are run by a worker")
         tenant, version = TenantId(ctx.tenant), RulePackageVersionId(order.rule_package_version_id)
         await ctx.report_progress(0, "running the tests")
-        conn = await ctx.transaction()
-        sources = await rules.sources(conn, tenant, version)
+        async with opening(tenant) as conn:
+            sources = await rules.sources(conn, tenant, version)
         if not _are_whole(sources):
             raise SourcesChanged(version)
         found = await _found(ctx, sources, order.seed, max_steps)
         await ctx.report_progress(100, f"{found.status}: {found.passed:,} of {found.cases:,} cases passed")
         run_id, actor = RuleTestsRunId(order.run_id), None if order.actor_id is None else ActorId(order.actor_id)
         act = Act(actor, fresh.now())
+        conn = await ctx.transaction()
         await rule_status.tested(conn, tenant, version, run_id, seed=order.seed, found=found, act=act)
 
     return run
@@ -65,7 +73,7 @@ def tests_job(handlers: Handlers, *, max_steps: int) -> Handler[TestsOrder, None
 
 def found_by(dsl: bytes, tests: bytes, seed: int, max_steps: int) -> Found:
     """What the tests of a package find. Takes as long as it takes; for a child process."""
-    report = run_tests(checked_program(dsl, tests), seed=seed, max_steps=max_steps)
+    report = run_tests(checked_program(dsl, tests), seed=seed, max_steps=max_steps, progress=_told_now_and_then)
     return Found(
         cases=report.cases,
         passed=report.passed,
@@ -77,13 +85,45 @@ def found_by(dsl: bytes, tests: bytes, seed: int, max_steps: int) -> Found:
     )
 
 
+def _told_now_and_then(done: int, total: int) -> None:
+    if 100 * done // total > 100 * (done - 1) // total:  # a hundred times at most, however many cases there are
+        tell(done, total)
+
+
+class Cases:
+    """How many are done, as far as we have been told."""
+
+    done = total = reported = 0
+
+    def told(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+
+    async def report(self, ctx: Context) -> None:
+        if self.done > self.reported:
+            self.reported = self.done
+            await ctx.report_progress(100 * self.done // self.total, f"{self.done:,} of {self.total:,} cases are done")
+
+
 async def _found(ctx: Context, sources: Sources, seed: int, max_steps: int) -> Found:
+    cases = Cases()
+    running = asyncio.ensure_future(_computed(ctx, cases, sources, seed, max_steps))
+    try:
+        while not (await asyncio.wait([running], timeout=REPORT_EVERY))[0]:
+            await cases.report(ctx)
+        return running.result()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])  # a child process is gone before its job ends
+
+
+async def _computed(ctx: Context, cases: Cases, sources: Sources, seed: int, max_steps: int) -> Found:
     asked = sources.dsl, sources.tests, seed, max_steps
     try:
-        return await ctx.compute(found_by, *asked)
+        return await ctx.compute(found_by, *asked, told=cases.told)
     except NoProcesses:
         # Slower for everybody else in this process, and not to be interrupted; but it comes to an end by itself.
-        return await asyncio.to_thread(found_by, *asked)
+        with listening(cases.told):
+            return await asyncio.to_thread(found_by, *asked)
 
 
 def _are_whole(sources: Sources) -> bool:

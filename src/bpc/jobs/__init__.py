@@ -38,16 +38,21 @@ from bpc.jobs.job import Job
 from bpc.jobs.memory import MemoryEngine
 from bpc.jobs.metrics import Metrics
 from bpc.jobs.outcome import Retry, Status
-from bpc.jobs.processes import Processes
+from bpc.jobs.processes import Limited, LimitExceeded, Limits, Nowhere, Processes, listening, tell
 from bpc.jobs.queues import JobQueue, Queue, RequestQueue
 from bpc.jobs.schedules import ScheduleNotFound
 from bpc.jobs.service import Defaults, Jobs
 from bpc.jobs.sessions import Sessions
 from bpc.jobs.steps import several_steps
+from bpc.jobs.submitting import CRITICAL, HIGH, LOW, NORMAL
 from bpc.jobs.worker import Options, Worker
 from bpc.jobs.worker.chores import Chore
 
 __all__ = [
+    "CRITICAL",
+    "HIGH",
+    "LOW",
+    "NORMAL",
     "Batch",
     "BatchId",
     "BatchNotFound",
@@ -76,9 +81,13 @@ __all__ = [
     "JobsRefusal",
     "LeaseLost",
     "Limit",
+    "LimitExceeded",
+    "Limited",
+    "Limits",
     "MemoryEngine",
     "Metrics",
     "NoProcesses",
+    "Nowhere",
     "Options",
     "Processes",
     "Queue",
@@ -92,5 +101,7 @@ __all__ = [
     "SubmittedBatch",
     "Worker",
     "install",
+    "listening",
     "several_steps",
+    "tell",
 ]

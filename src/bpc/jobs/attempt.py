@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from bpc.jobs.context import Context
-from bpc.jobs.errors import Coded, InvalidInput, JobError
+from bpc.jobs.errors import Coded, InvalidInput, JobError, rest_asked_by
 from bpc.jobs.handler import Handler, Refused
 from bpc.jobs.outcome import Ending, Outcome, cancelled, failed, refused, succeeded
 
@@ -54,7 +54,13 @@ def after(error: BaseException, handler: Handler[Any, Any], ctx: Context) -> Out
     if ctx.cancel_requested:
         return cancelled()
     _log(error, ctx)
-    return failed(JobError.of(error), attempt=ctx.attempt, most=ctx.max_attempts, retry=handler.retry)
+    return failed(
+        JobError.of(error),
+        attempt=ctx.attempt,
+        most=ctx.max_attempts,
+        retry=handler.retry,
+        at_least=rest_asked_by(error),
+    )
 
 
 def _log(error: BaseException, ctx: Context) -> None:

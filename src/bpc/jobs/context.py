@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 else:
     Connection = asyncpg.Connection | PoolConnectionProxy
+HowFar: TypeAlias = Callable[[int, int], None]  # so much is done, of how much
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 I = TypeVar("I")  # noqa: E741 (input)
@@ -105,7 +106,7 @@ class Wish:
 class Computing(Protocol):
     """Child processes, or whatever else runs a function away from the event loop."""
 
-    async def run(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T: ...
+    async def run(self, function: Callable[..., T], arguments: tuple[Any, ...], *, told: HowFar | None = None) -> T: ...
 
 
 class Backing(Protocol):
@@ -127,7 +128,9 @@ class Backing(Protocol):
         """
         ...
 
-    async def compute(self, ctx: "Context", function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    async def compute(
+        self, ctx: "Context", function: Callable[..., T], arguments: tuple[Any, ...], told: HowFar | None
+    ) -> T:
         """Run `function` in a child process, which is killed when the job is cancelled or runs out of time."""
         ...
 
@@ -271,9 +274,12 @@ class Context:
             traceparent=self.traceparent,
         )
 
-    async def compute(self, function: Callable[[*Args], T], *arguments: *Args) -> T:
-        """Run a module-level `function` in a child process, so that it stops neither renewals nor other jobs."""
-        return await self._backing.compute(self, function, arguments)
+    async def compute(self, function: Callable[[*Args], T], *arguments: *Args, told: HowFar | None = None) -> T:
+        """Run a module-level `function` in a child process, so that it stops neither renewals nor other jobs.
+
+        How far it is, which it says with `bpc.jobs.tell`, is handed to `told`.
+        """
+        return await self._backing.compute(self, function, arguments, told)
 
     def submit(
         self,

@@ -132,14 +132,29 @@ def download_handler(
 
     @handlers.job(job_type, retry=retry, timeout=timeout, ttl=ttl)
     async def download_file(ctx: Context, given: DownloadFile) -> DownloadedFile:
-        began = time.monotonic()
-        download = _Download(ctx, given, open_url, checkpoint_every, stalled_after)
-        done = await download.run()
-        return DownloadedFile(
-            path=given.dest, bytes=done.bytes, sha256=done.sha256 or "", seconds=time.monotonic() - began
-        )
+        return await download(ctx, given, open_url, checkpoint_every=checkpoint_every, stalled_after=stalled_after)
 
     return download_file
+
+
+async def download(
+    ctx: Context,
+    given: DownloadFile,
+    open_url: OpenUrl,
+    *,
+    checkpoint_every: float = 1.0,
+    stalled_after: float = 60.0,
+) -> DownloadedFile:
+    """Download a file as the first part of another job, whose checkpoint is the download's until this returns."""
+    began = time.monotonic()
+    done = await _Download(ctx, given, open_url, checkpoint_every, stalled_after).run()
+    return DownloadedFile(path=given.dest, bytes=done.bytes, sha256=done.sha256 or "", seconds=time.monotonic() - began)
+
+
+def remove_download(dest: Path) -> None:
+    """Remove what a download has left of `dest`, whole or in part. Blocks."""
+    dest.unlink(missing_ok=True)
+    Part(dest).remove()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,14 @@ class Coded(Protocol):
     details: Mapping[str, object]
 
 
+def rest_asked_by(error: BaseException) -> float:
+    """The seconds that an error wants its job to rest before the next attempt: its `retry_after`, if it has one."""
+    match getattr(error, "retry_after", None):
+        case int() | float() as seconds if seconds > 0:
+            return float(seconds)
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
     """What a job ended with, or failed with before its next attempt. JSON by construction."""

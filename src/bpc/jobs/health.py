@@ -76,6 +76,9 @@ WORKERS: Final[LiteralString] = """
     SELECT owner, types FROM jobs.job_worker
      WHERE heartbeat_at >= jobs.clock() - make_interval(secs => $1) ORDER BY owner
 """
+HEARD_OF: Final[LiteralString] = """
+    SELECT heartbeat_at >= jobs.clock() - make_interval(secs => $2) FROM jobs.job_worker WHERE owner = $1
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,11 @@ class Health:
     @property
     def depth_is_exact(self) -> bool:
         return self.depth < MOST
+
+
+async def is_heard_of(conn: Connection, owner: str, *, dead_after: float = DEAD_AFTER_SECONDS) -> bool:
+    """Whether a worker gave a sign of life of late: the others do not take it for dead."""
+    return bool(await conn.fetchval(HEARD_OF, owner, dead_after))
 
 
 async def health(conn: Connection, tenant: UUID | None = None, *, dead_after: float = DEAD_AFTER_SECONDS) -> Health:

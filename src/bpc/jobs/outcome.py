@@ -87,13 +87,17 @@ def refused(error: JobError, *, keeps_effects: bool = False) -> Outcome:
     return Outcome(ending=Ending.FAILED, error=error, keeps_effects=keeps_effects)
 
 
-def failed(error: JobError, *, attempt: int, most: int, retry: Retry) -> Outcome:
-    """Execution number `attempt` of at most `most` failed with `error`."""
+def failed(error: JobError, *, attempt: int, most: int, retry: Retry, at_least: float = 0.0) -> Outcome:
+    """Execution number `attempt` of at most `most` failed with `error`.
+
+    `at_least` is a rest that was asked for: the job rests no shorter, unless that is longer than the longest delay.
+    """
     if not error.retryable:
         return refused(error)
     if attempt >= most:
         return Outcome(ending=Ending.DEAD_LETTER, error=error)
-    return Outcome(ending=Ending.RETRY, error=error, delay=retry.delay_after(attempt))
+    delay = max(retry.delay_after(attempt), min(at_least, retry.longest_delay))
+    return Outcome(ending=Ending.RETRY, error=error, delay=delay)
 
 
 def timed_out(seconds: float, *, attempt: int, most: int, retry: Retry) -> Outcome:

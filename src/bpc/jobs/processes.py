@@ -8,6 +8,18 @@ Whatever a function does to its process, the event loop here goes on: it may hol
 memory, or never end. Who stops waiting for a call ends it: its process, and what that started, is killed and replaced
 when the next call needs one. Children end with us, also when we are killed.
 
+A function that takes long lets whoever waits know how far it is, with `tell`; what it tells is handed to `told`:
+
+    await processes.run(count_primes, (10_000_000,), told=print)
+
+Where what is computed comes from strangers, the children have limits, and a function that takes more is ended:
+
+    reading = Processes(2, limits=Limits(memory_bytes=200_000_000, cpu_seconds=10))
+    try:
+        text = await reading.run(text_of_pdf, (content,), cpu_seconds=2)
+    except LimitExceeded as much:
+        ...  # refuse what was read, with `much.says`; reading it again would end the same way
+
     run ─► a turn ─► Child ════ one socket ════ serve      (the other process)
                        └ a thread: starts it, listens to it, buries it
 """
@@ -18,21 +30,25 @@ import inspect
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-from bpc.jobs.errors import InvalidInput, JobConflict, JobsRefusal
+from bpc.jobs.context import HowFar
+from bpc.jobs.errors import InvalidInput, JobConflict, JobsRefusal, NoProcesses
 
 T = TypeVar("T")
-# What comes back: a result, an exception, or the reason why neither can be brought over.
-Answer: TypeAlias = tuple[Literal["made", "raised", "refused"], Any]
+# What comes back: how far it is; a result, an exception, or the reason why neither can be brought over.
+Answer: TypeAlias = tuple[Literal["told", "made", "raised", "refused"], Any]
 
 # Not fork: a copy of a process that has threads inherits their locks, held by nobody.
 _SPAWN: Final = multiprocessing.get_context("spawn")
@@ -41,6 +57,30 @@ _LOCK: Final = threading.Lock()
 _FAREWELL: Final = b""
 _LONGEST_TRACEBACK: Final = 8_000
 _PATIENCE: Final = 5.0
+# What a limited child has read and answered before it is replaced: by then its memory may be in pieces.
+_WORN: Final = 64_000_000
+_NO_ROOM: Final = 77
+# How native code ends that is refused memory, and we where there is not even room to say so.
+_OUT_OF_MEMORY: Final = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, _NO_ROOM})
+
+
+_LISTENER: Final[ContextVar[HowFar | None]] = ContextVar("listener", default=None)
+
+
+def tell(done: int, total: int) -> None:
+    """In a function that computes: let whoever waits for it know how far it is, if anybody wants to."""
+    if (told := _LISTENER.get()) is not None:
+        told(done, total)
+
+
+@contextmanager
+def listening(told: HowFar | None) -> Iterator[None]:
+    """What is told in here, without a child process, is handed to `told`."""
+    before = _LISTENER.set(told)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(before)
 
 
 class ChildDied(JobsRefusal):
@@ -50,6 +90,7 @@ class ChildDied(JobsRefusal):
     retryable = True
 
     def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
         self.was_killed = exit_code < 0
         if self.was_killed:
             how = f"was killed by {_signal_name(-exit_code)}"
@@ -62,31 +103,101 @@ class ChildDied(JobsRefusal):
         )
 
 
+class LimitExceeded(JobsRefusal):
+    """The function took more than its child process may take. It would take it again."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self, limit: Literal["memory", "time"], limits: "Limits") -> None:
+        self.limit = limit
+        most = f"{limits.memory_bytes // 1_000_000} MB of memory" if limit == "memory" else f"{limits.cpu_seconds:g} s"
+        super().__init__(f"takes more than the {most} there are for it", fix="hand over less at once")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a function may take: memory of its process beside the program itself, and time on a processor.
+
+    Not time on the clock: on a busy machine everything takes longer, and is not worse for that. Memory is limited on
+    Linux only.
+    """
+
+    memory_bytes: int
+    cpu_seconds: float
+
+    def __post_init__(self) -> None:
+        if self.memory_bytes < 64_000_000 or not self.cpu_seconds > 0:
+            raise ValueError("a child process needs 64 MB and some time")
+
+
+class Limited(Protocol):
+    """Child processes with limits, for whatever reads what strangers sent. Raises `LimitExceeded`."""
+
+    async def run(
+        self, function: Callable[..., T], arguments: tuple[Any, ...], *, cpu_seconds: float | None = None
+    ) -> T: ...
+
+
+class Nowhere:
+    """The limited processes of whoever submits jobs and runs none."""
+
+    async def run(
+        self,
+        function: Callable[..., T],  # noqa: ARG002 (the signature of what is not here)
+        arguments: tuple[Any, ...],  # noqa: ARG002
+        *,
+        cpu_seconds: float | None = None,  # noqa: ARG002
+    ) -> T:
+        raise NoProcesses
+
+
 class Processes:
     """At most `count` child processes, started when they are needed and used again. Belongs to one event loop."""
 
-    def __init__(self, count: int = 2) -> None:
+    def __init__(self, count: int = 2, *, limits: Limits | None = None) -> None:
         if count < 1:
             raise ValueError("there is at least one child process")
+        self._limits = limits
         self._turns = asyncio.Semaphore(count)  # first come, first served
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._closed = False
 
-    async def run(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-        """Return what `function(*arguments)` returns in a child process, or raise what it raises there."""
-        order = await asyncio.to_thread(_packed, function, arguments)
+    async def run(
+        self,
+        function: Callable[..., T],
+        arguments: tuple[Any, ...],
+        *,
+        cpu_seconds: float | None = None,
+        told: HowFar | None = None,
+    ) -> T:
+        """Return what `function(*arguments)` returns in a child process, or raise what it raises there.
+
+        `cpu_seconds` is for this call only, and needs processes with limits. `told` is called in the event loop.
+        """
+        limits = self._limits
+        if limits is not None and cpu_seconds is not None:
+            limits = replace(limits, cpu_seconds=cpu_seconds)
+        order = await asyncio.to_thread(_packed, function, arguments, limits)
         async with self._turns:
             child = self._idle.pop() if self._idle else self._new_child()
             try:
-                kind, value = await child.ask(order)
-            except BaseException:  # cancelled, or it died
+                kind, value = await child.ask(order, told)
+            except BaseException as failed:  # cancelled, or it died
                 child.kill()
                 await child.has_gone()
+                exceeded = _exceeded(failed, limits)
+                if exceeded is not None:
+                    raise exceeded from failed
                 raise
-            self._idle.append(child)
+            if limits is not None and (isinstance(value, MemoryError) or child.served > _WORN):
+                child.dismiss()
+            else:
+                self._idle.append(child)
         if kind == "refused":
             raise InvalidInput(value, fix="hand over and return plain values")
+        if limits is not None and isinstance(value, MemoryError):
+            raise LimitExceeded("memory", limits)
         if kind == "raised":
             raise value
         made: T = value
@@ -111,7 +222,7 @@ class Processes:
     def _new_child(self) -> "Child":
         if self._closed:
             raise JobConflict("the child processes have been closed")
-        child = Child(self._forget)
+        child = Child(self._forget, self._limits)
         self._children.add(child)
         return child
 
@@ -124,20 +235,26 @@ class Processes:
 class Child:
     """One process, as its parent sees it. It has at most one order at a time."""
 
-    def __init__(self, forget: Callable[["Child"], None]) -> None:
+    def __init__(self, forget: Callable[["Child"], None], limits: Limits | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._forget = forget
+        self.served = 0  # bytes
         self._answer: asyncio.Future[Answer] | None = None
+        self._told: HowFar | None = None
         self._unwanted = False
         self._sending = threading.Lock()
         self._ours, self._theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=serve, args=(self._theirs, os.getpid()), daemon=True, name="bpc-compute")
+        memory = None if limits is None else limits.memory_bytes
+        self._process = _SPAWN.Process(
+            target=serve, args=(self._theirs, os.getpid(), memory), daemon=True, name="bpc-compute"
+        )
         self._gone = asyncio.Event()
         threading.Thread(target=self._live, name="bpc-compute", daemon=True).start()
 
-    async def ask(self, order: bytes) -> Answer:
+    async def ask(self, order: bytes, told: HowFar | None = None) -> Answer:
         """Send `order` and wait for the answer. Raises `ChildDied`."""
-        self._answer = self._loop.create_future()
+        self._answer, self._told = self._loop.create_future(), told
+        self.served += len(order)
         await asyncio.to_thread(self._send, order)  # a large one is only taken as fast as the child reads
         return await self._answer
 
@@ -180,8 +297,10 @@ class Child:
         try:
             self._start()
             while True:
-                self._tell(self._hand_over, _unpacked(self._ours.recv_bytes()))
-        except EOFError:
+                message = self._ours.recv_bytes()
+                self.served += len(message)
+                self._tell(self._hand_over, _unpacked(message))
+        except (EOFError, ConnectionResetError):  # it died, in the middle of reading us perhaps
             pass
         except Exception as unexpected:  # noqa: BLE001 (whatever it is, the waiting call is told)
             trouble = unexpected
@@ -207,7 +326,8 @@ class Child:
             with _LOCK:
                 self._process.join()
                 exit_code = self._process.exitcode or 0
-                self._process.close()
+                with suppress(ValueError):  # the interpreter ends, and reaped it itself
+                    self._process.close()
         with self._sending:
             self._ours.close()
         return exit_code
@@ -217,14 +337,27 @@ class Child:
             self._loop.call_soon_threadsafe(call, value)
 
     def _hand_over(self, answer: Answer) -> None:
-        if self._answer is not None and not self._answer.done():
+        if self._answer is None or self._answer.done():
+            return
+        if answer[0] != "told":
             self._answer.set_result(answer)
+        elif self._told is not None:
+            self._told(*answer[1])
 
     def _part(self, why: Exception) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(why)
         self._forget(self)
         self._gone.set()
+
+
+def _exceeded(failed: BaseException, limits: Limits | None) -> LimitExceeded | None:
+    """Which limit a child died of, if it did. One that was killed by others may do better next time."""
+    if limits is None or not isinstance(failed, ChildDied):
+        return None
+    if failed.exit_code == -signal.SIGPROF:
+        return LimitExceeded("time", limits)
+    return LimitExceeded("memory", limits) if failed.exit_code in _OUT_OF_MEMORY else None
 
 
 def _is_reaped(pid: int) -> bool:
@@ -236,14 +369,15 @@ def _is_reaped(pid: int) -> bool:
     return False
 
 
-def _packed(function: Callable[..., object], arguments: tuple[Any, ...]) -> bytes:
+def _packed(function: Callable[..., object], arguments: tuple[Any, ...], limits: Limits | None = None) -> bytes:
     name = _name(function)
     if inspect.iscoroutinefunction(function):
         raise InvalidInput(
             f"`{name}` is async, and a child process has no event loop", fix="hand over a plain function"
         )
     try:
-        return pickle.dumps((function, arguments), protocol=pickle.HIGHEST_PROTOCOL)
+        seconds = 0.0 if limits is None else limits.cpu_seconds
+        return pickle.dumps((function, arguments, seconds), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as wrong:  # noqa: BLE001 (any class may fail in its own way)
         raise InvalidInput(
             f"`{name}` or what it is called with cannot be sent to a child process: {_brief(wrong)}",
@@ -277,13 +411,20 @@ def _signal_name(number: int) -> str:
 # --- In the child ------------------------------------------------------------------------------------------------
 
 
-def serve(connection: "Connection[bytes, bytes]", parent: int) -> None:
+def serve(connection: "Connection[bytes, bytes]", parent: int, memory: int | None = None) -> None:
     """Obey orders until told to leave. The functions run in the main thread, as they would anywhere else."""
     _settle(parent)
+    if memory is not None and sys.platform == "linux":
+        # Not the address space: threads and libraries reserve a lot of that and use little.
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    _LISTENER.set(lambda done, total: connection.send_bytes(_answer("told", (done, total))))
     orders: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders), name="bpc-listen", daemon=True).start()
-    while order := orders.get():
-        connection.send_bytes(_obey(order))
+    try:
+        while (order := [orders.get()]) != [_FAREWELL]:
+            connection.send_bytes(_obey(order))
+    except MemoryError:
+        os._exit(_NO_ROOM)
 
 
 def _settle(parent: int) -> None:
@@ -309,22 +450,45 @@ def _listen(connection: "Connection[bytes, bytes]", orders: "SimpleQueue[bytes]"
         except (EOFError, OSError):  # the parent is gone, and nobody wants what we compute
             os.killpg(0, signal.SIGKILL)
             return
+        except MemoryError:  # the order alone is more than we may hold
+            os._exit(_NO_ROOM)
         orders.put(order)
 
 
-def _obey(order: bytes) -> bytes:
+def _obey(order: list[bytes]) -> bytes:
+    """The answer to the one order in the list, which is taken out: what is unpacked from it need not be held twice."""
     try:
-        function, arguments = pickle.loads(order)  # noqa: S301 (from our own parent)
+        function, arguments, seconds = pickle.loads(order.pop())  # noqa: S301 (from our own parent)
+    except MemoryError:
+        return _answer("raised", MemoryError())
     except Exception as wrong:  # noqa: BLE001 (any class may fail in its own way)
         return _answer("refused", f"the child process cannot read what it was sent: {_brief(wrong)}")
     try:
-        made = function(*arguments)
+        made = _timed(function, arguments, seconds)
+    except MemoryError:
+        made = None
     except BaseException as error:  # noqa: BLE001 (the parent raises it)
         return _raised(error)
+    else:
+        try:
+            return _answer("made", made)
+        except MemoryError:
+            made = None
+        except Exception as wrong:  # noqa: BLE001 (any class may fail in its own way)
+            return _answer("refused", f"what `{_name(function)}` returned cannot be sent back: {_brief(wrong)}")
+    # Only here is what filled the memory gone: an exception holds on to it through its traceback.
+    return _answer("raised", MemoryError(f"in `{_name(function)}`"))
+
+
+def _timed(function: Callable[..., object], arguments: tuple[Any, ...], seconds: float) -> object:
+    """Call it; after so many seconds on a processor, in whatever code, the system ends this process (SIGPROF)."""
+    if not seconds:
+        return function(*arguments)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        return _answer("made", made)
-    except Exception as wrong:  # noqa: BLE001 (any class may fail in its own way)
-        return _answer("refused", f"what `{_name(function)}` returned cannot be sent back: {_brief(wrong)}")
+        return function(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _answer(kind: str, value: object) -> bytes:

@@ -22,7 +22,7 @@ from bpc.jobs.ids import lowest_at
 from bpc.jobs.job import Job
 from bpc.jobs.outcome import Status
 
-MOST: Final = 200
+MOST: Final = 1_000
 # An id is made before its job is stored: at most so long, and by a clock that is at most so far ahead.
 EARLIER: Final = timedelta(days=1)
 AHEAD: Final = timedelta(hours=1)
@@ -127,7 +127,7 @@ async def page(
     database; a job that changes its status between two pages of a status may be on both or on neither.
     """
     if not 1 <= limit <= MOST:
-        raise InvalidInput(f"a page has 1 to {MOST} jobs, not {limit}", details={"limit": limit})
+        raise InvalidInput(f"a page has 1 to {MOST:,} jobs, not {limit}", details={"limit": limit})
     if job_type is not None and not TYPE_NAME.fullmatch(job_type):
         raise InvalidInput("letters, digits and . : _ - make up a type of job, and at most 100 of them")
     asked = arguments(tenant, created_after, created_before, before_id, job_type, limit)

@@ -20,7 +20,7 @@ from bpc.jobs import batches, changes, queries, schedules
 from bpc.jobs import health as looking
 from bpc.jobs.batches import Batch, Item, SubmittedBatch
 from bpc.jobs.changes import Cancelled, Cancelling
-from bpc.jobs.context import Computing, Connection, Context, Limit, Wish
+from bpc.jobs.context import Computing, Connection, Context, HowFar, Limit, Wish
 from bpc.jobs.cron import CatchUp
 from bpc.jobs.errors import JobConflict, NoProcesses
 from bpc.jobs.handler import Handler, Handlers
@@ -32,7 +32,7 @@ from bpc.jobs.memory import MemoryEngine
 from bpc.jobs.metrics import Metrics
 from bpc.jobs.outcome import Status
 from bpc.jobs.sessions import Sessions
-from bpc.jobs.submitting import Rows, Submitter, check_key, check_manner, submit
+from bpc.jobs.submitting import Manner, Rows, Submitter, check_key, check_manner, is_one_job, submit
 from bpc.jobs.tracing import submitting
 
 __all__ = ["Bell", "Defaults", "Jobs"]
@@ -147,6 +147,10 @@ class Jobs:
         self._count(handler, [wish.job_id], [job_id])
         return job_id
 
+    def committed(self, ids: Sequence[UUID]) -> None:
+        """Jobs that were submitted in somebody else's transaction are there now: ring for them."""
+        self._ring(ids)
+
     async def submit_many(
         self,
         handler: Handler[I, Any],
@@ -236,17 +240,31 @@ class Jobs:
         """Submit the follow-up jobs of `ctx` that are restartable, in its transaction."""
         await self._submit_one_by_one(conn, [wish for wish in ctx.follow_ups if wish.handler.restartable], ctx)
 
+    def only_follow_up(self, ctx: Context) -> tuple[Manner, Rows] | None:
+        """The one job that follows `ctx`, if there is exactly one and it may run at once."""
+        if len(ctx.follow_ups) != 1 or not ctx.follow_ups[0].handler.restartable:
+            return None
+        [wish] = ctx.follow_ups
+        manner = self._maker.manner_of(wish, ctx.tenant, correlation_id=ctx.correlation_id, actor=ctx.actor)
+        rows = Rows.of([wish])
+        return (manner, rows) if is_one_job(manner, rows) else None
+
+    def count_follow_up(self, ctx: Context, job_id: UUID) -> None:
+        """Count the one job that followed `ctx`, unless its key was taken."""
+        self._count(ctx.follow_ups[0].handler, [ctx.follow_ups[0].job_id], [job_id])
+
     def submit_rest(self, ctx: Context) -> None:
-        """Submit the follow-up jobs of `ctx` that live in memory: after the commit, as best we can."""
+        """After the commit: ring for the follow-up jobs of `ctx`, and submit those in memory, as best we can."""
+        self._ring([wish.job_id for wish in ctx.follow_ups if wish.handler.restartable])
         for wish in ctx.follow_ups:
             if not wish.handler.restartable:
                 self._submit_in_memory(wish, ctx.tenant, ctx.correlation_id, ctx.actor)
 
-    async def compute(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    async def compute(self, function: Callable[..., T], arguments: tuple[Any, ...], told: HowFar | None = None) -> T:
         """Run a function in a child process, for a job that asks for it."""
         if self._processes is None:
             raise NoProcesses
-        return await self._processes.run(function, arguments)
+        return await self._processes.run(function, arguments, told=told)
 
     # Looking ---------------------------------------------------------------------------------------------------
 

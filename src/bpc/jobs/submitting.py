@@ -31,6 +31,11 @@ LONGEST_KEY: Final = 500
 LONGEST_SUBMIT: Final = 30.0
 LONGEST_DELAY: Final = 10 * 366 * 86_400.0
 
+CRITICAL: Final = 0
+HIGH: Final = 1
+NORMAL: Final = 2
+LOW: Final = 3
+
 
 T = TypeVar("T")
 
@@ -87,7 +92,7 @@ async def submit(conn: Connection, manner: Manner, rows: Rows, *, quickly: bool 
     `quickly` raises `LockNotAvailableError` instead of waiting for a transaction that has one of the keys.
     """
     try:
-        if rows.is_one_that_may_run and not manner.depends_on and manner.batch is None:
+        if is_one_job(manner, rows):
             return [await _submit_one(conn, manner, rows, SUBMIT_ONE + (QUICKLY if quickly else ""))]
         ids: list[UUID] = await conn.fetchval(
             SUBMIT + (QUICKLY if quickly else ""),
@@ -117,9 +122,19 @@ async def submit(conn: Connection, manner: Manner, rows: Rows, *, quickly: bool 
     return ids
 
 
+def is_one_job(manner: Manner, rows: Rows) -> bool:
+    """Whether `jobs.submit_one` can make it."""
+    return rows.is_one_that_may_run and not manner.depends_on and manner.batch is None
+
+
 async def _submit_one(conn: Connection, manner: Manner, rows: Rows, statement: str) -> UUID:
-    job_id: UUID = await conn.fetchval(
-        statement,
+    job_id: UUID = await conn.fetchval(statement, *one_job(manner, rows))
+    return job_id
+
+
+def one_job(manner: Manner, rows: Rows) -> Sequence[object]:
+    """What `jobs.submit_one` is called with for a job that may run at once."""
+    return (
         manner.tenant,
         manner.type,
         rows.ids[0],
@@ -132,7 +147,6 @@ async def _submit_one(conn: Connection, manner: Manner, rows: Rows, statement: s
         manner.actor,
         manner.traceparent,
     )
-    return job_id
 
 
 def _missing(manner: Manner, said: asyncpg.ForeignKeyViolationError) -> JobsRefusal:
@@ -164,7 +178,7 @@ def check_key(key: str | None) -> None:
 
 def check_manner(priority: int, delay: float) -> None:
     """Raise `InvalidInput` unless jobs can have this priority and delay."""
-    if priority not in {0, 1, 2, 3}:
+    if priority not in {CRITICAL, HIGH, NORMAL, LOW}:
         raise InvalidInput(f"priority is 0 (critical), 1 (high), 2 (normal) or 3 (low), not {priority}")
     if not 0 <= delay <= LONGEST_DELAY:
         raise InvalidInput(f"a delay is 0 seconds to ten years, not {delay:g}")

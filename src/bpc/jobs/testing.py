@@ -18,11 +18,12 @@ from uuid import UUID
 import orjson
 
 from bpc.jobs.attempt import after, execute, execute_in_memory
-from bpc.jobs.context import Connection, Context, Held, Wish, step_note
+from bpc.jobs.context import Connection, Context, Held, HowFar, Wish, step_note
 from bpc.jobs.errors import JobConflict, JobError, JobsRefusal
 from bpc.jobs.handler import Handler
 from bpc.jobs.ids import new_id
 from bpc.jobs.outcome import Ending, Outcome
+from bpc.jobs.processes import listening
 from bpc.jobs.submitting import checked
 
 I = TypeVar("I")  # noqa: E741 (input)
@@ -66,8 +67,15 @@ class Notebook:
             raise JobConflict("this handler needs a database", fix="give one: run_inline(…, conn=conn)")
         return self.connection
 
-    async def compute(self, ctx: Context, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:  # noqa: ARG002
-        return function(*arguments)
+    async def compute(
+        self,
+        ctx: Context,  # noqa: ARG002
+        function: Callable[..., T],
+        arguments: tuple[Any, ...],
+        told: HowFar | None,
+    ) -> T:
+        with listening(told):
+            return function(*arguments)
 
     def wish(self, ctx: Context, handler: Handler[Any, Any], value: Any, **how: Any) -> Wish:  # noqa: ARG002
         return checked(Wish.of(handler, value, **how))

@@ -12,7 +12,8 @@ from typing import Self
 
 from bpc.core.compile import Limits
 from bpc.core.signing import Signer
-from bpc.jobs import Handler, Handlers
+from bpc.jobs import Handler, Handlers, Limited, Nowhere
+from bpc.pipeline.activate import ActivateOrder, activate_job
 from bpc.pipeline.compile import CompileOrder, Measures, Result, compile_job
 from bpc.pipeline.facts import ParseOrder, parse_job
 from bpc.pipeline.qr import QrOrder, qr_job
@@ -45,20 +46,33 @@ class Means:
     signing_key_id: str
     signer: Callable[[str], Signer | None]
     measures: Measures = field(default_factory=Unmeasured)
+    reading: Limited = field(default_factory=Nowhere)
 
     @classmethod
     def of(
-        cls, settings: Settings, signer: Callable[[str], Signer | None], *, measures: Measures | None = None
+        cls,
+        settings: Settings,
+        signer: Callable[[str], Signer | None],
+        *,
+        measures: Measures | None = None,
+        reading: Limited | None = None,
     ) -> Self:
-        """`signer` gives the private key of a name, where it is at hand; `measures` keeps count of what is done."""
+        """`signer` gives the private key of a name, where it is at hand; `measures` keeps count of what is done.
+
+        `reading` are child processes with the limits for reading documents; who only submits jobs needs none.
+        """
         return cls(
             limits=Limits(
-                payload=settings.payload_max_bytes, proof=settings.proof_max_bytes, receipt=settings.receipt_max_bytes
+                payload=settings.payload_max_bytes,
+                proof=settings.proof_max_bytes,
+                receipt=settings.receipt_max_bytes,
+                steps=settings.rules_max_steps,
             ),
             compiler_build_id=settings.compiler_build_id,
             signing_key_id=settings.signing_key_id,
             signer=signer,
             measures=measures or Unmeasured(),
+            reading=reading or Nowhere(),
         )
 
 
@@ -72,17 +86,20 @@ class Steps:
     compile: Handler[CompileOrder, None]
     sign: Handler[SignOrder, None]
     qr: Handler[QrOrder, None]
+    activate: Handler[ActivateOrder, None]
 
 
 def declare(handlers: Handlers, means: Means) -> Steps:
     """Add the steps to `handlers`."""
-    qr = qr_job(handlers)
+    activate = activate_job(handlers)
+    qr = qr_job(handlers, then=activate)
     sign = sign_job(handlers, signer=means.signer, then=qr)
     return Steps(
         means=means,
-        parse=parse_job(handlers),
+        parse=parse_job(handlers, reading=means.reading),
         build=build_job(handlers),
         compile=compile_job(handlers, limits=means.limits, measures=means.measures, then=sign),
         sign=sign,
         qr=qr,
+        activate=activate,
     )

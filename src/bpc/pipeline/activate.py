@@ -4,21 +4,37 @@ A passport has at most one ACTIVE version, and that one is its current version. 
 so whoever activates at the same time waits and then supersedes. Who has waited may have begun before what it finds: its
 act is then as late as the latest of that, so that no version ends before it began.
 
+A person may let an older version count again. The job never does: however late it is, what was asked for later stays.
+
     SIGNED ─► ACTIVE ─► SUPERSEDED      SIGNED, ACTIVE, SUPERSEDED ─► REVOKED
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
+from uuid import UUID
 
+from pydantic.dataclasses import dataclass
+
+from bpc import fresh
 from bpc.core.errors import Conflict
 from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, PassportVersionId, TenantId
+from bpc.core.ids import ActorId, AggregateId, PassportVersionId, TenantId
 from bpc.db import events, passport_versions, passports
 from bpc.db.connection import Connection
 from bpc.db.passport_versions import Status, Version
 from bpc.db.passports import Passport
+from bpc.jobs import Context, Handler, Handlers, Refused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
+class ActivateOrder:
+    """Which version is to count."""
+
+    passport_version_id: UUID
+    actor_id: UUID | None
+
+
+@plain_dataclass(frozen=True, slots=True, kw_only=True)
 class Activated:
     """A version that counts from now on, and the one that did until now."""
 
@@ -27,7 +43,7 @@ class Activated:
     superseded_passport_version_id: PassportVersionId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@plain_dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
     """A version that does not count any more."""
 
@@ -44,6 +60,39 @@ class WrongStatus(Conflict):
             fix=fix,
             details={"status": version.status},
         )
+
+
+class NewerCounts(Conflict):
+    """A version that was asked for later is ACTIVE."""
+
+    def __init__(self, version: Version, newer: Version) -> None:
+        super().__init__(
+            f"passport version `{newer.passport_version_id}`, which was asked for later than "
+            f"`{version.passport_version_id}`, counts already; nothing was changed",
+            fix="to let the older one count all the same, activate it yourself",
+            details={"active_passport_version_id": str(newer.passport_version_id)},
+        )
+
+
+def activate_job(handlers: Handlers) -> Handler[ActivateOrder, None]:
+    """Activate a version as soon as it can be; one that counts, or did, is left as it is, and so is a newer one."""
+
+    @handlers.job("ACTIVATE_PASSPORT")
+    async def run(ctx: Context, order: ActivateOrder) -> Refused | None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        passport, version = await _locked(conn, tenant, PassportVersionId(order.passport_version_id))
+        if version.activated_at is not None:
+            return None
+        active = await passport_versions.active(conn, tenant, passport.passport_id)
+        if active is not None:
+            counting = await passport_versions.get(conn, tenant, active)
+            if counting.created_at > version.created_at:
+                return Refused.because(NewerCounts(version, counting))
+        act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+        await activate(conn, tenant, version.passport_version_id, act=act)
+        return None
+
+    return run
 
 
 async def activate(conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act) -> Activated:

@@ -10,10 +10,13 @@ runs. A job that ends FAILED or DEAD_LETTER, for whatever reason, is on the pass
 
 import asyncio
 import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass as plain_dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypeVar, TypeVarTuple
 from uuid import UUID
 
 from pydantic.dataclasses import dataclass
@@ -23,7 +26,7 @@ from bpc.core.compile import Compiled, Limits, compile_passport
 from bpc.core.compile_input import CompileInput, Product
 from bpc.core.digest import from_hex, sha256, to_hex
 from bpc.core.errors import Conflict
-from bpc.core.events import Act, Stream
+from bpc.core.events import EMPTY, Act, Stream
 from bpc.core.ids import (
     ActorId,
     AggregateId,
@@ -37,14 +40,18 @@ from bpc.core.ids import (
 from bpc.core.rules.evaluating.evaluate import Machine
 from bpc.core.rules.package import checked_program
 from bpc.core.timestamps import format_time
-from bpc.db import events, passport_versions, passports, products, rules, snapshots
+from bpc.db import compiling, events, passport_versions, passports, products, rules, snapshots
 from bpc.db import jobs as recorded
 from bpc.db.connection import Connection
 from bpc.db.failures import SnapshotNotReady
-from bpc.jobs import Context, Handler, Handlers, JobError, Queue
+from bpc.jobs import HIGH, Context, Handler, Handlers, JobError, NoProcesses, Queue
 from bpc.pipeline.sign import SignOrder
 
 MACHINES: Final = 32
+AT_ONCE: Final = 0.005  # seconds that a compile may take before others in this process notice
+LARGE: Final = 65_536  # bytes; longer rules take seconds to make ready, and hold the interpreter lock for some of it
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 Result = Literal["SUCCEEDED", "FAILED"]
 
@@ -66,6 +73,7 @@ class CompileOrder:
     dsl_sha256: str
     tests_sha256: str
     actor_id: UUID | None
+    activate: bool = False  # as soon as it has its QR code
 
 
 @plain_dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +98,12 @@ class Measures(Protocol):
     ) -> None:
         """One execution is over; there are sizes if it succeeded."""
         ...
+
+
+class Beside(Protocol):
+    """Runs a function in a child process; `NoProcesses` where there are none."""
+
+    async def __call__(self, function: Callable[[*Args], T], *arguments: *Args) -> T: ...
 
 
 class RulesNotPublished(Conflict):
@@ -142,8 +156,10 @@ async def request_compile(
     compiler_build_id: str,
     signing_key_id: str,
     act: Act,
+    activate: bool = False,
+    priority: int = HIGH,
 ) -> Requested:
-    """Fix what a new version will be compiled of, on record, and have it compiled."""
+    """Fix what a new version will be compiled of, on record, and have it compiled; with `activate`, to count then."""
     product = await products.get(conn, tenant, (await passports.get(conn, tenant, passport)).battery_product_id)
     order = CompileOrder(
         passport_version_id=fresh.new_id(),
@@ -158,10 +174,11 @@ async def request_compile(
         snapshot_hash=await _snapshot_hash(conn, tenant, snapshot),
         **await _rule_hashes(conn, tenant, rule_version),
         actor_id=act.actor_id,
+        activate=activate,
     )
     said = act.says("COMPILE_REQUESTED", _as_json(order))
     await events.append(conn, Stream(tenant, "Passport", AggregateId(passport)), said)
-    job_id = await queue.submit(job, order, key=f"compile:{order.passport_version_id}")
+    job_id = await queue.submit(job, order, key=f"compile:{order.passport_version_id}", priority=priority)
     return Requested(
         job_id=JobId(job_id), passport_version_id=PassportVersionId(order.passport_version_id), issued_at=act.at
     )
@@ -172,13 +189,16 @@ def compile_job(
 ) -> Handler[CompileOrder, None]:
     """Compile; a refusal of rules or facts is the job's end."""
 
+    shelf = Shelf()
+
     @handlers.job("COMPILE_PASSPORT")
     async def run(ctx: Context, order: CompileOrder) -> None:
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
-        compiled = await _measured(conn, tenant, order, limits, measures)
+        compiled = await _measured(ctx, tenant, order, shelf, limits, measures)
         await _keep(conn, tenant, order, compiled, _act(order))
         version = order.passport_version_id
-        ctx.submit(then, SignOrder(passport_version_id=version, actor_id=order.actor_id), key=f"sign:{version}")
+        following = SignOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
+        ctx.submit(then, following, key=f"sign:{version}", priority=HIGH)
 
     @run.on_failure
     async def failed(ctx: Context, error: JobError) -> None:
@@ -194,6 +214,39 @@ def compile_job(
 def machine_of(dsl: bytes) -> Machine:
     """Rules, ready to run. A pure function of their bytes that is expensive, so the last few are remembered."""
     return Machine(checked_program(dsl))
+
+
+@plain_dataclass(slots=True, kw_only=True)
+class Texts:
+    """Rules and their tests as they were written. Compiling so many facts by them has not taken long."""
+
+    dsl: bytes
+    tests: bytes
+    quick_with: int = 0
+
+    def took(self, seconds: float, facts: int) -> None:
+        """Remember how a compile went: what was quick is done where it stands, what was not in a thread."""
+        self.quick_with = max(self.quick_with, facts) if seconds <= AT_ONCE else 0
+
+
+class Shelf:
+    """The texts of the last few rules that were compiled, by their hashes: what has the hashes is the text."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], Texts] = OrderedDict()
+
+    async def texts(self, conn: Connection, tenant: TenantId, order: CompileOrder) -> Texts:
+        """The texts that an order names, whose hashes have been compared with what is stored."""
+        wanted = order.dsl_sha256, order.tests_sha256
+        if wanted not in self._known:
+            found = await rules.sources(conn, tenant, RulePackageVersionId(order.rule_package_version_id))
+            if (to_hex(sha256(found.dsl)), to_hex(sha256(found.tests))) != wanted:
+                raise NotWhatWasAskedFor("rules")
+            self._known[wanted] = Texts(dsl=found.dsl, tests=found.tests)
+        self._known.move_to_end(wanted)
+        if len(self._known) > MACHINES:
+            self._known.popitem(last=False)
+        return self._known[wanted]
 
 
 async def _snapshot_hash(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> str:
@@ -221,37 +274,38 @@ def _check_level(needed: str) -> None:
         raise BuildTooOld(needed)
 
 
-async def _input(conn: Connection, tenant: TenantId, order: CompileOrder) -> CompileInput:
+async def _input(conn: Connection, tenant: TenantId, order: CompileOrder, shelf: Shelf) -> tuple[CompileInput, Texts]:
     """What the order names, as it is stored; refused where it is no longer what the order fixed."""
-    passport = await passports.get(conn, tenant, PassportId(order.passport_id))
-    snapshot, rule_version = SnapshotId(order.snapshot_id), RulePackageVersionId(order.rule_package_version_id)
-    _check_level((await rules.version(conn, tenant, rule_version)).compiler_min_build)
-    sources = await rules.sources(conn, tenant, rule_version)
-    if (to_hex(sha256(sources.dsl)), to_hex(sha256(sources.tests))) != (order.dsl_sha256, order.tests_sha256):
+    passport, rule_version = PassportId(order.passport_id), RulePackageVersionId(order.rule_package_version_id)
+    found = await compiling.found(conn, tenant, passport, rule_version)
+    _check_level(found.compiler_min_build)
+    if (to_hex(found.dsl_sha256), to_hex(found.tests_sha256)) != (order.dsl_sha256, order.tests_sha256):
         raise NotWhatWasAskedFor("rules")
-    return CompileInput(
+    texts, snapshot = await shelf.texts(conn, tenant, order), SnapshotId(order.snapshot_id)
+    given = CompileInput(
         tenant_id=tenant,
-        passport_id=passport.passport_id,
+        passport_id=passport,
         passport_version_id=PassportVersionId(order.passport_version_id),
-        product=Product(battery_product_id=passport.battery_product_id, sku=order.product_sku, name=order.product_name),
+        product=Product(battery_product_id=found.battery_product_id, sku=order.product_sku, name=order.product_name),
         snapshot_id=snapshot,
         rule_package_version_id=rule_version,
         issued_at=order.issued_at,
         compiler_build_id=order.compiler_build_id,
         signing_key_id=order.signing_key_id,
         facts=tuple(await snapshots.facts_of(conn, tenant, snapshot)),
-        rules=sources.dsl,
-        tests=sources.tests,
+        rules=texts.dsl,
+        tests=texts.tests,
     )
+    return given, texts
 
 
 async def _measured(
-    conn: Connection, tenant: TenantId, order: CompileOrder, limits: Limits, measures: Measures
+    ctx: Context, tenant: TenantId, order: CompileOrder, shelf: Shelf, limits: Limits, measures: Measures
 ) -> Compiled:
     started = time.perf_counter()
     try:
-        given = await _input(conn, tenant, order)
-        compiled = await asyncio.to_thread(_compiled, given, order, limits)
+        given, texts = await _input(await ctx.transaction(), tenant, order, shelf)
+        compiled = await _made(ctx, given, texts, order, limits)
     except Exception:
         measures.compiled("FAILED", time.perf_counter() - started, None, None, None)
         raise
@@ -260,10 +314,35 @@ async def _measured(
     return compiled
 
 
-def _compiled(given: CompileInput, order: CompileOrder, limits: Limits) -> Compiled:
+async def _made(ctx: Context, given: CompileInput, texts: Texts, order: CompileOrder, limits: Limits) -> Compiled:
+    """Compile, here if that has been quick with as many facts; elsewhere otherwise, so that others go on."""
+    facts, asked = len(given.facts), (given, order.snapshot_hash, limits)
+    if facts <= texts.quick_with:
+        compiled, seconds = _timed(*asked)
+    else:
+        compiled, seconds = await elsewhere(ctx.compute, given.rules, _timed, *asked)
+    if len(given.rules) <= LARGE:  # others are ready in a child process, and not here
+        texts.took(seconds, facts)
+    return compiled
+
+
+async def elsewhere(beside: Beside | None, rules: bytes, function: Callable[[*Args], T], *arguments: *Args) -> T:
+    """What a function makes that runs these rules: large ones in a child process, if there is one; else in a thread."""
+    if beside is not None and len(rules) > LARGE:
+        with suppress(NoProcesses):
+            return await beside(function, *arguments)
+    return await asyncio.to_thread(function, *arguments)
+
+
+def _timed(given: CompileInput, snapshot_hash: str, limits: Limits) -> tuple[Compiled, float]:
+    started = time.thread_time()
+    return _compiled(given, snapshot_hash, limits), time.thread_time() - started
+
+
+def _compiled(given: CompileInput, snapshot_hash: str, limits: Limits) -> Compiled:
     compiled = compile_passport(given, limits=limits, machine=machine_of(given.rules))
     # The compiler lists and hashes the facts it was given; so this is the check of every one of them.
-    if compiled.snapshot_hash != from_hex(order.snapshot_hash):
+    if compiled.snapshot_hash != from_hex(snapshot_hash):
         raise NotWhatWasAskedFor("snapshot's facts")
     return compiled
 
@@ -294,7 +373,7 @@ async def _keep(conn: Connection, tenant: TenantId, order: CompileOrder, compile
         "receipt_hash": to_hex(compiled.receipt_hash),
     }
     stream = Stream(tenant, "PassportVersion", AggregateId(version))
-    await events.append(conn, stream, act.says("PASSPORT_COMPILED", payload))
+    await events.append(conn, stream, act.says("PASSPORT_COMPILED", payload), head=EMPTY)
 
 
 async def _put_on_record(conn: Connection, tenant: TenantId, order: CompileOrder, error: JobError, act: Act) -> None:
@@ -314,7 +393,7 @@ def _act(order: CompileOrder) -> Act:
     return Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
 
 
-def _as_json(order: CompileOrder) -> dict[str, str]:
+def _as_json(order: CompileOrder) -> dict[str, object]:
     return {
         "passport_version_id": str(order.passport_version_id),
         "snapshot_id": str(order.snapshot_id),
@@ -327,4 +406,5 @@ def _as_json(order: CompileOrder) -> dict[str, str]:
         "compiler_build_id": order.compiler_build_id,
         "signing_key_id": order.signing_key_id,
         "issued_at": format_time(order.issued_at),
+        "activate": order.activate,
     }

@@ -14,7 +14,6 @@ Checks:
   8. qr         text and pixels of the QR code are this version's, where it has one
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +39,7 @@ from bpc.db.products import Product
 from bpc.db.rules import Sources
 from bpc.db.snapshots import Snapshot
 from bpc.pipeline.activate import WrongStatus
-from bpc.pipeline.compile import machine_of
+from bpc.pipeline.compile import Beside, elsewhere, machine_of
 
 WERE_PUBLISHED: Final = ("PUBLISHED", "DEPRECATED", "RETIRED")
 LONGEST_DETAIL: Final = 2000
@@ -100,13 +99,21 @@ class Kept:
         }
 
 
-async def replay(conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act) -> Replayed:
-    """Check a signed version, on record. Whoever refuses because of what was found commits the record all the same."""
+async def replay(
+    conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act, beside: Beside | None = None
+) -> Replayed:
+    """Check a signed version, on record. Whoever refuses because of what was found commits the record all the same.
+
+    What takes long is computed `beside` the event loop, in a child process, where there is one.
+    """
     version = await passport_versions.get(conn, tenant, version_id)
     if version.status == "COMPILING":
         raise WrongStatus(version, "only what is signed can be replayed", fix="wait for the SIGN_PASSPORT job")
     kept = await gathered(conn, tenant, version)
-    replayed = Replayed(steps=await asyncio.to_thread(check, kept))
+    if isinstance(kept.facts, Invalid):  # nothing is compiled then
+        beside = None
+    replayed = Replayed(steps=await elsewhere(beside, kept.sources.dsl, check, kept))
+    await passport_versions.replayed(conn, tenant, version_id, at=act.at)
     stream = Stream(tenant, "PassportVersion", AggregateId(version_id))
     if (refusal := replayed.refusal) is None:
         said = act.says("PASSPORT_REPLAYED", {"steps": [step.name for step in replayed.steps]})

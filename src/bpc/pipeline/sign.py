@@ -5,29 +5,32 @@ the job fails with SIGNING_KEY_MISSING, and is run again when somebody has put i
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from pydantic.dataclasses import dataclass
 
 from bpc import fresh
-from bpc.core.digest import sha256, to_hex
+from bpc.core.digest import to_hex
 from bpc.core.errors import Conflict, Refusal
 from bpc.core.events import Act, Stream
 from bpc.core.ids import ActorId, AggregateId, PassportVersionId, TenantId
-from bpc.core.receipt import Receipt, read_receipt, signed
+from bpc.core.receipt import Receipt, read_receipt, written
 from bpc.core.signing import Signer
 from bpc.db import events, passport_versions, signing_keys
 from bpc.db.connection import Connection
-from bpc.jobs import Context, Handler, Handlers
+from bpc.db.passport_versions import Issuing
+from bpc.jobs import NORMAL, Context, Handler, Handlers
 from bpc.pipeline.qr import QrOrder
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignOrder:
-    """Which version is to be signed."""
+    """Which version is to be signed, and whether it is to count as soon as it can."""
 
     passport_version_id: UUID
     actor_id: UUID | None
+    activate: bool = False
 
 
 class SigningKeyMissing(Refusal):
@@ -61,39 +64,48 @@ def sign_job(
     async def run(ctx: Context, order: SignOrder) -> None:
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
         version = PassportVersionId(order.passport_version_id)
-        if (await passport_versions.locked(conn, tenant, version)).status != "COMPILING":
+        found = await passport_versions.issuing(conn, tenant, version)
+        if found.status != "COMPILING":
             return
         act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
-        await _sign(conn, tenant, version, signer, act)
-        ctx.submit(then, QrOrder(passport_version_id=version, actor_id=order.actor_id), key=f"qr:{version}")
+        await _sign(conn, tenant, version, found, signer, act)
+        following = QrOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
+        ctx.submit(then, following, key=f"qr:{version}", priority=NORMAL)
 
     return run
 
 
 async def _sign(
-    conn: Connection, tenant: TenantId, version: PassportVersionId, signer: Callable[[str], Signer | None], act: Act
+    conn: Connection,
+    tenant: TenantId,
+    version: PassportVersionId,
+    found: Issuing,
+    signer: Callable[[str], Signer | None],
+    act: Act,
 ) -> None:
-    receipt, unsigned = await _compiled(conn, tenant, version)
+    receipt = _compiled(version, found)
     key = await _key(conn, receipt.signing_key_id, signer)
-    written = signed(unsigned, key)
-    signature = key.sign(receipt.hash())  # Ed25519 gives the same one again
+    signature = key.sign(receipt.hash())
     await passport_versions.sign(
-        conn, tenant, version, receipt=written, signature=signature, key_id=receipt.signing_key_id
+        conn,
+        tenant,
+        version,
+        receipt=written(replace(receipt, signature=signature)),
+        signature=signature,
+        key_id=receipt.signing_key_id,
     )
-    payload = {"signing_key_id": receipt.signing_key_id, "receipt_hash": to_hex(receipt.hash())}
+    payload = {"signing_key_id": receipt.signing_key_id, "receipt_hash": to_hex(found.receipt_hash)}
     stream = Stream(tenant, "PassportVersion", AggregateId(version))
-    await events.append(conn, stream, act.says("PASSPORT_SIGNED", payload))
+    await events.append(conn, stream, act.says("PASSPORT_SIGNED", payload), head=found.head)
 
 
-async def _compiled(conn: Connection, tenant: TenantId, version: PassportVersionId) -> tuple[Receipt, bytes]:
-    """The receipt that was compiled, and its bytes."""
-    row = await passport_versions.get(conn, tenant, version)
-    stored = await passport_versions.stored(conn, tenant, version)
-    receipt = read_receipt(stored.receipt)
+def _compiled(version: PassportVersionId, found: Issuing) -> Receipt:
+    """The receipt, if what is stored is what was compiled."""
+    receipt = read_receipt(found.receipt)
     named = receipt.passport_version_id, receipt.hash(), receipt.payload_hash, receipt.proof_root_hash
-    if named != (version, row.receipt_hash, sha256(stored.payload), row.proof_root_hash):
+    if named != (version, found.receipt_hash, found.payload_sha256, found.proof_root_hash):
         raise NotWhatWasCompiled(version)
-    return receipt, stored.receipt
+    return receipt
 
 
 async def _key(conn: Connection, key_id: str, signer: Callable[[str], Signer | None]) -> Signer:

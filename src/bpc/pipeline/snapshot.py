@@ -174,6 +174,16 @@ async def seal(conn: Connection, tenant: TenantId, snapshot: SnapshotId, *, act:
     return Sealed(snapshot_id=snapshot, status="SEALED", snapshot_hash=digest)
 
 
+async def sealed_of(
+    conn: Connection, tenant: TenantId, wanted: Sequence[FactId], *, label: str | None, act: Act
+) -> Sealed:
+    """A new snapshot of these facts, built and sealed at once; each of that on record."""
+    snapshot = (await snapshots.create(conn, tenant, label=label, act=act)).snapshot_id
+    await add_items(conn, tenant, snapshot, wanted, act=act)
+    await build_snapshot(conn, tenant, snapshot, act=act)
+    return await seal(conn, tenant, snapshot, act=act)
+
+
 async def _open(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> Status:
     """The status of a snapshot that is ours to change from here on."""
     status = await snapshots.locked(conn, tenant, snapshot)

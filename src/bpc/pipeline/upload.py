@@ -1,6 +1,7 @@
 """Upload, the first step: bytes in, a document version out, and a job that reads its facts.
 
-What was uploaded never changes. The same bytes are one version, whoever sends them and however often.
+What was uploaded never changes. The same bytes are one version, whoever sends them and however often, unless they were
+rejected: then they may come again, as a document of another kind or to a build that reads them.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from bpc.core.ids import AggregateId, DocumentId, DocumentVersionId, JobId, Tena
 from bpc.db import documents, events
 from bpc.db.connection import Connection
 from bpc.db.documents import Uploaded
-from bpc.jobs import Handler, Queue
+from bpc.jobs import NORMAL, Handler, Queue
 from bpc.pipeline.facts import ParseOrder
 
 NOT_PARSED: Final = "OTHER"
@@ -29,6 +30,8 @@ class BytesKnown(Conflict):
             fix="use the version that is there",
             details={"document_version_id": str(version), "document_id": str(document)},
         )
+        self.version = version
+        self.document = document
 
 
 async def upload(
@@ -65,7 +68,7 @@ async def upload(
     job_id = None
     if kind != NOT_PARSED:
         order = ParseOrder(document_version_id=version_id, actor_id=act.actor_id)
-        job_id = JobId(await queue.submit(parse, order, key=f"parse:{version_id}"))
+        job_id = JobId(await queue.submit(parse, order, key=f"parse:{version_id}", priority=NORMAL))
     return Uploaded(document_version_id=version_id, version=version, sha256=digest, status="UPLOADED", job_id=job_id)
 
 

@@ -1,7 +1,7 @@
 """Settings: the environment, read once, all gaps named at once. Imports nothing else of ours."""
 
 from bpc.settings.data_dir import default_data_dir, prepare
-from bpc.settings.keys import further_seed, pepper, signing_seed
+from bpc.settings.keys import further_seed, key_file, pepper, signing_seed
 from bpc.settings.load import load
 from bpc.settings.model import Settings
 from bpc.settings.problems import ConfigMissing, Problem
@@ -12,6 +12,7 @@ __all__ = [
     "Settings",
     "default_data_dir",
     "further_seed",
+    "key_file",
     "load",
     "pepper",
     "prepare",

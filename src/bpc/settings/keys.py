@@ -1,8 +1,9 @@
 """The signing seed and the pepper: from the environment, otherwise made once and kept in the data folder. Further
-signing keys: from a folder of their own.
+signing keys: files `<key_id>.key` in a folder, BPC_SIGNING_KEYS_DIR or else the same one.
 
     environment set? ── yes ─► decode (already checked by Settings)
           │ no, dev or test (prod does not get this far: Settings insists)
+          ├─► <folder>/<BPC_SIGNING_KEY_ID>.key, if the signing key has a file under its name
           └─► <data_dir>/keys/<file>, created by whoever links it first, read back by everybody
 
 Ten processes that start at once agree on one value: each writes a file of its own, `link` gives the final
@@ -27,6 +28,7 @@ from bpc.settings.problems import ConfigMissing
 SIGNING: Final = variable_of("signing_ed25519_private_key_base64")
 PEPPER: Final = variable_of("api_key_pepper_base64")
 FURTHER: Final = variable_of("signing_keys_dir")
+NO_NAMES: Final = frozenset({"signing", "pepper"})  # whose files hold what we made ourselves
 
 
 def signing_seed(settings: Settings) -> bytes:
@@ -34,6 +36,8 @@ def signing_seed(settings: Settings) -> bytes:
     given = settings.signing_ed25519_private_key_base64
     if given is not None:
         return seed_from(given.get_secret_value())
+    if (named := further_seed(settings, settings.signing_key_id)) is not None:
+        return named
     return _kept(settings.data_dir, "signing.key", SIGNING, seed_from)
 
 
@@ -45,11 +49,19 @@ def pepper(settings: Settings) -> bytes:
     return _kept(settings.data_dir, "pepper.key", PEPPER, pepper_from)
 
 
-def further_seed(settings: Settings, key_id: str) -> bytes | None:
-    """The 32 bytes of the key called `key_id` in the folder of further keys; None where there is none."""
-    if settings.signing_keys_dir is None or not KEY_ID.fullmatch(key_id):
+def key_file(settings: Settings, key_id: str) -> Path | None:
+    """Where the private key called `key_id` belongs; None if no key can have that name."""
+    if not KEY_ID.fullmatch(key_id) or key_id in NO_NAMES:
         return None
-    path = settings.signing_keys_dir / f"{key_id}.key"
+    folder = settings.data_dir / "keys" if settings.signing_keys_dir is None else settings.signing_keys_dir
+    return folder / f"{key_id}.key"
+
+
+def further_seed(settings: Settings, key_id: str) -> bytes | None:
+    """The 32 bytes of the key called `key_id`, from its file; None where there is none."""
+    path = key_file(settings, key_id)
+    if path is None:
+        return None
     try:
         text = _read(path, FURTHER)
     except FileNotFoundError:

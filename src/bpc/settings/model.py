@@ -78,6 +78,10 @@ class Settings(BaseModel):
         (),
         description="Private hosts, addresses, networks or folders that webhooks and ingestion may reach.",
     )
+    webhook_timeout_seconds: Seconds = Field(
+        30,
+        description="A webhook not answered by then is sent again, and a download that pauses longer is tried again.",
+    )
 
     database_url: DatabaseUrl | None = Field(
         None, description="PostgreSQL 15 or later to use instead of the embedded one; wins over `BPC_DB_*`."
@@ -101,7 +105,9 @@ class Settings(BaseModel):
     )
     signing_key_id: KeyId = Field("dev-key-1", description="Name under which that key is registered.")
     signing_keys_dir: Path | None = Field(
-        None, description="Folder of further private keys, `<key_id>.key`, mode 0600."
+        None,
+        description="Folder of further private keys, `<key_id>.key`, mode 0600.",
+        json_schema_extra={"default": "`keys` in the data folder"},
     )
     api_key_pepper_base64: Pepper | None = Field(
         None,
@@ -116,6 +122,9 @@ class Settings(BaseModel):
     )
     worker_http_port: AnyPort = Field(8081, description="Port of a worker's health and metrics; 0 switches it off.")
     jobs_concurrency: Count = Field(4, description="Jobs one worker runs at the same time.")
+    jobs_outbound_concurrency: Count = Field(
+        16, description="Webhooks and ingestions one worker has under way at the same time, beside those."
+    )
     jobs_memory_concurrency: Count = Field(4, description="In-memory jobs one process runs at the same time.")
     jobs_channel_capacity: int = Field(
         256, ge=1, le=1_000_000, description="In-memory jobs that may wait; more are refused."
@@ -132,7 +141,7 @@ class Settings(BaseModel):
     jobs_max_attempts_default: int = Field(5, ge=1, le=100, description="Times a job is started before it is given up.")
     jobs_cancel_grace_seconds: Seconds = Field(10, description="Time a cancelled job gets to end by itself.")
     jobs_stop_grace_seconds: Seconds = Field(30, description="Time running jobs get when the worker is told to stop.")
-    jobs_ttl_days: Days = Field(14, description="How long finished jobs are kept.")
+    jobs_ttl_days: Days = Field(14, description="How long finished jobs and exports are kept.")
 
     queue_enabled: bool = Field(False, description="Wake workers through RabbitMQ as well.")
     queue_url: BrokerUrl = Field(
@@ -146,8 +155,16 @@ class Settings(BaseModel):
     payload_max_bytes: int = Field(131_072, ge=1, le=5_000_000, description="Largest passport payload.")
     proof_max_bytes: int = Field(262_144, ge=1, le=20_000_000, description="Largest proof.")
     receipt_max_bytes: int = Field(16_384, ge=1, le=500_000, description="Largest receipt.")
-    rules_max_steps: int = Field(1_000_000, ge=1, le=1_000_000, description="Steps a compile may take.")
+    rules_max_steps: int = Field(
+        1_000_000, ge=1, le=1_000_000, description="Steps that a compile, or one case of a rule test, may take."
+    )
 
+    replay_audit_sample: int = Field(
+        50,
+        ge=0,
+        le=1_000_000,
+        description="Active passports of each tenant that are compiled again every night; 0 switches that off.",
+    )
     retention_events_days: Days = Field(5475, description="How long audit events are kept.")
     retention_passport_versions_days: Days = Field(
         5475, description="How long superseded and revoked passport versions are kept."

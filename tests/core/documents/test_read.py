@@ -242,7 +242,10 @@ def test_a_mime_type_that_nobody_reads_is_named_with_those_that_are() -> None:
     assert isinstance(outcome, Rejected)
     assert outcome.problems.first[0] == (
         "mime_type",
-        "is `application/pdf`; documents are read from application/json, text/json",
+        (
+            "is `application/pdf`; documents are read from application/json, application/ld+json,"
+            " application/vnd.openxmlformats-officedocument.spreadsheetml.sheet, text/csv, text/json"
+        ),
     )
 
 

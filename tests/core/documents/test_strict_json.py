@@ -86,6 +86,32 @@ def test_brackets_in_texts_are_no_nesting() -> None:
     assert isinstance(read(b"[" * 128 + b"]" * 128), list)
 
 
+@given(st.lists(st.sampled_from(["[", "]", '"[[["', '"\\\\"', '"\\""', '"' + "x" * 9 + '"', "1,"]), max_size=40))
+def test_depth_is_that_of_the_brackets_outside_of_texts_wherever_it_is_cut(parts: list[str]) -> None:
+    opened = [part for part in parts if part in {"[", "]"}]
+    depths = [opened[:count].count("[") - opened[:count].count("]") for count in range(len(opened) + 1)]
+    content = b"[" * 120 + "".join(parts).encode()
+
+    with pytest.MonkeyPatch.context() as cut:
+        cut.setattr(strict_json, "_PIECE", 7)
+        notes = Notes()
+        strict_json.read(content, notes)
+
+    is_deep = [note.says for note in notes.problems.first] == ["is nested deeper than 128"]
+    # The first bracket too many decides, whatever closes behind it.
+    assert is_deep == (120 + max(depths) > 128)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" + b"1," * 300_001 + b"1]", b'{"a":1' + b',"a":1' * 300_201 + b"}", b"[" + b"{}," * 2_000_001 + b"1]"],
+)
+def test_a_document_has_a_most_of_values(content: bytes) -> None:
+    [(at, says)] = problems(content)
+
+    assert (at, says.endswith("values; split the document")) == ("$", True)
+
+
 def test_however_many_problems_there_are_a_hundred_are_kept_and_all_are_counted() -> None:
     notes = Notes()
 

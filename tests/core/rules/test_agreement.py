@@ -25,6 +25,8 @@ from tests.core.rules.program_worlds import SAMPLE, SAMPLE_MEMBERS
 from tests.core.rules.programs import GeneratedProgram, program
 from tests.measuring import Measured, effort
 
+pytestmark = pytest.mark.repeats
+
 PRODUCT: dict[str, Json] = {"battery_product_id": "00000000-0000-4000-8000-000000000001", "name": "N", "sku": "S"}
 FACTS_HASH = "ab" * 32
 

@@ -23,6 +23,8 @@ from bpc.core.rules.world import World
 from tests.core.rules.programs import program
 from tests.measuring import Measured, allowed, effort
 
+pytestmark = pytest.mark.repeats
+
 RUNS = effort(test=1_200, shown=200_000, campaign=1_000_000) // 3
 SECONDS = 0.1
 STEPS = 20_000

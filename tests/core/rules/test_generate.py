@@ -148,6 +148,7 @@ def test_big_rules_compile_and_run(name: str) -> None:
     assert evaluated(f"field x: {kind} = {expression};").fields == {"x": result}
 
 
+@pytest.mark.repeats
 def test_a_long_rule_becomes_many_functions() -> None:
     """Python takes some 7 kB for each line of a function while it compiles it."""
     lets = "".join(f"let y{number} = x + y{number - 1} * x; " for number in range(1, 3000))
@@ -160,6 +161,7 @@ def test_a_long_rule_becomes_many_functions() -> None:
     assert evaluated(rules).fields == {"a": 2 + 3000}
 
 
+@pytest.mark.repeats
 def test_how_code_is_divided_into_functions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(effort(test=60, shown=2_000, campaign=20_000)):
         made = program(seed)

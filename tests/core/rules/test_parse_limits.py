@@ -17,6 +17,8 @@ from tests.core.rules.test_format import PROGRAM
 from tests.core.rules.trees import height
 from tests.measuring import Measured, allowed, effort
 
+pytestmark = pytest.mark.repeats
+
 MIB = 1 << 20
 
 

@@ -5,6 +5,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, get_args
 
+import pytest
+
 from bpc.core.rules import typed
 from bpc.core.rules.package import checked_program
 from bpc.core.rules.types import Dec, Qty, Type
@@ -65,6 +67,7 @@ def test_the_same_seed_gives_the_same_program() -> None:
     assert program(7).rules != program(8).rules
 
 
+@pytest.mark.repeats
 def test_every_program_checks_and_every_kind_of_expression_occurs() -> None:
     assert {type(node) for node in nodes()} >= {
         *get_args(typed.Expr),

@@ -98,7 +98,7 @@ class Fleet:
         os.kill(pid, signal.SIGCONT)
         self._paused.discard(pid)
 
-    async def stop(self, within: float = 30.0) -> None:
+    async def stop(self, within: float = 60.0) -> None:
         """Ask all to stop; whoever does not, or ended before without being killed, is a finding."""
         died = [pid for pid, process in self.processes.items() if process.poll() is not None]
         assert set(died) <= self.expected_dead, f"ended by themselves: {set(died) - self.expected_dead}\n{self.logs()}"

@@ -118,7 +118,7 @@ class Ground:
                     raise
                 await asyncio.sleep(0.05)
 
-    async def workers_are(self, count: int, within: float = 20) -> None:
+    async def workers_are(self, count: int, within: float = 60) -> None:
         """Return when so many workers are registered."""
         deadline = time.monotonic() + within
         while (await self.fetch("SELECT count(*) FROM jobs.job_worker"))[0][0] != count:

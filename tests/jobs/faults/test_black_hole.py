@@ -16,9 +16,10 @@ from tests.measuring import Measured, allowed, effort
 pytestmark = pytest.mark.external
 
 HOLES = effort(test=1, shown=10, campaign=50)
-JOBS_PER_HOLE = 100  # few enough for the one worker that is left to keep up with, while it comes back
-LEASE = 2.0
-SWALLOWED_SECONDS = LEASE + 3.0
+# Few enough for the one worker that is left to keep up with, while it comes back.
+JOBS_PER_HOLE = effort(test=40, shown=100, campaign=100)
+LEASE = effort(test=1.0, shown=2.0, campaign=2.0)
+SWALLOWED_SECONDS = LEASE + effort(test=1.0, shown=3.0, campaign=3.0)
 ENDED_WITHIN = LEASE + 5.0
 BACK_WITHIN = 30.0  # what was under way when it fell silent has up to 10 s to give up, and then it works
 CONCURRENCY = 4

@@ -14,8 +14,8 @@ from tests.measuring import Measured, allowed, effort
 pytestmark = pytest.mark.external
 
 WORKERS = effort(test=3, shown=4, campaign=4)
-KILLS = effort(test=6, shown=100, campaign=200)
-JOBS = effort(test=500, shown=10_000, campaign=20_000)
+KILLS = effort(test=4, shown=100, campaign=200)
+JOBS = effort(test=300, shown=10_000, campaign=20_000)
 SECONDS_PER_KILL = effort(test=1.2, shown=1.2, campaign=1.2)
 ENDED_WITHIN = 6.0
 

@@ -12,8 +12,8 @@ from tests.measuring import Measured, allowed, effort
 pytestmark = pytest.mark.external
 
 WORKERS = 3
-SECONDS = effort(test=5.0, shown=60.0, campaign=300.0)
-JOBS = effort(test=400, shown=5_000, campaign=25_000)
+SECONDS = effort(test=3.0, shown=60.0, campaign=300.0)
+JOBS = effort(test=250, shown=5_000, campaign=25_000)
 LEASE = 2.0
 CUT = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -64,4 +64,5 @@ async def test_a_worker_that_is_cut_off_between_its_last_word_and_the_commit_doe
                 await field.drained(fleet, within=allowed(LONGEST_SILENCE + 6))
         await fleet.stop()
 
-        await field.judged(fleet)
+        history = await field.judged(fleet)
+    assert [row.attempts for row in history.rows if row.job_id == str(job_id)] == [2]

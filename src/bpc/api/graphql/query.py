@@ -1,8 +1,5 @@
 """The root of every query: one field for each resource, each with the permission of its REST route."""
 
-from collections.abc import Sequence
-from uuid import UUID
-
 import strawberry
 from strawberry.types import Info
 
@@ -26,11 +23,8 @@ from bpc.core.ids import (
     RulePackageId,
     RulePackageVersionId,
     SnapshotId,
-    TenantId,
 )
 from bpc.db import audit, documents, facts, passport_versions, passports, products, rules, snapshots
-from bpc.db.connection import Connection
-from bpc.jobs import Job as KnownJob
 from bpc.jobs import JobNotFound, Status, queries
 
 Asks = Info[Asking, None]
@@ -167,7 +161,9 @@ class Query:
         await ask.allow("jobs:read", "Job")
         part = ask.ask("jobs", first, after, {"type": type or "", "status": status or ""})
         before = None if part.after is None else part.after.id
-        rows = await ask.read(_jobs, before, part.limit, job_type=type, status=_status(status))
+        rows = await ask.read(
+            queries.page, job_type=type, status=_status(status), before_id=before, limit=part.limit + 1
+        )
         return page_of(part, rows, lambda row: Place(row.created_at, row.job_id), Job.of)
 
     @described("Audit events, newest first; of one aggregate if both its type and id are given.")
@@ -191,23 +187,6 @@ class Query:
         )
         rows = await ask.read(audit.page, part.ask, wanted)
         return page_of(part, rows, lambda row: Place(row.occurred_at, row.event_id), Event.of)
-
-
-async def _jobs(
-    conn: Connection,
-    tenant: TenantId,
-    before: UUID | None,
-    first: int,
-    *,
-    job_type: str | None,
-    status: Status | None,
-) -> Sequence[KnownJob]:
-    """A page of jobs, and one more if there is: two looks, because a page has 200 at most."""
-    rows = await queries.page(conn, tenant, job_type=job_type, status=status, before_id=before, limit=first)
-    if len(rows) < first:
-        return rows
-    last = rows[-1].job_id
-    return rows + await queries.page(conn, tenant, job_type=job_type, status=status, before_id=last, limit=1)
 
 
 def _status(text: str | None) -> Status | None:

@@ -20,6 +20,7 @@ from bpc.core.errors import Invalid, NotFound
 from bpc.core.ids import DocumentId, DocumentVersionId
 from bpc.db import documents, readings
 from bpc.db.documents import Kind, Status
+from bpc.errands.texts import request_text
 from bpc.pipeline.upload import upload
 
 routes = Routes("Documents")
@@ -81,11 +82,14 @@ class Remark(Answer):
 
 
 class DocumentVersionRead(DocumentVersion):
-    """A version with what was found when its facts were read: the first hundred of each, and how many there are."""
+    """A version with what was found when its facts were read: the first hundred of each, and how many there are.
+
+    A warning that a number was rounded is always listed, beside the hundred.
+    """
 
     problems: list[Remark] = Field(description="Why it was rejected.")
     problems_total: int
-    warnings: list[Remark] = Field(description="What was left out of its facts.")
+    warnings: list[Remark] = Field(description="What was left out of its facts, and what was rounded.")
     warnings_total: int
 
 
@@ -116,6 +120,7 @@ async def get_document(work: Work, document_id: Id) -> Document:
 @routes.write("/v1/documents/{document_id}/versions", permission="docs:upload", resource="Document", status=201)
 async def upload_document_version(work: Work, document_id: Id, body: NewVersion) -> VersionMade:
     """Upload a version. Its facts are read by a job; bytes that are known already are a CONFLICT that names them."""
+    content = await _decoded(body.content_base64, work.service.settings.upload_max_bytes)
     uploaded = await upload(
         work.conn,
         work.queue,
@@ -123,9 +128,10 @@ async def upload_document_version(work: Work, document_id: Id, body: NewVersion)
         work.tenant,
         DocumentId(document_id),
         mime_type=body.mime_type,
-        content=await _decoded(body.content_base64, work.service.settings.upload_max_bytes),
+        content=content,
         act=work.act,
     )
+    await request_text(work.queue, work.service.errands.texts, uploaded.document_version_id, content)
     return VersionMade.model_validate(uploaded)
 
 
@@ -168,7 +174,10 @@ class ContentRemoved(NotFound):
     http = 410
 
     def __init__(self, version: DocumentVersionId) -> None:
-        super().__init__(f"the content of document version `{version}` was removed when its retention ended")
+        super().__init__(
+            f"the content of document version `{version}` was removed when its retention ended",
+            fix="its facts and its hash stay; only a backup still has the bytes",
+        )
 
 
 async def _decoded(text: str, most: int) -> bytes:

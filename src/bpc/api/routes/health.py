@@ -13,6 +13,7 @@ from bpc.api.models import Answer
 from bpc.api.readiness import Found, Readiness, State
 from bpc.api.routing import Routes
 from bpc.api.service import Service
+from bpc.jobs.figures import combined
 
 routes = Routes("Health")
 
@@ -84,11 +85,14 @@ def _checks(found: Found) -> Checks:
     errors=("NOT_FOUND",),
 )
 async def get_metrics(request: Request) -> Response:
-    """Get the figures of this process. Switched off, there is no such route."""
+    """Get the figures of this process; under `bpc up`, of its workers too. Switched off, there is no such route."""
     service: Service = request.app.state.service
     if not service.settings.metrics_enabled:
         raise HTTPException(404)
     pool = service.database.pool
     service.metrics.pool_in_use.set(pool.get_size() - pool.get_idle_size())
     text = generate_latest(service.metrics.registry) + service.jobs.metrics.text()
+    theirs = None if service.workers is None else await service.workers()
+    if theirs is not None:
+        text = combined([text, theirs])
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})

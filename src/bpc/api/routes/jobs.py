@@ -1,7 +1,6 @@
 """/v1/jobs: how what was asked for is getting on. What a job was given is never shown."""
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -11,15 +10,14 @@ from starlette.requests import Request as HttpRequest
 
 from bpc.api.deciding import require_allowed
 from bpc.api.models import Answer, Id, Moment, Page, Request, Text
-from bpc.api.paging import Paged, Paging
+from bpc.api.paging import Paged
 from bpc.api.routing import Routes
-from bpc.api.work import Doing, Work
+from bpc.api.work import Work
 from bpc.core.cursor import Place
 from bpc.core.policies import Resource
 from bpc.db import jobs
 from bpc.jobs import queries
 from bpc.jobs.errors import JobConflict
-from bpc.jobs.job import Job as Found
 from bpc.jobs.outcome import Status
 
 routes = Routes("Jobs")
@@ -93,7 +91,18 @@ async def list_jobs(
     `type` is applied to what the other filters find, so a page of a rare type among many jobs may take long;
     `created_after` and `created_before` bound it.
     """
-    rows = await _rows(work, paged, type, status, created_after, created_before)
+    rows = await queries.page(
+        work.conn,
+        work.tenant,
+        job_type=type,
+        status=status,
+        created_after=created_after,
+        created_before=created_before,
+        before_id=None
+        if paged.after is None
+        else paged.after.id,  # made in the order of time: the id alone is the place
+        limit=paged.limit + 1,
+    )
     return paged.page(rows, lambda row: Place(row.created_at, row.job_id), Job.model_validate)
 
 
@@ -134,32 +143,3 @@ async def retry_job(work: Work, request: HttpRequest, job_id: Id) -> Job:
         require_allowed(work, request, MAY_SIGN, Resource(type="Job", id=job_id))
     await jobs.retry(work.conn, work.tenant, job_id, act=work.act)
     return Job.model_validate(await queries.get(work.conn, work.tenant, job_id))
-
-
-async def _rows(
-    work: Doing,
-    paged: Paging,
-    job_type: str | None,
-    status: Status | None,
-    created_after: datetime | None,
-    created_before: datetime | None,
-) -> Sequence[Found]:
-    """A page and one more; ids are made in the order of time, so the id alone is the place."""
-
-    async def found(before: Id | None, limit: int) -> list[Found]:
-        return await queries.page(
-            work.conn,
-            work.tenant,
-            job_type=job_type,
-            status=status,
-            created_after=created_after,
-            created_before=created_before,
-            before_id=before,
-            limit=limit,
-        )
-
-    after = None if paged.after is None else paged.after.id
-    rows = await found(after, min(paged.limit + 1, queries.MOST))
-    if len(rows) == paged.limit == queries.MOST:
-        rows += await found(rows[-1].job_id, 1)
-    return rows

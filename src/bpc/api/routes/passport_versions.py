@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 from starlette.responses import Response
 
+from bpc.api.computing import Computed
 from bpc.api.envelope import of_refusal
 from bpc.api.models import Answer, Hash, Id, LongText, Moment, Request
 from bpc.api.routing import Routes
@@ -97,7 +98,8 @@ async def revoke_passport_version(work: Work, passport_version_id: Id, body: Rev
 )
 async def replay_passport_version(work: Work, passport_version_id: Id) -> Replayed | Response:
     """Compile a version again from what was kept and compare every byte. What is found goes on record either way."""
-    found = await replay(work.conn, work.tenant, PassportVersionId(passport_version_id), act=work.act)
+    version, beside = PassportVersionId(passport_version_id), Computed(work.service.processes)
+    found = await replay(work.conn, work.tenant, version, act=work.act, beside=beside)
     if refusal := found.refusal:
         # Returned, not raised: raising would roll back the event that says so.
         return of_refusal(refusal)

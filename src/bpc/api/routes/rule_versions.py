@@ -187,15 +187,11 @@ async def run_rule_tests(work: Work, rule_package_version_id: Id, body: TestsToR
     version_id, run_id = RulePackageVersionId(rule_package_version_id), RuleTestsRunId(fresh.new_id())
     await rule_status.require_testable(work.conn, work.tenant, version_id)
     order = TestsOrder(run_id=run_id, rule_package_version_id=version_id, seed=body.seed, actor_id=work.caller.actor_id)
-    job_id = await work.service.jobs.submit(
+    job_id = await work.queue.submit(
         work.service.errands.rule_tests,
         order,
-        tenant=work.tenant,
-        conn=work.conn,
         key=f"tests:{run_id}",
         limit=Limit(key="rule-tests", at_most=1),  # they take minutes: a tenant's must not fill all workers
-        correlation_id=work.correlation_id,
-        actor=str(work.caller.actor_id),
     )
     return TestsOrdered(run_id=run_id, job_id=job_id)
 

@@ -15,8 +15,10 @@ from bpc.core.cursor import Place
 from bpc.core.ids import WebhookDeliveryId, WebhookEndpointId, WebhookSubscriptionId
 from bpc.core.policies import Resource
 from bpc.core.webhook_urls import LONGEST, checked_url
-from bpc.db import webhooks
-from bpc.db.webhooks import DeliveryStatus, EventType
+from bpc.core.webhooks import WebhookType
+from bpc.db import deliveries, webhooks
+from bpc.db.announcing import OnItsWay
+from bpc.db.deliveries import DeliveryStatus
 
 routes = Routes("Webhooks")
 
@@ -43,20 +45,20 @@ class EndpointIssued(Answer):
 class Endpoint(Answer):
     webhook_endpoint_id: Id
     url: str = Field(examples=["https://example.com/hooks/battery"])
-    is_active: bool = Field(description="False once it was deleted: nothing is sent there any more.")
+    is_active: bool = Field(description="False once it was deleted, or answered 410: nothing is sent there any more.")
     created_at: Moment
     rotated_at: Moment | None = Field(description="When its secret was last replaced.")
 
 
 class NewSubscription(Request):
     webhook_endpoint_id: Id
-    event_type: EventType = Field(examples=["passport.version.active"])
+    event_type: WebhookType = Field(examples=["passport.version.active"])
 
 
 class Subscription(Answer):
     webhook_subscription_id: Id
     webhook_endpoint_id: Id
-    event_type: EventType
+    event_type: WebhookType
     created_at: Moment
 
 
@@ -73,11 +75,32 @@ class Delivery(Answer):
     webhook_delivery_id: Id
     webhook_endpoint_id: Id
     event_id: Id = Field(description="The audit event it tells about.")
+    redelivery_of: Id | None = Field(description="The delivery that it repeats.")
     attempt: int = Field(description="How often it was sent.", examples=[1])
     status: DeliveryStatus = Field(description="PENDING until it is final.")
     last_error: DeliveryFault | None = Field(description="Of the last attempt that did not arrive.")
+    response_status: int | None = Field(description="What the last attempt was answered.", examples=[204])
     created_at: Moment
+    last_attempt_at: Moment | None
     delivered_at: Moment | None
+
+
+class DeliveryResponse(Answer):
+    """What the endpoint answered last, as far as it is kept."""
+
+    status: int = Field(examples=[204])
+    headers: dict[str, str] = Field(description="The first 8 KiB of them.")
+    body: str = Field(description="The first 64 KiB, read as UTF-8; what is none is shown as `\ufffd`.")
+    is_cut: bool = Field(description="Whether the body went on.")
+
+
+class DeliveryDetail(Delivery):
+    response: DeliveryResponse | None = Field(description="Null if the last attempt was not answered.")
+
+
+class DeliveryAccepted(Answer):
+    webhook_delivery_id: Id = Field(description="The new delivery.")
+    job_id: Id = Field(description="The job that sends it.")
 
 
 @routes.write(
@@ -133,6 +156,18 @@ async def rotate_webhook_secret(work: Work, webhook_endpoint_id: Id) -> Endpoint
 
 
 @routes.write(
+    "/v1/webhook-endpoints/{webhook_endpoint_id}:test",
+    permission="tenant:admin",
+    resource="WebhookEndpoint",
+    status=202,
+)
+async def test_webhook_endpoint(work: Work, webhook_endpoint_id: Id) -> DeliveryAccepted:
+    """Send an endpoint a webhook that tells of nothing but itself. Its type is `webhook.test`."""
+    endpoint = WebhookEndpointId(webhook_endpoint_id)
+    return _accepted(work, await webhooks.test(work.conn, work.tenant, endpoint, act=work.act))
+
+
+@routes.write(
     "/v1/webhook-subscriptions",
     permission="tenant:admin",
     resource="WebhookSubscription",
@@ -178,12 +213,42 @@ async def list_webhook_deliveries(
 ) -> Page[Delivery]:
     """List what was sent or is to be sent, newest first."""
     endpoint = None if webhook_endpoint_id is None else WebhookEndpointId(webhook_endpoint_id)
-    rows = await webhooks.deliveries(work.conn, work.tenant, paged.ask, endpoint=endpoint, status=status)
+    rows = await deliveries.page(work.conn, work.tenant, paged.ask, endpoint=endpoint, status=status)
     return paged.page(rows, lambda row: Place(row.created_at, row.webhook_delivery_id), Delivery.model_validate)
 
 
 @routes.read("/v1/webhook-deliveries/{webhook_delivery_id}", permission="tenant:admin", resource="WebhookDelivery")
-async def get_webhook_delivery(work: Work, webhook_delivery_id: Id) -> Delivery:
-    """Get a delivery."""
-    found = await webhooks.delivery(work.conn, work.tenant, WebhookDeliveryId(webhook_delivery_id))
-    return Delivery.model_validate(found)
+async def get_webhook_delivery(work: Work, webhook_delivery_id: Id) -> DeliveryDetail:
+    """Get a delivery, with what the endpoint answered last."""
+    delivery = WebhookDeliveryId(webhook_delivery_id)
+    found = await deliveries.get(work.conn, work.tenant, delivery)
+    response = await deliveries.response(work.conn, work.tenant, delivery)
+    return DeliveryDetail(
+        **Delivery.model_validate(found).model_dump(), response=None if response is None else _shown(response)
+    )
+
+
+@routes.write(
+    "/v1/webhook-deliveries/{webhook_delivery_id}:redeliver",
+    permission="tenant:admin",
+    resource="WebhookDelivery",
+    status=202,
+)
+async def redeliver_webhook(work: Work, webhook_delivery_id: Id) -> DeliveryAccepted:
+    """Send the same event again to the same endpoint, under a new delivery id; for one that has ended."""
+    delivery = WebhookDeliveryId(webhook_delivery_id)
+    return _accepted(work, await deliveries.redeliver(work.conn, work.tenant, delivery, act=work.act))
+
+
+def _accepted(work: Work, asked: OnItsWay) -> DeliveryAccepted:
+    work.submitted.append(asked.job_id)
+    return DeliveryAccepted.model_validate(asked)
+
+
+def _shown(response: deliveries.Answered) -> DeliveryResponse:
+    return DeliveryResponse(
+        status=response.status,
+        headers=dict(response.headers),
+        body=response.body.decode(errors="replace"),
+        is_cut=response.is_cut,
+    )

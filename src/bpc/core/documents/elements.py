@@ -56,10 +56,11 @@ def _bill_of_materials(value: Given, notes: Notes) -> list[Element]:
     for part in _many("Component", value.get("components"), "$.components", notes):
         is_component = part.members.get("part") is not None
         found.append(part if is_component else Element("Battery", part.path, part.members))
-    return _of_their_battery(found)
+    return of_their_battery(found)
 
 
-def _of_their_battery(found: list[Element]) -> list[Element]:
+def of_their_battery(found: list[Element]) -> list[Element]:
+    """Components that do not say of which battery they are belong to the only one."""
     batteries = [element for element in found if element.fact_type == "Battery"]
     sku = batteries[0].members.get("sku") if len(batteries) == 1 else None
     if sku is None:

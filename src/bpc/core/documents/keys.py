@@ -10,6 +10,7 @@ from typing import Final
 
 from bpc.core.documents.notes import Notes
 from bpc.core.documents.values import Given
+from bpc.core.skus import fault_of
 
 LONGEST_NAME: Final = 200
 
@@ -34,4 +35,6 @@ def _name(members: Mapping[str, Given], member: str, path: str, notes: Notes) ->
         return ""
     if not 1 <= len(given) <= LONGEST_NAME:
         notes.problem(f"{path}.{member}", f"does not have 1 to {LONGEST_NAME} characters")
+    elif fault := fault_of(given):
+        notes.problem(f"{path}.{member}", fault)
     return given

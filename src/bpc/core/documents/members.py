@@ -15,7 +15,7 @@ from bpc.core.documents.values import Given, Number, exact, is_plain
 from bpc.core.facts import MAX_MAGNITUDE, is_day
 from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, List, Opt, Record, Type
 
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def payload_of(
@@ -53,7 +53,7 @@ def _value(kind: Type, given: Given, path: str, notes: Notes) -> Json:
 
 def _list(item: Type, given: Given, path: str, notes: Notes) -> list[Json]:
     if not isinstance(given, list):
-        notes.problem(path, f"is {_named(given)}, not a list")
+        notes.problem(path, f"is {kind_named(given)}, not a list")
         return []
     made: list[Json] = []
     for index, part in enumerate(given):
@@ -67,7 +67,7 @@ def _list(item: Type, given: Given, path: str, notes: Notes) -> list[Json]:
 
 def _record(schema: Mapping[str, Type], given: Given, path: str, notes: Notes) -> dict[str, Json]:
     if not isinstance(given, dict):
-        notes.problem(path, f"is {_named(given)}, not an object")
+        notes.problem(path, f"is {kind_named(given)}, not an object")
         return {}
     return payload_of("this object", schema, given, path, notes)
 
@@ -82,7 +82,7 @@ def _decimal(given: Given, scale: int, path: str, notes: Notes) -> str:
 def _number(given: Given, scale: int, path: str, wanted: str, notes: Notes) -> int:
     """A number counted in units of 10^-scale; 0 where there is a problem."""
     if not isinstance(given, Number | str):
-        notes.problem(path, f"is {_named(given)}, not {wanted}")
+        notes.problem(path, f"is {kind_named(given)}, not {wanted}")
         return 0
     if isinstance(given, str) and not is_plain(given):
         notes.problem(path, f"is {quoted(given)}, not {wanted} such as {'12' if scale == 0 else '75.5'}")
@@ -99,16 +99,16 @@ def _number(given: Given, scale: int, path: str, wanted: str, notes: Notes) -> i
 
 def _text(given: Given, path: str, notes: Notes) -> str:
     if not isinstance(given, str):
-        notes.problem(path, f"is {_named(given)}, not a text" + ("; put it in quotes" * isinstance(given, Number)))
+        notes.problem(path, f"is {kind_named(given)}, not a text" + ("; put it in quotes" * isinstance(given, Number)))
         return ""
-    if _UNSTORABLE.search(given):
+    if UNSTORABLE.search(given):
         notes.problem(path, "has a character that is none: U+0000 or half of a surrogate pair")
     return given
 
 
 def _date(given: Given, path: str, notes: Notes) -> str:
     if not isinstance(given, str) or not is_day(given):
-        shown = quoted(given) if isinstance(given, str) else _named(given)
+        shown = quoted(given) if isinstance(given, str) else kind_named(given)
         notes.problem(path, f"is {shown}, not a day written like 2027-02-18")
         return ""
     return given
@@ -116,7 +116,7 @@ def _date(given: Given, path: str, notes: Notes) -> str:
 
 def _bool(given: Given, path: str, notes: Notes) -> bool:
     if not isinstance(given, bool):
-        notes.problem(path, f"is {_named(given)}, not true or false")
+        notes.problem(path, f"is {kind_named(given)}, not true or false")
     return given is True
 
 
@@ -132,7 +132,8 @@ _SCALARS: Final[Mapping[Type, Callable[[Given, str, Notes], Json]]] = {
 }
 
 
-def _named(given: Given) -> str:
+def kind_named(given: Given) -> str:
+    """What a value is, for a sentence that says what it should have been."""
     match given:
         case None:
             return "null"

@@ -1,16 +1,21 @@
 """Notes on a document: everything wrong with it, and everything in it that nobody reads, each with its place.
 
-However many there are, the first hundred of each are kept and all are counted.
+However many there are, the first hundred of each are kept and all are counted. Only the warnings of rounded numbers are
+all kept, beside the hundred; a document with more of them than can be kept has a problem, so nothing is rounded
+without a word.
 """
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bpc.core.rules.nearest import Suggestions
 
 MOST_KEPT: Final = 100
+MOST_ROUNDINGS: Final = 1_000
+SUGGESTING: Final = 5_000  # twenty milliseconds
 LONGEST_PLACE: Final = 300
 
 _PLAIN_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -25,7 +30,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The first notes of one sort, and how many there are."""
+    """The notes of one sort that are kept, and how many there are."""
 
     first: tuple[Note, ...] = ()
     total: int = 0
@@ -38,21 +43,39 @@ class Found:
 class Notes:
     """Written while a document is read. A document without problems is accepted."""
 
-    suggestions: Suggestions = field(default_factory=Suggestions)
+    suggestions: Suggestions = field(default_factory=lambda: Suggestions(SUGGESTING))
+    located: Callable[[str], str] = str  # the place as the reader of the document knows it
     _problems: list[Note] = field(default_factory=list)
     _warnings: list[Note] = field(default_factory=list)
     _problems_total: int = 0
     _warnings_total: int = 0
+    _roundings: int = 0
+    _room: int = MOST_KEPT  # for other warnings
 
     def problem(self, at: str, says: str) -> None:
         self._problems_total += 1
         if len(self._problems) < MOST_KEPT:
-            self._problems.append(_note(at, says))
+            self._problems.append(_note(self.located(at), says))
 
     def warning(self, at: str, says: str) -> None:
         self._warnings_total += 1
-        if len(self._warnings) < MOST_KEPT:
-            self._warnings.append(_note(at, says))
+        if self._room > 0:
+            self._room -= 1
+            self._warnings.append(_note(self.located(at), says))
+
+    def rounding(self, at: str, says: str, decimals: int) -> None:
+        """A warning that a number was rounded to so many decimals; one too many to be kept is a problem."""
+        self._roundings += 1
+        if self._roundings <= MOST_ROUNDINGS:
+            self._warnings_total += 1
+            self._warnings.append(_note(self.located(at), says))
+        elif self._roundings == MOST_ROUNDINGS + 1:
+            self.problem(
+                at,
+                f"is one of more than {MOST_ROUNDINGS:,} numbers with more decimals than their facts have, too many to"
+                f" name each rounding; send this one with at most {decimals} decimals and the others likewise, or"
+                " split the document",
+            )
 
     @property
     def problems(self) -> Found:

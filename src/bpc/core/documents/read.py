@@ -13,15 +13,16 @@ from typing import Final
 
 from bpc.core import canon
 from bpc.core.digest import Digest, sha256
-from bpc.core.documents import strict_json
+from bpc.core.documents import csv_table, sniff, strict_json, xlsx_table
 from bpc.core.documents.elements import Element, elements
 from bpc.core.documents.keys import key_of
 from bpc.core.documents.members import payload_of
 from bpc.core.documents.notes import Found, Notes
+from bpc.core.documents.public import public_elements
+from bpc.core.file_types import CSV, JSON, XLSX
 from bpc.core.rules.types import Fact
-from bpc.core.schemas import SCHEMAS
+from bpc.core.schemas import SCHEMA_VERSION, SCHEMAS
 
-SCHEMA_VERSION: Final = 1
 MOST_FACTS: Final = 50_000
 MOST_FACT_BYTES: Final = 262_144
 
@@ -58,7 +59,7 @@ class Rejected:
 def read_document(kind: str, mime_type: str, content: bytes) -> Read | Rejected:
     """The facts of a document; none of them unless all of it is right."""
     notes = Notes()
-    as_elements = FORMATS.get(mime_type)
+    as_elements = FORMATS.get(sniff.mime_type_of(mime_type, content))
     if as_elements is None:
         notes.problem("mime_type", f"is `{mime_type}`; documents are read from {', '.join(sorted(FORMATS))}")
         return Rejected(notes.problems)
@@ -68,7 +69,8 @@ def read_document(kind: str, mime_type: str, content: bytes) -> Read | Rejected:
     if len(found) > MOST_FACTS:
         notes.problem("$", f"has {len(found):,} facts, and at most {MOST_FACTS:,} are read; split the document")
         return Rejected(notes.problems)
-    facts = tuple(_fact(element, notes) for element in found)
+    found.reverse()
+    facts = tuple(_fact(found.pop(), notes) for _ in range(len(found)))  # each makes room for the next
     if not notes.is_clean:
         return Rejected(notes.problems)
     _warn_of_contradictions(facts, notes)
@@ -77,10 +79,19 @@ def read_document(kind: str, mime_type: str, content: bytes) -> Read | Rejected:
 
 def _json(kind: str, content: bytes, notes: Notes) -> Iterable[Element]:
     value = strict_json.read(content, notes)
-    return elements(kind, value, notes) if notes.is_clean else ()
+    if not notes.is_clean:
+        return ()
+    public = public_elements(kind, value, notes)
+    return elements(kind, value, notes) if public is None else public
 
 
-FORMATS: Final[Mapping[str, Format]] = {"application/json": _json, "text/json": _json}
+FORMATS: Final[Mapping[str, Format]] = {
+    JSON: _json,
+    "text/json": _json,
+    "application/ld+json": _json,
+    CSV: csv_table.elements,
+    XLSX: xlsx_table.elements,
+}
 
 
 def _fact(element: Element, notes: Notes) -> ReadFact:
@@ -88,7 +99,8 @@ def _fact(element: Element, notes: Notes) -> ReadFact:
     payload = payload_of(element.fact_type, schema, element.members, element.path, notes)
     key = key_of(element.fact_type, element.members, element.path, notes)
     # A payload with a problem may have no bytes (half of a surrogate pair), and nobody will want them.
-    canonical = canon.encode_typed(payload) if notes.is_clean else b""
+    # Copied, because what the encoder hands over keeps the four kilobytes it was written into.
+    canonical = bytes(memoryview(canon.encode_typed(payload))) if notes.is_clean else b""
     if len(canonical) > MOST_FACT_BYTES:
         notes.problem(element.path, f"has {len(canonical):,} bytes, and a fact has room for {MOST_FACT_BYTES:,}")
     return ReadFact(

@@ -1,11 +1,13 @@
 """JSON as a document may be written: with fractions and exponents, but with nothing that two readers take differently.
 
 Refused, with its place: bytes that are not UTF-8, a byte order mark, the same key twice in an object, `NaN` and its
-like, numbers too long for any fact, nesting deeper than 128. A number stays the text it was written as.
+like, numbers too long for any fact, nesting deeper than 128, more values than any document needs. A number stays the
+text it was written as.
 """
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
@@ -15,8 +17,16 @@ from bpc.core.documents.values import Given, Number
 from bpc.core.facts import MAX_NUMBER_TEXT
 
 _TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# From its beginning as far as every text that begins also ends.
+_WHOLE: Final = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+_PIECE: Final = 262_144
 _BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in _BRACKETS)
+_AT_ONCE: Final = MAX_DEPTH // 2
+# Fifty thousand facts with forty members each; and so many that are in no object, or in a text.
+MOST_VALUES: Final = 2_000_000
+MOST_LOOSE_VALUES: Final = 300_000
+VALUES_AN_OBJECT: Final = 200
 
 
 class _Wrong:
@@ -37,6 +47,10 @@ def read(content: bytes, notes: Notes) -> Given:
         text = content.decode()
     except UnicodeDecodeError as wrong:
         notes.problem(_place(content[: wrong.start].decode()), "is not UTF-8")
+        return None
+    most = min(MOST_VALUES, MOST_LOOSE_VALUES + VALUES_AN_OBJECT * content.count(b"{"))
+    if content.count(b",") > most:
+        notes.problem("$", f"has more than {most:,} values; split the document")
         return None
     if _is_deep(content):
         notes.problem("$", f"is nested deeper than {MAX_DEPTH}")
@@ -108,8 +122,31 @@ def _is_deep(content: bytes) -> bool:
     """Whether brackets are nested deeper than the parser shall follow them."""
     if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
         return False
-    brackets = _TEXT.sub(b"", content).translate(None, delete=_NO_BRACKETS)
-    return max(accumulate(map(_BRACKETS.__getitem__, brackets)), default=0) > MAX_DEPTH
+    depth = 0
+    for some in _brackets(content):
+        opened = some.count(b"[") + some.count(b"{")
+        # Bracket by bracket only where some of them may be too deep.
+        if depth + opened > MAX_DEPTH and depth + max(accumulate(map(_BRACKETS.__getitem__, some))) > MAX_DEPTH:
+            return True
+        depth += 2 * opened - len(some)
+    return False
+
+
+def _brackets(content: bytes) -> Iterator[bytes]:
+    """The brackets that stand outside of texts, some at a time: all texts at once would take many times their size."""
+    at, size = 0, _PIECE
+    while at < len(content):
+        piece = content[at : at + size]
+        whole = _WHOLE.match(piece)
+        end = whole.end() if whole else 0
+        if end == 0 and at + size >= len(content):
+            return  # a text without end, where the parser stops
+        if end == 0:
+            size *= 2
+            continue
+        found = _TEXT.sub(b"", piece[:end]).translate(None, delete=_NO_BRACKETS)
+        yield from (found[start : start + _AT_ONCE] for start in range(0, len(found), _AT_ONCE))
+        at, size = at + end, _PIECE
 
 
 def _place(before: str) -> str:

@@ -4,12 +4,12 @@ Pure. A suggestion is the known name with the fewest edits (one letter more, les
 near enough to be a slip. Looking is bounded: a text full of unknown names gets suggestions for the first ones only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-# One unit is a look at a name's length; a comparison letter by letter counts for twenty.
+# One unit is a look at a name, some four microseconds; so is a comparison of 32 pairs of letters.
 _BUDGET: Final = 300_000
-_COMPARISON: Final = 20
+_PAIRS: Final = 32
 _MAX_LENGTH: Final = 200
 
 
@@ -18,21 +18,22 @@ class Suggestions:
 
     __slots__ = ("_left",)
 
-    def __init__(self) -> None:
-        self._left = _BUDGET
+    def __init__(self, budget: int = _BUDGET) -> None:
+        self._left = budget
 
     def nearest(self, name: str, known: Iterable[str]) -> str | None:
         """The known name nearest to `name`, the first of equals in `known`; None if none is near."""
         best, least = None, _allowed(name) + 1
         if len(name) > _MAX_LENGTH:
             return None
+        letters = [(letter, name.count(letter)) for letter in set(name)]
         for candidate in known:
             if self._left <= 0:
                 break
             self._left -= 1
-            if abs(len(candidate) - len(name)) >= least or candidate == name:
+            if abs(len(candidate) - len(name)) >= least or candidate == name or _missing(letters, candidate) >= least:
                 continue
-            self._left -= _COMPARISON
+            self._left -= 1 + len(name) * len(candidate) // _PAIRS
             apart = _edits(name, candidate, least)
             if apart < least:
                 best, least = candidate, apart
@@ -47,6 +48,11 @@ class Suggestions:
 def _allowed(name: str) -> int:
     """How many edits are still a slip: one in a short name, a third of a long one."""
     return max(1, len(name) // 3)
+
+
+def _missing(letters: Sequence[tuple[str, int]], other: str) -> int:
+    """How many of the letters the other name does not have; each takes an edit of its own."""
+    return sum(max(0, count - other.count(letter)) for letter, count in letters)
 
 
 def _edits(one: str, other: str, limit: int) -> int:

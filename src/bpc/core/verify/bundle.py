@@ -29,13 +29,12 @@ from typing import Final
 
 from bpc.core.bundle import read_bundle
 from bpc.core.errors import Refusal
-from bpc.core.signing import PublicKey
 from bpc.core.verify.events import check_events
 from bpc.core.verify.proof import check_proof_structure
 from bpc.core.verify.qr import check_qr
 from bpc.core.verify.replay import check_replay
 from bpc.core.verify.report import Report, Step, not_taken, taken
-from bpc.core.verify.signature import check_receipt_hash, check_signature
+from bpc.core.verify.signature import Pin, check_receipt_hash, check_signature
 from bpc.core.verify.snapshot import check_facts, check_payload_hash, check_rules, check_snapshot
 from bpc.core.verify.steps import check_proof_steps
 from bpc.core.verify.structure import Opened, check_canonical
@@ -59,8 +58,8 @@ STEPS: Final = (
 )
 
 
-def verify_bundle(data: bytes, *, pinned: Sequence[PublicKey] = ()) -> Report:
-    """Every step of checking a bundle. With `pinned` keys the manifest's must be one of them."""
+def verify_bundle(data: bytes, *, pinned: Sequence[Pin] = ()) -> Report:
+    """Every step of checking a bundle. With `pinned` keys the manifest's must be one of them, named as they are."""
     try:
         opened = Opened(read_bundle(data))
     except Refusal as refused:
@@ -74,7 +73,7 @@ def verify_bundle(data: bytes, *, pinned: Sequence[PublicKey] = ()) -> Report:
     return Report(steps=tuple(steps), issuer="pinned" if pinned and signed else "unpinned")
 
 
-def verify_either(data: bytes, *, pinned: Sequence[PublicKey] = ()) -> Report:
+def verify_either(data: bytes, *, pinned: Sequence[Pin] = ()) -> Report:
     """A view starts as JSON does; anything else is taken for a bundle."""
     return verify_view(data, pinned=pinned) if is_view(data) else verify_bundle(data, pinned=pinned)
 
@@ -83,7 +82,7 @@ def is_view(data: bytes) -> bool:
     return data.startswith(b"{")
 
 
-def _checks(pinned: Sequence[PublicKey]) -> Mapping[str, Callable[[Opened], str]]:
+def _checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[Opened], str]]:
     return {
         "canonical": check_canonical,
         "payload_hash": check_payload_hash,

@@ -8,21 +8,23 @@ Checks:
   2. the receipt without its signature has the hash that the QR text carries
   3. the manifest names the key that the receipt names
   4. the public key is one signatures can be trusted under
-  5. with pinned keys, it is one of them
+  5. with pinned keys, it is one of them, under the name that the receipt gives it where the pinned one has a name
   6. the signature is that key's, over the receipt's hash
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from bpc.core.digest import to_hex
 from bpc.core.qr import NotAQrText, read_qr_text
 from bpc.core.receipt import Receipt
-from bpc.core.signing import PublicKey, checked_public_key, to_base64
+from bpc.core.signing import PinnedKey, PublicKey, checked_public_key, to_base64
 from bpc.core.timestamps import format_time
 from bpc.core.verify.report import NotChecked, Wrong
 from bpc.core.verify.structure import Opened
 
 UNPINNED = "the issuer was not checked, because no key was given"
+Pin: TypeAlias = PublicKey | PinnedKey
 
 
 def check_receipt_hash(opened: Opened) -> str:
@@ -37,15 +39,33 @@ def check_receipt_hash(opened: Opened) -> str:
     return f"the receipt is {to_hex(found)}"
 
 
-def check_signature(opened: Opened, pinned: Sequence[PublicKey]) -> str:
+def check_signature(opened: Opened, pinned: Sequence[Pin]) -> str:
     manifest, receipt = opened.manifest, opened.receipt
     if manifest.signing_key_id != receipt.signing_key_id:  # 3
         raise Wrong(f"the manifest names the key `{manifest.signing_key_id}`, the receipt `{receipt.signing_key_id}`")
     key = checked_public_key(manifest.public_key)  # 4
-    if pinned and key not in pinned:  # 5
-        raise Wrong(f"the manifest's key {to_base64(key)} is not one of those you trust")
+    if pinned:
+        refuse_others(key, names_of(pinned).get(key), receipt)  # 5
     receipt.verify(key)  # 6
     return signed_by(receipt, pinned=bool(pinned))
+
+
+def names_of(pinned: Sequence[Pin]) -> dict[PublicKey, set[str | None]]:
+    """The pinned keys, each with its names; None is one that goes by any."""
+    found: dict[PublicKey, set[str | None]] = {}
+    for pin in pinned:
+        key, name = pin if isinstance(pin, PinnedKey) else (pin, None)
+        found.setdefault(key, set()).add(name)
+    return found
+
+
+def refuse_others(key: PublicKey, names: Collection[str | None] | None, receipt: Receipt) -> None:
+    """`Wrong` unless the key is a pinned one, under a name that the receipt gives it."""
+    if names is None:
+        raise Wrong(f"the manifest's key {to_base64(key)} is not one of those you trust")
+    if None not in names and receipt.signing_key_id not in names:
+        known = " and ".join(f"`{name}`" for name in sorted(filter(None, names)))
+        raise Wrong(f"the receipt names the key `{receipt.signing_key_id}`, and this one is known to you as {known}")
 
 
 def signed_by(receipt: Receipt, *, pinned: bool) -> str:

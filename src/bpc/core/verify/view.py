@@ -4,7 +4,8 @@ Pure. Whatever the bytes are, the answer is a report with every step, in this or
 
    1. canonical     exactly the members of a view, canonical, each in its one spelling
    2. receipt_hash  the receipt is one, and this is its hash
-   3. signature     a pinned key signed it; a view carries no key, so without a pinned one this does not hold
+   3. signature     a pinned key signed it, under the name the receipt gives it where the pinned one has a name; a view
+                    carries no key, so without a pinned one this does not hold
    4. root          as many children as access sets, the id says how many, and the root's hash is the receipt's
    5. completeness  the fields are exactly those whose access set holds the audience or `public`, by id
    6. fields        each is of its form, has the access the root names and the hash the root names; paths ascend
@@ -20,11 +21,11 @@ from bpc.core import canon
 from bpc.core.digest import from_hex, to_hex
 from bpc.core.proof import node_hash
 from bpc.core.receipt import Receipt
-from bpc.core.signing import PublicKey, SignatureInvalid
+from bpc.core.signing import SignatureInvalid
 from bpc.core.verify.forms import AUDIENCES, HASH, LIST, OBJECT, Form, Spelling, exactly, formed, is_count
 from bpc.core.verify.proof import FIELD, ROOT
 from bpc.core.verify.report import NotChecked, Report, Step, Wrong, counted, not_taken, taken
-from bpc.core.verify.signature import signed_by
+from bpc.core.verify.signature import Pin, names_of, refuse_others, signed_by
 from bpc.core.verify.structure import decoded, signed_receipt
 
 VIEW_STEPS: Final = ("canonical", "receipt_hash", "signature", "root", "completeness", "fields", "product")
@@ -60,7 +61,7 @@ class ViewParts:
         self.fields = [_field(at, value) for at, value in enumerate(view["fields"])]
 
 
-def verify_view(data: bytes, *, pinned: Sequence[PublicKey] = ()) -> Report:
+def verify_view(data: bytes, *, pinned: Sequence[Pin] = ()) -> Report:
     """Every step of checking a view."""
     try:
         view = ViewParts(data)
@@ -73,7 +74,7 @@ def verify_view(data: bytes, *, pinned: Sequence[PublicKey] = ()) -> Report:
     return Report(steps=tuple(steps), issuer="pinned" if signed else "unpinned")
 
 
-def _checks(pinned: Sequence[PublicKey]) -> Mapping[str, Callable[[ViewParts], str]]:
+def _checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[ViewParts], str]]:
     return {
         "canonical": lambda view: f"a view for the audience `{view.audience}`",  # 1, done by reading it
         "receipt_hash": lambda view: f"the receipt is {to_hex(view.receipt.hash())}",  # 2
@@ -85,14 +86,15 @@ def _checks(pinned: Sequence[PublicKey]) -> Mapping[str, Callable[[ViewParts], s
     }
 
 
-def _check_signature(view: ViewParts, pinned: Sequence[PublicKey]) -> str:
+def _check_signature(view: ViewParts, pinned: Sequence[Pin]) -> str:
     if not pinned:  # 3
         raise NotChecked("a view carries no key; give the issuer's to check its signature")
-    for key in pinned:
+    for key, names in names_of(pinned).items():
         try:
             view.receipt.verify(key)
         except SignatureInvalid:
             continue
+        refuse_others(key, names, view.receipt)
         return signed_by(view.receipt, pinned=True)
     raise Wrong("none of the keys you trust signed this receipt")
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from bpc.jobs.changes import NEXT_STEP, Cancelled, Cancelling
-from bpc.jobs.context import Computing, Connection, Context, Held, Limit, Wish
+from bpc.jobs.context import Computing, Connection, Context, Held, HowFar, Limit, Wish
 from bpc.jobs.errors import (
     HandlerNotFound,
     InvalidInput,
@@ -337,10 +337,16 @@ class MemoryEngine:
             )
         return await run.enter(self._transaction(ctx.tenant))
 
-    async def compute(self, ctx: Context, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:  # noqa: ARG002
+    async def compute(
+        self,
+        ctx: Context,  # noqa: ARG002
+        function: Callable[..., T],
+        arguments: tuple[Any, ...],
+        told: HowFar | None,
+    ) -> T:
         if self._processes is None:
             raise JobConflict("in-memory jobs have no child processes here", fix="make the engine with `processes=…`")
-        return await self._processes.run(function, arguments)
+        return await self._processes.run(function, arguments, told=told)
 
     def wish(self, ctx: Context, handler: Handler[Any, Any], value: Any, **how: Any) -> Wish:  # noqa: ARG002
         if handler.restartable and self._forward is None:

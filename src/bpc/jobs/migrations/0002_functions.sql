@@ -312,9 +312,9 @@ BEGIN
   WHILE cardinality(v_todo) > 0 LOOP
     v_waiting := ARRAY(
       SELECT j.job_id FROM jobs.job j
-       WHERE j.tenant_id = p_tenant AND j.status IN ('QUEUED', 'CANCELLED') AND j.job_id IN (
+       WHERE j.tenant_id = p_tenant AND j.status IN ('QUEUED', 'CANCELLED') AND j.job_id = ANY (ARRAY(
          SELECT d.job_id FROM jobs.job_dependency d
-          WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (v_todo) AND NOT d.met)
+          WHERE d.tenant_id = p_tenant AND d.needs_id = ANY (v_todo) AND NOT d.met))
        ORDER BY j.job_id FOR UPDATE);
     WITH ended AS (
       UPDATE jobs.job j
@@ -323,7 +323,7 @@ BEGIN
         FROM (SELECT DISTINCT ON (d.job_id) d.job_id, d.needs_id FROM jobs.job_dependency d
                WHERE d.tenant_id = p_tenant AND d.job_id = ANY (v_waiting) AND d.needs_id = ANY (v_todo) AND NOT d.met
                ORDER BY d.job_id, d.needs_id) AS n
-       WHERE j.tenant_id = p_tenant AND j.job_id = n.job_id AND j.status = 'QUEUED'
+       WHERE j.tenant_id = p_tenant AND j.job_id = n.job_id AND j.job_id = ANY (v_waiting) AND j.status = 'QUEUED'
       RETURNING j.job_id, j.awaited)
     SELECT coalesce(array_agg(job_id) FILTER (WHERE awaited), '{}') INTO v_todo FROM ended;
   END LOOP;

@@ -3,6 +3,8 @@
     take ──► waiting ──► executing (at most `concurrency`, each in a task of its own) ──► finished ──► the worker
                              └─ interrupted: timeout, cancellation, lost lease, stop ─┘
 
+Jobs that mostly wait for others have places aside: however many of them hang, the places of the others stay free.
+
 A handler that is interrupted and goes on all the same is left behind: its job ends without it, and what it still tries
 to write is refused.
 """
@@ -12,7 +14,8 @@ import contextvars
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -42,6 +45,17 @@ class Observer(Protocol):
     def settled(self, held: Held, became: Status | None) -> None: ...
 
 
+@dataclass(slots=True)
+class Places:
+    """So many jobs may execute here at a time; the jobs that do, that wait to, and that have."""
+
+    most: int
+    held: int = 0
+    executing: int = 0
+    waiting: deque[Running] = field(default_factory=deque)
+    finished: list[Ended] = field(default_factory=list)
+
+
 class Executions:
     """Everything one worker holds. `on_change` hears of whatever ended, `on_settled` of what was also written."""
 
@@ -49,6 +63,8 @@ class Executions:
         self,
         *,
         concurrency: int,
+        aside: Container[str],
+        aside_concurrency: int,
         batch: int,
         cancel_grace: float,
         ends: Ends,
@@ -57,7 +73,9 @@ class Executions:
         on_change: Callable[[], None],
         on_settled: Callable[[Running, Outcome, Status | None], None],
     ) -> None:
-        self._concurrency = concurrency
+        self._main = Places(concurrency)
+        self._aside = Places(aside_concurrency)
+        self._keys_aside = aside  # the limit keys of jobs that have their places there
         self._batch = batch
         self._cancel_grace = cancel_grace
         self._ends = ends
@@ -66,10 +84,7 @@ class Executions:
         self._on_change = on_change
         self._on_settled = on_settled
         self._held: dict[UUID, Running] = {}
-        self._waiting: deque[Running] = deque()
-        self._finished: list[Ended] = []
         self._replaced: list[Running] = []  # interrupted, because we hold the same job once more
-        self._executing = 0
         self.seconds_per_job = FIRST_GUESS
         self._tasks: set[asyncio.Task[None]] = set()
         self._counted: Counter[str] = Counter()
@@ -85,8 +100,13 @@ class Executions:
 
     def room(self) -> int:
         """How many jobs to claim: enough that none need wait for the database, few enough for others to share."""
-        ahead = min(2 * self._batch, int(self._concurrency * AHEAD_SECONDS / self.seconds_per_job))
-        return min(self._batch, self._concurrency + ahead - len(self._held) + len(self._finished))
+        main = self._main
+        ahead = min(2 * self._batch, int(main.most * AHEAD_SECONDS / self.seconds_per_job))
+        return min(self._batch, main.most + ahead - main.held + len(main.finished))
+
+    def room_aside(self) -> int:
+        """The same for jobs that have their places aside."""
+        return min(self._batch, self._aside.most - self._aside.held + len(self._aside.finished))
 
     def take(self, jobs: Iterable[Running]) -> None:
         """Run these, as soon as there is room."""
@@ -97,28 +117,34 @@ class Executions:
             if there is not None and not there.is_ending:
                 there.interrupt(Why.LOST, time.monotonic())  # its lease was taken away; this is another execution
                 self._replaced.append(there)
+            places = self._places_of(job)
+            places.held += there is None
+            places.waiting.append(job)
             self._held[job.job_id] = job
-            self._waiting.append(job)
         self._is_traced = tracer() is not None
         self._start_waiting()
 
     def take_finished(self) -> list[Ended]:
         """What ended and is to be written down. It is held until it is forgotten."""
-        finished, self._finished = self._finished, []
+        finished = self._main.finished + self._aside.finished
+        self._main.finished, self._aside.finished = [], []
         return finished
 
     def put_back(self, ended: list[Ended]) -> None:
         """It could not be written down. Saying it again does no harm, whatever became of it."""
-        self._finished[:0] = ended
+        for job, outcome in reversed(ended):
+            self._places_of(job).finished.insert(0, (job, outcome))
 
     def give_back_waiting(self) -> None:
         """End what has not begun: another worker may begin it."""
-        while self._waiting:
-            self._finished.append((self._waiting.popleft(), released()))
+        for places in (self._main, self._aside):
+            places.finished += ((job, released()) for job in places.waiting)
+            places.waiting.clear()
 
     def forget(self, job: Running) -> None:
         if self._held.get(job.job_id) is job:
             del self._held[job.job_id]
+            self._places_of(job).held -= 1
 
     def cancel(self, job_id: UUID) -> None:
         """Somebody asked for it: the handler is told, and interrupted if it goes on beyond the grace period."""
@@ -147,11 +173,15 @@ class Executions:
 
     # One execution
 
+    def _places_of(self, job: Running) -> Places:
+        return self._aside if job.limit_key in self._keys_aside else self._main
+
     def _start_waiting(self) -> None:
-        while self._waiting and self._executing < self._concurrency:
-            job = self._waiting.popleft()
-            self._executing += 1
-            job.task = self._spawn(self._run(job), context=contextvars.Context())
+        for places in (self._main, self._aside):
+            while places.waiting and places.executing < places.most:
+                job = places.waiting.popleft()
+                places.executing += 1
+                job.task = self._spawn(self._run(job), context=contextvars.Context())
 
     async def _run(self, job: Running) -> None:
         job.start(time.monotonic())
@@ -168,7 +198,7 @@ class Executions:
         try:
             await self._end(job, outcome)
         finally:
-            self._executing -= 1
+            self._places_of(job).executing -= 1
             self._start_waiting()
 
     async def _executed(self, job: Running) -> Outcome:
@@ -209,7 +239,9 @@ class Executions:
         if job.why is not None and outcome.ending is not Ending.SUCCEEDED:
             outcome = self._interrupted(job)  # whatever the handler says, this is why it ended
         job.seconds = time.monotonic() - (job.started or 0.0)
-        self.seconds_per_job += (max(job.seconds, 1e-5) - self.seconds_per_job) * 0.1
+        places = self._places_of(job)
+        if places is self._main:
+            self.seconds_per_job += (max(job.seconds, 1e-5) - self.seconds_per_job) * 0.1
         if self._observer is not None:
             self._observer.finished(job.held, outcome)
         if job.why is Why.LOST:
@@ -218,7 +250,7 @@ class Executions:
         elif self._ends.needs_transaction(job.handler, job.ctx, outcome):
             await self._end_in_transaction(job, outcome)
         else:
-            self._finished.append((job, outcome))
+            places.finished.append((job, outcome))
         self._on_change()
 
     async def _end_in_transaction(self, job: Running, outcome: Outcome) -> None:
@@ -232,7 +264,7 @@ class Executions:
                 await self._end_in_transaction(job, outcome)
                 return
             error = JobError(code="DB_UNAVAILABLE", message="the end of the job could not be written", retryable=True)
-            self._finished.append((job, self._failed(job, error)))
+            self._places_of(job).finished.append((job, self._failed(job, error)))
         else:
             self._on_settled(job, outcome, became)
 
@@ -268,7 +300,7 @@ class Executions:
         about = {"type": job.held.type}
         log.error("job %s ignores that it was interrupted; it is left behind", job.job_id, extra=about)
         job.abandoned = job.is_ending = True
-        self._executing -= 1
+        self._places_of(job).executing -= 1
         self._spawn(self._end_without(job))
         self._start_waiting()
 

@@ -149,6 +149,7 @@ class Pulse:
 
     async def stop(self) -> None:
         self._stopping.set()
+        self.kick()  # out of its rest between two beats
         await asyncio.to_thread(self._thread.join, 10)
 
     def _run(self) -> None:

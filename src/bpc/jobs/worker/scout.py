@@ -125,15 +125,15 @@ class Scout:
         started = time.monotonic()
         found = await conn.fetch(LANES, self._worker.types, *self._from, MOST_LANES, timeout=self._longest)
         for tenant, limit_key, priority, seq in found:
-            self._worker.lanes.found(tenant, limit_key, priority, seq, started)
+            self._worker.found(tenant, limit_key, priority, seq, started)
         whole_round = len(found) < MOST_LANES
         self._from = BEFORE_ALL if whole_round else tuple(found[-1])[:3]
         took = time.monotonic() - started
         self.has_looked = True
-        if self._worker.lanes:
+        if self._worker.has_lanes:
             self._worker.wake()
             self._patience = FIRST_PATIENCE
-        self._look_at = time.monotonic() + self._until_next_look(took, idle=idle, found=bool(self._worker.lanes))
+        self._look_at = time.monotonic() + self._until_next_look(took, idle=idle, found=self._worker.has_lanes)
 
     def _until_next_look(self, took: float, *, idle: bool, found: bool) -> float:
         poll = self._worker.options.poll
@@ -154,7 +154,7 @@ class Scout:
         while True:
             moved = await conn.fetch(MOVE_DUE, self._moved_to, MOST_MOVED, timeout=self._longest)
             for tenant, limit_key, priority in moved:
-                self._worker.lanes.found(tenant, limit_key, priority)
+                self._worker.found(tenant, limit_key, priority)
             if moved:
                 self._worker.wake()
             else:

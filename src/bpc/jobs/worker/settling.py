@@ -8,6 +8,7 @@ If the lease is lost, `settle` says so and everything is rolled back: exactly on
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final, LiteralString
 
@@ -20,11 +21,18 @@ from bpc.jobs.errors import JobError, LeaseLost
 from bpc.jobs.handler import Handler
 from bpc.jobs.outcome import Ending, Outcome, Status, timed_out
 from bpc.jobs.service import Jobs
+from bpc.jobs.submitting import one_job
 
 # From here to the commit the lease is locked, and nobody can take it away: not even from a worker that is stopped, or
 # cut off, at this very point. So the server waits for the rest of the transaction, but not for long.
 SETTLE: Final[LiteralString] = """
     SELECT jobs.settle($1, $2, $3, $4, $5, $6, $7, $8)
+      FROM set_config('idle_in_transaction_session_timeout', $9, true)
+"""
+# The same, and the one job that follows: most jobs that are followed by others are followed by one.
+SETTLE_AND_SUBMIT: Final[LiteralString] = """
+    SELECT jobs.submit_one($10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) AS following,
+           jobs.settle($1, $2, $3, $4, $5, $6, $7, $8) AS became
       FROM set_config('idle_in_transaction_session_timeout', $9, true)
 """
 KNOWN: Final[LiteralString] = """
@@ -40,8 +48,12 @@ log = logging.getLogger(__name__)
 
 async def settle(conn: Connection, held: Held, outcome: Outcome, *, hook: bool = False) -> Status | None:
     """End one execution; None if its lease is lost. What follows in this transaction is a commit, or a `hook`."""
-    became = await conn.fetchval(
-        SETTLE,
+    became = await conn.fetchval(SETTLE, *_ending(held, outcome, hook=hook))
+    return None if became is None else Status(became)
+
+
+def _ending(held: Held, outcome: Outcome, *, hook: bool) -> Sequence[object]:
+    return (
         held.tenant,
         held.job_id,
         held.owner,
@@ -52,7 +64,6 @@ async def settle(conn: Connection, held: Held, outcome: Outcome, *, hook: bool =
         outcome.delay,
         f"{LONGEST_SILENCE + hook * LONGEST_HOOK:g}s",
     )
-    return None if became is None else Status(became)
 
 
 async def save(conn: Connection, held: Held, column: str, text: str) -> bool:
@@ -154,13 +165,23 @@ class Ends:
                     await self._tell_failure(handler, ctx, outcome.error, conn)
             finally:
                 stack.must_end(conn, LONGEST_END)
-            if ctx.follow_ups:
-                await self._jobs.submit_wishes(conn, ctx)
-            became = await settle(conn, ctx.held, outcome)
+            became = await self._settle_and_submit(conn, ctx, outcome)
             if became is None:
                 raise LeaseLost
         ctx.connection = None
         return became
+
+    async def _settle_and_submit(self, conn: Connection, ctx: Context, outcome: Outcome) -> Status | None:
+        following = self._jobs.only_follow_up(ctx)
+        if following is None:
+            if ctx.follow_ups:
+                await self._jobs.submit_wishes(conn, ctx)
+            return await settle(conn, ctx.held, outcome)
+        row = await conn.fetchrow(SETTLE_AND_SUBMIT, *_ending(ctx.held, outcome, hook=False), *one_job(*following))
+        if row is None or row["became"] is None:
+            return None
+        self._jobs.count_follow_up(ctx, row["following"])
+        return Status(row["became"])
 
     async def _end_badly(self, handler: Handler[Any, Any], ctx: Context, outcome: Outcome) -> Status | None:
         ctx.follow_ups.clear()  # what the handler wished for does not follow; what `on_failure` wishes for does

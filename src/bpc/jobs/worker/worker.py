@@ -22,7 +22,7 @@ from uuid import UUID
 
 import asyncpg
 
-from bpc.jobs.context import Connection, Context, Held, Wish
+from bpc.jobs.context import Connection, Context, Held, HowFar, Wish
 from bpc.jobs.errors import JobError, JobsRefusal, LeaseLost
 from bpc.jobs.handler import Handler
 from bpc.jobs.outcome import Ending, Outcome, Status, released
@@ -58,6 +58,8 @@ class Options:
 
     name: str = field(default_factory=socket.gethostname)
     concurrency: int = 4
+    aside: frozenset[str] = frozenset()  # limit keys of jobs that mostly wait for others: they have their own places,
+    aside_concurrency: int = 16  # so many
     batch: int = 100
     lease: float = 60.0
     renew: float = 30.0
@@ -68,7 +70,7 @@ class Options:
     first_tenant: UUID | None = None
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1 or self.batch < 1:
+        if min(self.concurrency, self.aside_concurrency, self.batch) < 1:
             raise ValueError("a worker runs at least one job at a time")
         if not 0 < self.renew < self.lease:
             raise ValueError("leases must be renewed before they end")
@@ -103,7 +105,9 @@ class Worker:
         self.owner = f"{options.name}:{os.getpid()}:{self.identity.hex()}"
         self.types = jobs.handlers.restartable_types
         self.lanes = Lanes(first=options.first_tenant)
+        self.lanes_aside = Lanes(first=options.first_tenant)
         self.is_idle = False
+        self.started = asyncio.Event()  # it is registered: from here on it claims
         self.exchanging_since: float | None = None
         self._observer = observer
         self._trigger = trigger
@@ -113,6 +117,8 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._executions = Executions(
             concurrency=options.concurrency,
+            aside=options.aside,
+            aside_concurrency=options.aside_concurrency,
             batch=options.batch,
             cancel_grace=options.cancel_grace,
             ends=self._ends,
@@ -134,6 +140,7 @@ class Worker:
         self._pulse = pulse = Pulse(self)
         try:
             await pulse.start(given_up=lambda: self._stop_at is not None)
+            self.started.set()
             self._spawn(self._executions.watch(lambda: self._stop_at))
             self._spawn(self._keep(self._scout_once))
             if self._chores:
@@ -170,6 +177,15 @@ class Worker:
 
     # What the scout and the pulse say and ask ------------------------------------------------------------------
 
+    def found(self, tenant: UUID, limit_key: str, priority: int, seq: int | None = None, now: float = 0.0) -> None:
+        """There is something in this lane; see `Lanes.found`."""
+        self._lanes_of(limit_key).found(tenant, limit_key, priority, seq, now)
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether there may be something to claim; aside, only if there is room for it."""
+        return bool(self.lanes) or (bool(self.lanes_aside) and self._executions.room_aside() > 0)
+
     def wake(self) -> None:
         self._wake.set()
 
@@ -198,6 +214,10 @@ class Worker:
     def seconds_per_job(self) -> float:
         """How long an execution takes, of late."""
         return self._executions.seconds_per_job
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop_at is not None
 
     @property
     def is_saturated(self) -> bool:
@@ -265,7 +285,7 @@ class Worker:
             self.is_idle = False
 
     def _go_idle(self) -> None:
-        if self._stop_at is None and self._executions.room() > 0 and not self.lanes:
+        if self._stop_at is None and self._executions.room() > 0 and not self.has_lanes:
             self.is_idle = True
             self._scout.reset_patience()
             self._scout.kick()
@@ -273,9 +293,12 @@ class Worker:
     async def _exchange(self, conn: "asyncpg.Connection[asyncpg.Record]") -> bool:
         """One turn: settle what ended, claim what fits. False if there was nothing to do at all."""
         now = time.monotonic()
-        room = 0 if self._stop_at is not None else self._executions.room()
+        room, room_aside = self._executions.room(), self._executions.room_aside()
+        if self._stop_at is not None:
+            room = room_aside = 0
         done, others = _apart(self._executions.take_finished())
         plain, limited = self.lanes.pick(room, now)
+        limited += self.lanes_aside.pick(room_aside, now)[1]
         if not (done or others or plain or limited):
             return False
         self.exchanging_since = now
@@ -363,6 +386,7 @@ class Worker:
             return
         became = {row["job_id"]: row["became"] for row in rows}
         for job, outcome in ended:
+            job.ctx.follow_ups.clear()  # who has any and keeps them ends in a transaction
             self._settled(job, outcome, became[job.job_id] and Status(became[job.job_id]))
         ended.clear()
 
@@ -370,7 +394,7 @@ class Worker:
         """One job ended by itself: alone, or together with what it did."""
         self._executions.forget(job)
         if job.limit_key or became is Status.QUEUED:
-            self.lanes.found(job.held.tenant, job.limit_key, job.priority)
+            self.found(job.held.tenant, job.limit_key, job.priority)
         if became is None:
             log.warning("job %s ended too late: its lease was lost", job.job_id)
         elif became.is_over:
@@ -394,7 +418,8 @@ class Worker:
         for row in rows:
             seqs.setdefault((row["tenant_id"], row["limit_key"], row["priority"]), []).append(row["seq"])
         for lane, asked in lanes:
-            self.lanes.took(lane, asked, seqs.get((lane.tenant, lane.limit_key, lane.priority), ()), now)
+            taken = seqs.get((lane.tenant, lane.limit_key, lane.priority), ())
+            self._lanes_of(lane.limit_key).took(lane, asked, taken, now)
         if not rows:
             return
         self.jobs.metrics.acquired(Counter(row["type"] for row in rows))
@@ -406,7 +431,7 @@ class Worker:
     def _notified(self, _conn: object, _pid: int, _channel: str, payload: object) -> None:
         kind, *rest = str(payload).split(" ", 3)
         if kind == "ready" and len(rest) == 3:
-            self.lanes.found(UUID(rest[0]), rest[2], int(rest[1]))
+            self.found(UUID(rest[0]), rest[2], int(rest[1]))
             self._scout.was_notified()
             self._wake.set()
         elif kind == "cancel" and len(rest) == 2:
@@ -426,6 +451,9 @@ class Worker:
         if became is not None:
             self.jobs.metrics.finished(held.type, became, 1)
             self._submit_rest(ctx)
+
+    def _lanes_of(self, limit_key: str) -> Lanes:
+        return self.lanes_aside if limit_key in self.options.aside else self.lanes
 
     def _is_past_stopping(self) -> bool:
         return self._stop_at is not None and time.monotonic() >= self._stop_at + self.options.cancel_grace
@@ -452,8 +480,14 @@ class Worker:
     async def end_step(self, ctx: Context, text: str) -> bool:
         return await self._ends.end_step(ctx, text)
 
-    async def compute(self, ctx: Context, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:  # noqa: ARG002
-        return await self.jobs.compute(function, arguments)
+    async def compute(
+        self,
+        ctx: Context,  # noqa: ARG002
+        function: Callable[..., T],
+        arguments: tuple[Any, ...],
+        told: HowFar | None,
+    ) -> T:
+        return await self.jobs.compute(function, arguments, told)
 
     def wish(self, ctx: Context, handler: Handler[Any, Any], value: Any, **how: Any) -> Wish:  # noqa: ARG002
         return self.jobs.wish(handler, value, **how)

@@ -1,0 +1,171 @@
+"""Processes of `bpc` that do not start from nothing: each is forked from one that has imported the program already.
+
+A process that only starts costs a second on a busy machine, most of it imports that are the same every time; some
+hundred tests start several. What is forked has its own arguments, environment, folder and standard streams, runs
+`main` and ends as `python -m bpc` does. Tests of how the program starts and dies start it themselves.
+
+    pytest ──(arguments, environment, streams)──► the one that has imported ──fork──► whoever waits ──fork──► bpc
+           ◄──(number, then exit code)──────────────────────────────────────────────
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from coverage import Coverage
+
+import bpc.cli
+from bpc.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+NUMBER = 8  # bytes
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], stdin: bytes, *, seconds: float
+) -> tuple[int, bytes, bytes]:
+    """Run `bpc` to its end; return its exit code and what it printed."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        code = _ended({"arguments": arguments, "environment": dict(environment)}, [given, out, err], seconds)
+        out.seek(0)
+        err.seek(0)
+        return code, out.read(), err.read()
+
+
+def _ended(request: dict[str, Any], streams: Sequence[IO[bytes]], seconds: float) -> int:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(seconds)
+        line.connect(_address())
+        socket.send_fds(line, [b"!"], [stream.fileno() for stream in streams])
+        line.sendall(json.dumps(request).encode())
+        line.shutdown(socket.SHUT_WR)
+        pid = int(line.recv(NUMBER))
+        try:
+            return int(line.recv(NUMBER))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+
+
+@cache
+def _address() -> str:
+    """Where the one that has imported everything listens; it is started when it is first needed, and ends with us."""
+    folder = Path(tempfile.mkdtemp(prefix="bpc-forks-", dir="/tmp"))
+    environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(folder / "s")],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.read(1)  # it listens
+
+    def end() -> None:
+        process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return str(folder / "s")
+
+
+# What follows happens in the other process.
+
+
+def serve(path: str) -> None:
+    """Fork whenever somebody asks, until the one who started us is gone."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        os.write(1, b"!")
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while listener.fileno() in select.select([listener.fileno(), 0], [], [])[0]:
+            line, _ = listener.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                listener.close()
+                _run_asked(line)
+            line.close()
+
+
+def _run_asked(line: socket.socket) -> NoReturn:
+    _, streams, _, _ = socket.recv_fds(line, 1, 3)
+    with line.makefile("rb") as asked:
+        request = json.load(asked)
+    if pid := os.fork():
+        line.sendall(b"%-8d" % pid)
+        _, status = os.waitpid(pid, 0)
+        line.sendall(b"%-8d" % os.waitstatus_to_exitcode(status))
+        os._exit(0)
+    line.close()
+    _become(request, streams)
+    _end(main())
+
+
+def _end(code: int) -> NoReturn:
+    """End as Python does, except that what is in memory is left to the operating system."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
+    """Be as a process that was just started with this request."""
+    for ours, given in enumerate(streams):
+        os.dup2(given, ours)
+        os.close(given)
+    # As Python opens them without a locale.
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.argv = ["bpc", *request["arguments"]]
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir("/")
+    if not any(name.startswith("COVERAGE_") for name in os.environ):
+        _measure_nothing()
+
+
+def _measure_what_is_imported() -> None:
+    """What importing runs is written down here, once, and so is which files there are; the forks have only the rest."""
+    if measuring := Coverage.current():
+        measuring.stop()
+        measuring.save()
+        measuring._inorout.find_possibly_unexecuted_files = lambda: iter(())  # type: ignore[union-attr, method-assign]
+        measuring.start()
+
+
+def _measure_nothing() -> None:
+    if measuring := Coverage.current():
+        measuring.stop()
+        measuring._auto_save = False
+
+
+if __name__ == "__main__":
+    for module in pkgutil.iter_modules(bpc.cli.__path__):
+        with contextlib.suppress(Exception):  # whoever runs it will be told
+            importlib.import_module(f"bpc.cli.{module.name}")
+    _measure_what_is_imported()
+    gc.collect()
+    gc.freeze()
+    serve(sys.argv[1])

@@ -1,0 +1,57 @@
+"""`bpc upload URL`: the service fetches the file itself, and says what became of it."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import Program
+from tests.cli.started import started
+
+BOM = b'{"battery":{"sku":"SKU-1","name":"Cell","category":"EV","chemistry":"LFP","capacity_kwh":"75"},"components":[]}'
+
+
+@pytest.fixture(scope="module")
+def supplied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("supplied")
+    (folder / "bom.json").write_bytes(BOM)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bpc(run_folder: Path, supplied: Path) -> Iterator[Program]:
+    folder = Path(tempfile.mkdtemp(prefix="upload-", dir=run_folder))
+    folder.chmod(0o711)
+    program = Program(folder).having(BPC_OUTBOUND_ALLOW=str(supplied))
+    with started(program, "up", "--port", "0") as (_, told):
+        yield program.having(BPC_URL=told["url"])
+
+
+def test_a_url_is_fetched_and_read(bpc: Program, supplied: Path) -> None:
+    made = bpc.ok("upload", (supplied / "bom.json").as_uri(), "--kind", "BOM", "--wait", "--json").json()
+
+    assert (made["status"], made["sha256"]) == ("VALIDATED", hashlib.sha256(BOM).hexdigest())
+    facts = json.loads(bpc.ok("get", "/v1/facts?fact_type=Battery").out)
+    assert [fact["fact_key"] for fact in facts["items"]] == ["battery:SKU-1"]
+
+
+def test_without_waiting_the_job_is_named(bpc: Program, supplied: Path) -> None:
+    (supplied / "note.txt").write_bytes(b"a note")
+
+    shown = bpc.ok("upload", (supplied / "note.txt").as_uri(), "--kind", "OTHER").out.splitlines()
+    named = bpc.ok("upload", (supplied / "note.txt").as_uri(), "--kind", "OTHER", "--json").json()
+
+    assert [line.split()[0] for line in shown] == ["document", "job"]
+    assert named.keys() == {"document_id", "job_id"}
+
+
+def test_what_is_refused_or_not_there_ends_the_command(bpc: Program, supplied: Path) -> None:
+    blocked = bpc.run("upload", "file:///etc/passwd", "--kind", "OTHER", "--wait")
+    missing = bpc.run("upload", (supplied / "none").as_uri(), "--kind", "OTHER", "--wait")
+
+    assert (blocked.code, missing.code) == (1, 1)
+    assert blocked.err.startswith("OUTBOUND_BLOCKED: ")
+    assert missing.err.startswith("NOT_FOUND: ")

@@ -1,0 +1,326 @@
+"""Values of public formats become members of facts: units, days, decimals, identifiers."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bpc.core.documents.notes import Notes
+from bpc.core.documents.public.conversions import (
+    category_named,
+    fitted,
+    measured,
+    plain,
+    share,
+    shown,
+    status,
+    truth,
+    warranty_end,
+    warranty_months,
+)
+from bpc.core.documents.public.conversions import written as decimal
+from bpc.core.documents.public.identifiers import item_of, short, sku_of
+from bpc.core.documents.public.measures import (
+    AMPERE_HOURS,
+    GRAMS_CO2_PER_KWH,
+    KILOGRAMS,
+    KILOWATT_HOURS,
+    OHMS,
+    PER_CENT,
+    WATTS,
+    Measure,
+    factor_of,
+)
+from bpc.core.documents.public.places import Place, Reading
+from bpc.core.documents.values import Exact, Given, Number, exact
+from bpc.core.rules.types import DATE, INT, TEXT, Dec
+from tests.measuring import effort
+
+
+def place(value: Given) -> Place:
+    return Place(value, "$.x", Reading(Notes()))
+
+
+def problems(at: Place) -> list[tuple[str, str]]:
+    return [(note.at, note.says) for note in at.reading.notes.problems.first]
+
+
+def warnings(at: Place) -> list[str]:
+    return [note.says for note in at.reading.notes.warnings.first]
+
+
+def written(given: Given) -> str | None:
+    assert given is None or isinstance(given, Number)
+    return given.text if given else None
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "unit", "scale", "expected"),
+    [
+        (KILOGRAMS, "450", "KGM", 6, "450.000000"),
+        (KILOGRAMS, "450", "unit:gram", 6, "0.450000"),
+        (KILOGRAMS, "0.5", "unit:tonneMetricTon", 6, "500.000000"),
+        (KILOGRAMS, "1", "unit:pound", 6, None),  # 0.45359237 kg: eight decimals, six of them and a warning
+        (KILOGRAMS, "1000", "unit:pound", 6, "453.592370"),
+        (KILOGRAMS, "2", "Kg", 6, "2.000000"),
+        (KILOWATT_HOURS, "0.0755", "MWh", 6, "75.500000"),
+        (KILOWATT_HOURS, "500", "WHR", 6, "0.500000"),
+        (KILOWATT_HOURS, "500", "mWh", 6, None),
+        (AMPERE_HOURS, "14000", "mAh", 6, "14.000000"),
+        (WATTS, "7.2", "KWT", 3, "7200.000"),
+        (OHMS, "62", "mΩ", 6, "0.062000"),
+        (PER_CENT, "5.3", "unit:partPerMillion", 6, "0.000530"),
+        (PER_CENT, "21", "unit:partPerThousand", 4, "2.1000"),
+        (GRAMS_CO2_PER_KWH, "0.13", "kgCO2-eq/kWh", 6, "130.000000"),
+    ],
+)
+def test_a_unit_is_converted_exactly(measure: Measure, value: str, unit: str, scale: int, expected: str | None) -> None:
+    at = place({"value": Number(value), "unit": unit})
+
+    made = measured(measure, "value", "unit")(at, Dec(scale))
+
+    if expected is not None:
+        assert (written(made), problems(at), warnings(at)) == (expected, [], [])
+    else:
+        assert problems(at) or warnings(at)
+
+
+def test_an_unknown_unit_is_a_problem_that_names_the_known_ones() -> None:
+    at = place({"value": Number("3"), "unitCode": "stone"})
+
+    assert measured(KILOGRAMS)(at, Dec(6)) is None
+    ((where, says),) = problems(at)
+    assert where == "$.x.unitCode"
+    assert says.startswith(
+        'is the text "stone", and the value cannot be converted without a unit we know, such as `mg`'
+    )
+    assert "`kg`" in says
+
+
+def test_every_unit_is_a_finite_decimal() -> None:
+    for measure in (KILOGRAMS, KILOWATT_HOURS, AMPERE_HOURS, WATTS, OHMS, PER_CENT):
+        for unit in measure:
+            factor = factor_of(measure, unit)
+            assert factor is not None
+            assert factor.count > 0
+
+
+@settings(deadline=None)
+@given(st.integers(-(10**12), 10**12), st.integers(0, 9), st.sampled_from(sorted(KILOGRAMS)))
+def test_a_conversion_is_the_product_or_is_said(count: int, scale: int, unit: str) -> None:
+    value, factor = Exact(count, scale), factor_of(KILOGRAMS, unit)
+    assert factor is not None
+    at = place(None)
+
+    made = fitted(at, Exact(value.count * factor.count, value.scale + factor.scale), Dec(6))
+
+    text = written(made)
+    if text is not None:
+        whole = int(text.replace(".", ""))
+        off = abs(whole * 10 ** (value.scale + factor.scale) - value.count * factor.count * 10**6)
+        assert off * 2 <= 10 ** (value.scale + factor.scale)
+        assert (off == 0) == (warnings(at) == [])
+    else:
+        assert problems(at)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("56.12", Dec(2), "56.12"),
+        ("56.123", Dec(2), "56.12"),
+        ("56.125", Dec(2), "56.12"),
+        ("56.135", Dec(2), "56.14"),
+        ("-56.135", Dec(2), "-56.14"),
+        ("1.110778709024233", Dec(2), "1.11"),
+        ("0.2999999999999999889", Dec(2), "0.30"),
+        ("-0.0700000000000000067", Dec(2), "-0.07"),
+        ("123456789012345678.6", INT, "123456789012345679"),
+        ("0.996", Dec(2), "1.00"),
+        ("847.3", INT, "847"),
+    ],
+)
+def test_a_number_with_too_many_decimals_is_rounded_and_said(text: str, kind: Dec, expected: str) -> None:
+    at = place(Number(text))
+
+    assert written(plain(at, kind)) == expected
+    assert bool(warnings(at)) == (text != expected)
+    assert all(text in says and expected in says for says in warnings(at))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("0.256", Dec(2)),
+        ("0.00001", Dec(2)),
+        ("2.5", INT),
+        ("1e-30", Dec(6)),
+        ("0.995", Dec(2)),
+        ("0.2567812345678901", Dec(2)),
+        ("0.00500000000000001", Dec(2)),
+        ("0.0049999999999999999", Dec(2)),
+    ],
+)
+def test_a_number_that_rounding_would_change_is_a_problem(text: str, kind: Dec) -> None:
+    at = place(Number(text))
+
+    assert plain(at, kind) is None
+    assert problems(at)[0][1].endswith("rounding would change it too much")
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> str:
+    """A decimal of any length, or a short one with the noise of a binary fraction."""
+    count = draw(st.one_of(st.integers(-(10**5), 10**5), st.integers(-(10**22), 10**22)))
+    scale = draw(st.integers(0, 12))
+    noise = draw(st.sampled_from([0, 1, -1, 7, -49]))
+    digits = draw(st.integers(0, 8))
+    return decimal(count * 10 ** (12 + digits) + noise, scale + 12 + digits)
+
+
+@settings(deadline=None, max_examples=effort(test=300, shown=3_000, campaign=30_000))
+@given(numbers(), st.integers(0, 6), st.booleans())
+def test_a_number_is_exact_or_near_and_said_or_not_taken(text: str, scale: int, is_trace: bool) -> None:
+    at, value = place(None), exact(text)
+    assert value is not None
+
+    made = written(fitted(at, value, Dec(scale) if scale else INT, is_trace=is_trace))
+
+    if made is None:
+        assert (len(problems(at)), len(warnings(at))) == ((0, 1) if is_trace else (1, 0))
+    elif Fraction(made) == Fraction(text):
+        assert (problems(at), warnings(at)) == ([], [])
+    else:
+        assert abs(Fraction(made) - Fraction(text)) * 200 <= abs(Fraction(text))
+        [says] = warnings(at)
+        assert (shown(value) in says, says.endswith(f"rounded to {made}"), problems(at)) == (True, True, [])
+
+
+@pytest.mark.parametrize(
+    ("share_of", "unit", "per_cent"),
+    [
+        ("5.3", "unit:partPerMillion", "0.00053"),
+        ("0.0000612345678912345", "unit:percent", "0.0000612345678912345"),
+    ],
+)
+def test_a_trace_too_small_for_the_fact_is_left_out_and_said(share_of: str, unit: str, per_cent: str) -> None:
+    at = place({"c": Number(share_of), "u": unit})
+
+    assert share("c", "u", PER_CENT)(at, Dec(4)) is None
+    assert problems(at) == []
+    assert warnings(at) == [f"is {per_cent} %, and the fact has only 4 decimals; it was left out, not rounded"]
+
+
+def test_a_share_of_the_volume_is_left_out_and_said() -> None:
+    at = place({"c": Number("5.3"), "u": "unit:percentVolume"})
+
+    assert share("c", "u", PER_CENT)(at, Dec(4)) is None
+    assert (problems(at), len(warnings(at))) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "is_said"),
+    [
+        ("2027-02-18", "2027-02-18", False),
+        ("2027-02-18T23:59:59Z", "2027-02-18", True),
+        ("2024-07-01T16:10:00.000+01:00", "2024-07-01", True),
+        ("2027-02", "2027-02-01", True),
+    ],
+)
+def test_a_moment_is_cut_to_its_day_and_said(text: str, expected: str, is_said: bool) -> None:
+    at = place(text)
+
+    assert plain(at, DATE) == expected
+    assert bool(warnings(at)) == is_said
+
+
+@pytest.mark.parametrize(
+    "text", ["7172-75-08", "2027-02-30", "2027-02-30T00:00:00Z", "18.02.2027", "2027-13", "20270218"]
+)
+def test_a_day_that_does_not_exist_is_a_problem(text: str) -> None:
+    at = place(text)
+
+    assert plain(at, DATE) is None
+    assert problems(at) == [
+        ("$.x", f'is the text "{text}", which is no day of the calendar; days are written like 2027-02-18')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "months", "until"),
+    [
+        ("P8Y", "96", None),
+        ("P1Y6M", "18", None),
+        ("24", "24", None),
+        ("2032-03-15", None, "2032-03-15"),
+        ("--08", None, None),
+    ],
+)
+def test_a_warranty_is_a_number_of_months_or_ends_on_a_day(given: str, months: str | None, until: str | None) -> None:
+    at = place(given)
+
+    assert warranty_end(at, DATE) == until
+    assert written(warranty_months(at, INT)) == months
+    assert bool(warnings(at)) == (months is until)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("EX-75", "EX-75"),
+        ("urn:mycompany.com:product-id:401765", "401765"),
+        ("urn:uuid:550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440000"),
+        ("https://id.gs1.org/01/09521234010012/21/EV-2025-000142", "09521234010012"),
+        ("https://shop.example/products/EX-75/", "EX-75"),
+        ("https://shop.example/p?id=7", "id=7"),
+        ("urn:epc:id:sgtin:9521234.001001.7", "09521234010012"),
+        (":::", None),
+    ],
+)
+def test_a_sku_has_no_colon(given: str, expected: str | None) -> None:
+    at = place(given)
+
+    assert short(given) == expected
+    assert sku_of(at) == expected
+    assert bool(warnings(at)) == (expected not in (given, None))
+    assert bool(problems(at)) == (expected is None)
+
+
+def test_the_first_identifier_that_is_there_decides() -> None:
+    assert sku_of(place(None), place(""), place("B"), place("C")) == "B"
+
+
+def test_an_item_has_a_gtin_and_a_serial_number() -> None:
+    assert item_of("https://id.example/01/9521234010019/10/L1/21/S-1?x=1") == ("09521234010019", "S-1")
+    assert item_of("urn:epc:idpat:sgtin:9521234.001001.*") == ("09521234010012", None)
+    assert item_of("https://id.example/8004/123") is None
+    assert item_of("urn:epc:id:sgtin:1.2.3") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("EV", "ev"),
+        ("electric vehicle battery", "ev"),
+        ("https://ref.example/battery/ElectricVehicleBattery", "ev"),
+        ("light-means-of-transport", "lmt"),
+        ("LMT battery", "lmt"),
+        ("industrial/non-stationary battery", "industrial"),
+        ("industrial/stationary battery", "stationary"),
+        ("industrial-without-bms", "industrial"),
+        ("SLI", "sli"),
+        ("elevator", None),
+    ],
+)
+def test_a_category_has_many_names(given: str, expected: str | None) -> None:
+    assert category_named(given) == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [("Reused", "re-used"), ("https://x.example/Original", "original")])
+def test_a_status_has_many_names(given: str, expected: str) -> None:
+    assert status(place(given), TEXT) == expected
+
+
+def test_a_truth_may_be_written() -> None:
+    assert [truth(place(given)) for given in (True, "false", None)] == [True, False, None]

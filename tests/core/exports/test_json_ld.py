@@ -1,0 +1,95 @@
+"""JSON-LD exports: any processor expands them to absolute names and typed values, with no network at hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyld import jsonld  # type: ignore[import-untyped]
+
+from bpc.core import canon
+from bpc.core.exports.disclosed import disclosed
+from bpc.core.exports.json_ld import XSD, context_document, json_ld
+from tests.core.exports.examples import CASES, example
+
+PAGE = Path(__file__).parents[3] / "docs" / "formats" / "passport.jsonld"
+
+
+def no_network(url: str, _: object) -> Any:
+    raise AssertionError(f"{url} was asked for")
+
+
+def expanded(document: bytes) -> dict[str, Any]:
+    (node,) = jsonld.expand(json.loads(document), {"documentLoader": no_network})
+    return dict(node)
+
+
+def value(node: dict[str, Any], path: str) -> Any:
+    (found,) = node[f"urn:bpc:field:{path}"]
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_name_becomes_absolute_and_no_field_is_lost(name: str) -> None:
+    shown = disclosed(example(name), "tenant")
+
+    node = expanded(json_ld(shown))
+
+    assert {key.partition("urn:bpc:field:")[2] for key in node if key.startswith("urn:bpc:field:")} == {
+        field.path for field in shown.fields if field.value is not None
+    }
+    assert [key for key in node if not key.startswith(("@", "urn:bpc:"))] == []
+    assert node["@id"] == f"urn:uuid:{shown.receipt.passport_version_id}"
+
+
+def test_values_carry_their_types() -> None:
+    node = expanded(json_ld(disclosed(example("example-reference"), "tenant")))
+
+    assert value(node, "general.category") == {"@type": f"{XSD}string", "@value": "ev"}
+    assert value(node, "general.manufacturing.on") == {"@type": f"{XSD}date", "@value": "2027-06-01"}
+    assert value(node, "duties.qr") == {"@type": f"{XSD}boolean", "@value": "true"}
+    assert value(node, "state.full_cycles")["@type"] == f"{XSD}integer"
+    assert value(node, "performance.voltage.nominal") == {
+        "@type": ["urn:bpc:passport:Quantity"],
+        "urn:bpc:passport:unit": [{"@type": f"{XSD}string", "@value": "V"}],
+        "urn:bpc:passport:value": [{"@type": f"{XSD}decimal", "@value": "400"}],
+    }
+    critical = value(node, "materials.critical")["@list"]
+    assert critical[0]["urn:bpc:member:material"] == [{"@type": f"{XSD}string", "@value": "NMC811"}]
+    (receipt,) = node["urn:bpc:passport:receipt"]
+    assert receipt["urn:bpc:passport:payload_hash"][0]["@type"] == f"{XSD}hexBinary"
+
+
+def test_it_is_data_for_a_graph() -> None:
+    quads = jsonld.to_rdf(
+        json.loads(json_ld(disclosed(example("example-first"), "tenant"))),
+        {"documentLoader": no_network, "format": "application/n-quads"},
+    )
+
+    assert f'<urn:bpc:field:battery.capacity_kwh> "75.500000"^^<{XSD}decimal> .' in quads
+
+
+def test_texts_are_data_whatever_they_look_like() -> None:
+    shown = disclosed(example("texts"), "tenant")
+
+    node = expanded(json_ld(shown))
+
+    texts = {field.path: field.value for field in shown.fields if isinstance(field.value, str)}
+    assert texts
+    for path, text in texts.items():
+        assert value(node, path)["@value"] == text
+
+
+def test_equal_passports_give_equal_bytes_and_the_context_comes_first() -> None:
+    once, again = (json_ld(disclosed(example("example-reference"), "interest")) for _ in range(2))
+
+    assert once == again
+    assert once.startswith(b'{"@context":{"@version":1.1,')
+    without = json.loads(once)
+    context = without.pop("@context")
+    assert once.endswith(canon.encode(without)[1:])
+    assert context == json.loads(context_document())["@context"]
+
+
+def test_the_published_context_is_the_one_in_the_documentation() -> None:
+    assert PAGE.read_bytes() == context_document() + b"\n"

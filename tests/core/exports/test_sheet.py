@@ -1,0 +1,128 @@
+"""What is printed: headings and labels from paths, words from values, and nothing but texts."""
+
+from typing import Any
+
+import pytest
+
+from bpc.core.exports.disclosed import Audience, disclosed
+from bpc.core.exports.kinds import read_type
+from bpc.core.exports.sheet import _label, _shown, qr_svg, sheet
+from bpc.core.qr import qr_modules
+from tests.core.exports.examples import CASES, example, passport
+from tests.core.passports import fact
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "printed"),
+    [
+        ("Bool", True, "Yes"),
+        ("Int", -12, "-12"),
+        ("Date", "2027-02-18", "2027-02-18"),
+        ("Dec(6)", "75.500000", "75.5"),
+        ("Dec(2)", "100.00", "100"),
+        ("Dec(0)", "100", "100"),
+        ("Dec(18)", "0.142543859649122807", "0.142543…"),
+        ("Dec(18)", "0.142543000000000000", "0.142543"),
+        ("Qty(pct)", {"unit": "pct", "value": "5.4"}, "5.4 %"),
+        ("Qty(gCO2e_per_kWh)", {"unit": "gCO2e_per_kWh", "value": "7"}, "7 g CO₂e/kWh"),
+        ("Qty(each)", {"unit": "each", "value": "7"}, "7"),
+        ("Qty(kWh)", {"unit": "kWh", "value": "-0.5"}, "-0.5 kWh"),
+        ("Opt(Text)", None, "–"),
+        ("List(Text)", [], "–"),
+        ("List(Text)", ["a", "b"], "a, b"),
+        ("Map(Text, Int)", {"x": 1, "y": 2}, "x: 1, y: 2"),
+        ("Record(a_b: Int, c: Opt(Text))", {"a_b": 1, "c": None}, "A b: 1, C: –"),
+        ("List(Record(a: Int))", [{"a": 1}, {"a": 2}], "A: 1; A: 2"),
+    ],
+)
+def test_a_value_in_words(kind: str, value: Any, printed: str) -> None:
+    assert _shown(read_type(kind), value) == printed
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [
+        ("battery.capacity_kwh", "Capacity kWh"),
+        ("general.manufacturer.trade_mark", "Manufacturer · trade mark"),
+        ("general.passport_uri", "Passport URI"),
+        ("duties.qr", "QR"),
+        ("summary", "Summary"),
+    ],
+)
+def test_a_path_in_words(path: str, label: str) -> None:
+    assert _label(path) == label
+
+
+def _texts(value: Any) -> bool:
+    match value:
+        case dict():
+            return all(map(_texts, value.values()))
+        case list():
+            return all(map(_texts, value))
+        case _:
+            return isinstance(value, str | bool)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_sheet_is_texts_and_has_every_field_that_may_be_seen(name: str) -> None:
+    shown = disclosed(example(name), "tenant")
+
+    printed = sheet(shown)
+
+    assert _texts(dict(printed))
+    assert sum(len(section["rows"]) for section in printed["sections"]) == len(shown.fields)
+
+
+@pytest.mark.parametrize(
+    ("audience", "says"),
+    [
+        ("public", "For everybody: 77 of the passport's 142 fields."),
+        ("interest", "For persons with a legitimate interest: "),
+        ("tenant", "Holds all 142 fields of the passport, restricted ones among them. Not for handing on."),
+    ],
+)
+def test_a_sheet_says_whom_it_is_for(audience: Audience, says: str) -> None:
+    assert sheet(disclosed(example("example-reference"), audience))["audience"].startswith(says)
+
+
+def test_what_a_reader_looks_for_first_stands_first() -> None:
+    figures = sheet(disclosed(example("example-reference"), "tenant"))["figures"]
+
+    assert [(figure["label"], figure["value"]) for figure in figures[:4]] == [
+        ("Category", "ev"),
+        ("Chemistry", "NMC811"),
+        ("Energy", "84 kWh"),
+        ("Rated capacity", "210 Ah"),
+    ]
+
+
+def test_what_is_too_long_for_a_figure_stands_with_the_others_only() -> None:
+    shown = disclosed(passport(f'field a.chemistry @public: Text = "{"x" * 60}";'), "public")
+
+    assert sheet(shown)["figures"] == []
+    assert sheet(shown)["sections"][0]["rows"][0]["value"] == "x" * 60
+
+
+def test_what_nobody_reads_to_its_end_is_cut_visibly() -> None:
+    rules = f"""
+    field a.text @public: Text = "{"x" * 10_005}";
+    field a.parts @public: List(Record(part: Opt(Text))) =
+      map(getFactsByPrefix("Component", "component:"), fn(p) => {{ part: recordGet(p, "part") }});
+    """
+    parts = [fact("Component", f"component:{number}", part=str(number)) for number in range(1_003)]
+
+    cells, text = sheet(disclosed(passport(rules, *parts), "public"))["sections"][0]["rows"]
+
+    assert text["value"] == "x" * 10_000 + "… (and 5 more characters)"
+    assert (len(cells["cells"]), cells["cells"][-1]) == (1_001, ["… and 3 more"])
+
+
+def test_the_code_is_drawn_module_by_module() -> None:
+    rows = qr_modules("BPC1|test")
+
+    svg = qr_svg("BPC1|test")
+
+    dark = sum(row.count(0) for row in rows)
+    runs = [int(part.split("v")[0]) for part in svg.split("h")[1:] if "v1" in part]
+    assert f'viewBox="0 0 {len(rows)} {len(rows)}"' in svg
+    assert sum(runs) == dark

@@ -1,0 +1,83 @@
+"""XML exports: valid by our schema, escaped whatever they hold, and the same bytes every time."""
+
+from base64 import b64decode
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import xmlschema
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpc.core.exports.disclosed import AUDIENCES, Audience, disclosed
+from bpc.core.exports.xml_document import NAMESPACE, _text, xml_document
+from bpc.core.exports.xml_schema import XSD
+from tests.core.exports.examples import CASES, example
+
+PAGE = Path(__file__).parents[3] / "docs" / "formats" / "passport.xsd"
+SCHEMA = xmlschema.XMLSchema(XSD)
+NAMES = {"p": NAMESPACE}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_passport_is_valid_by_the_schema(name: str) -> None:
+    SCHEMA.validate(ET.fromstring(xml_document(disclosed(example(name), "tenant"))))
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+def test_it_says_whom_it_is_for_and_how_much_it_leaves_out(audience: Audience) -> None:
+    shown = disclosed(example("example-reference"), audience)
+
+    root = ET.fromstring(xml_document(shown))
+
+    SCHEMA.validate(root)
+    fields = root.find("p:fields", NAMES)
+    assert fields is not None
+    assert (root.get("audience"), len(fields), fields.get("hidden")) == (audience, len(shown.fields), str(shown.hidden))
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (b' audience="tenant"', b' audience="everybody"'),
+        (b"<decimal>", b"<number>"),
+        (b"<passport_id>", b"<passport_id>0"),
+        (b' path="battery.capacity_kwh"', b""),
+    ],
+)
+def test_the_schema_refuses_what_is_not_one_of_ours(was: bytes, becomes: bytes) -> None:
+    document = xml_document(disclosed(example("example-first"), "tenant"))
+    assert was in document
+
+    changed = document.replace(was, becomes, 1).replace(
+        b"</decimal>", b"</number>" if b"number" in becomes else b"</decimal>", 1
+    )
+
+    with pytest.raises(xmlschema.XMLSchemaValidationError):
+        SCHEMA.validate(ET.fromstring(changed))
+
+
+@given(st.text())
+def test_a_text_is_read_back_as_it_was(text: str) -> None:
+    found = ET.fromstring(_text("text", text))
+
+    read = found.text or ""
+    assert (b64decode(read).decode() if found.get("encoding") == "base64" else read) == text
+
+
+def test_markup_in_a_value_stays_a_value() -> None:
+    assert (
+        _text("text", '</text><x a="b">&amp;]]>')
+        == "<text>&lt;/text&gt;&lt;x a=&quot;b&quot;&gt;&amp;amp;]]&gt;</text>"
+    )
+    assert _text("text", "a\x01") == '<text encoding="base64">YQE=</text>'
+
+
+def test_equal_passports_give_equal_bytes() -> None:
+    once, again = (xml_document(disclosed(example("example-reference"), "public")) for _ in range(2))
+
+    assert once == again
+
+
+def test_the_published_schema_is_the_one_in_the_documentation() -> None:
+    assert PAGE.read_bytes().decode() == XSD

@@ -1,0 +1,363 @@
+"""The guard: it connects to what it has checked, says what went wrong, and reads no more than it should."""
+
+import asyncio
+import gzip
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bpc.core.webhook_urls import OutboundBlocked
+from bpc.jobs.download import OpenUrl
+from bpc.outbound import Guard, OutboundFailed, OutboundTimedOut, Resolve, resolved
+from tests.outbound.certificates import Authority
+from tests.outbound.receiver import Receiver, Reply
+
+HERE = ("127.0.0.0/8", "::1")
+
+
+def always(*addresses: str) -> Resolve:
+    async def answer(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return answer
+
+
+def open_guard(**other: object) -> Guard:
+    return Guard(**{"allow": HERE, "https_only": False, "longest": 5.0} | other)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with Receiver() as started:
+        yield started
+
+
+# What is sent, and what comes back ---------------------------------------------------------------------------------
+
+
+async def test_a_request_arrives_as_it_was_given(receiver: Receiver) -> None:
+    receiver.reply = lambda _: Reply(status=200, headers={"X-Seen": "yes"}, body=b"thanks")
+
+    answer = await open_guard().send(
+        "POST", f"{receiver.url}/a%20b?q='1'&r", headers={"Content-Type": "text/plain"}, content=b"hello"
+    )
+
+    assert (answer.status, answer.headers["x-seen"], answer.body, answer.is_cut) == (200, "yes", b"thanks", False)
+    (got,) = receiver.received
+    assert (got.method, got.target, got.body) == ("POST", "/hook/a%20b?q='1'&r", b"hello")
+    assert got.headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert got.headers["accept-encoding"] == "identity"
+    assert got.headers["content-type"] == "text/plain"
+    assert got.headers["user-agent"].startswith("bpc/")
+
+
+async def test_the_host_is_the_name_and_the_connection_goes_to_the_address(receiver: Receiver) -> None:
+    guard = open_guard(resolve=always("127.0.0.1"))
+
+    await guard.send("POST", f"http://hooks.example:{receiver.port}?x=1")
+
+    assert receiver.received[0].headers["host"] == f"hooks.example:{receiver.port}"
+    assert receiver.received[0].target == "/?x=1"
+
+
+async def test_proxies_of_the_environment_are_not_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Receiver() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+
+        await open_guard().send("POST", receiver.url)
+
+    assert (len(receiver.received), proxy.connections) == (1, 0)
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed(receiver: Receiver) -> None:
+    async with Receiver() as canary:
+        receiver.reply = lambda _: Reply(status=307, headers={"Location": canary.url})
+
+        answer = await open_guard().send("POST", receiver.url)
+
+        assert (answer.status, canary.connections) == (307, 0)
+
+
+async def test_the_next_address_is_tried_if_the_first_does_not_connect(receiver: Receiver) -> None:
+    guard = open_guard(resolve=always("127.0.0.2", "127.0.0.1"))
+
+    answer = await guard.send("POST", f"http://hooks.example:{receiver.port}/")
+
+    assert (answer.status, receiver.connections) == (204, 1)
+
+
+async def test_cookies_of_one_answer_are_not_sent_with_the_next_request(receiver: Receiver) -> None:
+    receiver.reply = lambda _: Reply(headers={"Set-Cookie": "a=b; Path=/"})
+    guard = open_guard()
+
+    await guard.send("POST", receiver.url)
+    await guard.send("POST", receiver.url)
+
+    assert "cookie" not in receiver.received[1].headers
+
+
+# What is not read --------------------------------------------------------------------------------------------------
+
+
+async def test_no_more_of_an_answer_is_read_than_asked_for(receiver: Receiver) -> None:
+    receiver.reply = lambda _: Reply(status=200, body=b"x" * 20_000_000)
+
+    answer = await open_guard().send("POST", receiver.url, most_bytes=1000)
+
+    assert (answer.body, answer.is_cut) == (b"x" * 1000, True)
+
+
+async def test_an_answer_that_never_ends_is_cut_too(receiver: Receiver) -> None:
+    endless = b"HTTP/1.1 200 -\r\nTransfer-Encoding: chunked\r\n\r\n" + b"4000\r\n" + b"y" * 0x4000 + b"\r\n"
+    receiver.reply = lambda _: Reply(raw=endless, then_wait=True)
+
+    answer = await open_guard().send("POST", receiver.url, most_bytes=1000)
+
+    assert (answer.body, answer.is_cut) == (b"y" * 1000, True)
+
+
+async def test_nothing_is_unpacked(receiver: Receiver) -> None:
+    bomb = gzip.compress(b"0" * 10_000_000)
+    receiver.reply = lambda _: Reply(status=200, headers={"Content-Encoding": "gzip"}, body=bomb)
+
+    answer = await open_guard().send("POST", receiver.url)
+
+    assert answer.body == bomb
+
+
+async def test_a_head_that_does_not_end_is_given_up(receiver: Receiver) -> None:
+    receiver.reply = lambda _: Reply(raw=b"HTTP/1.1 200 -\r\n" + b"X-More: yes\r\n" * 20_000, then_wait=True)
+
+    with pytest.raises(OutboundFailed, match="did not answer in HTTP"):
+        await open_guard().send("POST", receiver.url)
+
+
+# What goes wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"HTTP/1.1 200", b"HTTP/1.1 200 -\r\nContent-Length: 5\r\n\r\n", b"HTTP/1.1 103 -\r\n\r\n" * 50],
+    ids=["nothing", "half a head", "a head only", "hints only"],
+)
+async def test_who_is_silent_or_slow_has_the_time_that_is_given_and_no_more(receiver: Receiver, raw: bytes) -> None:
+    receiver.reply = lambda _: Reply(raw=raw, then_wait=True)
+
+    with pytest.raises(OutboundTimedOut) as late:
+        await open_guard().send("POST", receiver.url, timeout=0.2)
+
+    assert late.value.says == f"`127.0.0.1:{receiver.port}` did not answer within 0.2 s"
+    assert (late.value.code, late.value.retryable) == ("REQUEST_TIMEOUT", True)
+
+
+async def test_a_server_that_sends_a_byte_now_and_then_does_not_get_more_time(receiver: Receiver) -> None:
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 -\r\nContent-Length: 1000\r\n\r\n")
+        while True:
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    receiver.talk = drip
+    with pytest.raises(OutboundTimedOut):
+        await open_guard().send("POST", receiver.url, timeout=0.3)
+
+
+async def test_a_name_server_that_does_not_answer_takes_no_more_time_either() -> None:
+    async def never(host: str, port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return []
+
+    with pytest.raises(OutboundTimedOut, match=r"`hooks\.example` did not answer within 0\.1 s"):
+        await open_guard(resolve=never).send("POST", "https://hooks.example/", timeout=0.1)
+
+
+async def test_network_errors_are_sentences_without_addresses(receiver: Receiver) -> None:
+    async with Receiver() as gone:
+        pass
+    guard = open_guard(resolve=always("127.0.0.1"))
+
+    with pytest.raises(OutboundFailed) as refused:
+        await guard.send("POST", f"http://hooks.example:{gone.port}/")
+    receiver.reply = lambda _: Reply(raw=b"220 mail.example ESMTP\r\n")
+    with pytest.raises(OutboundFailed) as strange:
+        await guard.send("POST", f"http://hooks.example:{receiver.port}/")
+    with pytest.raises(OutboundFailed) as unknown:
+        await open_guard(resolve=always()).send("POST", "http://hooks.example/")
+
+    assert refused.value.says == f"`hooks.example:{gone.port}` could not be reached"
+    assert strange.value.says == (
+        f"`hooks.example:{receiver.port}` did not answer in HTTP, or stopped in the middle of its answer"
+    )
+    assert unknown.value.says == "the name `hooks.example` has no address"
+    for error in (refused.value, strange.value, unknown.value):
+        assert error.retryable
+        assert "127.0.0.1" not in f"{error.says} {error.fix} {error.details} {error!r} {error.__cause__}"
+
+
+async def test_a_body_that_ends_too_early_is_an_error(receiver: Receiver) -> None:
+    receiver.reply = lambda _: Reply(raw=b"HTTP/1.1 200 -\r\nContent-Length: 5\r\n\r\nab")
+
+    with pytest.raises(OutboundFailed, match="stopped in the middle"):
+        await open_guard().send("POST", receiver.url)
+
+
+async def test_what_is_blocked_says_the_same_whatever_listens_there(receiver: Receiver) -> None:
+    closed = Guard(https_only=False)
+    said = set()
+    for url in (receiver.url, "http://127.0.0.1:1/", "http://10.255.255.1/", "http://localhost/"):
+        with pytest.raises(OutboundBlocked) as blocked:
+            await closed.send("POST", url)
+        said.add((blocked.value.code, blocked.value.says, blocked.value.fix, blocked.value.retryable))
+
+    assert said == {
+        (
+            "OUTBOUND_BLOCKED",
+            "nothing is sent to a private, local or special address",
+            "use a public one, or have it named in BPC_OUTBOUND_ALLOW",
+            False,
+        )
+    }
+    assert receiver.connections == 0
+
+
+async def test_names_are_resolved_as_this_machine_does() -> None:
+    assert "127.0.0.1" in await resolved("localhost", 80)
+    assert await resolved("does-not-exist.invalid", 80) == []
+
+
+# TLS ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_certificate_must_be_of_the_name_not_of_the_address(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    guard = open_guard(https_only=True, resolve=always("127.0.0.1"), trust=authority.trusted)
+
+    async with Receiver(tls=authority.server("hooks.example")) as right:
+        answer = await guard.send("POST", f"https://hooks.example:{right.port}/")
+    async with Receiver(tls=authority.server("127.0.0.1")) as wrong:
+        with pytest.raises(OutboundFailed, match=r"certificate of `hooks\.example:.*` was not accepted") as refused:
+            await guard.send("POST", f"https://hooks.example:{wrong.port}/")
+
+    assert answer.status == 204
+    assert wrong.received == []
+    assert refused.value.retryable
+
+
+async def test_a_certificate_by_nobody_we_trust_or_out_of_date_is_not_accepted(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    old = authority.server("hooks.example", until=datetime(2021, 1, 1, tzinfo=UTC))
+
+    async with Receiver(tls=old) as receiver:
+        for trust, why in ((None, "unable to get local issuer"), (authority.trusted, "has expired")):
+            guard = open_guard(resolve=always("127.0.0.1"), trust=trust)
+            with pytest.raises(OutboundFailed, match=why):
+                await guard.send("POST", f"https://hooks.example:{receiver.port}/")
+
+    assert receiver.received == []
+
+
+async def test_a_server_without_tls_says_so(receiver: Receiver) -> None:
+    async def plain(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 -\r\n\r\n")
+
+    receiver.talk = plain
+    with pytest.raises(OutboundFailed, match="does not speak TLS as we do"):
+        await open_guard().send("POST", receiver.url.replace("http:", "https:"))
+
+
+async def test_a_server_that_never_shows_a_certificate_is_given_up(receiver: Receiver) -> None:
+    with pytest.raises(OutboundTimedOut):
+        await open_guard().send("POST", receiver.url.replace("http:", "https:"), timeout=0.3)
+
+    assert receiver.received == []
+
+
+# Files -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_file_is_opened_at_any_place_on_condition_that_it_is_the_same(receiver: Receiver) -> None:
+    content = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(256)) * 20
+    receiver.reply = lambda _: Reply(status=206, headers={"ETag": '"v1"'}, body=content)
+    open_url: OpenUrl = open_guard().open_url
+
+    async with open_url(receiver.url, start=7, validator='"v1"') as response:
+        pieces = [piece async for piece in response.chunks(10_000)]
+    async with open_url(receiver.url, start=0, validator=None) as whole:
+        assert whole.headers["etag"] == '"v1"'
+
+    assert (response.status, b"".join(pieces)) == (206, content)
+    assert {len(piece) for piece in pieces[:-1]} == {10_000}
+    asked, first = (request.headers for request in receiver.received)
+    assert (asked["range"], asked["if-range"], asked["accept-encoding"]) == ("bytes=7-", '"v1"', "identity")
+    assert not {"range", "if-range"} & set(first)
+
+
+async def test_a_file_whose_sender_stops_is_an_error_in_words(receiver: Receiver) -> None:
+    cut = b"HTTP/1.1 200 -\r\nContent-Length: 5\r\n\r\nab"
+    for then_wait, error in ((False, OutboundFailed), (True, OutboundTimedOut)):
+        receiver.reply = lambda _, wait=then_wait: Reply(raw=cut, then_wait=wait)  # type: ignore[misc]
+        with pytest.raises(error):
+            async with open_guard(longest=0.3).open_url(receiver.url, start=0, validator=None) as response:
+                assert [piece async for piece in response.chunks(1)] == []
+
+
+async def test_a_file_may_take_longer_than_a_message_as_long_as_it_comes(receiver: Receiver) -> None:
+    async def slowly(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 -\r\nContent-Length: 6\r\n\r\n")
+        for _ in range(6):
+            writer.write(b".")
+            await asyncio.sleep(0.1)
+
+    receiver.talk = slowly
+    async with open_guard(longest=0.4).open_url(receiver.url, start=0, validator=None) as response:
+        assert b"".join([piece async for piece in response.chunks(10)]) == b"......"
+
+
+async def test_a_closed_address_is_not_opened_either(receiver: Receiver) -> None:
+    with pytest.raises(OutboundBlocked):
+        async with Guard(https_only=False).open_url(receiver.url, start=0, validator=None):
+            pass
+
+    assert receiver.connections == 0
+
+
+# The list of what is allowed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "reached"),
+    [
+        ("127.0.0.1", "hooks.example", True),
+        ("127.0.0.0/8", "hooks.example", True),
+        ("127.0.0.1:{port}", "hooks.example", True),
+        ("127.0.0.1:1", "hooks.example", False),
+        ("hooks.example", "hooks.example", True),
+        ("HOOKS.example", "hooks.EXAMPLE", True),
+        ("hooks.example:{port}", "hooks.example", True),
+        ("hooks.example:1", "hooks.example", False),
+        ("*.example", "hooks.example", True),
+        ("*.example:{port}", "hooks.example", True),
+        ("*.example", "example", False),
+        ("*.example", "hooksexample", False),
+        ("hooks.example", "hooks.example.org", False),
+        ("10.0.0.0/8", "hooks.example", False),
+        ("/var/incoming", "hooks.example", False),
+        ("::1", "hooks.example", False),
+    ],
+)
+async def test_what_the_installation_names_may_be_reached(
+    receiver: Receiver, entry: str, host: str, reached: bool
+) -> None:
+    guard = open_guard(allow=(entry.format(port=receiver.port),), resolve=always("127.0.0.1"))
+
+    if reached:
+        assert (await guard.send("POST", f"http://{host}:{receiver.port}/")).status == 204
+    else:
+        with pytest.raises(OutboundBlocked):
+            await guard.send("POST", f"http://{host}:{receiver.port}/")
+        assert receiver.connections == 0

@@ -1,0 +1,155 @@
+"""What a worker tells monitoring: three pages, whatever is sent to it, and never more than there is to know."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from bpc.core.signing import Signer
+from bpc.db.database import Database
+from bpc.settings import Settings
+from bpc.sockets import CannotListen, bound
+from bpc.worker import http
+from bpc.worker.health import Condition
+from bpc.worker.http import Watched, watchable, watched
+from bpc.worker.run import working
+from tests.jobs.broker import free_ports
+
+
+def settings_with(folder: Path, **more: object) -> Settings:
+    return Settings(**{"env": "test", "data_dir": folder, "worker_http_port": free_ports(1)[0], **more})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_with(tmp_path)
+
+
+def conditions_of(**checks: str) -> Watched:
+    async def conditions() -> list[Condition]:
+        return [Condition(worker="vm:1:ab", checks=checks)]  # type: ignore[arg-type]
+
+    return Watched(figures=None, conditions=conditions)
+
+
+@pytest.fixture
+async def client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{settings.worker_http_port}") as made:
+        yield made
+
+
+def _no_signer(key_id: str) -> Signer | None:
+    return None
+
+
+async def test_a_worker_is_ready_while_it_works_and_not_any_more_when_it_stops(
+    database: Database, settings: Settings, client: httpx2.AsyncClient
+) -> None:
+    async with (
+        working(settings, database, signer=_no_signer) as worker,
+        watchable(settings, watched(settings, worker, database)),
+    ):
+        ready, live = await client.get("/health/ready"), await client.get("/health/live")
+        figures = await client.get("/metrics")
+        worker.stop()
+        stopping = await client.get("/health/ready")
+
+    checks = {"database": "OK", "claiming": "OK", "heartbeat": "OK"}
+    assert (ready.status_code, ready.json()) == (
+        200,
+        {"status": "OK", "workers": [{"worker": worker.owner, "checks": checks}]},
+    )
+    assert (live.status_code, live.json()) == (200, {"status": "OK"})
+    assert figures.headers["content-type"].startswith("text/plain; version=")
+    assert 'bpc_jobs_running{type="COMPILE_PASSPORT"} 0.0' in figures.text
+    assert stopping.status_code == 503
+    assert stopping.json()["workers"][0]["checks"]["claiming"] == "FAILED"
+
+
+async def test_without_its_database_it_is_alive_and_not_ready(
+    database: Database, settings: Settings, client: httpx2.AsyncClient
+) -> None:
+    async with (
+        working(settings, database, signer=_no_signer) as worker,
+        watchable(settings, watched(settings, worker, database)),
+    ):
+        await database.pool.close()
+        ready, live = await client.get("/health/ready"), await client.get("/health/live")
+
+    assert ready.json()["workers"][0]["checks"] == {"database": "FAILED", "claiming": "OK", "heartbeat": "FAILED"}
+    assert (ready.status_code, live.status_code) == (503, 200)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /health/live HTTP/1.1\r\n\r\n", b"200 OK"),
+        (b"GET /health/live?verbose HTTP/1.0\r\n\r\n", b"200 OK"),
+        (b"HEAD /health/ready HTTP/1.1\r\nHost: x\r\n\r\n", b"503 Service Unavailable"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"404 Not Found"),
+        (b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", b"404 Not Found"),
+        (b"POST /health/live HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"405 Method Not Allowed"),
+        (b"\xff\xfe\r\n\r\n", b"400 Bad Request"),
+        (b"GET\r\n\r\n", b"400 Bad Request"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 10_000 + b"\r\n\r\n", b"400 Bad Request"),
+    ],
+)
+async def test_whatever_is_sent_gets_one_short_answer(settings: Settings, sent: bytes, status: bytes) -> None:
+    async with watchable(settings, conditions_of(database="FAILED")) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        answer = await reader.read()
+        writer.close()
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 " + status)
+    assert (body == b"") == sent.startswith(b"HEAD")
+
+
+async def test_who_says_nothing_is_left_and_others_are_served(
+    settings: Settings, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "SECONDS", 0.2)
+    monkeypatch.setattr(http, "MOST", 2)
+    async with watchable(settings, conditions_of(database="OK")) as port:
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+
+        live = await client.get("/health/live")
+        ends = [await reader.read() for reader, _ in silent]
+        for _, writer in silent:
+            writer.close()
+
+    assert live.status_code == 200
+    assert ends == [b""] * 4
+
+
+async def test_a_port_is_off_or_refused_where_it_was_asked_for_and_else_done_without(tmp_path: Path) -> None:
+    pages = conditions_of(database="OK")
+    async with watchable(settings_with(tmp_path, worker_http_port=0), pages) as off:
+        assert off is None
+    with bound("127.0.0.1", 0, fix="") as taken:
+        asked = settings_with(tmp_path, worker_http_port=taken.getsockname()[1])
+        with pytest.raises(CannotListen) as refused:
+            async with watchable(asked, pages):
+                pass
+        unasked = asked.model_copy()
+        unasked.model_fields_set.discard("worker_http_port")
+        async with watchable(unasked, pages) as done_without:
+            assert done_without is None
+    assert "BPC_WORKER_HTTP_PORT" in str(refused.value.fix)
+
+
+def test_an_address_that_is_not_ours_is_refused() -> None:
+    with pytest.raises(CannotListen, match=r"cannot listen on 192\.0\.2\.1:80: "), bound("192.0.2.1", 80, fix="x"):
+        pass
+
+
+def test_a_socket_listens_at_once_and_is_free_again_after_it() -> None:
+    with bound("::1" if socket.has_dualstack_ipv6() else "127.0.0.1", 0, fix="") as sock:
+        host, port = sock.getsockname()[:2]
+        socket.create_connection((host, port)).close()
+    with bound(host, port, fix=""):
+        pass
