@@ -56,7 +56,8 @@ def assembled(
     """`signer` gives the private key of a name, where it is at hand; `measures`, `replays` and `deliveries` keep
     count.
 
-    Who runs jobs, and does not only submit them, gives the `database`, and child processes for `reading` documents.
+    Who runs jobs, and does not only submit them, gives the `database`; a worker also has child processes for `reading`
+    documents.
     """
     handlers, guard = Handlers(), guard_of(settings)
     steps = pipeline.declare(handlers, pipeline.Means.of(settings, signer, measures=measures, reading=reading))

@@ -109,7 +109,7 @@ def test_a_list_is_narrowed_down_by_type_status_time_and_number(queue: Queue) ->
     [
         (["--since", "yesterday"], 1, "VALIDATION_ERROR: `yesterday` is no time"),
         (["--type", "no type"], 1, "VALIDATION_ERROR: letters, digits"),
-        (["--limit", "201"], 2, "VALIDATION_ERROR: "),
+        (["--limit", "1001"], 2, "VALIDATION_ERROR: "),
         (["--status", "BORED"], 2, "VALIDATION_ERROR: "),
     ],
 )

@@ -137,7 +137,7 @@ def test_what_dies_comes_back_and_nobody_is_refused_meanwhile(bpc: Program) -> N
         out, err = process.communicate()
 
     assert answered.status_code == 200
-    assert uploaded["error"]["details"]["status"] == "FAILED"
+    assert uploaded["error"]["details"]["status"] == "REJECTED"
     assert 'bpc_jobs_completed_total{status="FAILED",type="PARSE_FACTS"} 1.0' in figures
     assert 'bpc_http_requests_total{method="GET",path="/v1/health/live",status="200"} 1.0' in figures
     assert (process.returncode, out) == (0, "")

@@ -47,7 +47,7 @@ async def serving(
 
     `workers` gives the figures of the workers that belong to this process, to be shown among its own.
     """
-    work, bell = assembled(settings, signer=signer), bell_of(settings)
+    work, bell = assembled(settings, signer=signer, database=database), bell_of(settings)
     async with sessions_of(database) as sessions:
         service = Service(
             settings=settings,
