@@ -109,13 +109,17 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run gave. Seconds of a processor are those of all workers and of all of PostgreSQL."""
+    """What one run gave. Seconds of a processor are those of all workers and of all of PostgreSQL.
+
+    `asking` is what came before: products, facts, snapshots and requests, Python's and PostgreSQL's.
+    """
 
     passports: int
     seconds: float
     python: float
     postgres: float
     stages: dict[str, float]
+    asking: tuple[float, float]
 
     def row(self, name: str) -> tuple[str, ...]:
         total = sum(self.stages.values())
@@ -137,8 +141,8 @@ def run() -> Iterable[Table]:
 
 async def _measured(folder: Path) -> Table:
     rows: list[tuple[str, ...]] = []
-    async with _bench(folder) as bench:
-        small, reference = Kind(name="small", rules=SMALL_RULES, facts=_small, issued_at=fresh.now()), _reference()
+    async with benched(folder) as bench:
+        small, reference = small_kind(), reference_kind()
         await bench.run(small, 20)  # the first ones pay for everybody's caches
         rows.append((await bench.run(small, PASSPORTS)).row("small"))
         if REFERENCE:
@@ -154,6 +158,10 @@ async def _measured(folder: Path) -> Table:
         note=f"compile, sign, QR: shares of the time that jobs take; the database had {used / 1e6:,.0f} MB at the end\n"
         "goal: at least 150 small ones a second, and a cost that does not grow with what is stored",
     )
+
+
+def small_kind() -> Kind:
+    return Kind(name="small", rules=SMALL_RULES, facts=_small, issued_at=fresh.now())
 
 
 def _small(sku: str) -> list[SnapshotFact]:
@@ -173,7 +181,7 @@ def _fact(kind: str, key: str, payload: dict[str, Any]) -> SnapshotFact:
     return SnapshotFact(fact_type=kind, fact_key=key, schema_version=1, payload=payload)
 
 
-def _reference() -> Kind:
+def reference_kind() -> Kind:
     folder = EXAMPLES / "reference"
     dsl = (folder / "rules.bpc").read_bytes()
     given = read_input((folder / "input.json").read_bytes(), rules=dsl)
@@ -209,20 +217,22 @@ class Bench:
         of_run = self.tenant, lowest_at(fresh.now())
         places = asyncio.Semaphore(6)
         mark = fresh.new_id().hex[-8:]
+        before = time.process_time(), self.postgres_seconds()
         await asyncio.gather(*(self._ask(kind, f"{kind.name}-{mark}-{n}", version, places) for n in range(count)))
+        asking = time.process_time() - before[0], self.postgres_seconds() - before[1]
         # What writes in the background does so before, or is part of what a passport costs.
         await self.superuser.execute("VACUUM ANALYZE")
         await self.superuser.execute("CHECKPOINT")
-        before = self._postgres_seconds()
+        idle = self.postgres_seconds()
         async with _workers(self.settings) as workers:
             started = sum(map(_seconds, workers))
             await self._all_done(of_run, count)
-            python, postgres = sum(map(_seconds, workers)) - started, self._postgres_seconds() - before
+            python, postgres = sum(map(_seconds, workers)) - started, self.postgres_seconds() - idle
         stages = {
             row["type"]: float(row["seconds"]) for row in await self.superuser.fetch(TIMES, *of_run, list(STAGES))
         }
         seconds = float(await self.superuser.fetchval(SPAN, *of_run, list(STAGES)))
-        return Run(passports=count, seconds=seconds, python=python, postgres=postgres, stages=stages)
+        return Run(passports=count, seconds=seconds, python=python, postgres=postgres, stages=stages, asking=asking)
 
     async def fill(self, stored: int) -> None:
         """Have `stored` passports in the tables, with all that belongs to each: copies of one, past all rules."""
@@ -300,7 +310,7 @@ class Bench:
                 raise RuntimeError("not all passports were made")
             await asyncio.sleep(0.5)
 
-    def _postgres_seconds(self) -> float:
+    def postgres_seconds(self) -> float:
         """Of the server, of its processes that are there, and of those that have ended."""
         if self.place.server is None:
             raise RuntimeError("the embedded server is measured")
@@ -315,7 +325,7 @@ _IDS: Final = ("battery_product_id", "passport_id", "snapshot_id", "passport_ver
 
 
 @asynccontextmanager
-async def _bench(folder: Path) -> AsyncIterator[Bench]:
+async def benched(folder: Path) -> AsyncIterator[Bench]:
     settings = load({"BPC_DATA_DIR": str(folder), "BPC_ENV": "dev"}, cwd=folder)
     async with placed(settings) as place, opened(settings, migrate_first=True) as database:
         tenant = (await plant(database, settings)).tenant_id

@@ -9,7 +9,6 @@ import asyncio
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +19,8 @@ from urllib.parse import urlsplit
 
 import aio_pika
 import pytest
+
+from tests.ports import free_ports
 
 CHOSEN: Final = "BPC_TEST_AMQP_URL"
 LOCAL: Final = "amqp://guest:guest@127.0.0.1:5672/"
@@ -146,15 +147,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class Wire:

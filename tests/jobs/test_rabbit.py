@@ -17,8 +17,9 @@ from pamqp.commands import Basic
 
 from bpc import fresh
 from bpc.jobs.rabbit import Patience, RabbitTrigger
-from tests.jobs.broker import Wire, broker_url, free_ports, wire_to
+from tests.jobs.broker import Wire, broker_url, wire_to
 from tests.measuring import Measured, allowed, effort
+from tests.ports import free_ports
 
 __all__ = ["broker_url"]
 

@@ -568,7 +568,6 @@ def drive(engine: Engine, *, examples: int, steps: int, chosen: int, shrink: boo
     how = settings(
         max_examples=examples,
         stateful_step_count=steps,
-        deadline=None,
         database=None,
         print_blob=True,
         suppress_health_check=list(HealthCheck),

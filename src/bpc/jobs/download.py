@@ -93,7 +93,14 @@ class OpenUrl(Protocol):
 
 
 class DownloadFailed(JobsRefusal):
-    """Something between us and the file; trying again may help, and goes on where this attempt was."""
+    """The other side did not do as it should; trying again may help, and goes on where this attempt was."""
+
+    code = "INTERNAL_ERROR"
+    retryable = True
+
+
+class PartReplaced(JobsRefusal):
+    """Somebody on this machine put another file in the place of ours; trying again may help, and starts over."""
 
     code = "INTERNAL_ERROR"
     retryable = True
@@ -255,9 +262,7 @@ class Part(Hashed):
     def become_dest(self) -> None:
         """Give the finished file its name, for good."""
         if not os.path.samestat(os.fstat(self._fd), self.path.stat()):
-            raise DownloadFailed(
-                f"`{self.path}` was replaced while it was written", fix="use a `dest` for one job only"
-            )
+            raise PartReplaced(f"`{self.path}` was replaced while it was written", fix="use a `dest` for one job only")
         self.path.replace(self.dest)
         folder = os.open(self.dest.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -120,7 +120,7 @@ class Handler(Generic[I, O]):
 
     def input_texts(self, values: Iterable[I]) -> list[str]:
         """Many inputs at once."""
-        dump, validate = self.given.dump_json, self.given.validate_python
+        dump, validate = self.given.serializer.to_json, self.given.validator.validate_python
         try:
             return [dump(validate(value)).decode() for value in values]
         except (ValidationError, PydanticSerializationError):

@@ -414,4 +414,4 @@ class Jobs:
 
     def _count(self, handler: Handler[Any, Any], given: Sequence[UUID], got: Sequence[UUID]) -> None:
         """Count those that are new: a job whose key was taken has got the id of another."""
-        self.metrics.enqueued(handler.type, sum(map(eq, given, got)))
+        self.metrics.enqueued(handler.type, len(got) if got is given else sum(map(eq, given, got)))

@@ -10,8 +10,8 @@ data of tenants; both are names given here.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, Final
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, cast
 from uuid import UUID
 
 import asyncpg
@@ -72,6 +72,7 @@ class Sessions:
     async def open(self) -> None:
         self._pool = await asyncpg.create_pool(
             connect=self._connect,
+            connection_class=_Binding,
             min_size=0,
             max_size=self._size,
             reset=_nothing_to_reset,
@@ -97,38 +98,47 @@ class Sessions:
     @asynccontextmanager
     async def plain(self) -> AsyncIterator[Connection]:
         """A connection that is bound to no tenant: every statement is its own transaction."""
-        async with AsyncExitStack() as stack:
-            yield await self._acquire(stack)
+        conn = await self._acquire()
+        try:
+            yield conn
+        finally:
+            await self.pool.release(conn)  # type: ignore[arg-type]
 
     @asynccontextmanager
     async def tenant(self, tenant: UUID) -> AsyncIterator[Connection]:
         """A transaction bound to `tenant`."""
-        async with AsyncExitStack() as stack:
-            yield await self._begin(stack, tenant)
+        async with await self.begin(tenant) as conn:
+            yield conn
 
-    async def _begin(self, stack: AsyncExitStack, tenant: UUID) -> Connection:
-        """Nothing is done yet: if the network lost the connection that the pool had, another one will do."""
+    async def begin(self, tenant: UUID) -> "Begun":
+        """A transaction bound to `tenant`, for the caller to end.
+
+        Nothing is done yet: if the network lost the connection that the pool had, another one will do.
+        """
         try:
-            return await self._begin_once(stack, tenant)
+            return await self._begin_once(tenant)
         except LOST:
             await self.pool.expire_connections()  # the others are as old
-            return await self._begin_once(stack, tenant)
+            return await self._begin_once(tenant)
 
-    async def _begin_once(self, stack: AsyncExitStack, tenant: UUID) -> Connection:
-        async with AsyncExitStack() as attempt:
-            conn = await self._acquire(attempt)
-            timer = asyncio.get_running_loop().call_later(BEGIN_SECONDS, _cut, conn)
-            try:
-                await attempt.enter_async_context(conn.transaction())
-                await conn.execute(f"SET LOCAL app.tenant_id = '{UUID(int=tenant.int)}'")
-            finally:
-                timer.cancel()
-            stack.push_async_exit(attempt.pop_all())
-        return conn
-
-    async def _acquire(self, stack: AsyncExitStack) -> Connection:
+    async def _begin_once(self, tenant: UUID) -> "Begun":
+        conn = await self._acquire()
+        timer = asyncio.get_running_loop().call_later(BEGIN_SECONDS, _cut, conn)
         try:
-            return await stack.enter_async_context(self.pool.acquire(timeout=ACQUIRE_SECONDS))
+            begun = Begun(self.pool, conn)
+            await begun.start(tenant)
+        except BaseException:
+            _cut(conn)  # in whatever state it is
+            await self.pool.release(conn)  # type: ignore[arg-type]
+            raise
+        finally:
+            timer.cancel()
+        return begun
+
+    async def _acquire(self) -> Connection:
+        try:
+            async with asyncio.timeout(ACQUIRE_SECONDS):  # the pool's own makes a task of it, for each connection
+                return await self.pool.acquire()
         except TimeoutError:
             if self.pool.get_idle_size() or self.pool.get_size() < self._size:
                 raise  # not for want of connections: the database does not answer
@@ -138,6 +148,58 @@ class Sessions:
         """A session of its own, with pinned plans, that sees the jobs of all tenants."""
         named: dict[str, Any] = {"application_name": f"bpc jobs {name}", "timezone": "UTC", **PINNED}
         return await self._connect(server_settings=named | self._worker_role | settings)
+
+
+class _Binding(asyncpg.Connection):
+    """A connection that can say to whom a transaction belongs when it begins it: one message, one answer."""
+
+    __slots__ = ("_more",)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._more = ""
+
+    def begin_with(self, statement: str) -> None:
+        """Say this, too, with the next BEGIN."""
+        self._more = statement
+
+    async def execute(self, query: str, *args: object, timeout: float | None = None) -> str:  # noqa: ASYNC109
+        if self._more and query.startswith("BEGIN"):
+            query, self._more = f"{query};{self._more}", ""
+        return await super().execute(query, *args, timeout=timeout)
+
+
+class Begun:
+    """A transaction that has begun. Leaving it commits or rolls back, and gives the connection back to the pool."""
+
+    __slots__ = ("_pool", "_transaction", "conn")
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", conn: Connection) -> None:
+        self.conn = conn
+        self._pool = pool
+        self._transaction = conn.transaction()
+
+    async def start(self, tenant: UUID) -> None:
+        """Begin, bound to `tenant`."""
+        conn = cast("_Binding", self.conn)  # the pool has no others, behind its proxy
+        conn.begin_with(f"SET LOCAL app.tenant_id = '{UUID(int=tenant.int)}'")
+        await self._transaction.start()
+
+    async def end(self, *, commit: bool) -> None:
+        try:
+            await (self._transaction.commit() if commit else self._transaction.rollback())
+        finally:
+            await self._pool.release(self.conn)  # type: ignore[arg-type]
+
+    def cut(self) -> None:
+        """Close the connection, without a word to the server."""
+        _cut(self.conn)
+
+    async def __aenter__(self) -> Connection:
+        return self.conn
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        await self.end(commit=kind is None)
 
 
 def _cut(conn: Connection) -> None:

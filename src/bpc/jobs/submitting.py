@@ -21,8 +21,9 @@ from bpc.jobs.context import Connection, Limit, Wish, can_be_stored
 from bpc.jobs.errors import InvalidInput, JobsRefusal
 from bpc.jobs.sessions import Sessions
 
+# Null if the ids are those that were given, which is by far the most usual: thousands need not travel back.
 SUBMIT: Final[LiteralString] = """
-    SELECT jobs.submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    SELECT nullif(jobs.submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), $3)
 """
 SUBMIT_ONE: Final[LiteralString] = "SELECT jobs.submit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 QUICKLY: Final[LiteralString] = " FROM set_config('lock_timeout', '250ms', true)"
@@ -94,7 +95,7 @@ async def submit(conn: Connection, manner: Manner, rows: Rows, *, quickly: bool 
     try:
         if is_one_job(manner, rows):
             return [await _submit_one(conn, manner, rows, SUBMIT_ONE + (QUICKLY if quickly else ""))]
-        ids: list[UUID] = await conn.fetchval(
+        others: list[UUID] | None = await conn.fetchval(
             SUBMIT + (QUICKLY if quickly else ""),
             manner.tenant,
             manner.type,
@@ -119,7 +120,7 @@ async def submit(conn: Connection, manner: Manner, rows: Rows, *, quickly: bool 
         if not str(wrong).startswith("this transaction belongs to"):
             raise
         raise InvalidInput(str(wrong), fix="submit in a transaction of the tenant the job is for") from wrong
-    return ids
+    return rows.ids if others is None else others
 
 
 def is_one_job(manner: Manner, rows: Rows) -> bool:

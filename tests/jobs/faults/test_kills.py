@@ -16,7 +16,8 @@ pytestmark = pytest.mark.external
 WORKERS = effort(test=3, shown=4, campaign=4)
 KILLS = effort(test=4, shown=100, campaign=200)
 JOBS = effort(test=300, shown=10_000, campaign=20_000)
-SECONDS_PER_KILL = effort(test=1.2, shown=1.2, campaign=1.2)
+SECONDS_PER_KILL = 1.2
+LONGEST_JOB = effort(test=0.4, shown=0.1, campaign=0.1)  # the fewer the kills, the surer each must hit something
 ENDED_WITHIN = 6.0
 
 
@@ -29,7 +30,7 @@ async def test_kill_9_of_random_workers_loses_no_job_and_doubles_no_effect(
             fleet.start()
         await field.workers_are(WORKERS)
 
-        submitting = asyncio.create_task(field.submit_steadily(JOBS, KILLS * SECONDS_PER_KILL, longest=0.1))
+        submitting = asyncio.create_task(field.submit_steadily(JOBS, KILLS * SECONDS_PER_KILL, LONGEST_JOB))
         for _ in range(KILLS):
             await asyncio.sleep(SECONDS_PER_KILL * field.chance.uniform(0.5, 1.4))
             hits.append(await _kill(field, fleet, field.chance.choice(fleet.alive)))
@@ -54,12 +55,14 @@ async def test_kill_9_of_random_workers_loses_no_job_and_doubles_no_effect(
 
 
 async def _kill(field: Ground, fleet: Fleet, pid: int) -> Hit:
-    """Kill it; what it holds then, nobody else has had the time to take."""
-    at = (await field.hit([pid])).at
+    """Kill it as soon as it has something to do; what it holds then, nobody else has had the time to take."""
+    deadline = time.monotonic() + SECONDS_PER_KILL
+    while not (seen := await field.hit([pid])).jobs and time.monotonic() < deadline:
+        await asyncio.sleep(0.005)
     fleet.kill(pid)
     while fleet.processes[pid].poll() is None:
         await asyncio.sleep(0)
-    return Hit(at, (await field.hit([pid])).jobs)
+    return Hit(seen.at, (await field.hit([pid])).jobs)
 
 
 async def test_a_worker_that_dies_at_any_point_of_an_execution_leaves_a_job_that_ends_once(

@@ -101,8 +101,15 @@ class Executions:
     def room(self) -> int:
         """How many jobs to claim: enough that none need wait for the database, few enough for others to share."""
         main = self._main
-        ahead = min(2 * self._batch, int(main.most * AHEAD_SECONDS / self.seconds_per_job))
-        return min(self._batch, main.most + ahead - main.held + len(main.finished))
+        return min(self._batch, main.most + self._ahead() - main.held + len(main.finished))
+
+    def is_well_stocked(self) -> bool:
+        """Whether so much waits that claiming is better put off: a claim of many costs little more than one of one."""
+        return len(self._main.waiting) > self._ahead() // 2
+
+    def _ahead(self) -> int:
+        """How many jobs may wait in memory."""
+        return min(2 * self._batch, int(self._main.most * AHEAD_SECONDS / self.seconds_per_job))
 
     def room_aside(self) -> int:
         """The same for jobs that have their places aside."""

@@ -73,6 +73,8 @@ ORPHANS: Final[LiteralString] = """
 """
 REAP: Final[LiteralString] = "SELECT jobs.reap($1, $2, $3, $4, $5, $6, $7)"
 BUSY_SHARE: Final = 20  # it rests this many times as long as a look took
+# A trigger of whoever uses the engine may not get at a row of theirs; nothing was changed, and we come back for it.
+HELD_UP: Final = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 RELEASE: Final[LiteralString] = f"SELECT jobs.settle($1, $2, $3, $4, '{Ending.RELEASE}', NULL, NULL, 0)"
 LOST: Final = JobError.of(LeaseLost()).text()
 # A session that is cut while it idles makes the driver lose track of its own state, which it calls an internal error.
@@ -124,6 +126,7 @@ class Pulse:
         self._clock_before: tuple[float, float] | None = None
         self._registered = asyncio.Event()
         self._buried: set[str] = set()
+        self._held_up: set[UUID] = set()
         self._look_again_at = 0.0
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._kicked = asyncio.Event()
@@ -281,10 +284,15 @@ class Pulse:
 
     async def _reap(self, conn: "asyncpg.Connection[asyncpg.Record]", leases: Sequence[asyncpg.Record]) -> None:
         """Take leases away, but for the last execution of a job whose type we do not know, and what is locked."""
-        for row in leases:
+        for row in self._held_up_last(leases):
             known, hook = self._worker.knows(row["type"])
             held = Held(row["tenant_id"], row["job_id"], row["type"], row["owner"], row["attempt"])
-            became = await conn.fetchval(REAP, *_key(held), row["lease_until"], known and not hook, LOST)
+            try:
+                became = await conn.fetchval(REAP, *_key(held), row["lease_until"], known and not hook, LOST)
+            except HELD_UP as in_use:
+                self._is_held_up(held.job_id, in_use)
+                return
+            self._held_up.discard(held.job_id)
             if became == "BURY" and known:
                 self._call(self._worker.end_as_lost, held)
             elif became == Status.QUEUED:
@@ -299,8 +307,23 @@ class Pulse:
             return  # its answer may be here, and nobody has had the time to read it
         held = {job.job_id for job in self._worker.held_now()}
         orphans = [row for row in await conn.fetch(ORPHANS, self._worker.owner) if row["job_id"] not in held]
-        for row in orphans:
-            await conn.fetchval(RELEASE, row["tenant_id"], row["job_id"], row["owner"], row["attempt"])
+        for row in self._held_up_last(orphans):
+            try:
+                await conn.fetchval(RELEASE, row["tenant_id"], row["job_id"], row["owner"], row["attempt"])
+            except HELD_UP as in_use:
+                self._is_held_up(row["job_id"], in_use)
+                return
+            self._held_up.discard(row["job_id"])
+
+    def _held_up_last(self, leases: Iterable[asyncpg.Record]) -> list[asyncpg.Record]:
+        """Of those that could not be ended at the last beat, one is tried at each, after all others."""
+        return sorted(leases, key=lambda row: row["job_id"] in self._held_up)
+
+    def _is_held_up(self, job_id: UUID, why: Exception) -> None:
+        """A beat has no time to wait for several: the rest has its turn at the next, before this one."""
+        if job_id not in self._held_up:
+            self._held_up.add(job_id)
+            log.warning("job %s cannot be ended yet: %s", job_id, why)
 
     def _call(self, callback: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the worker's loop is closed

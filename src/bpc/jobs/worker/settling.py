@@ -9,10 +9,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Any, Final, LiteralString
 
-import asyncpg
 import orjson
 
 from bpc.jobs.attempt import after
@@ -21,6 +20,7 @@ from bpc.jobs.errors import JobError, LeaseLost
 from bpc.jobs.handler import Handler
 from bpc.jobs.outcome import Ending, Outcome, Status, timed_out
 from bpc.jobs.service import Jobs
+from bpc.jobs.sessions import Begun
 from bpc.jobs.submitting import one_job
 
 # From here to the commit the lease is locked, and nobody can take it away: not even from a worker that is stopped, or
@@ -96,11 +96,14 @@ class Ends:
 
     async def begin(self, ctx: Context) -> Connection:
         """Open the transaction `ctx` will end in."""
-        async with Transaction() as stack:
-            await stack.enter_async_context(self._places)
-            conn = await stack.enter_async_context(self._jobs.sessions.tenant(ctx.tenant))
-            self._open[ctx] = stack.handed_on()
-        return conn
+        await self._places.acquire()
+        try:
+            begun = await self._jobs.sessions.begin(ctx.tenant)
+        except BaseException:
+            self._places.release()
+            raise
+        self._open[ctx] = Transaction(begun, self._places)
+        return begun.conn
 
     async def context_of(self, backing: Backing, held: Held) -> Context:
         """What is known of an execution that ended without us: for telling `on_failure`."""
@@ -124,8 +127,8 @@ class Ends:
             async with self._jobs.sessions.plain() as conn:
                 return await save(conn, ctx.held, "step", text)
         conn = await ctx.transaction()
-        async with self._open.pop(ctx) as stack:
-            stack.must_end(conn, LONGEST_END)
+        async with self._open.pop(ctx) as transaction:
+            transaction.must_end(LONGEST_END)
             await self._jobs.submit_wishes(conn, ctx)
             if not await save(conn, ctx.held, "step", text):
                 raise LeaseLost
@@ -155,8 +158,7 @@ class Ends:
 
     async def _commit(self, handler: Handler[Any, Any], ctx: Context, outcome: Outcome) -> Status:
         conn = await ctx.transaction()
-        stack = self._open.pop(ctx)
-        async with stack:
+        async with self._open.pop(ctx) as transaction:
             try:
                 if outcome.ending is Ending.SUCCEEDED and handler.success is not None and outcome.result is not None:
                     async with asyncio.timeout(_left(ctx)):
@@ -164,7 +166,7 @@ class Ends:
                 elif outcome.error is not None and handler.failure is not None:
                     await self._tell_failure(handler, ctx, outcome.error, conn)
             finally:
-                stack.must_end(conn, LONGEST_END)
+                transaction.must_end(LONGEST_END)
             became = await self._settle_and_submit(conn, ctx, outcome)
             if became is None:
                 raise LeaseLost
@@ -185,10 +187,9 @@ class Ends:
 
     async def _end_badly(self, handler: Handler[Any, Any], ctx: Context, outcome: Outcome) -> Status | None:
         ctx.follow_ups.clear()  # what the handler wished for does not follow; what `on_failure` wishes for does
-        async with Transaction() as stack:
-            conn = await stack.enter_async_context(self._jobs.sessions.tenant(ctx.tenant))
-            hook = handler.failure is not None
-            stack.must_end(conn, LONGEST_END + hook * LONGEST_HOOK)
+        async with Transaction(await self._jobs.sessions.begin(ctx.tenant)) as transaction:
+            conn, hook = transaction.conn, handler.failure is not None
+            transaction.must_end(LONGEST_END + hook * LONGEST_HOOK)
             became = await settle(conn, ctx.held, outcome, hook=hook)
             if became in {Status.FAILED, Status.DEAD_LETTER} and outcome.error is not None:
                 await self._tell_failure(handler, ctx, outcome.error, conn)
@@ -209,24 +210,22 @@ class Ends:
 
     async def roll_back(self, ctx: Context) -> None:
         """Undo what the handler did in its transaction, if it opened one."""
-        stack, conn = self._open.pop(ctx, None), ctx.connection
+        transaction = self._open.pop(ctx, None)
         ctx.connection = None
-        if stack is not None and conn is not None:
-            stack.must_end(conn, LONGEST_END)
+        if transaction is not None:
+            transaction.must_end(LONGEST_END)
             try:
-                await stack.__aexit__(RolledBack, RolledBack(), None)
-            except RolledBack:
-                pass
+                await transaction.end(commit=False)
             except Exception as lost:  # noqa: BLE001 (it is gone, and the transaction with it)
                 log.warning("job %s could not be rolled back: %s", ctx.job_id, str(lost) or type(lost).__name__)
 
     async def cut_off(self, ctx: Context) -> None:
         """Take the transaction away from a handler that does not stop."""
-        stack, conn = self._open.pop(ctx, None), ctx.connection
-        if stack is not None and conn is not None:
-            conn.terminate()
+        transaction = self._open.pop(ctx, None)
+        if transaction is not None:
+            transaction.cut()
             with suppress(Exception):
-                await stack.__aexit__(RolledBack, RolledBack(), None)
+                await transaction.end(commit=False)
 
 
 def _left(ctx: Context) -> float:
@@ -234,34 +233,39 @@ def _left(ctx: Context) -> float:
     return LONGEST_HOOK if ctx.deadline is None else max(1.0, ctx.deadline - time.monotonic())
 
 
-class Transaction(AsyncExitStack):
-    """An open transaction, and a timer that cuts its connection if it has to end and does not."""
+class Transaction:
+    """An open transaction in its place, and a timer that cuts its connection if it has to end and does not."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    __slots__ = ("_begun", "_places", "_timer", "conn")
+
+    def __init__(self, begun: Begun, places: asyncio.Semaphore | None = None) -> None:
+        self.conn = begun.conn
+        self._begun = begun
+        self._places = places
         self._timer: asyncio.TimerHandle | None = None
-        self.callback(self._calm)  # the first one in is the last one out
 
-    def must_end(self, conn: Connection, seconds: float) -> None:
+    async def __aenter__(self) -> "Transaction":
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        await self.end(commit=kind is None)
+
+    async def end(self, *, commit: bool) -> None:
+        try:
+            await self._begun.end(commit=commit)
+        finally:
+            self._calm()
+            if self._places is not None:
+                self._places.release()
+
+    def must_end(self, seconds: float) -> None:
         """A network that swallows everything would keep us waiting for hours."""
         self._calm()
-        self._timer = asyncio.get_running_loop().call_later(seconds, _cut, conn)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begun.cut)
 
-    def handed_on(self) -> "Transaction":
-        """The same transaction, for somebody else to end."""
-        following = Transaction()
-        following.push_async_exit(self.pop_all())
-        return following
+    def cut(self) -> None:
+        self._begun.cut()
 
     def _calm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-def _cut(conn: Connection) -> None:
-    with suppress(asyncpg.InterfaceError):  # the pool has taken it back
-        conn.terminate()
-
-
-class RolledBack(Exception):
-    """Leaves a transaction without committing it."""

@@ -297,6 +297,8 @@ class Worker:
         if self._stop_at is not None:
             room = room_aside = 0
         done, others = _apart(self._executions.take_finished())
+        if not done and self._executions.is_well_stocked():
+            room = 0
         plain, limited = self.lanes.pick(room, now)
         limited += self.lanes_aside.pick(room_aside, now)[1]
         if not (done or others or plain or limited):
@@ -354,6 +356,7 @@ class Worker:
             accepted = job.job_id not in refused
             if accepted:
                 seconds.setdefault(job.held.type, []).append(job.seconds)
+                _log_end(job, Status.SUCCEEDED)
             else:
                 log.warning("job %s was completed too late: its lease was lost", job.job_id)
             if self._observer is not None:
@@ -397,10 +400,12 @@ class Worker:
             self.found(job.held.tenant, job.limit_key, job.priority)
         if became is None:
             log.warning("job %s ended too late: its lease was lost", job.job_id)
-        elif became.is_over:
-            self.jobs.metrics.finished(job.held.type, became, 1, [job.seconds])
-        elif outcome.ending is Ending.RETRY:
-            self.jobs.metrics.retried(job.held.type, seconds=[job.seconds])
+        else:
+            _log_end(job, became)
+            if became.is_over:
+                self.jobs.metrics.finished(job.held.type, became, 1, [job.seconds])
+            elif outcome.ending is Ending.RETRY:
+                self.jobs.metrics.retried(job.held.type, seconds=[job.seconds])
         if self._observer is not None:
             self._observer.settled(job.held, became)
         if became is not None and job.ctx.follow_ups:
@@ -491,6 +496,24 @@ class Worker:
 
     def wish(self, ctx: Context, handler: Handler[Any, Any], value: Any, **how: Any) -> Wish:  # noqa: ARG002
         return self.jobs.wish(handler, value, **how)
+
+
+def _log_end(job: Running, became: Status) -> None:
+    """One line for each execution, whatever it did: who, what, how it ended, how long it took."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    log.info(
+        "job ended",
+        extra={
+            "tenant_id": str(job.held.tenant),
+            "job_id": str(job.job_id),
+            "job_type": job.held.type,
+            "attempt": job.ctx.attempt,
+            "status": became.value,
+            "duration_ms": round(job.seconds * 1000),
+            "correlation_id": job.ctx.correlation_id,
+        },
+    )
 
 
 def _apart(finished: Iterable[Ended]) -> tuple[list[Ended], list[Ended]]:
