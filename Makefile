@@ -24,7 +24,8 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist worksteal
 # What `make check` does not repeat on another PostgreSQL, to stay short; `make test-external` does.
-NOT_ELSEWHERE := $(addprefix --ignore=tests/jobs/,faults test_conformance.py test_download.py test_scale.py test_speed.py)
+NOT_ELSEWHERE := $(addprefix --ignore=tests/jobs/,faults test_conformance.py test_download.py test_scale.py \
+	test_speed.py test_state_machine.py)
 # One test of a long run may take longer than any test of `make check` is allowed to.
 PATIENT := -o faulthandler_timeout=14400
 
@@ -64,7 +65,7 @@ test: $(READY) ## Run all tests on the embedded PostgreSQL
 
 .PHONY: test-external
 test-external: $(READY) ## Run the database tests on DATABASE_URL (PostgreSQL 15 or later)
-	$(BIN)/python tools/external.py $(PYTEST) tests/db tests/jobs -m external
+	$(BIN)/python -m tools.external $(PYTEST) tests/db tests/jobs tests/upgrades -m external
 
 .PHONY: format
 format: $(READY) ## Format the code
@@ -92,13 +93,15 @@ check: static ## Everything CI runs: static checks, tests, coverage gates
 	$(MEASURE) tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/coverage_gates.py
-	$(BIN)/python tools/external.py --if-present $(PYTEST) tests/db tests/jobs $(NOT_ELSEWHERE) -m external
+	$(BIN)/python -m tools.external --if-present $(PYTEST) tests/db tests/jobs tests/upgrades $(NOT_ELSEWHERE) -m external
 
 .PHONY: cases
 cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff
 	$(BIN)/python tools/schema.py
+	$(BIN)/python tools/distribution.py
 	$(BIN)/python tools/settings_reference.py
 	$(BIN)/python tools/openapi.py
+	$(BIN)/python tools/api_reference.py
 	$(BIN)/python tools/client.py
 	$(BIN)/python tools/rule_reference.py
 	$(BIN)/python tools/public_formats.py
@@ -135,21 +138,74 @@ QUEUES_PYTHON ?= $(shell for p in python3.13 python3.12 "$${PYENV_ROOT:-/}"/vers
 	@$(UV) pip sync --quiet --python .ops/bin/python --require-hashes requirements/ops.txt
 	@touch $@
 
-# Kubernetes' schemas know neither Kustomization nor the Prometheus operator's kinds: those are parsed, not validated.
+.policies/.ready: requirements/policies.txt | $(READY)
+	@echo "== creating .policies"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .policies
+	@$(UV) pip sync --quiet --python .policies/bin/python --require-hashes requirements/policies.txt
+	@touch $@
+
+# Exactly what an image installs, to write down what that is.
+.runtime/.ready: requirements/runtime.txt | $(READY)
+	@echo "== creating .runtime"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .runtime
+	@$(UV) pip sync --quiet --python .runtime/bin/python --require-hashes requirements/runtime.txt
+	@touch $@
+
+RENDERED := build/manifests
+# kubectl renders the overlay; a machine without it checks the files one by one and says so.
 .PHONY: manifests
-manifests: .ops/.ready ## Lint the files for containers, clusters and workflows
+manifests: .ops/.ready .policies/.ready ## Lint the files for containers, clusters and workflows
 	.ops/bin/hadolint Dockerfile
 	.ops/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.test.yml
 	.ops/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.ops/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	.ops/bin/yamllint --config-file deploy/yamllint.yaml deploy docker-compose.yml docker-compose.test.yml .github
-	.ops/bin/kubernetes-validate --strict $(filter-out %/kustomization.yaml %/monitoring.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
-	.ops/bin/zizmor --offline --config deploy/zizmor.yml .github/workflows
+	.ops/bin/python tools/manifests.py $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml)) \
+		deploy/kubernetes/monitoring/monitors.yaml deploy/monitoring/prometheusrule.yaml
+	@rm -rf $(RENDERED) && mkdir -p $(RENDERED)
+	@if command -v kubectl >/dev/null; then set -x; \
+		kubectl kustomize deploy/kubernetes/base | .ops/bin/python tools/manifests.py -; \
+		kubectl kustomize deploy/kubernetes/example >$(RENDERED)/example.yaml; \
+		.ops/bin/python tools/manifests.py $(RENDERED)/example.yaml; \
+	else echo "kubectl is not on this machine: the overlay is not rendered, and not checked"; fi
+	@if command -v promtool >/dev/null; then set -x; \
+		promtool check rules deploy/monitoring/alerts.yaml; \
+		promtool check config deploy/monitoring/prometheus.yaml; \
+		promtool test rules deploy/monitoring/alerts_test.yaml; \
+	else echo "promtool is not on this machine: the alerts are not checked here, but by the tests if they can fetch it"; fi
+	@cp -r Dockerfile .github $(RENDERED)
+	.policies/bin/checkov --config-file deploy/checkov.yaml --directory $(RENDERED)
+	.ops/bin/zizmor --offline --config deploy/zizmor.yml .github
+	.ops/bin/gixy-next deploy/nginx.conf
 
+PINNED := requirements/runtime.txt requirements/build.txt
 .PHONY: audit
-audit: .ops/.ready ## Known holes in dependencies, their licences, and a bill of materials (needs the Internet)
-	.ops/bin/pip-audit --require-hashes --disable-pip --requirement requirements/runtime.txt
-	.ops/bin/pip-licenses --python $(BIN)/python --from=mixed --format=markdown --output-file=dist/licences.md
-	.ops/bin/cyclonedx-py requirements requirements/runtime.txt --output-file dist/sbom.json
+audit: .ops/.ready ## Known holes in dependencies, and their licences (needs the Internet)
+	.ops/bin/python tools/audit.py $(PINNED)
+	$(BIN)/python tools/licences.py --check
+
+.PHONY: sbom
+sbom: .ops/.ready .runtime/.ready ## Write a bill of materials of what an image installs (dist/sbom.cdx.json)
+	@mkdir -p dist
+	.ops/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --validate \
+		--output-file dist/sbom.cdx.json .runtime/bin/python
+	$(BIN)/python tools/sbom.py dist/sbom.cdx.json "$$($(BIN)/hatchling version)"
+
+.PHONY: licences
+licences: $(READY) ## Rewrite docs/licences.md from what is installed
+	$(BIN)/python tools/licences.py
+
+.site/.ready: requirements/site.txt | $(READY)
+	@echo "== creating .site"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .site
+	@$(UV) pip sync --quiet --python .site/bin/python --require-hashes requirements/site.txt
+	@touch $@
+
+.PHONY: site
+site: .site/.ready ## Build the documentation's site, dist/site/index.html; a link that leads nowhere fails
+	.site/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto \
+		--doctree-dir .site/doctrees --conf-dir tools/site . dist/site
+	.site/bin/python tools/site/built.py dist/site
 
 .PHONY: bench
 bench: .bench/.ready .bench-queues/.ready ## Measure against peers, side by side
@@ -160,8 +216,13 @@ shown: $(READY) ## Run the tests at full figures and write docs/measurements
 	BPC_EFFORT=shown $(BIN)/python tools/shown.py $(BIN)/python -m pytest $(PATIENT)
 
 .PHONY: campaign
-campaign: $(READY) ## Run the long reliability figures
+campaign: $(READY) .ops/.ready ## Run the long reliability figures, then look for known holes in dependencies
 	BPC_EFFORT=campaign $(PYTEST) $(PATIENT) tests
+	.ops/bin/python tools/audit.py --if-reachable $(PINNED)
+
+.PHONY: upgrade
+upgrade: $(READY) ## Upgrade an earlier version to this one, under load: make upgrade REVISION=v1.0.0
+	$(BIN)/python -m tools.upgrade $(or $(REVISION),HEAD)
 
 .PHONY: lock
 lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
@@ -171,8 +232,10 @@ lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench-queues -o requirements/bench-queues.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group build -o requirements/build.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group ops -o requirements/ops.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group policies -o requirements/policies.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group site -o requirements/site.txt
 	echo uv | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade - -o requirements/uv.txt
 
 .PHONY: clean
 clean: ## Remove what the targets made (not your data)
-	rm -rf .venv .uv .bench .bench-queues .ops .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build
+	rm -rf .venv .uv .bench .bench-queues .ops .policies .runtime .site .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
+import hypothesis
 import pytest
 import structlog
 from coverage import Coverage
@@ -37,6 +38,10 @@ RUN_FOLDER = "BPC_TEST_RUN_FOLDER"
 EXTERNAL = "BPC_TEST_DATABASE_URL"
 SLOW = ("tests/jobs/faults/", "tests/journey/", "tests/project/", "tests/worker/", "tests/api/test_contract.py")
 ROOM = 3 * 1024**3  # bytes: what a run needs, with the servers that some tests have of their own
+
+# How long an example takes says something about the machine, on which others work at the same time.
+hypothesis.settings.register_profile("bpc", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("bpc")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,8 +1,9 @@
-"""Run a command on a PostgreSQL that is not ours: `tools/external.py [--if-present] COMMAND…`.
+"""Run a command on a PostgreSQL that is not ours: `python -m tools.external [--if-present] COMMAND…`.
 
-The server is DATABASE_URL, else BPC_TEST_DATABASE_URL, else one that answers on localhost to the usual
-credentials. The command finds it in BPC_TEST_DATABASE_URL. The server must be PostgreSQL 15 or later and
-the login must be allowed to create databases and roles, because each test makes its own.
+The server is DATABASE_URL, else BPC_TEST_DATABASE_URL, else one of this machine's packages, which is started and
+stopped again, else one that answers on localhost to the usual credentials. The command finds it in
+BPC_TEST_DATABASE_URL. The server must be PostgreSQL 15 or later and the login must be allowed to create databases and
+roles, because each test makes its own.
 
 Exits as the command does; 69 if there is no such server, or, with `--if-present` and none named, 0 saying what
 was not run. Passwords are never printed.
@@ -13,13 +14,17 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
+from tools import packaged_postgres
+
 OLDEST = 150000
+NAMES = ("DATABASE_URL", "BPC_TEST_DATABASE_URL")
 USUAL = (
     "postgresql://postgres@localhost:5432/postgres",
     "postgresql://postgres:postgres@localhost:5432/postgres",
@@ -57,15 +62,27 @@ def main(arguments: Sequence[str]) -> int:
     if_present = arguments[:1] == ["--if-present"]
     command = arguments[1:] if if_present else arguments
     if not command:
-        print("usage: tools/external.py [--if-present] COMMAND…", file=sys.stderr)
+        print("usage: python -m tools.external [--if-present] COMMAND…", file=sys.stderr)
         return 2
 
-    found = asyncio.run(find(os.environ))
-    if isinstance(found, Unusable):
-        print(f"not run on an external PostgreSQL: {shlex.join(command)} ({found.why})", flush=True)
-        return 0 if if_present and not found.named else UNAVAILABLE
-    print(f"on PostgreSQL {found.version} at {place(found.url)}: {shlex.join(command)}", flush=True)
-    return subprocess.run(command, env=os.environ | {"BPC_TEST_DATABASE_URL": found.url}, check=False).returncode
+    with one_at_least(os.environ) as environment:
+        found = asyncio.run(find(environment))
+        if isinstance(found, Unusable):
+            print(f"not run on an external PostgreSQL: {shlex.join(command)} ({found.why})", flush=True)
+            return 0 if if_present and not found.named else UNAVAILABLE
+        print(f"on PostgreSQL {found.version} at {place(found.url)}: {shlex.join(command)}", flush=True)
+        return subprocess.run(command, env=os.environ | {NAMES[-1]: found.url}, check=False).returncode
+
+
+@contextmanager
+def one_at_least(environment: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """`environment`, with a server of this machine's packages in it if it names none."""
+    programs = packaged_postgres.programs(oldest=OLDEST // 10_000)
+    if programs is None or any(environment.get(name) for name in NAMES):
+        yield environment
+        return
+    with packaged_postgres.running(programs) as url:
+        yield environment if url is None else {**environment, NAMES[-1]: url}
 
 
 async def find(environment: Mapping[str, str]) -> Usable | Unusable:
@@ -73,7 +90,7 @@ async def find(environment: Mapping[str, str]) -> Usable | Unusable:
 
     A server that is named and will not do is not replaced by another that happens to be there.
     """
-    for name in ("DATABASE_URL", "BPC_TEST_DATABASE_URL"):
+    for name in NAMES:
         if environment.get(name):
             looked = await look(environment[name])
             return looked if isinstance(looked, Usable) else Unusable(why=f"{name}: {looked.why}", named=True)

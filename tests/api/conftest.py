@@ -16,6 +16,7 @@ from bpc.api.service import Service
 from bpc.core.access import ROLES
 from bpc.core.events import Act
 from bpc.core.ids import TenantId
+from bpc.core.peppers import Peppers
 from bpc.core.signing import Signer, public_key_of, seed_of
 from bpc.db import actors, apikeys, signing_keys
 from bpc.db.database import Database
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tests.api.stage import Theatre
 
 PEPPER = b"a pepper of tests, 32 bytes long"
+PEPPERS = Peppers(in_use=PEPPER)
 SEED = seed_of(bytes(range(32)))
 KEY_ID = "test-key-1"
 
@@ -87,7 +89,7 @@ async def service(settings: Settings, database: Database, act: Act) -> AsyncIter
     await signing_keys.register(database, KEY_ID, public_key_of(SEED), act=act)
     signer = Signer(SEED)
     async with serving(
-        settings, database, pepper=PEPPER, signer=lambda key_id: signer if key_id == KEY_ID else None
+        settings, database, peppers=PEPPERS, signer=lambda key_id: signer if key_id == KEY_ID else None
     ) as ready:
         yield ready
 

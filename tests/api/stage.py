@@ -56,7 +56,7 @@ from bpc.db.address import Address
 from bpc.db.connection import Connection
 from bpc.db.database import Database, open_database
 from bpc.settings import Settings
-from tests.api.conftest import KEY_ID, PEPPER, SEED, Api
+from tests.api.conftest import KEY_ID, PEPPER, PEPPERS, SEED, Api
 from tests.api.rulebook import RULES, TESTS
 from tests.conftest import TestServer
 from tests.db.rows import insert, seal
@@ -123,7 +123,7 @@ async def _application(
     settings = Settings(**{"env": "test", "signing_key_id": KEY_ID, "compiler_build_id": "bpc-test", **chosen})
     signer = Signer(SEED)
     async with serving(
-        settings, database, pepper=PEPPER, signer=lambda key_id: signer if key_id == KEY_ID else None
+        settings, database, peppers=PEPPERS, signer=lambda key_id: signer if key_id == KEY_ID else None
     ) as service:
         app = create_app(service)
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)

@@ -289,9 +289,11 @@ async def test_rows_that_have_not_begun_are_cancelled_with_their_run(
 
     cancelled = await admin.made(f"/v1/compile-runs/{run}:cancel", status=200)
     again = await admin.post(f"/v1/compile-runs/{run}:cancel")
-    await _all_done(service)
+    await _all_done(service)  # the rows' jobs still run, and do nothing
+    later = await admin.got(f"/v1/compile-runs/{run}")
 
     assert (cancelled["counts"]["CANCELLED"], cancelled["progress"]) == (2, 100)
+    assert later["finished_at"] == cancelled["finished_at"] == cancelled["cancelled_at"]
     assert again.status_code == 409
     assert [row["status"] for row in await _rows(admin, run)] == ["CANCELLED", "CANCELLED"]
     assert (await admin.got("/v1/battery-products"))["items"] == []

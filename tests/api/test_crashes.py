@@ -32,7 +32,7 @@ from bpc.core.signing import Signer
 from bpc.db.address import Address
 from bpc.db.database import open_database
 from bpc.settings import Settings
-from tests.api.conftest import KEY_ID, PEPPER, SEED, Api
+from tests.api.conftest import KEY_ID, PEPPERS, SEED, Api
 from tests.api.stage import Theatre
 from tests.measuring import Measured, effort
 
@@ -76,7 +76,7 @@ async def serve(config: dict[str, Any], listening: socket.socket) -> None:
     database = await open_database(Address(**config["address"]), pool_size=5)
     settings = Settings(env="test", data_dir=Path(config["data_dir"]), signing_key_id=KEY_ID)
     signer = Signer(SEED)
-    async with serving(settings, database, pepper=PEPPER, signer=lambda _: signer) as service:
+    async with serving(settings, database, peppers=PEPPERS, signer=lambda _: signer) as service:
         app = Deadly(create_app(service))
         await uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False)).serve(sockets=[listening])
 

@@ -20,7 +20,7 @@ from bpc.db import actors, events
 from bpc.db.address import Address
 from bpc.db.database import Database, open_database
 from bpc.settings import Settings
-from tests.api.conftest import PEPPER, Api
+from tests.api.conftest import PEPPERS, Api
 
 PATH = "/v1/documents"
 
@@ -159,7 +159,7 @@ async def _small(settings: Settings, address: Address, size: int) -> AsyncIterat
     """The application on a pool of its own, of this size."""
     database = await open_database(address, pool_size=size)
     try:
-        async with serving(settings, database, pepper=PEPPER, signer=lambda _: None) as service:
+        async with serving(settings, database, peppers=PEPPERS, signer=lambda _: None) as service:
             transport = httpx2.ASGITransport(app=create_app(service), raise_app_exceptions=False)
             async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as client:
                 yield client

@@ -18,8 +18,8 @@ async def _document(admin: Api, kind: str = "BOM") -> str:
     return str(made["document_id"])
 
 
-def _upload(content: bytes = CONTENT) -> dict[str, str]:
-    return {"mime_type": "application/json", "content_base64": b64encode(content).decode()}
+def _upload(content: bytes = CONTENT, mime_type: str = "application/json") -> dict[str, str]:
+    return {"mime_type": mime_type, "content_base64": b64encode(content).decode()}
 
 
 async def test_a_document_is_created_listed_and_found(admin: Api) -> None:
@@ -83,12 +83,39 @@ async def test_the_same_bytes_sent_at_once_become_one_version_that_all_others_ar
     assert {error["details"]["document_version_id"] for error in refused} == {made["document_version_id"]}
 
 
+@pytest.mark.parametrize(
+    ("mime_type", "content", "found"),
+    [
+        ("application/pdf", CONTENT, "application/json"),
+        ("application/json", b"%PDF-1.7 ...", "application/pdf"),
+        ("image/png", b"sku;mass\n", "text/csv"),
+        ("text/plain", b"\x00\x01\x02", "application/octet-stream"),
+    ],
+)
+async def test_a_type_that_the_bytes_contradict_is_refused_with_what_was_found(
+    admin: Api, mime_type: str, content: bytes, found: str
+) -> None:
+    document = await _document(admin, "OTHER")
+
+    refused = await admin.post(f"/v1/documents/{document}/versions", _upload(content, mime_type))
+    vague = await admin.made(f"/v1/documents/{document}/versions", _upload(content, "application/octet-stream"))
+
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (422, "VALIDATION_ERROR")
+    assert error["details"] == {"mime_type": mime_type, "found": found}
+    assert error["message"] == (
+        f"the file is `{found}` by its bytes, not `{mime_type}` as was said; say `{found}`, or send the file that was"
+        " meant"
+    )
+    assert vague["version"] == 1
+
+
 async def test_a_large_upload_is_decoded_in_pieces_as_if_it_were_one(admin: Api) -> None:
     document = await _document(admin, "OTHER")
     content = bytes(range(256)) * 6_000 + b"!"
     text = b64encode(content).decode()
 
-    made = await admin.made(f"/v1/documents/{document}/versions", _upload(content))
+    made = await admin.made(f"/v1/documents/{document}/versions", _upload(content, "application/octet-stream"))
 
     assert made["sha256"] == to_hex(sha256(content))
     for wrong in (text[:-1], text[:999_998] + "==" + text, text[:1_000_100] + "====" + text[1_000_100:], f"{text}%"):

@@ -1,14 +1,30 @@
 """Metrics: the names that monitoring was promised, and no more series than there are routes."""
 
+import asyncio
+import shutil
+import threading
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
 
+import asyncpg
 import httpx2
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bpc import fresh
+from bpc.api import installation, readiness
 from bpc.api.app import create_app
 from bpc.api.service import Service
+from bpc.db.backup.last import note
+from bpc.db.connection import Connection
+from bpc.db.database import Database
+from bpc.db.tenants import SYSTEM_TENANT
+from bpc.errands import nightly
+from bpc.jobs import schedules
 from tests.api.conftest import Api
+from tests.conftest import TestServer
 
 NAMES = {
     "bpc_http_requests_total": {"method", "path", "status"},
@@ -18,7 +34,17 @@ NAMES = {
     "bpc_rate_limited_total": set(),
     "bpc_unauthorized_total": set(),
     "bpc_db_pool_in_use": set(),
+    "bpc_db_pool_size": set(),
     "bpc_jobs_enqueued_total": {"type"},
+    "bpc_build_info": {"component", "version", "build"},
+    "bpc_ready": {"check"},
+    "bpc_workers": set(),
+    "bpc_jobs_due": set(),
+    "bpc_jobs_stale": set(),
+    "bpc_jobs_unhandled": set(),
+    "bpc_job_oldest_due_seconds": set(),
+    "bpc_disk_free_bytes": {"folder"},
+    "bpc_disk_size_bytes": {"folder"},
 }
 
 
@@ -63,6 +89,102 @@ async def test_labels_are_templates_and_what_is_unknown_is_one_label(
     assert found[_requests("GET", "(none)", 404)] == 3
     assert found[_requests("(other)", "/v1/documents", 405)] == 3
     assert found["bpc_unauthorized_total", ()] == 1
+
+
+async def test_what_waits_and_whether_somebody_works_is_looked_up(
+    http: httpx2.AsyncClient, admin: Api, superuser: Connection
+) -> None:
+    document = (await admin.made("/v1/documents", {"kind": "BOM"}))["document_id"]
+    body = {"mime_type": "application/json", "content_base64": "e30="}
+    await admin.made(f"/v1/documents/{document}/versions", body)
+    await superuser.execute("UPDATE jobs.job SET scheduled_at = jobs.clock() - interval '1 hour'")
+
+    found = await _samples(http)
+
+    assert found["bpc_workers", ()] == 0
+    assert (found["bpc_jobs_due", ()], found["bpc_jobs_unhandled", ()]) == (1, 1)
+    assert found["bpc_job_oldest_due_seconds", ()] >= 3600
+    assert found["bpc_ready", (("check", "database"),)] == 1
+
+
+async def test_the_nightly_rounds_and_the_last_backup_are_shown(
+    http: httpx2.AsyncClient, service: Service, database: Database
+) -> None:
+    taken = datetime(2027, 2, 18, tzinfo=UTC)
+    async with database.system(SYSTEM_TENANT) as conn:
+        audit = await schedules.put(conn, SYSTEM_TENANT, nightly.schedules()[0])
+    note(service.settings.data_dir, taken)
+
+    found = await _samples(http)
+
+    assert found["bpc_schedule_next_timestamp_seconds", (("schedule", "replay-audit"),)] == audit.next_at.timestamp()
+    assert found["bpc_last_backup_timestamp_seconds", ()] == taken.timestamp()
+
+
+async def test_a_backup_that_nobody_noted_is_not_shown(http: httpx2.AsyncClient, service: Service) -> None:
+    (service.settings.data_dir / "last-backup").write_bytes(b"yesterday \xff")
+
+    assert ("bpc_last_backup_timestamp_seconds", ()) not in await _samples(http)
+
+
+async def test_without_a_database_they_still_answer_and_show_nothing_old(
+    http: httpx2.AsyncClient, server: TestServer, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "KEPT_SECONDS", 0)
+    assert ("bpc_workers", ()) in await _samples(http)
+    name = database.address.database
+    outside = await asyncpg.connect(**server.admin.connect_arguments())
+    await outside.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+    await outside.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    await outside.close()
+
+    found = await _samples(http)
+
+    assert found["bpc_ready", (("check", "database"),)] == 0
+    assert not {"bpc_workers", "bpc_jobs_due", "bpc_job_oldest_due_seconds"} & {name for name, _ in found}
+
+
+async def test_a_disk_that_hangs_costs_its_figures_and_one_thread(
+    http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comes_back, real = threading.Event(), shutil.disk_usage
+
+    def hanging(folder: Path) -> object:
+        comes_back.wait(30)
+        return real(folder)
+
+    monkeypatch.setattr(shutil, "disk_usage", hanging)
+    monkeypatch.setattr(installation, "LOOK_SECONDS", 0.1)
+    figure = "bpc_disk_free_bytes", (("folder", "data"),)
+
+    found = [await _samples(http), *await asyncio.gather(*[_samples(http) for _ in range(3)])]
+    [looking] = [thread for thread in threading.enumerate() if thread.name == "disks"]
+    comes_back.set()
+    await asyncio.to_thread(looking.join)
+
+    assert all(figure not in samples and ("bpc_workers", ()) in samples for samples in found)
+    assert looking.daemon
+    assert figure in await _samples(http)
+
+
+async def test_schedules_that_cannot_be_had_are_asked_for_once_in_a_while_and_by_one(
+    http: httpx2.AsyncClient, superuser: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, every = 0, schedules.every
+
+    async def counted(conn: Connection, tenant: UUID) -> object:
+        nonlocal asked
+        asked += 1
+        return await every(conn, tenant)
+
+    monkeypatch.setattr(schedules, "every", counted)
+    monkeypatch.setattr(installation, "LOOK_SECONDS", 0.2)
+    async with superuser.transaction():
+        await superuser.execute("LOCK TABLE jobs.schedule")
+        found = [*await asyncio.gather(*[_samples(http) for _ in range(3)]), await _samples(http)]
+
+    assert asked == 1
+    assert all(("bpc_ready", (("check", "database"),)) in samples for samples in found)
 
 
 async def test_switched_off_there_is_no_such_route(service: Service) -> None:

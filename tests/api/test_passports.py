@@ -227,8 +227,13 @@ async def test_another_tenants_passports_are_like_ones_that_do_not_exist(
     version = await issued(admin, service, given)
 
     for path in (f"/v1/passports/{given.passport}", f"/v1/passports/{given.passport}/versions"):
-        assert (await rival.get(path)).json()["error"]["message"] == f"there is no passport `{given.passport}`"
+        assert (await rival.get(path)).json()["error"]["message"] == (
+            f"there is no passport `{given.passport}`; GET /v1/passports lists those there are"
+        )
     for what, body in (("activate", None), ("replay", None), ("revoke", {"reason": "-"})):
         answer = await rival.post(f"/v1/passport-versions/{version}/{what}", body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
-        assert answer.json()["error"]["message"] == f"there is no passport version `{version}`"
+        assert answer.json()["error"]["message"] == (
+            f"there is no passport version `{version}`; GET /v1/passports/{{passport_id}}/versions lists those there"
+            " are; a new one is there after its job"
+        )

@@ -72,5 +72,7 @@ async def test_a_product_of_another_tenant_is_like_one_that_does_not_exist(admin
     unknown = await rival.get(f"/v1/battery-products/{fresh.new_id()}")
 
     assert foreign.status_code == unknown.status_code == 404
-    assert foreign.json()["error"]["message"] == f"there is no battery product `{product}`"
+    assert foreign.json()["error"]["message"] == (
+        f"there is no battery product `{product}`; GET /v1/battery-products lists those there are"
+    )
     assert (await rival.got("/v1/battery-products"))["items"] == []

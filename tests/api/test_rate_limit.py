@@ -18,7 +18,7 @@ from bpc.core.ids import TenantId
 from bpc.db.connection import Connection
 from bpc.db.database import Database, open_database
 from bpc.settings import Settings
-from tests.api.conftest import KEY_ID, PEPPER, Api, key_for
+from tests.api.conftest import KEY_ID, PEPPERS, Api, key_for
 from tests.measuring import Measured, effort
 
 BURST, RATE = 50, 5
@@ -98,7 +98,7 @@ async def test_two_hundred_at_once_over_two_processes_pass_no_more_than_the_buck
     asked = effort(test=200, shown=200, campaign=2000)
     key = await key_for(database, tenant, "Admin", act)
     other_pool = await open_database(database.address, pool_size=5)
-    async with serving(service.settings, other_pool, pepper=PEPPER, signer=lambda _: None) as other:
+    async with serving(service.settings, other_pool, peppers=PEPPERS, signer=lambda _: None) as other:
         apis = [Api(_client(one), key) for one in (service, other)]
         await asyncio.gather(*(api.http.get("/v1/health/live") for api in apis))
         started = time.monotonic()

@@ -227,6 +227,7 @@ async def test_only_a_published_version_is_deprecated(
             assert await told(superuser, version) == ["RULES_DEPRECATED"]
         else:
             assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CONFLICT")
+            assert ("publish it first" in answer.json()["error"]["message"]) is (status in {"DRAFT", "VALIDATED"})
             assert await told(superuser, version) == []
 
 
@@ -240,6 +241,7 @@ async def test_every_version_can_be_retired_once(
 
         if status == "RETIRED":
             assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CONFLICT")
+            assert "nothing is left to do" in answer.json()["error"]["message"]
             assert await told(superuser, version) == []
         else:
             assert (answer.status_code, answer.json()["status"]) == (200, "RETIRED")

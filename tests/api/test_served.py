@@ -21,7 +21,7 @@ from bpc.db.address import Address
 from bpc.db.connection import Connection
 from bpc.db.database import Database, open_database
 from bpc.settings import Settings
-from tests.api.conftest import KEY_ID, PEPPER, key_for
+from tests.api.conftest import KEY_ID, PEPPERS, key_for
 from tests.jobs.working import until
 
 HOST = "127.0.0.1"
@@ -354,11 +354,49 @@ async def test_a_request_that_runs_when_the_server_stops_is_still_answered(
     await serving_it
 
 
+async def test_a_request_that_is_sent_just_when_the_server_stops_is_still_answered_and_is_the_last(
+    service: Service,
+) -> None:
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        async with listening(service, HOST, 0, patience=Patience(leaving=60)) as port:
+            ports.set_result(port)
+            await stop.wait()
+
+    ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving_it = asyncio.create_task(serve())
+    async with line(await ports) as used, line(await ports) as new, line(await ports) as half:
+        await used.send(GET + b"\r\n")
+        assert (await used.answer())[0] == 200
+        await half.send(GET)
+        stop.set()
+        await _refuses(await ports)
+
+        for client, rest in ((used, GET + b"\r\n"), (new, GET + b"\r\n"), (half, b"\r\n")):
+            await client.send(rest)
+            status, headers, _ = await client.answer()
+            assert (status, headers["connection"]) == (200, "close")
+            assert await client.is_closed()
+    await serving_it
+
+
+async def _refuses(port: int) -> None:
+    """Return when nobody listens there any more."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(HOST, port)
+        except OSError:  # refused, or reset where it was about to be accepted
+            return
+        writer.close()
+        await asyncio.sleep(0.01)
+
+
 def test_it_runs_on_the_loop_that_production_uses(tmp_path: Path, address: Address, template: str) -> None:
     async def served() -> int:
         database = await open_database(address, pool_size=2)
         settings = Settings(env="test", data_dir=tmp_path, signing_key_id=KEY_ID)
-        async with serving(settings, database, pepper=PEPPER, signer=lambda _: None) as service:
+        async with serving(settings, database, peppers=PEPPERS, signer=lambda _: None) as service:
             async with listening(service, HOST, 0, patience=SHORT) as port, line(port) as client:
                 await client.send(GET + b"X: ")
                 await client.refusal(408)

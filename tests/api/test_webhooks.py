@@ -13,7 +13,7 @@ from bpc.api.service import Service
 from bpc.core.errors import Refusal
 from bpc.core.events import Act
 from bpc.core.ids import TenantId
-from bpc.core.webhook_urls import LONGEST, BadUrl, OutboundBlocked, checked_url
+from bpc.core.outbound_urls import LONGEST, BadUrl, OutboundBlocked, checked_url
 from bpc.db import deliveries, webhooks
 from bpc.db.connection import Connection
 from bpc.db.database import Database

@@ -6,6 +6,8 @@ hundred tests start several. What is forked has its own arguments, environment, 
 
     pytest ──(arguments, environment, streams)──► the one that has imported ──fork──► whoever waits ──fork──► bpc
            ◄──(number, then exit code)──────────────────────────────────────────────
+
+A shell has the same by a `bpc` of its own on its path (`put_command`).
 """
 
 import atexit
@@ -44,25 +46,68 @@ def run(
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
-        code = _ended({"arguments": arguments, "environment": dict(environment)}, [given, out, err], seconds)
+        code = _ended(arguments, environment, [given, out, err], seconds)
         out.seek(0)
         err.seek(0)
         return code, out.read(), err.read()
 
 
-def _ended(request: dict[str, Any], streams: Sequence[IO[bytes]], seconds: float) -> int:
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(seconds)
+def start(arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]) -> socket.socket:
+    """Start `bpc` with these descriptors as its standard streams.
+
+    On what is returned come NUMBER bytes with the number of the process, and NUMBER more when it has ended, with its
+    exit code.
+    """
+    asked = {"arguments": arguments, "environment": dict(environment), "folder": "/"}
+    line = socket.socket(socket.AF_UNIX)
+    try:
         line.connect(_address())
-        socket.send_fds(line, [b"!"], [stream.fileno() for stream in streams])
-        line.sendall(json.dumps(request).encode())
+        socket.send_fds(line, [b"!"], streams)
+        line.sendall(json.dumps(asked).encode())
         line.shutdown(socket.SHUT_WR)
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def _ended(
+    arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[IO[bytes]], seconds: float
+) -> int:
+    with start(arguments, environment, [stream.fileno() for stream in streams]) as line:
+        line.settimeout(seconds)
         pid = int(line.recv(NUMBER))
         try:
             return int(line.recv(NUMBER))
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
             raise
+
+
+# What stays until somebody ends it starts as it always does: it is its number that signals are sent to.
+COMMAND = """\
+#!{python} -IS
+import json, os, socket, sys
+
+if sys.argv[1:2] in (["up"], ["api"], ["worker"]):
+    os.execv({real!r}, ["bpc", *sys.argv[1:]])
+asked = {{"arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd()}}
+with socket.socket(socket.AF_UNIX) as line:
+    line.connect({address!r})
+    socket.send_fds(line, [b"!"], [0, 1, 2])
+    line.sendall(json.dumps(asked).encode())
+    line.shutdown(socket.SHUT_WR)
+    line.recv({number})
+    sys.exit(int(line.recv({number})))
+"""
+
+
+def put_command(folder: Path) -> None:
+    """Put a `bpc` into `folder` that is forked, for a shell."""
+    real = Path(sys.prefix, "bin", "bpc")
+    command = folder / "bpc"
+    command.write_text(COMMAND.format(python=sys.executable, real=str(real), address=_address(), number=NUMBER))
+    command.chmod(0o755)
 
 
 @cache
@@ -141,7 +186,7 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
     sys.argv = ["bpc", *request["arguments"]]
     os.environ.clear()
     os.environ.update(request["environment"])
-    os.chdir("/")
+    os.chdir(request["folder"])
     if not any(name.startswith("COVERAGE_") for name in os.environ):
         _measure_nothing()
 

@@ -1,5 +1,6 @@
 """The real program, run as a process of its own with the smallest environment it can live in."""
 
+import fcntl
 import json
 import os
 import signal
@@ -74,7 +75,7 @@ class Program:
         return ended
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(*arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -84,6 +85,10 @@ class Program:
             cwd="/",
             preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 (one call, nothing that could wait for a thread)
         )
+        if process.stderr is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+            # A process whose log nobody reads must not come to stand.
+            fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 1 << 20)
+        return process
 
     def command(self, *arguments: str | Path | bytes) -> list[str | Path | bytes]:
         return [sys.executable, "-m", "bpc", *arguments]

@@ -29,9 +29,10 @@ def test_a_passport_survives_the_loss_of_the_machine(bpc: Program, backups: Path
         made = bpc.ok("backup", "--to", backups, "--with-keys", "--json").json()
     elsewhere = Program(tmp_path / "elsewhere")
 
-    drilled = elsewhere.ok("restore", "--drill", made["backup"], "--json").json()
+    drilled = elsewhere.ok("restore", "--drill", backups, "--json").json()
     restored = elsewhere.ok("restore", made["backup"], "--json").json()
 
+    assert (bpc.data_dir / "last-backup").read_text() == f"{made['taken_at']}\n"  # which monitoring shows the age of
     assert (drilled["ok"], drilled["replayed"], drilled["faults"]) == (True, 1, 0)
     assert (restored["ok"], restored["replayed"], restored["migrations"]) == (True, 1, [])
     assert restored["events"] == drilled["events"] > 20
@@ -56,8 +57,10 @@ def test_another_server_is_dumped_and_restored(installation: Installation, bpc: 
 
     made = source.ok("backup", "--to", backups, "--json").json()
     restored = empty.ok("restore", made["backup"], "--json").json()
+    drilled = bpc.ok("restore", "--drill", made["backup"], "--json").json()
 
     assert made["kind"] == "dump"
+    assert (drilled["ok"], drilled["events"]) == (True, restored["events"])
     assert restored["ok"]
     assert restored["events"] > 0
     assert "dev" in [tenant["slug"] for tenant in empty.ok("tenant", "list", "--json").json()]

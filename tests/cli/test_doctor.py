@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,3 +173,73 @@ def test_looking_makes_no_database(installation: Installation) -> None:
     assert found(looked)["database"]["health"] == "fail"
     assert "does not exist" in found(looked)["database"]["says"]
     assert (checked.code, "does not exist" in checked.err) == (69, True)
+
+
+PEPPERS = {name: b64encode(name.encode() * 8).decode() for name in ("old", "new", "other")}
+CURRENT, NEXT, PREVIOUS = (f"BPC_API_KEY_PEPPER_{part}BASE64" for part in ("", "NEXT_", "PREVIOUS_"))
+STILL = "each is hashed again when it is used; `bpc apikey list` shows them: revoke those nobody uses"
+
+
+def test_replacing_the_pepper_it_says_which_keys_are_left_and_when_the_old_one_may_go(bare: Program) -> None:
+    old = bare.having(**{CURRENT: PEPPERS["old"]})
+    ahead = bare.having(**{CURRENT: PEPPERS["new"], PREVIOUS: PEPPERS["old"]})
+    old.ok("migrate")
+    old.ok("tenant", "create", "acme")
+    made = ["apikey", "create", "--tenant", "acme", "--role", "Admin", "--json"]
+    first, _ = old.ok(*made).json(), ahead.ok(*made)
+
+    left, missing = (
+        found(bpc.run("doctor", "--json"))["API keys"] for bpc in (ahead, bare.having(**{CURRENT: PEPPERS["other"]}))
+    )
+    shown = {
+        key["key_prefix"]: key["pepper"] for key in ahead.ok("apikey", "list", "--tenant", "acme", "--json").json()
+    }
+    ahead.ok("apikey", "revoke", first["key_prefix"], "--tenant", "acme")
+    done = found(ahead.run("doctor", "--json"))["API keys"]
+    alone = found(bare.having(**{CURRENT: PEPPERS["new"]}).run("doctor", "--json"))["API keys"]
+
+    assert sorted(shown.values()) == ["current", "previous"]
+    assert shown[first["key_prefix"]] == "previous"
+    assert (left["health"], left["fix"]) == ("warn", STILL)
+    assert left["says"] == "1 of 2 valid keys may need the previous pepper, of `acme`"
+    assert missing["health"] == "fail"
+    assert missing["says"].startswith("2 of 2 valid keys are refused, of `acme`: their hashes were made with a pepper")
+    assert (done["health"], done["says"]) == (
+        "ok",
+        f"all 1 valid keys can do without the previous pepper; {PREVIOUS} may go",
+    )
+    assert (alone["health"], alone["says"]) == ("ok", "1 valid, none on a pepper that is not at hand")
+
+
+def test_a_pepper_that_is_to_be_replaced_by_itself_is_named_also_where_it_is_in_a_file(bare: Program) -> None:
+    bare.ok("migrate")
+    kept_keys(bare, mode=0o600)
+    kept = (bare.data_dir / "keys" / "pepper.key").read_text().strip()
+    halfway = bare.having(**{PREVIOUS: kept})
+
+    says = found(halfway.run("doctor", "--json"))["keys"]
+    ended = halfway.run("seed")
+
+    assert (says["health"], says["says"]) == ("fail", f"`{PREVIOUS}` is the same pepper as `{CURRENT}`")
+    assert f"`{PREVIOUS}` is the same pepper as `{CURRENT}`" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_keys_that_others_made_with_the_next_pepper_are_no_news(bare: Program) -> None:
+    ahead = bare.having(**{CURRENT: PEPPERS["new"]})
+    ahead.ok("migrate")
+    ahead.ok("tenant", "create", "acme")
+    ahead.ok("apikey", "create", "--tenant", "acme", "--role", "Admin", "--json")
+    behind = bare.having(**{CURRENT: PEPPERS["old"], NEXT: PEPPERS["new"]})
+
+    assert found(behind.run("doctor", "--json"))["API keys"]["health"] == "ok"
+    assert [key["pepper"] for key in behind.ok("apikey", "list", "--tenant", "acme", "--json").json()] == ["next"]
+
+
+def test_without_a_pepper_keys_are_counted_and_none_is_made(bare: Program) -> None:
+    bare.ok("migrate")
+
+    checks = found(bare.run("doctor", "--json"))
+
+    assert checks["API keys"]["says"] == "0 valid; there is no pepper here to compare them with"
+    assert not (bare.data_dir / "keys").exists()

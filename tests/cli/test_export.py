@@ -1,6 +1,10 @@
 """`bpc export`: a bundle in another form, on standard output or in a file, with nothing running."""
 
 import json
+import os
+import pty
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,6 +39,36 @@ def test_a_print_goes_to_a_file_and_is_for_the_public(bpc: Program, bundle: Path
 
     assert made.read_bytes() == exported(read_bundle(rich()), "PDF", "public")
     assert said == f"wrote {made}: for everybody, {made.stat().st_size:,} bytes\n"
+
+
+def _on_a_terminal(bpc: Program, *arguments: str | Path) -> tuple[int, bytes, bytes]:
+    """Run it with a terminal as its standard output: how it ended, what the terminal got, and its errors."""
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            bpc.command(*arguments), stdout=theirs, stderr=subprocess.PIPE, env=bpc.environment(), cwd="/"
+        )
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # EIO: nobody has it open any more
+            while piece := os.read(ours, 65_536):
+                shown += piece
+        return process.wait(), shown, process.communicate()[1]
+    finally:
+        os.close(ours)
+
+
+def test_a_terminal_gets_text_and_is_spared_everything_else(bpc: Program, bundle: Path) -> None:
+    text = _on_a_terminal(bpc, "export", bundle, "--format", "xml")
+    other = _on_a_terminal(bpc, "export", bundle, "--format", "pdf")
+
+    assert (text[0], text[1].replace(b"\r\n", b"\n")) == (0, exported(read_bundle(rich()), "XML", "tenant"))
+    code, shown, said = other
+    assert (code, shown) == (1, b"")
+    assert said.decode().splitlines() == [
+        "VALIDATION_ERROR: this is not text, and a terminal would obey what it cannot show",
+        "  write it to a file, with `--out FILE` where the command has it, else with `> FILE`",
+    ]
 
 
 def test_an_audience_can_be_named_and_programs_learn_what_was_written(

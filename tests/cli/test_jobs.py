@@ -138,6 +138,15 @@ def test_a_job_is_shown_with_everything_but_its_payload_and_obeys_no_escape_sequ
     assert "hush" not in text + str(found)
 
 
+def test_a_job_that_succeeded_is_shown_with_its_result(queue: Queue) -> None:
+    [job] = queue.submitted()
+    queue.ended(job, "SUCCEEDED")
+    queue.execute('UPDATE jobs.job SET result = \'{"mismatches": ["a"]}\' WHERE job_id = $1', job)
+
+    assert queue.ok("show", job).out.splitlines()[-1].split(None, 1) == ["result", '{"mismatches": ["a"]}']
+    assert queue.ok("show", job, "--json").json()["result"] == {"mismatches": ["a"]}
+
+
 @pytest.mark.parametrize("command", ["show", "watch", "retry", "cancel"])
 def test_another_tenants_job_is_not_found(queue: Queue, installation: Installation, command: str) -> None:
     [theirs] = Queue(installation).submitted()

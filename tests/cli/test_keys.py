@@ -23,7 +23,7 @@ from bpc.db.address import Address
 from bpc.db.database import Database
 from bpc.settings import Settings
 from bpc.worker.run import working
-from tests.api.conftest import PEPPER, Api, key_for
+from tests.api.conftest import PEPPERS, Api, key_for
 from tests.cli.program import Ended, Program
 from tests.pipeline.ready import Ready, ready
 
@@ -176,7 +176,7 @@ class Running:
 async def restarted(settings: Settings, database: Database, key: str, given: Ready) -> AsyncIterator[Running]:
     signer = signer_of(settings)
     async with (
-        serving(settings, database, pepper=PEPPER, signer=signer) as service,
+        serving(settings, database, peppers=PEPPERS, signer=signer) as service,
         working(settings, database, signer=signer),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app=create_app(service)), base_url="http://bpc.test") as http,
     ):
@@ -199,7 +199,8 @@ async def test_keys_are_changed_while_in_use_and_what_the_old_one_signed_stays_g
     async with restarted(Settings(env="test", data_dir=bpc.data_dir, signing_key_id=NEXT), database, key, given) as now:
         new, _ = await now.compiled()
         await now.until(new, "SIGNED")
-        await asyncio.to_thread(bpc.having(BPC_SIGNING_KEY_ID=NEXT).ok, "keys", "retire", FIRST)
+        retired = await asyncio.to_thread(bpc.having(BPC_SIGNING_KEY_ID=NEXT).ok, "keys", "retire", FIRST)
+        assert "in the last hour it was named for 1 version(s): if an API still runs with" in retired.out
         keys = tmp_path / "bpc-keys.json"
         keys.write_bytes((await now.api.get("/.well-known/bpc-keys.json")).content)
         for version, signed_by in ((old, FIRST), (new, NEXT)):
@@ -231,7 +232,7 @@ async def test_a_version_whose_key_is_away_is_signed_once_it_is_back_without_a_r
         there.rename(away)
         # The API names the next key, and the worker has not got it.
         named = settings.model_copy(update={"signing_key_id": NEXT})
-        async with serving(named, database, pepper=PEPPER, signer=signer) as service:
+        async with serving(named, database, peppers=PEPPERS, signer=signer) as service:
             transport = httpx2.ASGITransport(app=create_app(service))
             async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as http:
                 version, _ = await Running(Api(http, key), given).compiled()
@@ -239,10 +240,12 @@ async def test_a_version_whose_key_is_away_is_signed_once_it_is_back_without_a_r
         there.write_bytes(b"not a key")
         there.chmod(0o600)
         assert signer(NEXT) is None
+        waits = await asyncio.to_thread(bpc.run, "keys", "retire", NEXT)
         away.rename(there)
 
         await running.api.made(f"/v1/jobs/{failed['job_id']}:retry", status=200)
         signed = await running.until(version, "SIGNED")
 
+    refused(waits, "CONFLICT", f"`{NEXT}` has 1 version(s) still to sign")
     assert failed["last_error"]["code"] == "SIGNING_KEY_MISSING"
     assert signed["signing_key_id"] == NEXT

@@ -95,7 +95,7 @@ def test_with_json_a_refusal_is_json_too(bpc: Program) -> None:
 
 def test_every_code_has_one_of_the_promised_exit_codes() -> None:
     assert {exit_code(code) for code in CODES} == {1, 69, 70, 78}
-    assert exit_code("DB_UNAVAILABLE") == 69
+    assert exit_code("DB_UNAVAILABLE") == exit_code("OUTBOUND_FAILED") == 69
     assert exit_code("CONFIG_MISSING") == exit_code("SCHEMA_MISMATCH") == 78
 
 
@@ -239,6 +239,29 @@ def test_a_command_without_a_database_waits_for_no_driver(bpc: Program) -> None:
     """
 
     assert run_python(bpc, code).out.rstrip().endswith("[]")
+
+
+def test_a_command_that_asks_an_api_waits_for_nothing_that_only_the_service_needs(bpc: Program) -> None:
+    slow = ["asyncpg", "structlog", "rich", "psutil", "cryptography", "bpc.db", "bpc.settings"]
+    code = f"""
+        import sys
+        from bpc.cli.main import main
+        print(main(["get", "/v1/documents", "--url", "http://127.0.0.1:9"]))
+        print([name for name in {slow} if name in sys.modules])
+    """
+
+    assert run_python(bpc.having(BPC_API_KEY="bpc_x_y"), code).out == "69\n[]\n"
+
+
+def test_a_command_for_rule_files_waits_for_no_client(bpc: Program) -> None:
+    code = """
+        import sys
+        from bpc.cli.main import main
+        print(main(["rules", "check", "/dev/null"]))
+        print([name for name in ["httpx2", "bpc.client", "asyncpg"] if name in sys.modules])
+    """
+
+    assert run_python(bpc, code).out.endswith("0\n[]\n")
 
 
 def test_what_a_table_holds_is_one_line_for_other_programs(installation: Installation) -> None:

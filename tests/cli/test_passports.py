@@ -108,6 +108,24 @@ def test_a_file_of_products_becomes_passports_and_a_report(bpc: Program, rules: 
     assert str(UUID(lines[0]["passport_version_id"])) == lines[0]["passport_version_id"]
 
 
+def test_rules_are_named_by_their_package_and_the_newest_published_version_compiles(
+    bpc: Program, rules: str, tmp_path: Path
+) -> None:
+    sku = _new()
+    _describe(bpc, sku)
+    draft, products = tmp_path / "draft.bpc", _file(tmp_path, "sku,name", f"{sku},Cell")
+    draft.write_text(f"{RULES}-- newer\n{TESTS}")
+    bpc.ok("rules", "publish", draft, "--package", "rules", "--no-publish")
+
+    shown = bpc.ok("passports", "compile", "--rules", "rules", "--csv", products, "--wait").out
+    unknown = bpc.run("passports", "compile", "--rules", "no rules", "--csv", products)
+
+    assert shown.startswith(f"rules     {rules} (version 1 of rules)\nrun       ")
+    assert "rows      1: 1 ISSUED" in shown
+    assert unknown.code == 1
+    assert unknown.err.startswith("NOT_FOUND: there is no rule package called `no rules`\n")
+
+
 def test_a_row_that_fails_is_told_and_ends_the_command_with_1(bpc: Program, rules: str, tmp_path: Path) -> None:
     good, unknown, report = _new(), _new(), tmp_path / "report.csv"
     _describe(bpc, good)

@@ -39,9 +39,13 @@ def test_a_revoked_key_is_replaced(installation: Installation, bpc: Program) -> 
     elsewhere.ok("apikey", "revoke", ApiKey.parse(first["api_key"]).prefix, "--tenant", "dev")
     second = elsewhere.ok("seed", "--json").json()
 
-    assert first["tenant_id"] == second["tenant_id"] == installation.tenant_id
-    assert ApiKey.parse(second["api_key"]).prefix != ApiKey.parse(first["api_key"]).prefix
-    assert (bpc.data_dir / "keys" / "dev-api-key").read_text() == second["api_key"] + "\n"
+    try:
+        assert first["tenant_id"] == second["tenant_id"] == installation.tenant_id
+        assert ApiKey.parse(second["api_key"]).prefix != ApiKey.parse(first["api_key"]).prefix
+        assert (bpc.data_dir / "keys" / "dev-api-key").read_text() == second["api_key"] + "\n"
+    finally:
+        # Its pepper is nobody else's: for whoever uses this database after us it would be a key that opens nothing.
+        elsewhere.ok("apikey", "revoke", ApiKey.parse(second["api_key"]).prefix, "--tenant", "dev")
 
 
 def test_prod_gets_its_signing_key_registered_and_no_tenant(bare: Program) -> None:
@@ -53,6 +57,17 @@ def test_prod_gets_its_signing_key_registered_and_no_tenant(bare: Program) -> No
     assert "signing key is registered" in seeded.out
     assert [tenant["slug"] for tenant in prod.ok("tenant", "list", "--json").json()] == ["system"]
     assert list(bare.data_dir.iterdir()) == []
+
+
+def test_a_key_that_is_registered_and_gone_is_not_made_anew(installation: Installation, bpc: Program) -> None:
+    elsewhere = bpc.having(DATABASE_URL=str(installation.server.address("bpc")))
+
+    refused, found = elsewhere.run("seed"), elsewhere.run("doctor")
+
+    says = "`dev-key-1` is registered, and its private half is not here"
+    assert (refused.code, says in refused.err) == (78, True)
+    assert (found.code, says in found.out) == (1, True)
+    assert not (bpc.data_dir / "keys").exists()
 
 
 def test_another_key_under_a_registered_name_is_refused(installation: Installation) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ def bpc(run_folder: Path) -> Program:
     """One data folder for all: new in the first test, used before in the others, free again after each."""
     folder = Path(tempfile.mkdtemp(prefix="up-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    return Program(folder, {"BPC_LOG_LEVEL": "warn"})  # requests are logged; nothing else is to be said
+    # Requests are logged; nothing else is to be said. Coverage of one test is enough, and every other starts sooner.
+    return Program(folder, {"BPC_LOG_LEVEL": "warn"}, measured=False)
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def assert_gone(bpc: Program) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_where_everything_is_and_stops_cleanly_when_told(bpc: Program, how: signal.Signals) -> None:
-    with running(bpc) as (process, told):
+    with running(replace(bpc, measured=True)) as (process, told):
         assert told.keys() == {"url", "api_key", "tenant_id", "data_dir"}
         assert told["data_dir"] == str(bpc.data_dir)
         assert (bpc.data_dir / "keys" / "dev-api-key").read_text().strip() == told["api_key"]
@@ -92,7 +94,8 @@ def test_a_person_is_told_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     assert shown[1].startswith("  API        http://127.0.0.1:")
     assert shown[4].startswith("  API key    bpc_")
     assert shown[5] == "Ctrl-C stops it\n"
-    assert (process.returncode, out, err) == (0, "stopped\n", "")
+    assert (process.returncode, out) == (0, "stopped\n")
+    assert err == ("starting the database …\nbringing its tables up to date …\nstarting the API and a worker …\n")
     assert_gone(bpc)
 
 
@@ -149,7 +152,7 @@ def test_what_dies_comes_back_and_nobody_is_refused_meanwhile(bpc: Program) -> N
 
 def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
     # Measuring coverage, it would leave half a file behind.
-    with running(replace(bpc, measured=False)) as (process, told):
+    with running(bpc) as (process, told):
         assert answers(told["url"])
         inside = psutil.Process(process.pid).children(recursive=True)
         process.kill()
@@ -168,3 +171,35 @@ def test_a_data_folder_that_is_deleted_meanwhile_is_noticed(bpc: Program, data_d
     assert process.returncode == 69
     assert "was deleted or moved while bpc was using it" in json.loads(out)["error"]["message"]
     assert psutil.wait_procs(inside, timeout=60)[1] == []
+
+
+def test_it_answers_on_a_socket_that_a_service_manager_holds_and_leaves_it_open(bpc: Program) -> None:
+    # sd_listen_fds(3): the socket is descriptor 3, and who gets it is told its own number.
+    handing_over = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3);"
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1'); os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        process = subprocess.Popen(
+            [sys.executable, "-c", handing_over, str(held.fileno()), *bpc.command("up", "--json")],
+            env=bpc.environment(),
+            cwd="/",
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=[held.fileno()],
+        )
+        try:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            answered = answers(url)
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(60)
+        finally:
+            process.kill()
+            process.communicate()
+        with socket.create_connection(held.getsockname()):
+            pass  # it waits for whoever comes next
+
+    assert (told["url"], answered, code) == (url, True, 0)
+    wait_until(lambda: nothing_runs(bpc.data_dir))

@@ -15,7 +15,7 @@ from bpc.worker.run import options_of
 from tests.cli.conftest import Installation
 from tests.cli.program import Program, wait_until
 from tests.cli.started import started
-from tests.jobs.broker import free_ports
+from tests.ports import free_ports
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpc.core import canon
@@ -28,7 +28,7 @@ from bpc.core.canon import NotCanonical, canonicalize, decode, encode, encode_ty
 from bpc.core.errors import CODES, Invalid
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "canonical-json.md"
-repeatable = settings(derandomize=True, deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+repeatable = settings(derandomize=True, max_examples=250)
 
 SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 

@@ -48,7 +48,7 @@ TAKEN = Checkpoint(
 FILE = write(TAKEN, seed=SEED, signing_key_id="key-1")
 MALFORMED = "the checkpoint is not of the form BPC-CHECKPOINT-1"
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=200)
 
 
 def refusal(data: bytes) -> Invalid:

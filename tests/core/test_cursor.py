@@ -20,7 +20,7 @@ CURSOR = write_cursor(KEY, LIST, PLACE)
 
 def _opens(text: str, *, key: bytes = KEY, of: List = LIST) -> bool:
     try:
-        read_cursor(key, of, text)
+        read_cursor([key], of, text)
     except BadCursor:
         return False
     return True
@@ -28,7 +28,7 @@ def _opens(text: str, *, key: bytes = KEY, of: List = LIST) -> bool:
 
 @given(st.datetimes(timezones=st.just(UTC)), st.uuids())
 def test_a_cursor_names_the_place_it_was_made_for(t: datetime, row: UUID) -> None:
-    assert read_cursor(KEY, LIST, write_cursor(KEY, LIST, Place(t, row))) == Place(t, row)
+    assert read_cursor([KEY], LIST, write_cursor(KEY, LIST, Place(t, row))) == Place(t, row)
 
 
 def test_no_bit_of_a_cursor_can_be_changed() -> None:
@@ -73,11 +73,19 @@ def test_it_is_sealed_by_the_installation() -> None:
     assert not _opens(CURSOR, key=cursor_key(b"another pepper of 32 bytes, also"))
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_it_opens_with_any_key_the_installation_accepts(at: int) -> None:
+    keys = [cursor_key(bytes([number]) * 16) for number in range(3)]
+
+    assert read_cursor(keys, LIST, write_cursor(keys[at], LIST, PLACE)) == PLACE
+    assert not _opens(write_cursor(KEY, LIST, PLACE), key=keys[at])
+
+
 def test_a_seal_of_one_place_does_not_fit_another() -> None:
     later = write_cursor(KEY, LIST, Place(PLACE.t + timedelta(microseconds=1), PLACE.id))
 
     assert later != CURSOR
-    assert read_cursor(KEY, LIST, later) != PLACE
+    assert read_cursor([KEY], LIST, later) != PLACE
 
 
 @pytest.mark.parametrize("text", ["", "a", "e30", "bnVsbA", "\udc00", "ü", "%", "A" * LONGEST, "A" * (LONGEST + 1)])

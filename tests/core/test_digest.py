@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bpc.core.digest import Digest, NotADigest, NotBase32, base32, from_base32, from_hex, sha256, to_hex
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=200)
 digests = st.binary(min_size=32, max_size=32).map(Digest)
 HEX = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 

@@ -52,6 +52,7 @@ ADDED_CODES = """
     UNSUPPORTED_MEDIA_TYPE  415 N
     REQUEST_TIMEOUT         503 Y
     OUTBOUND_BLOCKED        422 N
+    OUTBOUND_FAILED         502 Y
     JOB_TIMEOUT             504 Y
     JOB_CANCELLED           409 N
     JOB_LEASE_LOST          500 Y
@@ -78,7 +79,7 @@ def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: st
 
 
 def test_there_are_no_other_codes() -> None:
-    assert len(TABLE) == 27 + 13 + 3 + 1
+    assert len(TABLE) == 27 + 14 + 3 + 1
     assert set(CODES) == {code for code, _, _ in TABLE}
 
 

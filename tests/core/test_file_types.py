@@ -53,6 +53,8 @@ def test_the_first_bytes_show_the_type(content: bytes, kind: str) -> None:
         ("application/ld+json", b"{}", "application/ld+json"),
         ("text/plain", b"{}", "text/plain"),
         ("text/markdown", b"# A title", "text/markdown"),
+        ("text/csv", "sku;Gehäuse".encode("latin-1"), "text/csv"),
+        ("text/csv", "sku;Gehäuse".encode("utf-16"), "text/csv"),
         ("application/x-cad-drawing", b"\x01\x02\x00", "application/x-cad-drawing"),
     ],
 )
@@ -84,3 +86,4 @@ def test_a_name_that_contradicts_the_bytes_is_refused_with_both(said: str, conte
 
     assert refused.value.details == {"mime_type": said, "found": type_of(content)}
     assert f"`{said}`" in refused.value.says
+    assert refused.value.fix == f"say `{type_of(content)}`, or send the file that was meant"

@@ -114,6 +114,7 @@ def test_each_audience_sees_what_is_meant_for_it() -> None:
     }
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("name", CASES)
 def test_their_tests_pass(name: str) -> None:
     folder = CASES[name]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bpc.core.digest import Digest, sha256
 from bpc.core.ids import NotAnId, parse_uuid, random_uuid, time_ordered_uuid, uuid_of_hash
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=200)
 TEXT = "f17fd374-1111-4111-8111-1a8ca6233255"
 
 

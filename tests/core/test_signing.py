@@ -30,7 +30,7 @@ from bpc.core.signing import (
     verify,
 )
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=100)
 seeds = st.binary(min_size=32, max_size=32).map(Seed)
 SEED = Seed(bytes(range(32)))
 DIGEST = sha256(b"a receipt")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bpc.core.timestamps import NotATime, format_time, parse_time
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=300)
+repeatable = settings(derandomize=True, max_examples=300)
 zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 moments = st.datetimes(timezones=st.just(UTC))
 

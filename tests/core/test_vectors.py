@@ -58,7 +58,7 @@ def test_snapshots(vector: dict[str, Any]) -> None:
 names = st.text(st.sampled_from("ab\x7fé\ue000\uffff😀"), max_size=3)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(st.lists(st.builds(FactRef, names, names, st.binary(min_size=32, max_size=32).map(Digest)), max_size=6))
 def test_the_facts_of_a_snapshot_are_sorted_by_their_bytes(facts: list[FactRef]) -> None:
     made: Any = canon.decode(snapshot_bytes(SnapshotId(parse_uuid("c386bbc4-0000-4000-8000-3c5f414c343c")), facts))

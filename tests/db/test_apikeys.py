@@ -8,8 +8,10 @@ import pytest
 
 from bpc import fresh
 from bpc.core.apikeys import ApiKey
+from bpc.core.errors import Conflict
 from bpc.core.events import Act
 from bpc.core.ids import ActorId, TenantId
+from bpc.core.peppers import pepper_id
 from bpc.db import actors, apikeys, events, tenants
 from bpc.db.apikeys import Issued, KeyUnknown, Known
 from bpc.db.connection import Connection
@@ -254,3 +256,55 @@ async def test_there_is_no_key_for_an_actor_that_does_not_exist_or_is_anothers(
             await key_for(actor)
 
     assert await superuser.fetchval("SELECT count(*) FROM api_key_prefixes") == 0, "not even the prefix is taken"
+
+
+async def test_a_key_says_which_pepper_it_hangs_on_and_the_system_can_count_them(
+    database: Database, tenant: TenantId, other_tenant: TenantId, act: Act
+) -> None:
+    for each in (tenant, tenant, other_tenant):
+        await issued(database, each, act)
+    ended = await issued(database, tenant, act)
+    async with database.tenant(tenant) as conn:
+        await apikeys.revoke(conn, tenant, ended.api_key.prefix, act=act)
+        listed = await apikeys.every(conn, tenant)
+
+    async with database.system() as conn:
+        counted = await apikeys.by_pepper(conn)
+
+    assert {key.pepper_id for key in listed} == {pepper_id(PEPPER)}
+    assert [(found.slug, found.pepper_id, found.keys) for found in counted] == [
+        ("acme", pepper_id(PEPPER), 2),
+        ("rival", pepper_id(PEPPER), 1),
+    ]
+
+
+async def test_nobody_else_may_count_over_all_tenants(database: Database, tenant: TenantId) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with database.tenant(tenant) as conn:
+            await apikeys.by_pepper(conn)
+
+
+CHANGE = "UPDATE api_keys SET key_hash = $1, pepper_id = $2"
+
+
+async def test_the_hash_of_a_key_changes_only_with_its_pepper(database: Database, tenant: TenantId, act: Act) -> None:
+    made = await issued(database, tenant, act)
+    other = made.api_key.hash(b"another pepper")
+
+    for name in (pepper_id(PEPPER), None):
+        with pytest.raises(Conflict, match="changes only with its pepper"):
+            async with database.tenant(tenant) as conn:
+                await conn.execute(CHANGE, other, name)
+
+    async with database.tenant(tenant) as conn:
+        assert await conn.execute(CHANGE, other, "another") == "UPDATE 1"
+
+
+async def test_the_hash_of_a_revoked_key_does_not_change_at_all(database: Database, tenant: TenantId, act: Act) -> None:
+    made = await issued(database, tenant, act)
+    async with database.tenant(tenant) as conn:
+        await apikeys.revoke(conn, tenant, made.api_key.prefix, act=act)
+
+    with pytest.raises(Conflict, match="changes only with its pepper"):
+        async with database.tenant(tenant) as conn:
+            await conn.execute(CHANGE, made.api_key.hash(b"another pepper"), "another")

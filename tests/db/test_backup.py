@@ -1,15 +1,19 @@
 """The list of a backup's files: whatever is changed, added or taken away is named, down to one bit."""
 
+import fcntl
+import os
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bpc import fresh
-from bpc.core.errors import NotFound
+from bpc.core.errors import NotFound, Refusal
+from bpc.db.address import Address
 from bpc.db.backup import manifest
 from bpc.db.backup.manifest import BackupDamaged, Manifest
-from bpc.db.backup.taking import forget
+from bpc.db.backup.taking import forget, take
+from tests.conftest import TestServer
 from tests.measuring import effort
 
 
@@ -72,6 +76,34 @@ def test_what_is_missing_added_or_points_elsewhere_is_named(tmp_path: Path) -> N
 def test_another_folder_is_no_backup(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="is not a backup"):
         manifest.check(tmp_path)
+
+
+async def test_what_a_killed_backup_left_is_no_backup_and_goes_with_the_next(
+    tmp_path: Path, server: TestServer, address: Address
+) -> None:
+    old = backup(tmp_path, days_ago=1)
+    left, taken = tmp_path / ".bpc-20270218T031700Z.partial", tmp_path / ".bpc-20270218T031701Z.partial"
+    for folder in (left, taken):
+        folder.mkdir()
+    (tmp_path / "bpc-20990101T000000Z").mkdir()  # newer, and without a list
+    assert manifest.chosen(tmp_path) == old
+
+    held = os.open(taken, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        made, _ = await take(tmp_path, server.admin.at(address.database), None, keys=None, build="test", at=fresh.now())
+    finally:
+        os.close(held)
+
+    assert manifest.chosen(tmp_path) == made
+    assert sorted(entry.name for entry in tmp_path.glob(".*")) == [taken.name]
+
+
+async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path, server: TestServer) -> None:
+    with pytest.raises(Refusal):
+        await take(tmp_path, server.admin.at("no_such"), None, keys=None, build="test", at=fresh.now())
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_old_backups_go_and_the_newest_stays_however_old_it_is(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bpc.core.digest import sha256
 from bpc.db.address import Address
 from bpc.db.migrate import (
     Migration,
+    MigrationBlocked,
     MigrationEdited,
     MigrationFailed,
     MigrationsMissing,
@@ -31,6 +32,9 @@ from tests.measuring import effort
 from tools.schema import SCHEMA, dumped
 
 OURS = our_migrations()
+WAITS_FOR_TENANTS = """
+    SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'tenants'::regclass AND NOT granted)
+"""
 
 
 async def migrated(address: Address, migrations: list[Migration] = OURS) -> list[str]:
@@ -39,6 +43,12 @@ async def migrated(address: Address, migrations: list[Migration] = OURS) -> list
         return await migrate(conn, migrations)
     finally:
         await conn.close()
+
+
+async def as_application(address: Address) -> "asyncpg.Connection[asyncpg.Record]":
+    conn: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(**address.connect_arguments())
+    await conn.execute("SET ROLE bpc_app")
+    return conn
 
 
 def a_migration(version: int, sql: str) -> Migration:
@@ -119,6 +129,89 @@ async def test_a_migration_that_fails_leaves_nothing_behind_and_can_be_repeated(
     assert await conn.fetchval("SELECT to_regclass('public.half')") is None
     await conn.close()
     assert await migrated(empty_address, [*OURS, a_migration(broken.version, "CREATE TABLE half (x int)")])
+
+
+@pytest.mark.external
+async def test_a_migration_that_waits_for_a_table_keeps_nobody_else_from_it_and_is_tried_again(
+    address: Address,
+) -> None:
+    """The outage everybody has once: a report runs, a migration waits for it, and all requests wait behind that."""
+    newer = a_migration(len(OURS) + 1, "ALTER TABLE tenants ADD COLUMN later int")
+    report, request = await as_application(address), await as_application(address)
+    running = report.transaction()
+    await running.start()
+    await report.fetch("SELECT * FROM tenants")
+    migrating = asyncio.create_task(migrated(address, [*OURS, newer]))
+    async with asyncio.timeout(60):
+        while not await request.fetchval(WAITS_FOR_TENANTS):
+            await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(20):
+        await request.fetch("SELECT * FROM tenants")
+
+    assert not migrating.done()
+    await running.rollback()
+    assert await migrating == [newer.name]
+    await report.close()
+    await request.close()
+
+
+@pytest.mark.external
+async def test_a_migration_that_never_gets_its_table_ends_with_a_name_and_a_way_out(address: Address) -> None:
+    newer = a_migration(len(OURS) + 1, "CREATE TABLE half (x int); ALTER TABLE tenants ADD COLUMN later int")
+    report, ours = await as_application(address), await asyncpg.connect(**address.connect_arguments())
+    running = report.transaction()
+    await running.start()
+    await report.fetch("SELECT * FROM tenants")
+
+    with pytest.raises(MigrationBlocked) as refused:
+        await migrate(ours, [*OURS, newer], patience=0.1)
+
+    assert newer.name in refused.value.says
+    assert f"process {report.get_server_pid()} of the database" in (refused.value.fix or "")
+    assert await ours.fetchval("SELECT to_regclass('public.half')") is None
+    await report.close()
+    await ours.close()
+
+
+@pytest.mark.external
+async def test_however_many_wait_for_a_table_they_leave_it_to_others_between_two_attempts(address: Address) -> None:
+    newer = a_migration(len(OURS) + 1, "ALTER TABLE tenants ADD COLUMN later int")
+    report, request = await as_application(address), await as_application(address)
+    running = report.transaction()
+    await running.start()
+    await report.fetch("SELECT * FROM tenants")
+    migrating = [asyncio.create_task(migrated(address, [*OURS, newer])) for _ in range(5)]
+    waiting = 0
+    for _ in range(150):  # for three seconds, in which five would try five times and more if they did not wait together
+        waiting += await request.fetchval(WAITS_FOR_TENANTS)
+        await asyncio.sleep(0.02)
+
+    assert 0 < waiting < 120  # two attempts of 0.8 s, and pauses of 0.5 s and 1 s
+    assert not any(task.done() for task in migrating)
+    await running.rollback()
+    assert sorted(await asyncio.gather(*migrating)) == [[], [], [], [], [newer.name]]
+    await report.close()
+    await request.close()
+
+
+@pytest.mark.external
+async def test_the_table_of_migrations_may_be_in_use_too(address: Address) -> None:
+    report, ours = (
+        await asyncpg.connect(**address.connect_arguments()),
+        await asyncpg.connect(**address.connect_arguments()),
+    )
+    running = report.transaction()
+    await running.start()
+    await report.execute("SET LOCAL ROLE bpc_owner; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
+
+    with pytest.raises(MigrationBlocked, match="the look at what is applied"):
+        await migrate(ours, OURS, patience=0.1)
+    await running.rollback()
+
+    assert await migrate(ours, OURS) == []
+    await report.close()
+    await ours.close()
 
 
 async def test_the_migrations_make_exactly_schema_sql(server: TestServer, address: Address) -> None:

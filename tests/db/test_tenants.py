@@ -10,7 +10,7 @@ from bpc.core.errors import Conflict, Invalid
 from bpc.core.events import Act
 from bpc.core.ids import ActorId, TenantId
 from bpc.db import actors, events, tenants
-from bpc.db.actors import ActorUnknown, RoleUnknown
+from bpc.db.actors import ActorNotActive, RoleUnknown
 from bpc.db.connection import Connection
 from bpc.db.database import Database
 from bpc.db.tenants import SYSTEM_TENANT, Tenant, TenantUnknown
@@ -197,7 +197,7 @@ async def test_an_actor_that_is_unknown_inactive_or_anothers_is_refused(
         await conn.execute("UPDATE actors SET is_active = false WHERE actor_id = $1", inactive)
 
         for actor in (ActorId(fresh.new_id()), inactive, foreign):
-            with pytest.raises(ActorUnknown, match=str(actor)):
+            with pytest.raises(ActorNotActive, match=str(actor)):
                 await actors.require(conn, tenant, actor)
 
 

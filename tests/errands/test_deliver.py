@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import re
+import signal
 import sys
 import time
 from base64 import b64decode
@@ -18,6 +19,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from asyncpg.transaction import Transaction
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from bpc import fresh
@@ -36,6 +38,7 @@ from bpc.db.webhooks import Issued
 from bpc.errands.deliver import DeliveryOrder, Uncounted, deliver_job
 from bpc.errands.ingest import LIMIT, IngestOrder
 from bpc.jobs import Handler, Handlers, Jobs, Metrics, Retry, queries
+from bpc.jobs.errors import JobConflict
 from bpc.jobs.outcome import Ending
 from bpc.jobs.testing import Ran, run_inline
 from bpc.outbound import Guard
@@ -50,6 +53,13 @@ from tests.outbound.receiver import Received, Receiver, Reply
 Admin: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 ROOT = Path(__file__).resolve().parents[2]
 ONLY = "SELECT webhook_delivery_id FROM webhook_deliveries"
+# Somebody cancelled them while they ran, and then their worker was gone.
+LEASED_TO_THE_DEAD = """
+    WITH taken AS (DELETE FROM jobs.job_ready RETURNING tenant_id, job_id, type, priority, limit_key)
+    INSERT INTO jobs.job_lease (tenant_id, job_id, type, owner, attempt, priority, limit_key, started_at, lease_until,
+                                cancel_requested)
+    SELECT tenant_id, job_id, type, 'gone', 1, priority, limit_key, jobs.clock(), jobs.clock(), true FROM taken
+"""
 
 
 @dataclass
@@ -94,6 +104,12 @@ class Rig:
             return str(
                 (await queries.get(conn, self.tenant, await conn.fetchval("SELECT job_id FROM jobs.job"))).status
             )
+
+    async def cancel(self, reason: str | None = None) -> None:
+        """Cancel a job, as people do."""
+        async with self.database.tenant(self.tenant) as conn:
+            job_id = await conn.fetchval("SELECT job_id FROM jobs.job LIMIT 1")
+            await cancel(conn, self.tenant, job_id, act=self.act, reason=reason)
 
     async def once(self, **how: Any) -> Ran[None]:
         """One execution of the only delivery's job, here and now; what it wrote is committed as the engine does."""
@@ -339,7 +355,7 @@ async def test_after_five_attempts_it_has_failed_and_the_job_is_a_dead_letter(ri
     delivery = await rig.delivery()
     assert (delivery.status, delivery.attempt, len(rig.receiver.received)) == ("FAILED", 5, 5)
     assert delivery.last_error is not None
-    assert (delivery.last_error["code"], delivery.last_error["retryable"]) == ("INTERNAL_ERROR", True)
+    assert (delivery.last_error["code"], delivery.last_error["retryable"]) == ("OUTBOUND_FAILED", True)
     assert {got.headers["webhook-id"] for got in rig.receiver.received} == {str(delivery.webhook_delivery_id)}
     assert await rig.job_status() == "DEAD_LETTER"
 
@@ -379,6 +395,36 @@ async def test_silence_is_tried_again(rig: Rig) -> None:
     assert delivery.last_error["code"] == "REQUEST_TIMEOUT"
     assert delivery.last_error["message"] == f"`127.0.0.1:{rig.receiver.port}` did not answer within 0.5 s"
     assert (delivery.status, delivery.response_status) == ("PENDING", None)
+
+
+async def test_a_server_that_hangs_up_is_named_as_what_went_wrong(rig: Rig) -> None:
+    rig.receiver.reply = lambda _: Reply(raw=b"HTTP/1.1 2")
+    await rig.happens()
+
+    ran = await rig.once()
+
+    delivery = await rig.delivery()
+    assert ran.error is not None
+    assert (ran.ending, ran.error.code) == (Ending.RETRY, "OUTBOUND_FAILED")
+    assert delivery.last_error is not None
+    assert delivery.last_error["code"] == "OUTBOUND_FAILED"
+    assert delivery.last_error["message"] == (
+        f"`127.0.0.1:{rig.receiver.port}` did not answer in HTTP, or stopped in the middle of its answer"
+    )
+
+
+async def test_a_yes_whose_body_drips_is_a_yes(rig: Rig) -> None:
+    rig.receiver.reply = lambda _: Reply(raw=b"HTTP/1.1 200 -\r\nContent-Length: 9\r\n\r\nthan", then_wait=True)
+    await rig.happens()
+
+    await rig.work()
+
+    delivery = await rig.delivery()
+    async with rig.database.tenant(rig.tenant) as conn:
+        kept = await deliveries.response(conn, rig.tenant, delivery.webhook_delivery_id)
+    assert kept is not None
+    assert (delivery.status, delivery.attempt, kept.status) == ("DELIVERED", 1, 200)
+    assert (kept.body, kept.is_cut) == (b"than", True)
 
 
 # What is final -----------------------------------------------------------------------------------------------------
@@ -580,8 +626,24 @@ async def test_what_is_on_its_way_or_has_nowhere_to_go_is_not_redelivered(rig: R
 async def test_a_delivery_whose_job_was_cancelled_can_be_sent_again(rig: Rig) -> None:
     await rig.happens()
     stopped = (await rig.delivery()).webhook_delivery_id
+    await rig.cancel()
+
     async with rig.database.tenant(rig.tenant) as conn:
-        await cancel(conn, rig.tenant, await conn.fetchval("SELECT job_id FROM jobs.job"), act=rig.act)
+        asked = await deliveries.redeliver(conn, rig.tenant, stopped, act=rig.act)
+    await rig.work()
+
+    found = {delivery.webhook_delivery_id: delivery for delivery in await rig.deliveries()}
+    assert found[asked.webhook_delivery_id].status == "DELIVERED"
+    assert found[stopped].status == "FAILED"
+
+
+async def test_one_that_an_earlier_build_left_behind_can_be_sent_again_too(rig: Rig, superuser: Admin) -> None:
+    await rig.happens()
+    stopped = (await rig.delivery()).webhook_delivery_id
+    await superuser.execute("ALTER TABLE jobs.job DISABLE TRIGGER job_ends_delivery")
+    await rig.cancel()
+    await superuser.execute("ALTER TABLE jobs.job ENABLE TRIGGER job_ends_delivery")
+    assert (await rig.delivery()).status == "PENDING"
 
     async with rig.database.tenant(rig.tenant) as conn:
         asked = await deliveries.redeliver(conn, rig.tenant, stopped, act=rig.act)
@@ -595,6 +657,143 @@ async def test_a_delivery_whose_job_was_cancelled_can_be_sent_again(rig: Rig) ->
         "message": "its job was cancelled",
         "retryable": False,
     }
+
+
+# It ends with its job ----------------------------------------------------------------------------------------------
+
+
+async def test_a_delivery_ends_when_its_job_is_cancelled_before_it_runs(rig: Rig) -> None:
+    await rig.happens(2)
+
+    await rig.cancel(reason="not needed any more")
+
+    stopped, waiting = sorted(await rig.deliveries(), key=lambda delivery: delivery.status)
+    assert (stopped.status, stopped.attempt, waiting.status) == ("FAILED", 0, "PENDING")
+    assert stopped.last_error == {"code": "JOB_CANCELLED", "message": "not needed any more", "retryable": False}
+
+
+@pytest.mark.parametrize("attempts", [0, 1], ids=["during its first attempt", "between two"])
+async def test_a_delivery_ends_when_its_job_is_cancelled_on_the_way(rig: Rig, attempts: int) -> None:
+    rig.receiver.reply = answers(503) if attempts else lambda _: Reply(raw=b"", then_wait=True)
+    await rig.happens()
+
+    async with working(rig.jobs):
+        await until(lambda: bool(rig.receiver.received))
+        async with asyncio.timeout(60):
+            while (await rig.delivery()).attempt < attempts:
+                await asyncio.sleep(0.01)
+        await rig.cancel()
+        await until_all_over(rig.jobs, rig.tenant)
+
+    delivery = await rig.delivery()
+    assert await rig.job_status() == "CANCELLED"
+    assert delivery.status == "FAILED"
+    assert delivery.last_error is not None
+    assert delivery.last_error["code"] == "JOB_CANCELLED"
+
+
+async def test_deliveries_end_when_the_worker_of_their_jobs_dies(rig: Rig, address: Address, superuser: Admin) -> None:
+    """One of two that is being sent was cancelled, the other one had its last attempt."""
+    rig.receiver.reply = lambda _: Reply(raw=b"", then_wait=True)
+    await rig.happens(2)
+    await superuser.execute("UPDATE jobs.job SET max_attempts = 1")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.errands.sender_process", _url(address), cwd=ROOT
+    )
+    try:
+        await until(lambda: len(rig.receiver.received) == 2)
+        process.send_signal(signal.SIGSTOP)  # or it would hear of it
+        await rig.cancel()
+    finally:
+        process.kill()
+        await process.wait()
+
+    await rig.work()
+
+    ended = {(one.status, (one.last_error or {})["code"]) for one in await rig.deliveries()}
+    assert ended == {("FAILED", "JOB_CANCELLED"), ("FAILED", "JOB_LEASE_LOST")}
+    assert len(rig.receiver.received) == 2
+
+
+async def _held(superuser: Admin, delivery: UUID) -> Transaction:
+    """A transaction in which somebody has written to a delivery and not gone on."""
+    transaction = superuser.transaction()
+    await transaction.start()
+    await superuser.execute("UPDATE webhook_deliveries SET attempt = attempt WHERE webhook_delivery_id = $1", delivery)
+    return transaction
+
+
+async def test_who_cancels_a_job_whose_delivery_is_held_is_soon_told_to_try_again(rig: Rig, superuser: Admin) -> None:
+    await rig.happens()
+    frozen = await _held(superuser, (await rig.delivery()).webhook_delivery_id)
+
+    async with asyncio.timeout(10):
+        with pytest.raises(JobConflict) as refused:
+            await rig.cancel()
+
+    assert refused.value.fix == "try again"
+    assert await rig.job_status() == "QUEUED"
+    await frozen.rollback()
+    await rig.cancel()
+    assert (await rig.job_status(), (await rig.delivery()).status) == ("CANCELLED", "FAILED")
+
+
+async def test_a_worker_frozen_at_a_delivery_keeps_nobody_from_ending_the_jobs_of_the_dead(
+    rig: Rig, superuser: Admin, caplog: pytest.LogCaptureFixture
+) -> None:
+    await rig.happens(3)
+    await superuser.execute(LEASED_TO_THE_DEAD)
+    first = await superuser.fetchval("SELECT job_id FROM jobs.job_lease WHERE lease_until < jobs.clock()")
+    delivery = await superuser.fetchval(
+        "SELECT payload ->> 'webhook_delivery_id' FROM jobs.job WHERE job_id = $1", first
+    )
+    frozen = await _held(superuser, UUID(delivery))
+
+    async with working(rig.jobs):
+        async with asyncio.timeout(120):
+            while Counter(one.status for one in await rig.deliveries()) != {"FAILED": 2, "PENDING": 1}:
+                await asyncio.sleep(0.02)
+        await frozen.rollback()
+        await until_all_over(rig.jobs, rig.tenant)
+
+    assert {one.status for one in await rig.deliveries()} == {"FAILED"}
+    said = [record.getMessage() for record in caplog.records if record.name.endswith("pulse")]
+    assert len(said) == 1
+    assert said[0].startswith(f"job {first} cannot be ended yet")  # and the pulse has not missed a beat
+
+
+async def test_a_cancelled_job_whose_delivery_is_held_ends_as_soon_as_it_can(
+    rig: Rig, superuser: Admin, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.receiver.reply = lambda _: Reply(raw=b"", then_wait=True)
+    await rig.happens()
+    async with working(rig.jobs):
+        await until(lambda: bool(rig.receiver.received))
+        frozen = await _held(superuser, (await rig.delivery()).webhook_delivery_id)
+        await rig.cancel()
+        await until(lambda: "1 ends could not be written" in caplog.text)
+        assert (await rig.job_status(), (await rig.delivery()).status) == ("RUNNING", "PENDING")
+        rig.receiver.reply = answers(200)
+        await rig.happens()  # meanwhile it does other things
+        await until(lambda: len(rig.receiver.received) == 2)
+        await frozen.rollback()
+        await until_all_over(rig.jobs, rig.tenant)
+
+    assert sorted(one.status for one in await rig.deliveries()) == ["DELIVERED", "FAILED"]
+
+
+async def test_a_delivery_ends_when_its_job_takes_too_long(rig: Rig) -> None:
+    rig.receiver.reply = lambda _: Reply(raw=b"", then_wait=True)
+    rig.handler.timeout = 0.05
+    rig.handler.retry = Retry(attempts=2, first_delay=0.0)
+    await rig.happens()
+
+    await rig.work()
+
+    delivery = await rig.delivery()
+    assert (delivery.status, await rig.job_status()) == ("FAILED", "DEAD_LETTER")
+    assert delivery.last_error is not None
+    assert delivery.last_error["code"] == "JOB_TIMEOUT"
 
 
 async def test_a_slow_endpoint_leaves_room_for_other_tenants(

@@ -18,7 +18,7 @@ from bpc import fresh
 from bpc.assembly import Assembly, assembled, fetching_guard_of
 from bpc.core.events import Act
 from bpc.core.ids import DocumentId, DocumentVersionId, TenantId
-from bpc.core.webhook_urls import NotHttps
+from bpc.core.outbound_urls import NotHttps
 from bpc.db import documents
 from bpc.db.address import Address
 from bpc.db.database import Database, open_database
@@ -150,8 +150,8 @@ async def test_a_file_of_an_open_folder_is_taken_and_no_other(
         (Answer(404), Ending.FAILED, "NOT_FOUND"),
         (Answer(403), Ending.FAILED, "VALIDATION_ERROR"),
         (Answer(302, {"Location": "http://169.254.169.254/"}), Ending.FAILED, "VALIDATION_ERROR"),
-        (Answer(500), Ending.RETRY, "INTERNAL_ERROR"),
-        (Answer(503), Ending.RETRY, "INTERNAL_ERROR"),
+        (Answer(500), Ending.RETRY, "OUTBOUND_FAILED"),
+        (Answer(503), Ending.RETRY, "OUTBOUND_FAILED"),
         (Answer(200, {"Content-Length": "5000001"}), Ending.FAILED, "VALIDATION_ERROR"),
         (Answer(200, {"Content-Length": "0"}), Ending.FAILED, "VALIDATION_ERROR"),
     ],
@@ -170,6 +170,20 @@ async def test_what_the_server_answers_decides_whether_it_is_tried_again(
     if ending is Ending.FAILED:
         assert rig.left == []
     assert len(server.requests) == 1
+
+
+async def test_a_file_that_is_replaced_on_our_disk_is_not_the_servers_doing(rig: Rig) -> None:
+    def replaced(_: object) -> None:
+        [part] = rig.folder.iterdir()
+        part.unlink()
+        part.write_bytes(b"somebody else's")
+
+    async with FileServer(BOM) as server:
+        server.instead = replaced
+        ran = await rig.ingest(server.url)
+
+    assert ran.error is not None
+    assert (ran.ending, ran.error.code) == (Ending.RETRY, "INTERNAL_ERROR"), ran.error
 
 
 async def test_a_file_without_an_announced_length_ends_at_the_limit(rig: Rig) -> None:

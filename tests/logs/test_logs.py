@@ -20,9 +20,7 @@ from hypothesis import strategies as st
 
 from bpc import logs
 
-repeatable = settings(
-    derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+repeatable = settings(derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))
 API_KEY = "bpc_4fzyo82mFQ_" + "0aB" * 16 + "Z"
 PEM = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n-----END PRIVATE KEY-----"
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bpc.core.errors import Refusal
-from bpc.core.webhook_urls import BadUrl, OutboundBlocked
+from bpc.core.outbound_urls import BadUrl, OutboundBlocked
 from bpc.outbound import Guard, OutboundFailed
 from tests.measuring import Measured
 from tests.outbound.receiver import Receiver, Reply

@@ -26,7 +26,7 @@ from tests.pipeline.bombs import XLSX, workbook
 from tests.pipeline.supplied import a_version
 
 GOOD = b'{"battery":{"sku":"SKU-1","colour":"red"},"components":[{"part":"cell"},{"part":"cell"},{"part":"lid"}]}'
-BAD = b'{"battery":{"sku":"SKU-1"},"components":[{"part":"cell","mass_g":"much"},{"part":7}]}'
+BAD = b'{"battery":{"sku":"SKU-1","colour":"red"},"components":[{"part":"cell","mass_g":"much"},{"part":7}]}'
 
 
 async def _parsed(
@@ -85,9 +85,13 @@ async def test_a_bad_document_is_rejected_for_good_with_every_problem(database: 
             {"at": "$.components[0].mass_g", "says": 'is "much", not a decimal number such as 75.5'},
             {"at": "$.components[1].part", "says": "is a number, not a text; put it in quotes"},
         ]
+        warnings = [{"at": "$.battery.colour", "says": "is not a member of Battery and was left out"}]
         assert await _status(conn, tenant, version) == "REJECTED"
         assert await _said(conn, tenant, version) == [
-            ("DOCUMENT_REJECTED", {"problems": problems, "problems_total": 2})
+            (
+                "DOCUMENT_REJECTED",
+                {"problems": problems, "problems_total": 2, "warnings": warnings, "warnings_total": 1},
+            )
         ]
         for outcome in (ran, again):
             assert outcome.ending == "FAILED"
@@ -95,7 +99,8 @@ async def test_a_bad_document_is_rejected_for_good_with_every_problem(database: 
             assert outcome.error.code == "VALIDATION_ERROR"
             assert outcome.error.details["problems"] == problems
         assert await facts.page(conn, tenant, Filters(), Ask.of(None, 10)) == []
-        assert (await readings.outcome(conn, tenant, version)).problems == problems
+        kept = await readings.outcome(conn, tenant, version)
+        assert (kept.problems, kept.warnings, kept.warnings_total) == (problems, warnings, 1)
 
 
 async def test_reading_a_version_again_changes_nothing(database: Database, tenant: TenantId) -> None:

@@ -69,7 +69,7 @@ async def test_a_seal_depends_on_the_facts_alone_and_is_the_one_that_anybody_com
     database = await open_database(address, pool_size=1)
     tenant = await tenants.create(database, slug="acme", name="Acme", act=Act(None, fresh.now()))
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
     @given(additions())
     def holds(adding: Adding) -> None:
         asyncio.run_coroutine_threadsafe(_check(database, tenant, adding), loop).result(60)

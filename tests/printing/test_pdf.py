@@ -188,7 +188,7 @@ def test_a_long_text_takes_the_lines_it_needs(part: str, times: int) -> None:
     assert len(PdfReader(io.BytesIO(document)).pages) >= 2
 
 
-@settings(max_examples=effort(test=15, shown=300, campaign=3000), deadline=None)
+@settings(max_examples=effort(test=15, shown=300, campaign=3000))
 @given(st.text(max_size=60))
 def test_there_is_no_text_that_cannot_be_printed(text: str) -> None:
     assert print_pdf(saying(text), at=AT).startswith(b"%PDF")

@@ -18,6 +18,8 @@ import yaml
 
 import bpc
 from bpc.core.errors import CODES
+from tools.audit import NotAsked, problems
+from tools.sbom import completed, lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -207,9 +209,79 @@ def test_a_workflow_starts_with_the_right_to_read_and_pins_its_actions(file: Pat
 def test_only_the_job_that_signs_may_sign() -> None:
     jobs = parsed(WORKFLOWS / "release.yml")["jobs"]
 
-    assert [name for name, job in jobs.items() if "permissions" in job] == ["attest"]
-    assert jobs["attest"]["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
+    signs = {"id-token": "write", "attestations": "write"}
+    assert {name: job["permissions"] for name, job in jobs.items() if "permissions" in job} == {
+        "attest": {"contents": "read", **signs},
+        "images": {"contents": "read", "packages": "write", **signs},
+        "publish": {"contents": "write"},
+    }
     assert not any("run" in step for step in jobs["attest"]["steps"])
+    # The job that builds images runs nothing of ours itself: it names them, and the rest happens in the builder.
+    assert [step["id"] for step in jobs["images"]["steps"] if "run" in step] == ["names"]
+
+
+def test_images_are_made_only_where_a_registry_is_named_and_no_file_names_one() -> None:
+    jobs = parsed(WORKFLOWS / "release.yml")["jobs"]
+
+    assert jobs["images"]["if"] == "vars.IMAGE_REGISTRY != ''"
+    assert jobs["images"]["strategy"]["matrix"]["target"] == ["api", "worker", "cli"]
+    for file in WORKFLOWS.glob("*.yml"):
+        assert not re.search(r"\b(ghcr|quay|docker|gcr|azurecr|amazonaws)\.(io|com)\b", file.read_text()), file.name
+
+
+def test_a_release_carries_a_bill_of_materials_and_checksums() -> None:
+    build = parsed(WORKFLOWS / "release.yml")["jobs"]["build"]["steps"]
+
+    uploaded = next(
+        step["with"]["path"] for step in build if step.get("uses", "").startswith("actions/upload-artifact")
+    )
+    assert uploaded.split() == ["dist/*.whl", "dist/*.tar.gz", "dist/sbom.cdx.json", "dist/SHA256SUMS"]
+    runs = [step["run"] for step in build if "run" in step]
+    assert runs.index(".venv/bin/hatchling build") < runs.index("make sbom")
+
+
+def test_dependencies_are_audited_every_day() -> None:
+    audit = parsed(WORKFLOWS / "audit.yml")
+
+    assert re.fullmatch(r"\d+ \d+ \* \* \*", triggers(audit)["schedule"][0]["cron"])
+    assert {"run": "make audit"} in steps(audit)
+    # What is asked for is what a change starts it.
+    [pinned] = re.findall(r"^PINNED := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert triggers(audit)["push"]["paths"] == pinned.split()
+
+
+def test_a_hole_or_a_package_that_is_not_known_is_a_problem_and_no_answer_is_none() -> None:
+    sound = {"name": "a", "version": "1", "vulns": []}
+    holed = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
+    unknown = {"name": "c", "skip_reason": "not found"}
+
+    assert problems([sound]) == []
+    assert problems([sound, holed, unknown]) == ["c: not found", "b 2: CVE-1, fixed in 3"]
+    for nothing in ([unknown, unknown], []):
+        with pytest.raises(NotAsked):
+            problems(nothing)
+
+
+def test_a_bill_of_materials_has_what_an_attestation_asks_for_and_the_same_number_for_the_same_contents() -> None:
+    bill = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "components": [],
+        "metadata": {"component": {"name": "bpc"}},
+    }
+    whole = completed(bill, "1.0.0")
+
+    assert lacking(whole) == []
+    assert whole["metadata"]["component"] == {"name": "bpc", "version": "1.0.0"}
+    assert completed(whole, "1.0.0") == whole == completed(bill, "1.0.0")
+    assert completed(bill, "1.0.1")["serialNumber"] != whole["serialNumber"]
+    assert lacking({**bill, "serialNumber": "1"}) == ["a serial number of the right form", "bpc's version"]
+
+
+def test_ci_checks_the_files_for_containers_and_builds_the_site() -> None:
+    ran = [step["run"] for step in parsed(WORKFLOWS / "ci.yml")["jobs"]["files"]["steps"] if "run" in step]
+
+    assert ran == ["make manifests", "make site"]
 
 
 def test_hooks_before_a_commit_fetch_nothing() -> None:

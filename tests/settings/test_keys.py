@@ -12,11 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.settings import ConfigMissing, Settings, further_seed, pepper, signing_seed
+from bpc.settings import (
+    ConfigMissing,
+    Settings,
+    further_seed,
+    next_pepper,
+    pepper,
+    pepper_is_at_hand,
+    previous_pepper,
+    signing_seed,
+)
 from bpc.settings.material import pepper_from, seed_from
 from tests.settings.values import PEPPER, PROD, PUBLIC, SEED, loaded, refused
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=100)
 SIGNING = "BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64"
 RACE = (
     "import sys; from pathlib import Path; from bpc.settings import Settings, pepper, signing_seed;"
@@ -248,3 +257,40 @@ def test_a_folder_in_place_of_a_further_key_is_refused(further: Settings, tmp_pa
 
     with pytest.raises(ConfigMissing, match="cannot be read"):
         further_seed(further, "folder")
+
+
+NEXT, PREVIOUS = "BPC_API_KEY_PEPPER_NEXT_BASE64", "BPC_API_KEY_PEPPER_PREVIOUS_BASE64"
+CURRENT = "BPC_API_KEY_PEPPER_BASE64"
+
+
+def test_peppers_that_are_accepted_besides_the_one_in_use() -> None:
+    found = loaded({**PROD, NEXT: encoded(b"n" * 16), PREVIOUS: encoded(b"p" * 16)})
+
+    assert (pepper(found), next_pepper(found), previous_pepper(found)) == (PEPPER, b"n" * 16, b"p" * 16)
+    assert (next_pepper(loaded(PROD)), previous_pepper(loaded(PROD))) == (None, None)
+
+
+@pytest.mark.parametrize("name", [NEXT, PREVIOUS])
+def test_they_are_checked_as_the_one_in_use_is(name: str) -> None:
+    assert [problem.sentence for problem in refused({**PROD, name: encoded(b"short")}).problems] == [
+        f"`{name}` must hold at least 16 bytes, and holds 5"
+    ]
+
+
+@pytest.mark.parametrize(("one", "other"), [(CURRENT, NEXT), (CURRENT, PREVIOUS), (NEXT, PREVIOUS)])
+def test_a_step_done_by_halves_is_refused(one: str, other: str) -> None:
+    value = encoded(b"the same in both")
+
+    assert [problem.sentence for problem in refused({**PROD, one: value, other: value}).problems] == [
+        f"`{other}` is the same pepper as `{one}`"
+    ]
+
+
+def test_whether_there_is_a_pepper_can_be_asked_without_making_one(tmp_path: Path) -> None:
+    here = Settings(data_dir=tmp_path)
+
+    assert not pepper_is_at_hand(here)
+    assert list(tmp_path.iterdir()) == []
+    pepper(here)
+    assert pepper_is_at_hand(here)
+    assert pepper_is_at_hand(loaded(PROD))

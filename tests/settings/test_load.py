@@ -14,7 +14,7 @@ from bpc.settings import ConfigMissing, Problem, load
 from bpc.settings.model import VARIABLES
 from tests.settings.values import NOWHERE, PROD, loaded, refused, wrong_names
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=100)
 LEASE = "`BPC_JOBS_LEASE_RENEW_SECONDS` must be below `BPC_JOBS_LEASE_SECONDS`, or jobs are lost while they run"
 
 

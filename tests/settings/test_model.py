@@ -247,7 +247,7 @@ def test_a_database_url_wins_over_the_parts() -> None:
     assert dsn.get_secret_value() == "postgres://me:pw@one/bpc"
 
 
-repeatable = settings(derandomize=True, deadline=None, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=100)
 TEXTS = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_categories=["Cs", "Cc"]),
     min_size=1,

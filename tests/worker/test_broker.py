@@ -20,7 +20,7 @@ from bpc.core.signing import Signer
 from bpc.db.database import Database
 from bpc.settings import Settings
 from bpc.worker.run import working
-from tests.api.conftest import PEPPER, Api, key_for
+from tests.api.conftest import PEPPERS, Api, key_for
 from tests.jobs.broker import broker_url, wire_to
 from tests.pipeline.ready import published_rules
 
@@ -48,7 +48,7 @@ def _no_signer(key_id: str) -> Signer | None:
 
 @asynccontextmanager
 async def api_of(settings: Settings, database: Database, key: str) -> AsyncIterator[Api]:
-    async with serving(settings, database, pepper=PEPPER, signer=_no_signer) as service:
+    async with serving(settings, database, peppers=PEPPERS, signer=_no_signer) as service:
         transport = httpx2.ASGITransport(app=create_app(service))
         async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as http:
             yield Api(http, key)

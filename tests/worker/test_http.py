@@ -16,7 +16,7 @@ from bpc.worker import http
 from bpc.worker.health import Condition
 from bpc.worker.http import Watched, watchable, watched
 from bpc.worker.run import working
-from tests.jobs.broker import free_ports
+from tests.ports import free_ports
 
 
 def settings_with(folder: Path, **more: object) -> Settings:
@@ -65,6 +65,8 @@ async def test_a_worker_is_ready_while_it_works_and_not_any_more_when_it_stops(
     assert (live.status_code, live.json()) == (200, {"status": "OK"})
     assert figures.headers["content-type"].startswith("text/plain; version=")
     assert 'bpc_jobs_running{type="COMPILE_PASSPORT"} 0.0' in figures.text
+    assert figures.text.count("\nbpc_build_info{") == 1
+    assert 'component="worker"' in figures.text
     assert stopping.status_code == 503
     assert stopping.json()["workers"][0]["checks"]["claiming"] == "FAILED"
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from bpc.api.documentation import document_of
 from bpc.api.edge import Edge
 from bpc.api.envelope import of_problems, of_refusal, of_status
+from bpc.api.installation import Installation
 from bpc.api.metrics import HttpMetrics
 from bpc.api.readiness import Readiness
 from bpc.api.routes import FAMILIES
@@ -47,6 +48,7 @@ def create_app(service: Service | None = None) -> FastAPI:
     if service is not None:
         app.state.service = service
         app.state.readiness = Readiness(service)
+        app.state.installation = Installation(service, app.state.readiness)
         app.state.public_keys = PublicKeys(service)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(JobsRefusal, _refused)

@@ -1,7 +1,7 @@
 """Who calls and whether they may: authentication, the rate limit, authorisation; in this order, before anything else.
 
 1. a key in `Authorization: Bearer …`, well formed                            else UNAUTHORIZED
-2. a key we know: prefix found, hash equal (compared in constant time)        else UNAUTHORIZED
+2. a key we know: prefix found, hash equal (any pepper, in constant time)     else UNAUTHORIZED
 3. not revoked                                                                else API_KEY_REVOKED, on record
 4. not expired, its actor and tenant active                                   else UNAUTHORIZED
 5. a token in its bucket, where the limit is on                               else RATE_LIMITED
@@ -14,6 +14,7 @@ waits for a connection must not hold one.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from math import ceil
 from typing import Any, ClassVar
@@ -25,9 +26,10 @@ from bpc.api.service import Service
 from bpc.core.apikeys import ApiKey, Unauthorized
 from bpc.core.digest import sha256
 from bpc.core.errors import Refusal
+from bpc.core.peppers import Peppers, pepper_id
 from bpc.core.policies import Asked, Decision, Resource, asks_for_sku, decide
 from bpc.db import callers, products, rate_limits
-from bpc.db.callers import Caller
+from bpc.db.callers import Caller, Peppered
 from bpc.db.connection import Connection
 from bpc.db.database import bound
 from bpc.logs import logger
@@ -86,8 +88,8 @@ async def authenticated(service: Service, conn: Connection, request: Request, ke
     """The caller, or the refusal of the first thing that is wrong with its key."""
     caller = await callers.find(conn, key.prefix)
     # For a key that nobody has, comparing takes as long as for one that is known.
-    matches = key.matches(NOBODY if caller is None else caller.key_hash, service.pepper)
-    if caller is None or not matches:
+    pepper = service.peppers.behind(key, NOBODY if caller is None else caller.key_hash)
+    if caller is None or pepper is None:
         unknown = _unknown()
         _count(service, unknown)
         raise unknown
@@ -100,7 +102,14 @@ async def authenticated(service: Service, conn: Connection, request: Request, ke
         )
         _count(service, ended)
         raise ended
-    return caller
+    return replace(caller, to_store=_to_store(service.peppers, key, pepper))
+
+
+def _to_store(peppers: Peppers, key: ApiKey, pepper: bytes) -> Peppered | None:
+    """What the key's row should say. What hangs on the pepper to come was written by those who use it already."""
+    if pepper == peppers.next:
+        return None
+    return Peppered(key.hash(peppers.in_use), pepper_id(peppers.in_use))
 
 
 def _count(service: Service, refused: Unauthorized) -> None:

@@ -8,6 +8,7 @@ What the application sees is a request whose headers are complete. What comes be
     a body that nobody wants any more           read and thrown away for a while, then closed
     an answer that is not fetched               cut off
     a connection that does nothing              closed (uvicorn's own keep-alive timeout)
+    the process stops                           answered, if it was asked by then or within a moment; then closed
 
 A body that trickles while a route waits for it is bounded by the timeout of the request.
 """
@@ -34,11 +35,13 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """In seconds: for a head to arrive, for the next request, for a client to fetch something of its answer."""
+    """In seconds: for a head to arrive, for the next request, for a client to fetch something of its answer, and for
+    what is on its way when the process is told to stop."""
 
     head: float = 10.0
     idle: int = 30
     fetching: float = 30.0
+    leaving: float = 0.25
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -63,6 +66,7 @@ class HttpConnection(HttpToolsProtocol):
         self._waiting: asyncio.TimerHandle | None = None
         self._fetching: asyncio.TimerHandle | None = None
         self._unfetched = 0
+        self._leaving: asyncio.TimerHandle | None = None
 
     # Reading -------------------------------------------------------------------------------------------------------
 
@@ -89,6 +93,8 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._reading = "body"
         super().on_headers_complete()
+        if self._leaving is not None:
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         self._reading = "nothing"
@@ -148,9 +154,26 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        for timer in (self._waiting, self._fetching):
+        for timer in (self._waiting, self._fetching, self._leaving):
             if timer is not None:
                 timer.cancel()
+
+    # Leaving -------------------------------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """The process is about to stop, and takes no more connections.
+
+        uvicorn would close at once where nothing was asked yet. But who has just connected, or uses a connection again,
+        may have sent a request that we have not read: closing would lose it.
+        """
+        if self._is_busy:
+            super().shutdown()
+        if self._leaving is None:
+            self._leaving = self.loop.call_later(self._patience.leaving, self._leave)
+
+    def _leave(self) -> None:
+        if self._reading == "nothing" and not self._is_busy:
+            self.transport.close()
 
     # Refusing ------------------------------------------------------------------------------------------------------
 

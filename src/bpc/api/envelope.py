@@ -123,12 +123,12 @@ def of_head(most: int) -> Response:
 
 def of_nonsense() -> Response:
     """Not HTTP."""
-    return envelope("BAD_REQUEST", "this is not an HTTP request", headers={"Connection": "close"})
+    return envelope("BAD_REQUEST", "this is not an HTTP request; send HTTP/1.1", headers={"Connection": "close"})
 
 
 def of_slowness(seconds: float) -> Response:
     """The head of a request did not arrive."""
-    message = f"the request line and headers did not arrive within {seconds:g} s"
+    message = f"the request line and headers did not arrive within {seconds:g} s; send them at once"
     return envelope("HEADERS_TIMEOUT", message, headers={"Connection": "close"})
 
 

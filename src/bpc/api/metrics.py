@@ -42,6 +42,9 @@ class HttpMetrics:
         self.pool_in_use = Gauge(
             "bpc_db_pool_in_use", "Database connections in use by requests.", registry=self.registry
         )
+        self.pool_size = Gauge(
+            "bpc_db_pool_size", "Database connections that requests may use at once.", registry=self.registry
+        )
 
     def answered(self, method: str, path: str | None, status: int, seconds: float) -> None:
         """A request of a route, or of none, got its answer."""

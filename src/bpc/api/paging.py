@@ -61,8 +61,9 @@ async def _paging(request: Request, work: Work, limit: Limit = DEFAULT, cursor: 
     filters = {name: value for name, value in request.query_params.items() if name not in {"limit", "cursor"}}
     parts = {f"path:{name}": str(value) for name, value in request.path_params.items()}
     of = List(tenant=work.tenant, route=request.scope["route"].path, filters=filters | parts)
-    key = work.service.cursor_key
-    return Paging(limit, of, key, None if cursor is None else read_cursor(key, of, cursor))
+    service = work.service
+    after = None if cursor is None else read_cursor(service.cursor_keys, of, cursor)
+    return Paging(limit, of, service.cursor_key, after)
 
 
 Paged = Annotated[Paging, Depends(_paging)]

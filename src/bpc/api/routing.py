@@ -217,7 +217,7 @@ class Endpoint(APIRoute):
                 called = f" `{name}`" if NAME.fullmatch(name) else " of that name"
                 raise Invalid(f"there is no query parameter{called}", fix=_known(known))
             if len(given.getlist(name)) > 1:
-                raise Invalid(f"the query parameter `{name}` is there twice")
+                raise Invalid(f"the query parameter `{name}` is there twice", fix="send it once")
 
 
 def _query_names(route: APIRoute) -> set[str]:

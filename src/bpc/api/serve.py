@@ -1,6 +1,6 @@
 """Serve: from settings to an API that answers.
 
-async with serving(settings, database, pepper=…, signer=…) as service:
+async with serving(settings, database, peppers=…, signer=…) as service:
     async with listening(service, "127.0.0.1", 0) as port:      # answers from here on
         ...                                                     # until the block ends, gracefully
 """
@@ -20,6 +20,7 @@ from bpc.api.intake import room_for
 from bpc.api.service import Service
 from bpc.api.shares import Places
 from bpc.assembly import assembled
+from bpc.core.peppers import Peppers
 from bpc.core.signing import Signer
 from bpc.db.database import Database
 from bpc.db.jobs import bell_of, defaults_of, sessions_of
@@ -31,6 +32,7 @@ __all__ = ["CannotListen", "listening", "loop_factory", "serving"]
 
 STOP_SECONDS: Final = 30
 ELSEWHERE: Final = "set BPC_HTTP_HOST and BPC_HTTP_PORT to an address that is free; port 0 takes a free one"
+STRAGGLERS: Final = 0.05  # seconds
 MOST_HEAVY: Final = 2  # requests that compute for long, at once
 
 
@@ -39,7 +41,7 @@ async def serving(
     settings: Settings,
     database: Database,
     *,
-    pepper: bytes,
+    peppers: Peppers,
     signer: Callable[[str], Signer | None],
     workers: Callable[[], Awaitable[bytes | None]] | None = None,
 ) -> AsyncIterator[Service]:
@@ -55,7 +57,7 @@ async def serving(
             jobs=Jobs(work.handlers, sessions, defaults=defaults_of(settings), trigger=bell),
             steps=work.steps,
             errands=work.errands,
-            pepper=pepper,
+            peppers=peppers,
             heavy=Places(heavy_places(database.pool.get_max_size())),
             processes=Processes(settings.jobs_cpu_processes),
             room=room_for(settings.upload_max_bytes),
@@ -128,6 +130,18 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._answers.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        again = asyncio.get_running_loop().call_later(STRAGGLERS, self._tell_connections)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            again.cancel()
+
+    def _tell_connections(self) -> None:
+        """Connections that were being accepted while others were told to end do not know of it yet."""
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
 
     async def ready(self, running: "asyncio.Task[None]") -> None:
         """Return when it answers; raise what kept it from that."""

@@ -7,6 +7,7 @@ from bpc.api.denials import Denials
 from bpc.api.metrics import HttpMetrics
 from bpc.api.shares import Places, Room
 from bpc.core.cursor import cursor_key
+from bpc.core.peppers import Peppers
 from bpc.db.database import Database
 from bpc.errands import Errands
 from bpc.jobs import Jobs, Processes
@@ -28,7 +29,7 @@ class Service:
     jobs: Jobs
     steps: Steps
     errands: Errands
-    pepper: bytes = field(repr=False)
+    peppers: Peppers
     heavy: Places
     processes: Processes
     room: Room
@@ -37,5 +38,16 @@ class Service:
     workers: Callable[[], Awaitable[bytes | None]] | None = None
 
     @property
+    def pepper(self) -> bytes:
+        """The one that new keys are hashed with."""
+        return self.peppers.in_use
+
+    @property
     def cursor_key(self) -> bytes:
+        """What new cursors are sealed with."""
         return cursor_key(self.pepper)
+
+    @property
+    def cursor_keys(self) -> tuple[bytes, ...]:
+        """What cursors that come back may be sealed with: a list goes on while the pepper is being replaced."""
+        return tuple(cursor_key(pepper) for pepper in self.peppers.accepted)

@@ -1,6 +1,7 @@
 """`bpc api`: the HTTP API alone, until it is told to stop."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -11,11 +12,13 @@ from bpc.api.serve import listening, loop_factory, serving
 from bpc.cli.address import Host, Port, address, url_of
 from bpc.cli.line import Line
 from bpc.cli.output import AsJson, print_json, say
+from bpc.cli.peppers import peppers_of
 from bpc.cli.session import settings_for, signer_of, stop_when_told
 from bpc.cli.supervise import LineOption, on_the_line
 from bpc.db.opening import opened
-from bpc.settings import Settings, pepper
-from bpc.sockets import inherited
+from bpc.settings import Settings
+from bpc.sockets import handed_over, inherited
+from bpc.telemetry import traced
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -35,11 +38,13 @@ def api(
     For installations of several processes: the database must be there and up to date, and jobs wait until a
     `bpc worker` runs them. Ctrl-C, or SIGTERM, stops it when the requests it has are answered.
 
+    Started by systemd with a socket of its own, it listens on that: restarting it then refuses nobody.
+
     \b
     bpc api --host 0.0.0.0 --port 8080
     """
     settings = settings_for("api", supervised=line is not None)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with traced("bpc-api", os.environ), asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_api(settings, address(settings, host, port), socket, line, as_json=as_json))
 
 
@@ -47,19 +52,21 @@ async def _api(
     settings: Settings, where: tuple[str, int], socket: int | None, descriptor: int | None, *, as_json: bool
 ) -> None:
     stop = stop_when_told()
+    sock = handed_over(os.environ, os.getpid()) if socket is None else inherited(socket)
+    host = where[0] if sock is None else sock.getsockname()[0]
     async with (
         on_the_line(descriptor, {}) as line,
         opened(settings) as database,
         serving(
-            settings, database, pepper=pepper(settings), signer=signer_of(settings), workers=_workers(line)
+            settings, database, peppers=peppers_of(settings), signer=signer_of(settings), workers=_workers(line)
         ) as service,
-        listening(service, *where, sock=None if socket is None else inherited(socket), ended=stop.set) as taken,
+        listening(service, *where, sock=sock, ended=stop.set) as taken,
     ):
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
         if as_json:
-            print_json({"url": url_of(where[0], taken)})
+            print_json({"url": url_of(host, taken)})
         else:
-            say(f"the API listens on {url_of(where[0], taken)}; Ctrl-C stops it")
+            say(f"the API listens on {url_of(host, taken)}; Ctrl-C stops it")
         await stop.wait()
 
 

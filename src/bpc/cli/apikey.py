@@ -8,8 +8,10 @@ import typer
 
 from bpc import fresh
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import checked_text, operator_act, settings_for
+from bpc.cli.peppers import named, names_of
+from bpc.cli.session import operator_act, settings_for
 from bpc.cli.table import print_table
+from bpc.cli.text import checked_text
 from bpc.core.access import ROLES
 from bpc.core.apikeys import PREFIX_LENGTH
 from bpc.core.ids import ActorId, parse_uuid
@@ -80,10 +82,16 @@ def create(
 
 @app.command("list")
 def list_keys(tenant: TenantSlug, as_json: AsJson = False) -> None:
-    """List a tenant's keys, without what would open a door."""
-    found = asyncio.run(_list(settings_for("apikey"), checked_text("the slug", tenant)))
+    """List a tenant's keys, without what would open a door.
+
+    PEPPER says which pepper a key's hash was made with: `current`, `previous` or `next`, `another` where it is none
+    of those, nothing where the key was made by an earlier version and not used since.
+    """
+    settings = settings_for("apikey")
+    found = asyncio.run(_list(settings, checked_text("the slug", tenant)))
+    names = names_of(settings)
     if as_json:
-        print_json([_as_json(key) for key in found])
+        print_json([_as_json(key, named(names, key.pepper_id)) for key in found])
         return
     rows = [
         (
@@ -92,11 +100,12 @@ def list_keys(tenant: TenantSlug, as_json: AsJson = False) -> None:
             key.display_name,
             ", ".join(key.roles),
             format_time(key.created_at)[:10],
+            named(names, key.pepper_id),
             _state(key),
         )
         for key in found
     ]
-    print_table(("PREFIX", "LABEL", "ACTOR", "ROLES", "CREATED", "STATE"), rows)
+    print_table(("PREFIX", "LABEL", "ACTOR", "ROLES", "CREATED", "PEPPER", "STATE"), rows)
 
 
 @app.command()
@@ -165,7 +174,7 @@ def _prefix_of(text: str) -> str:
     return (parts[1] if len(parts) > 1 and parts[0] == "bpc" else text)[:PREFIX_LENGTH]
 
 
-def _as_json(key: Listed) -> dict[str, object]:
+def _as_json(key: Listed, pepper_name: str) -> dict[str, object]:
     return {
         "api_key_id": str(key.api_key_id),
         "key_prefix": key.key_prefix,
@@ -177,4 +186,5 @@ def _as_json(key: Listed) -> dict[str, object]:
         "expires_at": None if key.expires_at is None else format_time(key.expires_at),
         "revoked_at": None if key.revoked_at is None else format_time(key.revoked_at),
         "last_used_at": None if key.last_used_at is None else format_time(key.last_used_at),
+        "pepper": pepper_name or None,
     }

@@ -15,7 +15,8 @@ import typer
 from bpc import fresh
 from bpc.cli.files import read_bytes, replace_file
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import checked_text, settings_for, signing_key
+from bpc.cli.session import settings_for, signing_key
+from bpc.cli.text import checked_text
 from bpc.core.checkpoint import Checkpoint, missing, read, write
 from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.events import Fault, Stream

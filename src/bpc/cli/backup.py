@@ -12,6 +12,7 @@ from bpc.cli.output import AsJson, print_json, say
 from bpc.cli.session import has_database, settings_for
 from bpc.core.errors import NotFound
 from bpc.core.timestamps import format_time
+from bpc.db.backup.last import note
 from bpc.db.backup.manifest import Manifest
 from bpc.db.backup.taking import forget, take
 from bpc.db.opening import placed
@@ -74,4 +75,5 @@ async def _backup(
     async with placed(settings, look_only=True) as place:
         keys = settings.data_dir / "keys" if with_keys and (settings.data_dir / "keys").is_dir() else None
         made, found = await take(to, place.address, place.server, keys=keys, build=settings.compiler_build_id, at=now)
+    note(settings.data_dir, now)
     return made, found, list(forget(to, keep=keep, now=now))

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from bpc.cli.files import replace_file
-from bpc.cli.online import Url, ask
+from bpc.cli.online import ask
 from bpc.cli.output import AsJson, print_json, say
+from bpc.cli.url import Url
 from bpc.client import Client, Stored
 from bpc.core.ids import parse_uuid
 

@@ -19,6 +19,7 @@ from bpc.cli.address import url_of
 from bpc.cli.demo_checks import check
 from bpc.cli.demo_steps import Told, issue
 from bpc.cli.output import say
+from bpc.cli.peppers import peppers_of
 from bpc.cli.seed import plant, tenant_called
 from bpc.cli.session import operator_act, settings_for, signer_of, signing_key
 from bpc.client import ApiError, Client, JobFailed, StillWaiting
@@ -82,7 +83,7 @@ async def _running(settings: Settings, database: Database) -> AsyncIterator[str]
     """The API, and a worker beside it."""
     signer = signer_of(settings)
     async with (
-        serving(settings, database, pepper=pepper(settings), signer=signer) as service,
+        serving(settings, database, peppers=peppers_of(settings), signer=signer) as service,
         working(settings, database, signer=signer, metrics=service.jobs.metrics),
         listening(service, LOCAL, 0) as port,
     ):

@@ -15,6 +15,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from bpc.cli.files import replace_file
+from bpc.cli.rules_publishing import Texts, after_tests, published, stored
 from bpc.client import ApiError, Client
 from bpc.client.models import Fact
 
@@ -142,23 +143,9 @@ async def _sealed(bpc: Client, facts: list[Fact]) -> tuple[UUID, str]:
 
 async def _published(bpc: Client) -> UUID:
     """The rules' version; what an earlier demo has done with it is not done again."""
-    known = [each async for each in bpc.list_all(bpc.list_rule_packages) if each.name == PACKAGE]
-    package = known[0].rule_package_id if known else (await bpc.create_rule_package(name=PACKAGE)).rule_package_id
-
-    async def made() -> UUID:
-        dsl, tests = text_of("rules.bpc"), text_of("tests.bpc")
-        return (await bpc.create_rule_version(package, dsl_source=dsl, tests_source=tests)).rule_package_version_id
-
-    version = await _there(made(), "rule_package_version_id")
-    if (await bpc.get_rule_version(version)).status == "DRAFT":
-        await bpc.wait((await bpc.run_rule_tests(version, seed=1)).job_id)
-    try:
-        if (await bpc.get_rule_version(version)).status == "VALIDATED":
-            await bpc.publish_rule_version(version)
-    except ApiError:
-        if (await bpc.get_rule_version(version)).status != "PUBLISHED":  # another demo may have been faster
-            raise
-    return version
+    found = await stored(bpc, PACKAGE, Texts(text_of("rules.bpc"), text_of("tests.bpc")))
+    tested = await after_tests(bpc, found.version, seed=1)
+    return (await published(bpc, tested.version)).rule_package_version_id
 
 
 async def _compiled(bpc: Client, snapshot: UUID, rules: UUID) -> UUID:

@@ -10,7 +10,8 @@ import shutil
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final
@@ -21,15 +22,17 @@ import typer
 
 from bpc import fresh
 from bpc.cli.output import REFUSED, AsJson, print_json, say
+from bpc.cli.peppers import ANOTHER, CURRENT, PREVIOUS, UNKNOWN, named, names_of, peppers_of
 from bpc.cli.session import has_database, settings_for, signing_key
 from bpc.core.errors import Refusal
 from bpc.core.signing import public_key_of, to_base64
-from bpc.db import signing_keys
+from bpc.db import apikeys, signing_keys
+from bpc.db.apikeys import Hanging
 from bpc.db.connection import Connection, connected
 from bpc.db.migrate import State, compare, our_migrations
 from bpc.db.opening import placed, require_version
-from bpc.db.roles import APP, missing_statements
-from bpc.settings import ConfigMissing, Settings, key_file, pepper
+from bpc.db.roles import APP, SYSTEM, missing_statements
+from bpc.settings import ConfigMissing, Settings, key_file, signing_is_at_hand
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -39,6 +42,9 @@ CLOCK_TOLERANCE: Final = 5
 AMQP_GREETING: Final = b"AMQP\x00\x00\x09\x01"
 AMQP_METHOD_FRAME: Final = b"\x01"
 PLAIN_PORT, TLS_PORT = 5672, 5671
+MOST_NAMED: Final = 5
+LOST: Final = "their hashes were made with a pepper that is not set"
+STILL: Final = "each is hashed again when it is used; `bpc apikey list` shows them: revoke those nobody uses"
 
 
 class Health(Enum):
@@ -62,8 +68,8 @@ class Finding:
 def doctor(as_json: AsJson = False) -> None:
     """Find out what is wrong with this installation.
 
-    Checks Python, settings, disk, keys, database, roles, migrations, clock and RabbitMQ, and says what to do about
-    each problem. Changes nothing. Exits 1 if something fails; a warning or a skipped check is no failure.
+    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock and RabbitMQ, and says what to do
+    about each problem. Changes nothing. Exits 1 if something fails; a warning or a skipped check is no failure.
     """
     findings = asyncio.run(_examine())
     if as_json:
@@ -119,7 +125,7 @@ def _keys(settings: Settings) -> Finding:
         if any(given is None and not (settings.data_dir / "keys" / file).exists() for file, given in kept.items()):
             return Finding("keys", Health.SKIP, "not made yet; `bpc up` makes them for trying things out")
         public = to_base64(public_key_of(signing_key(settings)))
-        pepper(settings)
+        peppers_of(settings)
     except (Refusal, ConfigMissing) as refused:
         return Finding("keys", Health.FAIL, refused.says, refused.fix)
     except PermissionError as denied:
@@ -140,6 +146,7 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
             yield await _roles(conn)
             yield await _migrations(conn)
             yield await _registered_key(conn, settings)
+            yield await _hashes(conn, settings)
             yield await _clock(conn)
     except (Refusal, ConfigMissing) as refused:
         yield Finding("database", Health.FAIL, refused.says, refused.fix)
@@ -184,10 +191,52 @@ async def _registered_key(conn: Connection, settings: Settings) -> Finding:
     if retired:
         says = f"`{settings.signing_key_id}` is retired: nothing can be signed"
         return Finding("signing key", Health.FAIL, says, "set BPC_SIGNING_KEY_ID to another; `bpc keys list`")
+    if not signing_is_at_hand(settings):
+        lost = signing_keys.SigningKeyLost(settings.signing_key_id)
+        return Finding("signing key", Health.FAIL, lost.says, lost.fix)
     if _keys(settings).health is Health.OK and registered != public_key_of(signing_key(settings)):
         refused = signing_keys.SigningKeyDiffers(settings.signing_key_id)
         return Finding("signing key", Health.FAIL, refused.says, refused.fix)
     return Finding("signing key", Health.OK, f"`{settings.signing_key_id}` is the one on record")
+
+
+async def _hashes(conn: Connection, settings: Settings) -> Finding:
+    """Whether every key that is valid hangs on a pepper that is at hand, and whether the one before is still needed."""
+    if not await conn.fetchval("SELECT to_regprocedure('public.api_keys_by_pepper()') IS NOT NULL"):
+        return Finding("API keys", Health.SKIP, "it is not on record yet which pepper each hangs on")
+    async with conn.transaction():
+        await conn.execute(f"SET LOCAL ROLE {SYSTEM}")
+        found = await apikeys.by_pepper(conn)
+    try:
+        return _peppered(found, names_of(settings), replacing=settings.api_key_pepper_previous_base64 is not None)
+    except ConfigMissing as refused:
+        return Finding("API keys", Health.SKIP, refused.says)
+
+
+def _peppered(found: Sequence[Hanging], names: Mapping[str, str], *, replacing: bool) -> Finding:
+    count: Counter[str] = Counter()
+    for hanging in found:
+        count[named(names, hanging.pepper_id)] += hanging.keys
+    if CURRENT not in names.values():
+        return Finding("API keys", Health.SKIP, f"{count.total()} valid; there is no pepper here to compare them with")
+    if count[ANOTHER]:
+        says = f"{count[ANOTHER]} of {count.total()} valid keys are refused, {_of_whom(found, names, ANOTHER)}: {LOST}"
+        return Finding("API keys", Health.FAIL, says, "set BPC_API_KEY_PEPPER_PREVIOUS_BASE64 to it, or revoke them")
+    left = count[PREVIOUS] + count[UNKNOWN]
+    if replacing and left:
+        says = f"{left} of {count.total()} valid keys may need the previous pepper, "
+        return Finding("API keys", Health.WARN, says + _of_whom(found, names, PREVIOUS, UNKNOWN), STILL)
+    if replacing:
+        says = f"all {count.total()} valid keys can do without the previous pepper"
+        return Finding("API keys", Health.OK, f"{says}; BPC_API_KEY_PEPPER_PREVIOUS_BASE64 may go")
+    return Finding("API keys", Health.OK, f"{count.total()} valid, none on a pepper that is not at hand")
+
+
+def _of_whom(found: Sequence[Hanging], names: Mapping[str, str], *which: str) -> str:
+    """Some of the tenants whose keys they are."""
+    slugs = sorted({hanging.slug for hanging in found if named(names, hanging.pepper_id) in which})
+    more = ", …" if len(slugs) > MOST_NAMED else ""
+    return f"of {', '.join(f'`{slug}`' for slug in slugs[:MOST_NAMED])}{more}"
 
 
 async def _clock(conn: Connection) -> Finding:

@@ -1,17 +1,15 @@
 """`bpc export`: a bundle as a PDF, JSON-LD, XML or a list of data points. Needs no database and no settings."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
 from bpc.cli.files import print_bytes, read_bytes, replace_file
 from bpc.cli.output import AsJson, print_json, say, visible
 from bpc.core.bundle import read_bundle
-from bpc.core.exports.disclosed import AUDIENCES
-from bpc.core.exports.disclosed import Audience as Whom
+from bpc.core.exports.disclosed import AUDIENCES, Audience
 from bpc.core.exports.formats import Format as Form
 from bpc.core.exports.formats import audience_for
 from bpc.printing import exported
@@ -19,25 +17,12 @@ from bpc.printing import exported
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-class Format(StrEnum):
-    pdf = "pdf"
-    json_ld = "json-ld"
-    xml = "xml"
-    data_points = "data-points"
-
-
-class Audience(StrEnum):
-    public = "public"
-    interest = "interest"
-    authority = "authority"
-    tenant = "tenant"
-
-
+Format = Literal["pdf", "json-ld", "xml", "data-points"]
 FORMS: Final[Mapping[Format, Form]] = {
-    Format.pdf: "PDF",
-    Format.json_ld: "JSON_LD",
-    Format.xml: "XML",
-    Format.data_points: "DATA_POINTS",
+    "pdf": "PDF",
+    "json-ld": "JSON_LD",
+    "xml": "XML",
+    "data-points": "DATA_POINTS",
 }
 
 
@@ -66,13 +51,13 @@ def export(
     bpc export bundle.zip --format data-points
     """
     name = FORMS[format_]
-    whom: Whom = audience_for(name, None if audience is None else audience.value)
+    whom = audience_for(name, audience)
     made = exported(read_bundle(read_bytes(file)), name, whom)
     if out is None:
         print_bytes(made)
         return
     replace_file(out, made)
     if as_json:
-        print_json({"audience": whom, "bytes": len(made), "format": format_.value, "out": str(out)})
+        print_json({"audience": whom, "bytes": len(made), "format": format_, "out": str(out)})
     else:
         say(f"wrote {visible(str(out))}: for {AUDIENCES[whom]}, {len(made):,} bytes")

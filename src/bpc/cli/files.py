@@ -1,11 +1,26 @@
 """Files a person names: read whole, or written so that nobody finds half of one."""
 
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from bpc.core.errors import Conflict, Invalid
+
+# What moves the cursor, changes colours or does worse; line ends and tabs are text.
+OBEYED: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+class NotForTerminals(Invalid):
+    """It is a file for programs, and nobody is there to take it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this is not text, and a terminal would obey what it cannot show",
+            fix="write it to a file, with `--out FILE` where the command has it, else with `> FILE`",
+        )
 
 
 def read_bytes(file: str) -> bytes:
@@ -22,11 +37,20 @@ def read_bytes(file: str) -> bytes:
 
 
 def print_bytes(data: bytes) -> None:
-    """Put bytes onto standard output as they are."""
+    """Put bytes onto standard output as they are; a terminal, which would obey some of them, gets text only."""
     if sys.stdout is None:  # closed by whoever started us
         raise Invalid("there is no standard output", fix="leave it open, or name a file")
+    if sys.stdout.isatty() and not _is_text(data):
+        raise NotForTerminals
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return OBEYED.search(data.decode()) is None
+    except UnicodeDecodeError:
+        return False
 
 
 def write_secret(path: Path, text: str) -> None:

@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from bpc.cli.files import print_bytes
-from bpc.cli.online import Url, ask
+from bpc.cli.online import ask
 from bpc.cli.output import AsJson
-from bpc.cli.session import checked_text
+from bpc.cli.text import checked_text
+from bpc.cli.url import Url
 from bpc.client import Client
 from bpc.core.errors import Invalid
 

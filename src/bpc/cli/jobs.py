@@ -1,6 +1,7 @@
 """`bpc jobs`: what waits, runs and failed, and what to do about it."""
 
 import asyncio
+import json
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +14,8 @@ import typer
 from bpc import fresh
 from bpc.cli import jobs_shown as shown
 from bpc.cli.output import REFUSED, AsJson, print_json, say
-from bpc.cli.session import checked_text, operator_act, settings_for
+from bpc.cli.session import operator_act, settings_for
+from bpc.cli.text import checked_text
 from bpc.core.errors import Invalid
 from bpc.core.ids import TenantId, parse_uuid
 from bpc.db import jobs as recorded
@@ -79,11 +81,11 @@ def list_jobs(
 @app.command()
 def show(job: JobId, tenant: TenantSlug, as_json: AsJson = False) -> None:
     """Show all that is known of a job, except its payload."""
-    found = asyncio.run(_show(settings_for("jobs"), checked_text("the slug", tenant), parse_uuid(job)))
+    found, result = asyncio.run(_show(settings_for("jobs"), checked_text("the slug", tenant), parse_uuid(job)))
     if as_json:
-        print_json(shown.as_json(found))
+        print_json(shown.as_json(found) | {"result": None if result is None else json.loads(result)})
     else:
-        shown.print_job(found)
+        shown.print_job(found, result)
 
 
 @app.command()
@@ -203,9 +205,13 @@ async def _list(
             return await queries.page(conn, tenant, job_type=job_type, status=status, created_after=after, limit=limit)
 
 
-async def _show(settings: Settings, slug: str, job_id: UUID) -> Job:
+async def _show(settings: Settings, slug: str, job_id: UUID) -> tuple[Job, str | None]:
+    """The job, and the JSON that it returned."""
     async with opened(settings) as database:
-        return await _job(database, await _tenant(database, slug), job_id)
+        tenant = await _tenant(database, slug)
+        async with database.tenant(tenant) as conn:
+            _, result, _ = await queries.result_text(conn, tenant, job_id)
+        return await _job(database, tenant, job_id), result
 
 
 async def _watch(settings: Settings, slug: str, job_id: UUID, *, as_json: bool) -> Status:

@@ -58,7 +58,7 @@ def print_jobs(jobs: list[Job]) -> None:
     print_table(("ID", "TYPE", "STATUS", "ATTEMPTS", "CREATED", "NOTE"), rows)
 
 
-def print_job(job: Job) -> None:
+def print_job(job: Job, result: str | None) -> None:
     """One line for each thing that is known; what is not there is left out."""
     error = _error(job)
     known: list[tuple[str, object]] = [
@@ -81,6 +81,7 @@ def print_job(job: Job) -> None:
         ("actor", job.actor),
         ("last error", None if error is None else f"{error.code}: {error.message}"),
         ("details", dict(error.details) if error is not None and error.details else None),
+        ("result", None if result in {None, "null"} else result),
     ]
     for name, value in known:
         if value is not None and value != "":

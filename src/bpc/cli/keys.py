@@ -5,8 +5,9 @@ private half is a file `<name>.key` that only its owner can read, or what BPC_SI
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 
 KEY_BYTES: Final = 32
+LATELY: Final = timedelta(hours=1)
 NAME: Final = "a name has 1 to 64 letters, digits, `.`, `_` and `-`, and is neither `signing` nor `pepper`"
 ROTATION: Final = (
     "first `bpc keys add NEW --new`, then set BPC_SIGNING_KEY_ID=NEW and restart the API and the workers, then retire "
@@ -127,22 +129,30 @@ def add(
 @app.command()
 def retire(
     key_id: KeyId,
-    force: Annotated[bool, typer.Option("--force", help="Even if it is the one that signs.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if it is the one that signs, or versions wait for it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Have a key sign nothing more, for good.
 
     What it signed stays valid and is checked against its public half for ever. What was compiled for it and is not
-    signed yet cannot be signed any more: `bpc jobs stats` tells whether something waits.
+    signed yet could not be signed any more: while there is such a version, of any tenant, the key is not retired.
     """
     settings = settings_for("keys")
     if key_id == settings.signing_key_id and not force:
         raise Conflict(f"`{key_id}` is the key that signs: BPC_SIGNING_KEY_ID names it", fix=ROTATION)
-    asyncio.run(_retire(settings, key_id))
+    lately = asyncio.run(_retire(settings, key_id, force=force))
     if as_json:
-        print_json({"key_id": key_id, "status": "RETIRED"})
-    else:
-        say(f"`{key_id}` is retired; what it signed stays valid")
+        print_json({"key_id": key_id, "status": "RETIRED", "asked_for_in_the_last_hour": lately})
+        return
+    say(f"`{key_id}` is retired; what it signed stays valid")
+    if lately:
+        say(
+            f"in the last hour it was named for {lately:,} version(s): if an API still runs with BPC_SIGNING_KEY_ID="
+            f"{key_id}, what it is asked for will not be signed; restart it with the new name",
+            colour="yellow",
+        )
 
 
 async def _list(settings: Settings) -> Sequence[Listed]:
@@ -200,9 +210,25 @@ def _write(settings: Settings, file: Path, seed: Seed) -> None:
     write_secret(file, to_base64(seed))
 
 
-async def _retire(settings: Settings, key_id: str) -> None:
+async def _retire(settings: Settings, key_id: str, *, force: bool) -> int:
+    """For how many versions the key was named in the last hour."""
+    act = operator_act()
     async with opened(settings) as database:
-        await signing_keys.retire(database, key_id, act=operator_act())
+        use = await signing_keys.use_of(database, key_id, since=act.at - LATELY)
+        if use.waiting and not force:
+            raise Conflict(
+                f"`{key_id}` has {sum(use.waiting.values()):,} version(s) still to sign, of {_listed(use.waiting)}",
+                fix="wait until they are signed, or retry what failed: `bpc jobs redrive --tenant SLUG --type "
+                "SIGN_PASSPORT`; --force retires it all the same, and they are never signed",
+                details={"waiting": dict(use.waiting)},
+            )
+        await signing_keys.retire(database, key_id, act=act)
+    return use.asked_for
+
+
+def _listed(slugs: Iterable[str]) -> str:
+    first = [f"`{slug}`" for slug in slugs]
+    return ", ".join(first[:5]) + (f" and {len(first) - 5:,} more" if len(first) > 5 else "")
 
 
 async def _known(database: Database) -> Sequence[SigningKey]:

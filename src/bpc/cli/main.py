@@ -51,7 +51,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Without a database": {
         "template": "Write the file that a supplier fills in.",
-        "rules": "Check, format, test and try out rule files.",
+        "rules": "Check, format, test, try out and publish rules.",
         "compile": "Compile a passport from files.",
         "verify": "Check a bundle or a view, step by step.",
         "view": "Show one audience its part of a passport, checkably.",
@@ -175,7 +175,7 @@ def _wrong_usage(wrong: typer.TyperException, *, as_json: bool) -> int:
         typer.echo(says, err=True)
         return WRONG_USAGE
     command = getattr(getattr(wrong, "ctx", None), "command_path", "bpc")
-    says = says.removeprefix("Invalid value: ").rstrip(".")
+    says = says.removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
     sentence = says[:1].lower() + says[1:]
     print_refusal("VALIDATION_ERROR", sentence, f"`{command} --help` shows how it is called", {}, as_json=as_json)
     return WRONG_USAGE

@@ -8,26 +8,22 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Final, TypeVar
+from typing import Final, TypeVar
 
 import typer
 
+from bpc.cli.first_key import first_key
 from bpc.cli.output import REFUSED, UNAVAILABLE, exit_code, print_refusal
-from bpc.cli.seed import kept_api_key
-from bpc.cli.session import checked_text, settings_for
+from bpc.cli.text import checked_text
+from bpc.cli.url import HERE
 from bpc.client import ApiError, Client, JobFailed, StillWaiting, Unreachable
 from bpc.client.client import host_of
 from bpc.core.errors import CODES, Invalid
 
 T = TypeVar("T")
 
-HERE: Final = "http://127.0.0.1:8080"
 LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 START: Final = "start it with `bpc up`, or say where it is with --url or BPC_URL"
-
-Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Where the API is; BPC_URL, else http://127.0.0.1:8080.")
-]
 
 
 def ask(url: str | None, work: Callable[[Client], Awaitable[T]], *, as_json: bool) -> T:
@@ -75,6 +71,13 @@ def _key(host: str) -> str:
             raise Invalid("BPC_API_KEY is not an API key", fix="copy it again, from `bpc_` to its end")
         return key
     # What was made for this machine is not sent to another.
-    if host in LOCAL and (kept := kept_api_key(settings_for("online"))) is not None:
+    if host in LOCAL and (kept := _kept()) is not None:
         return kept
     raise Invalid("there is no API key", fix="set BPC_API_KEY; `bpc apikey create` makes one")
+
+
+def _kept() -> str | None:
+    from bpc.cli.session import settings_for  # noqa: PLC0415 (slow to import, and who has a key needs no settings)
+
+    key = first_key(settings_for("online").data_dir)
+    return None if key is None else key.text

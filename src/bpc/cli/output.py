@@ -51,7 +51,7 @@ def exit_code(code: str) -> int:
         return CONFIGURATION
     if code == "INTERNAL_ERROR":
         return OUR_BUG
-    return UNAVAILABLE if CODES[code].http in {503, 504} else REFUSED
+    return UNAVAILABLE if CODES[code].http in {502, 503, 504} else REFUSED
 
 
 def visible(text: str) -> str:
@@ -64,6 +64,15 @@ def say(sentence: str, *, colour: str | None = None, bold: bool = False, dim: bo
         sentence.translate(CONTROL_IN_LINES), nl=False, fg=colour, bold=bold or None, dim=dim or None, color=_colours()
     )
     typer.echo(end, nl=False)
+
+
+def progress(sentence: str) -> None:
+    """What is being done, for whoever waits; not part of what a command prints."""
+    typer.secho(f"{visible(sentence)} …", err=True, dim=True, color=_colours())
+
+
+def nothing_said(sentence: str) -> None:
+    """For programs, which do not wait to be told."""
 
 
 def print_json(value: Mapping[str, object] | Sequence[object]) -> None:

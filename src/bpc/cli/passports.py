@@ -5,7 +5,7 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,12 +14,15 @@ from uuid import UUID
 import typer
 
 from bpc.cli.files import read_bytes, replace_file
-from bpc.cli.online import Url, ask
+from bpc.cli.online import ask
 from bpc.cli.output import REFUSED, AsJson, print_json, say
+from bpc.cli.rules_publishing import rules_named
+from bpc.cli.text import checked_text
+from bpc.cli.url import Url
 from bpc.client import Client
 from bpc.client.models import BulkItem, CompileRun, CompileRunRow, ListedRun, RunRequested
 from bpc.core.errors import Invalid
-from bpc.core.ids import parse_uuid
+from bpc.core.ids import NotAnId, parse_uuid
 from bpc.core.timestamps import format_time
 
 app = typer.Typer(
@@ -44,7 +47,10 @@ Report = Annotated[
 
 @app.command("compile")
 def compile_many(
-    rules: Annotated[str, typer.Option("--rules", metavar="ID", help="The published rule version.")],
+    rules: Annotated[
+        str,
+        typer.Option("--rules", metavar="ID|NAME", help="A published rule version, or a package: its newest such."),
+    ],
     every: Annotated[bool, typer.Option("--all", help="Every active product.")] = False,
     file: Annotated[
         str | None, typer.Option("--csv", metavar="FILE", help="The products: sku, name, snapshot_id; `-` is stdin.")
@@ -58,7 +64,7 @@ def compile_many(
     """Ask for passports of many products.
 
     \b
-    bpc passports compile --rules ID --csv products.csv --activate --wait --report done.csv
+    bpc passports compile --rules "Industrial batteries" --csv products.csv --activate --wait --report done.csv
 
     In the file, the first line names the columns; name and snapshot_id may be empty or left out. A product that is not
     there is created if its row has a name. Without a snapshot, the newest facts about the SKU are sealed as one.
@@ -71,10 +77,12 @@ def compile_many(
         raise typer.BadParameter("--report needs --wait: it says how each row ended.")
     if report is not None and not report.parent.is_dir():  # before anything is compiled that it should tell of
         raise Invalid(f"there is no folder `{report.parent}` for the report", fix="make it, or name another file")
-    version, parts = parse_uuid(rules), [None] if file is None else _parts(_items(read_bytes(file)))
+    named = checked_text("the rules' name", rules)
+    parts = [None] if file is None else _parts(_items(read_bytes(file)))
     asked: list[RunRequested] = []
 
     async def work(bpc: Client) -> list[Ended]:
+        version = await _rules(bpc, named, as_json=as_json)
         for items in parts:
             made = await bpc.bulk_compile(
                 rule_package_version_id=version, items=items, all=every or None, activate=activate
@@ -162,6 +170,16 @@ class Ended:
     @property
     def has_failed(self) -> bool:
         return self.run.counts.get("FAILED", 0) > 0
+
+
+async def _rules(bpc: Client, named: str, *, as_json: bool) -> UUID:
+    """The rule version of an id, which the API looks for itself, or the one that a package's name means now."""
+    with suppress(NotAnId):
+        return parse_uuid(named)
+    found = await rules_named(bpc, named)
+    if not as_json:
+        say(f"rules     {found.rule_package_version_id} (version {found.version} of {named})")
+    return found.rule_package_version_id
 
 
 async def _followed(bpc: Client, run_id: UUID, *, as_json: bool) -> Ended:

@@ -18,9 +18,9 @@ from bpc.db import events, passport_versions, tenants
 from bpc.db.backup import manifest
 from bpc.db.backup.manifest import Manifest
 from bpc.db.backup.restoring import restore_base, restore_dump, restore_keys
-from bpc.db.backup.sampling import sample
 from bpc.db.connection import connected
 from bpc.db.database import Database, open_database
+from bpc.db.embedded.layout import Layout, is_locked
 from bpc.db.migrate import migrate, our_migrations
 from bpc.db.opening import placed
 from bpc.pipeline.replay import check, gathered
@@ -29,6 +29,7 @@ from bpc.settings import Settings
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 SAMPLE: Final = 20
+STOP_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +73,9 @@ class Report:
 
 @app.command()
 def restore(
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder that `bpc backup` made.")],
+    backup: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="What `bpc backup` made, or a folder of that: the newest.")
+    ],
     replay: Annotated[
         int, typer.Option("--replay", metavar="N", min=0, help="Passports of each tenant that are compiled again.")
     ] = SAMPLE,
@@ -90,16 +93,17 @@ def restore(
 
     \b
     BPC_DATA_DIR=/srv/restored bpc restore /srv/backups/bpc-20270218T031700Z
-    bpc restore --drill /srv/backups/bpc-20270218T031700Z
+    bpc restore --drill /srv/backups
     """
-    settings = settings_for("restore")
+    settings, backup = settings_for("restore"), manifest.chosen(backup)
     if drill:
-        with tempfile.TemporaryDirectory(prefix="bpc-drill-") as folder:
+        with tempfile.TemporaryDirectory(prefix="bpc-drill-", ignore_cleanup_errors=True) as folder:
             Path(folder).chmod(0o711)  # the server's user passes through
             aside = settings.model_copy(
                 update={"data_dir": Path(folder) / "data", "database_url": None, "db_host": None}
             )
             report = asyncio.run(_restored(aside, backup, replay))
+            _wait_until_stopped(aside.data_dir)
     else:
         report = asyncio.run(_restored(settings, backup, replay))
     if as_json:
@@ -108,6 +112,13 @@ def restore(
         _print(report, drill=drill)
     if not report.ok:
         raise typer.Exit(REFUSED)
+
+
+def _wait_until_stopped(data_dir: Path) -> None:
+    """Whoever removes the files of a server that is still going finds some that are gone before."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while is_locked(Layout(data_dir).keeper_lock) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 async def _restored(settings: Settings, backup: Path, replay: int) -> Report:
@@ -139,7 +150,9 @@ async def _put_back(settings: Settings, backup: Path, found: Manifest) -> None:
         await asyncio.to_thread(restore_base, backup, found, settings.data_dir)
         return
     async with placed(settings) as place:
-        await restore_dump(backup, found, place.address)
+        # Only a superuser may give everything back to its owner; of a server of somebody else's we have the login only.
+        login = place.address if place.server is None else place.server.superuser_address(place.address.database)
+        await restore_dump(backup, found, login)
     await asyncio.to_thread(restore_keys, backup, settings.data_dir)
 
 
@@ -159,7 +172,7 @@ async def _replay(database: Database, most: int, report: Report) -> None:
         known = await tenants.every(conn)
     for tenant in known:
         async with database.tenant(tenant.tenant_id) as conn:
-            for version_id in await sample(conn, tenant.tenant_id, most):
+            for version_id in await passport_versions.sample(conn, tenant.tenant_id, most=most):
                 version = await passport_versions.get(conn, tenant.tenant_id, version_id)
                 steps = await asyncio.to_thread(check, await gathered(conn, tenant.tenant_id, version))
                 report.replayed += 1

@@ -8,8 +8,9 @@ import typer
 
 from bpc import fresh
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import checked_text, operator_act, settings_for
+from bpc.cli.session import operator_act, settings_for
 from bpc.cli.table import print_table
+from bpc.cli.text import checked_text
 from bpc.core.errors import Conflict
 from bpc.core.timestamps import format_time
 from bpc.db import retention, tenants

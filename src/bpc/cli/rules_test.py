@@ -14,10 +14,10 @@ import typer
 from bpc.cli.files import read_bytes
 from bpc.cli.output import REFUSED, AsJson, print_json, print_refusal, say
 from bpc.cli.rules_diagnostics import errors, print_diagnostics
-from bpc.core import canon
+from bpc.cli.rules_failure import print_given, print_place
 from bpc.core.rules.checking.findings import Found
 from bpc.core.rules.package import read_package
-from bpc.core.rules.source import Source, Span, excerpt
+from bpc.core.rules.source import Span
 from bpc.core.rules.source import as_json as diagnostic_json
 from bpc.core.rules.testing.coverage import KINDS, Coverage
 from bpc.core.rules.testing.run import run_tests
@@ -121,29 +121,19 @@ def _cases(number: int) -> str:
 
 def _print_failure(failure: TestFailure) -> None:
     say(f"failed[{failure.test}]: {failure.says}", colour="red")
-    _print_place(failure.source, failure.span)
+    print_place(failure.source, failure.span)
     error = failure.error
     if error is not None and error.span is not None and error.span != Span(0, 0):
         say("the error comes from" if error.field is None else f"the error comes from field `{error.field}`")
-        _print_place(error.source, error.span)
+        print_place(error.source, error.span)
     if failure.case is not None:
         _print_case(failure.case)
 
 
-def _print_place(source: Source, span: Span) -> None:
-    place = source.place(span.start)
-    say(f"  at {source.name}:{place.line}:{place.column}")
-    say(excerpt(source, span), end="")
-
-
 def _print_case(case: FailedCase) -> None:
-    """As a test would write it, so that it can be copied into an example."""
     say("the simplest case found that fails so")
     for fact in case.facts:
-        version = "" if fact.schema_version == 1 else f"@{fact.schema_version}"
-        name = canon.encode(f"{fact.fact_type}{version}").decode()
-        key = canon.encode(fact.fact_key).decode()
-        say(f"  fact given({name}, {key}) = {canon.encode(fact.payload).decode()};")
+        print_given(fact.fact_type, fact.schema_version, fact.fact_key, fact.payload)
     say(f"  {case.variable}")
     say(f"run it alone: {case.command}")
 

@@ -10,11 +10,14 @@ import typer
 
 from bpc import fresh
 from bpc.cli.files import write_secret
+from bpc.cli.first_key import first_key, first_key_file
 from bpc.cli.output import AsJson, print_json, say
+from bpc.cli.peppers import peppers_of
 from bpc.cli.session import operator_act, settings_for, signing_key
-from bpc.core.apikeys import ApiKey, Unauthorized
+from bpc.core.apikeys import ApiKey
 from bpc.core.errors import Conflict
 from bpc.core.ids import TenantId
+from bpc.core.peppers import Peppers
 from bpc.core.signing import public_key_of
 from bpc.db import actors, apikeys, signing_keys, tenants
 from bpc.db.connection import Connection
@@ -22,14 +25,13 @@ from bpc.db.database import Database
 from bpc.db.opening import opened
 from bpc.db.tenants import Tenant
 from bpc.logs import logger
-from bpc.settings import Settings, pepper, prepare
+from bpc.settings import Settings, prepare, signing_is_at_hand
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 log = logger(__name__)
 
 DEV_TENANT: Final = "dev"
-KEY_FILE: Final = "dev-api-key"
 DEACTIVATED: Final = f"none: the tenant is deactivated; `bpc tenant reactivate {DEV_TENANT}`"
 
 
@@ -65,6 +67,7 @@ async def _seed(settings: Settings) -> Seeded:
 
 async def plant(database: Database, settings: Settings) -> Seeded:
     """Do it on an open database. Doing it again changes nothing and returns the same key."""
+    await _look_for_lost_key(database, settings)
     public = public_key_of(signing_key(settings))
     await signing_keys.register(database, settings.signing_key_id, public, act=operator_act())
     async with database.plain() as conn:
@@ -78,6 +81,15 @@ async def plant(database: Database, settings: Settings) -> Seeded:
     return Seeded(tenant_id=tenant.tenant_id, api_key=await _first_key(database, settings, tenant.tenant_id))
 
 
+async def _look_for_lost_key(database: Database, settings: Settings) -> None:
+    """One that was made before is not made again: it would be another, and stand where the right one belongs."""
+    if signing_is_at_hand(settings):
+        return
+    async with database.plain() as conn:
+        if await signing_keys.public_key(conn, settings.signing_key_id) is not None:
+            raise signing_keys.SigningKeyLost(settings.signing_key_id)
+
+
 async def tenant_called(database: Database, slug: str, *, name: str) -> Tenant:
     """The tenant with this slug, made if it is not there, by whoever comes first."""
     with suppress(tenants.TenantUnknown):
@@ -89,14 +101,14 @@ async def tenant_called(database: Database, slug: str, *, name: str) -> Tenant:
 
 async def _first_key(database: Database, settings: Settings, tenant: TenantId) -> str:
     """An Admin's key for trying things out, kept beside the other generated secrets so it can be shown again."""
-    kept = settings.data_dir / "keys" / KEY_FILE
-    secret, act = pepper(settings), operator_act()
+    kept = first_key_file(settings.data_dir)
+    peppers, act = peppers_of(settings), operator_act()
     async with database.tenant(tenant) as conn:
         await conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('first key of ' || $1, 0))", str(tenant))
-        if known := await _kept_key(conn, kept, tenant, secret):
+        if known := await _kept_key(conn, settings.data_dir, tenant, peppers):
             return known.text
         actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name="First key", roles=["Admin"], act=act)
-        issued = await apikeys.create(conn, tenant, actor, pepper=secret, act=act, label="made by bpc seed")
+        issued = await apikeys.create(conn, tenant, actor, pepper=peppers.in_use, act=act, label="made by bpc seed")
         prepare(settings.data_dir)
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         kept.unlink(missing_ok=True)
@@ -104,26 +116,13 @@ async def _first_key(database: Database, settings: Settings, tenant: TenantId) -
     return issued.api_key.text
 
 
-async def _kept_key(conn: Connection, kept: Path, tenant: TenantId, secret: bytes) -> ApiKey | None:
+async def _kept_key(conn: Connection, data_dir: Path, tenant: TenantId, peppers: Peppers) -> ApiKey | None:
     """The key in the file, if there is one and it still opens `tenant`."""
-    key = _read_key(kept)
+    key = first_key(data_dir)
     known = None if key is None else await apikeys.find(conn, key.prefix)
     if key is None or known is None or known.tenant_id != tenant:
         return None
-    return key if _opens(known) and key.matches(known.key_hash, secret) else None
-
-
-def kept_api_key(settings: Settings) -> str | None:
-    """The key that was made here to try things with, if there is one."""
-    key = _read_key(settings.data_dir / "keys" / KEY_FILE)
-    return None if key is None else key.text
-
-
-def _read_key(kept: Path) -> ApiKey | None:
-    try:
-        return ApiKey.parse(kept.read_bytes().decode().strip())
-    except (OSError, UnicodeDecodeError, Unauthorized):
-        return None
+    return key if _opens(known) and peppers.behind(key, known.key_hash) is not None else None
 
 
 def _opens(known: apikeys.Known) -> bool:

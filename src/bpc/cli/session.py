@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bpc import fresh, logs
-from bpc.core.errors import Invalid
 from bpc.core.events import Act
 from bpc.core.signing import Seed, Signer, seed_of
 from bpc.db.embedded.layout import Layout
@@ -70,12 +69,3 @@ def has_database(settings: Settings) -> bool:
     if settings.database_dsn is not None:
         return True
     return (Layout(settings.data_dir).known_cluster() / "PG_VERSION").exists()
-
-
-def checked_text(name: str, text: str) -> str:
-    """`text` as the database can keep it: an argument may hold bytes that are no characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Invalid(f"{name} is not UTF-8 text", fix="check the encoding of the terminal") from None
-    return text

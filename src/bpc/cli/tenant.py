@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from bpc.cli.output import AsJson, print_json, say
-from bpc.cli.session import checked_text, operator_act, settings_for
+from bpc.cli.session import operator_act, settings_for
 from bpc.cli.table import print_table
+from bpc.cli.text import checked_text
 from bpc.core.errors import Conflict
 from bpc.core.ids import TenantId
 from bpc.core.timestamps import format_time

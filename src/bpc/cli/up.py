@@ -6,6 +6,7 @@ bpc up ── holds the database open and the API's socket, and looks after
 """
 
 import asyncio
+import os
 import socket
 from contextlib import nullcontext
 from typing import Annotated, Final
@@ -13,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from bpc.cli.address import Port, address, url_of
-from bpc.cli.output import AsJson, print_json, say
+from bpc.cli.output import AsJson, nothing_said, print_json, progress, say
 from bpc.cli.seed import DEACTIVATED, DEV_TENANT, Seeded, plant
 from bpc.cli.session import settings_for, stop_when_told
 from bpc.cli.supervise import Fleet, Role, bpc, supervised
@@ -22,7 +23,7 @@ from bpc.core.errors import DatabaseUnavailable
 from bpc.db.embedded.layout import Layout
 from bpc.db.opening import opened
 from bpc.settings import Settings
-from bpc.sockets import bound
+from bpc.sockets import bound, handed_over
 from bpc.worker.run import watchable
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -53,12 +54,16 @@ def up(
 
 async def _up(settings: Settings, port: int | None, workers: int, *, as_json: bool) -> None:
     stop = stop_when_told()
+    tell = nothing_said if as_json else progress
     host, wanted = address(settings, None, port)
-    with bound(host, wanted, fix=ELSEWHERE) as sock:
-        async with opened(settings, migrate_first=True) as database:
+    given = handed_over(os.environ, os.getpid())
+    with bound(host, wanted, fix=ELSEWHERE) if given is None else given as sock:
+        host = sock.getsockname()[0] if given else host
+        async with opened(settings, migrate_first=True, tell=tell) as database:
             seeded = await plant(database, settings)
             if stop.is_set():
                 return
+            tell(f"starting the API and {'a worker' if workers == 1 else f'{workers} workers'}")
             async with supervised(_roles(settings, sock, workers)) as fleet:
                 pages = Workers(fleet.children[1:])
                 fleet.answers["figures"] = pages.told_figures

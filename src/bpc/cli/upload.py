@@ -9,16 +9,16 @@ import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import typer
 
 from bpc.cli.files import read_bytes
-from bpc.cli.online import Url, ask
+from bpc.cli.online import ask
 from bpc.cli.output import REFUSED, AsJson, print_json, print_refusal, say
-from bpc.cli.session import checked_text
+from bpc.cli.text import checked_text
+from bpc.cli.url import Url
 from bpc.client import Client, JobFailed
 from bpc.client.models import DocumentVersionRead, Remark
 from bpc.core.errors import Invalid
@@ -27,15 +27,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 IS_URL: Final = re.compile(r"(https?|file)://", re.ASCII | re.IGNORECASE)
 UNKNOWN: Final = "application/octet-stream"
-
-
-class Kind(StrEnum):
-    """What a document is."""
-
-    BOM = "BOM"
-    PCF = "PCF"
-    DUE_DILIGENCE = "DUE_DILIGENCE"
-    OTHER = "OTHER"
+Kind = Literal["BOM", "PCF", "DUE_DILIGENCE", "OTHER"]
 
 
 @app.command()
@@ -74,13 +66,13 @@ def upload(
         return
     content = read_bytes(file)
     if not content:
-        raise Invalid("the file is empty")
+        raise Invalid("the file is empty", fix="name the file that has the document")
     name = None if ref is None else checked_text("the reference", ref)
     media = checked_text("the type", mime_type or mimetypes.guess_type(file)[0] or UNKNOWN)
 
     async def send(bpc: Client) -> tuple[DocumentVersionRead, str | None]:
         key = _key(bpc.key_prefix, kind, name, media, content)
-        document = await bpc.create_document(kind=kind.value, external_ref=name, idempotency_key=f"{key}:document")
+        document = await bpc.create_document(kind=kind, external_ref=name, idempotency_key=f"{key}:document")
         made = await bpc.upload_document_version(
             document.document_id,
             mime_type=media,
@@ -103,7 +95,7 @@ def _ingest(
     media = None if mime_type is None else checked_text("the type", mime_type)
 
     async def send(bpc: Client) -> tuple[UUID, UUID, DocumentVersionRead | None]:
-        document = (await bpc.create_document(kind=kind.value, external_ref=name)).document_id
+        document = (await bpc.create_document(kind=kind, external_ref=name)).document_id
         job = (await bpc.ingest_document(document, file_url=checked_text("the URL", file_url), mime_type=media)).job_id
         return document, job, await _fetched(bpc, job) if wait else None
 

@@ -1,8 +1,7 @@
 """`bpc view`: what one audience may see of a bundle. Needs no database and no settings."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,13 +12,8 @@ from bpc.core.view import make_view
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-
-class Audience(StrEnum):
-    """Everybody; persons with a legitimate interest; notified bodies, market surveillance and the Commission."""
-
-    public = "public"
-    interest = "interest"
-    authority = "authority"
+# Everybody; persons with a legitimate interest; notified bodies, market surveillance and the Commission.
+Audience = Literal["public", "interest", "authority"]
 
 
 @app.command()
@@ -39,12 +33,12 @@ def view(
     \b
     bpc view bundle.zip --audience public --out view.json
     """
-    made = make_view(read_bundle(read_bytes(file)), audience.value)
+    made = make_view(read_bundle(read_bytes(file)), audience)
     if out is None:
         print_bytes(made)
         return
     replace_file(out, made)
     if as_json:
-        print_json({"audience": audience.value, "out": str(out), "bytes": len(made)})
+        print_json({"audience": audience, "out": str(out), "bytes": len(made)})
     else:
-        say(f"wrote {visible(str(out))}: what the audience `{audience.value}` may see, {len(made):,} bytes")
+        say(f"wrote {visible(str(out))}: what the audience `{audience}` may see, {len(made):,} bytes")

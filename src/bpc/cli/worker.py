@@ -1,6 +1,7 @@
 """`bpc worker`: runs jobs, until it is told to stop."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from bpc.cli.supervise import LineOption, on_the_line, supervised
 from bpc.cli.workers import MOST, Workers, answers_of, role
 from bpc.db.opening import opened
 from bpc.settings import Settings
+from bpc.telemetry import traced
 from bpc.worker.run import watchable, watched, working
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -41,7 +43,8 @@ def worker(
     """
     settings = settings_for("worker", supervised=line is not None)
     if processes is None:
-        asyncio.run(_work(settings, line, as_json=as_json))
+        with traced("bpc-worker", os.environ):
+            asyncio.run(_work(settings, line, as_json=as_json))
     else:
         asyncio.run(_supervise(settings, processes, as_json=as_json))
 

@@ -12,6 +12,7 @@ RETRYABLE: Final = frozenset(
         "INTERNAL_ERROR",
         "JOB_LEASE_LOST",
         "JOB_TIMEOUT",
+        "OUTBOUND_FAILED",
         "QUEUE_FULL",
         "QUEUE_UNAVAILABLE",
         "RATE_LIMITED",

@@ -116,7 +116,8 @@ class Operations(Calls):
         self, document_id: UUID, *, mime_type: str, content_base64: str, idempotency_key: str | None = None
     ) -> VersionMade:
         """Upload a version. Its facts are read by a job; bytes that are known already are a CONFLICT that
-        names them. Needs `docs:upload`.
+        names them. A `mime_type` that the bytes contradict is refused; one that says little is kept, and
+        the bytes decide. Needs `docs:upload`.
 
         content_base64: The bytes, base64 with padding.
         """

@@ -7,7 +7,7 @@ opens nothing.
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -61,8 +61,8 @@ def write_cursor(key: bytes, of: List, place: Place) -> str:
     return urlsafe_b64encode(canon.encode({**at, "m": _seal(key, of, at)})).rstrip(b"=").decode()
 
 
-def read_cursor(key: bytes, of: List, text: str) -> Place:
-    """The place a cursor names; `BadCursor` unless `write_cursor` gave exactly this text for this list."""
+def read_cursor(keys: Sequence[bytes], of: List, text: str) -> Place:
+    """The place a cursor names; `BadCursor` unless `write_cursor` gave exactly this text for this list, by any key."""
     try:
         if len(text) > LONGEST:
             raise BadCursor
@@ -73,7 +73,7 @@ def read_cursor(key: bytes, of: List, text: str) -> Place:
     except (ValueError, Invalid):
         raise BadCursor from None
     # What decodes to the same place in another spelling is not a cursor either.
-    if not hmac.compare_digest(write_cursor(key, of, place).encode(), text.encode()):
+    if not any(hmac.compare_digest(write_cursor(key, of, place).encode(), text.encode()) for key in keys):
         raise BadCursor
     return place
 

@@ -57,6 +57,7 @@ CODES: Final[Mapping[str, Code]] = {
     "SCHEMA_MISMATCH": Code(http=500),
     "INTERNAL_ERROR": Code(http=500, retryable=True),
     "JOB_LEASE_LOST": Code(http=500, retryable=True),
+    "OUTBOUND_FAILED": Code(http=502, retryable=True),
     "QUEUE_UNAVAILABLE": Code(http=503, retryable=True),
     "QUEUE_FULL": Code(http=503, retryable=True),
     "DB_UNAVAILABLE": Code(http=503, retryable=True),

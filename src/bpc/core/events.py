@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple, Self
+from uuid import UUID
 
 from bpc.core.canon import NotCanonical, canonicalize, encode
 from bpc.core.digest import Digest, sha256, to_hex
@@ -74,6 +75,11 @@ class Act:
 
     actor_id: ActorId | None
     at: datetime
+
+    @classmethod
+    def ordered_by(cls, actor_id: UUID | None, at: datetime) -> Self:
+        """What a job does `at` this moment, in the name of whoever asked for it."""
+        return cls(None if actor_id is None else ActorId(actor_id), at)
 
     def says(self, event_type: str, payload: Mapping[str, object]) -> Said:
         return Said(event_type=event_type, payload=payload, actor_id=self.actor_id, occurred_at=self.at)

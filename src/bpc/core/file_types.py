@@ -22,6 +22,7 @@ PDF_MARK: Final = b"%PDF-"
 ZIP_MARK: Final = b"PK\x03\x04"
 OLD_EXCEL_MARK: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _MARKS: Final = (
     (PDF_MARK, PDF),
     (OLD_EXCEL_MARK, OLD_EXCEL),
@@ -58,7 +59,7 @@ class TypeContradicted(Invalid):
     def __init__(self, said: str, found: str) -> None:
         super().__init__(
             f"the file is `{found}` by its bytes, not `{said}` as was said",
-            fix="leave `mime_type` out, or send the file that was meant",
+            fix=f"say `{found}`, or send the file that was meant",
             details={"mime_type": said, "found": found},
         )
 
@@ -83,12 +84,18 @@ def checked_type(said: str | None, content: bytes) -> str:
             raise TypeContradicted(said, found)
         return found if said in _TEXTS_ALSO_CALLED and said == OLD_EXCEL else said
     if found == UNKNOWN:
-        if said in _MARKED or said in _TEXTS or said.startswith("text/"):
+        is_named_text = said in _TEXTS or said.startswith("text/")
+        if said in _MARKED or (is_named_text and not _may_be_text(content)):
             raise TypeContradicted(said, found)
         return said
     if said in _ALSO_CALLED.get(found, ()):
         return found
     raise TypeContradicted(said, found)
+
+
+def _may_be_text(content: bytes) -> bool:
+    """Whether it may be text in another encoding than ours; who reads it says what is wrong with that."""
+    return content.startswith(UTF_16_MARKS) or b"\x00" not in content
 
 
 def _type_of_text(content: bytes) -> str:

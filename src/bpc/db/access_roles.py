@@ -46,11 +46,11 @@ class Role:
     created_at: datetime
 
 
-class RoleNotThere(NotFound):
+class RoleIdUnknown(NotFound):
     """The tenant has no role with this id."""
 
     def __init__(self, role: RoleId) -> None:
-        super().__init__(f"there is no role `{role}`")
+        super().__init__(f"there is no role `{role}`", fix="GET /v1/roles lists those there are")
 
 
 async def create(conn: Connection, tenant: TenantId, *, name: str, permissions: Collection[str], act: Act) -> Role:
@@ -66,7 +66,7 @@ async def create(conn: Connection, tenant: TenantId, *, name: str, permissions: 
 async def get(conn: Connection, tenant: TenantId, role: RoleId) -> Role:
     row = await conn.fetchrow(ONE, tenant, role)
     if row is None:
-        raise RoleNotThere(role)
+        raise RoleIdUnknown(role)
     return _role(row)
 
 

@@ -78,18 +78,18 @@ class RoleUnknown(NotFound):
         super().__init__(f"there is no role `{name}`", fix=fix)
 
 
-class ActorUnknown(NotFound):
+class ActorNotActive(NotFound):
     """The tenant has no such active actor."""
 
     def __init__(self, actor: ActorId) -> None:
-        super().__init__(f"there is no active actor `{actor}`")
+        super().__init__(f"there is no active actor `{actor}`", fix="GET /v1/actors lists those there are")
 
 
-class ActorNotThere(NotFound):
+class ActorUnknown(NotFound):
     """The tenant has no such actor, active or not."""
 
     def __init__(self, actor: ActorId) -> None:
-        super().__init__(f"there is no actor `{actor}`")
+        super().__init__(f"there is no actor `{actor}`", fix="GET /v1/actors lists those there are")
 
 
 async def create(
@@ -112,15 +112,15 @@ async def create(
 
 
 async def require(conn: Connection, tenant: TenantId, actor: ActorId) -> None:
-    """Raise `ActorUnknown` unless `actor` is an active actor of `tenant`."""
+    """Raise `ActorNotActive` unless `actor` is an active actor of `tenant`."""
     if not await conn.fetchval(EXISTS, tenant, actor):
-        raise ActorUnknown(actor)
+        raise ActorNotActive(actor)
 
 
 async def get(conn: Connection, tenant: TenantId, actor: ActorId) -> Actor:
     row = await conn.fetchrow(ONE, tenant, actor)
     if row is None:
-        raise ActorNotThere(actor)
+        raise ActorUnknown(actor)
     return _actor(row)
 
 

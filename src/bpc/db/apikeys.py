@@ -12,6 +12,7 @@ from bpc.core.apikeys import ENTROPY_BYTES, ApiKey
 from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.events import Act, Stream
 from bpc.core.ids import ActorId, AggregateId, ApiKeyId, TenantId
+from bpc.core.peppers import pepper_id
 from bpc.core.timestamps import format_time
 from bpc.db import events
 from bpc.db.connection import Connection
@@ -19,8 +20,9 @@ from bpc.db.pages import Ask
 
 RESERVE_PREFIX: Final[LiteralString] = "INSERT INTO api_key_prefixes (key_prefix, tenant_id) VALUES ($1, $2)"
 INSERT: Final[LiteralString] = """
-    INSERT INTO api_keys (tenant_id, api_key_id, actor_id, key_prefix, key_hash, label, expires_at, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    INSERT INTO api_keys
+           (tenant_id, api_key_id, actor_id, key_prefix, key_hash, pepper_id, label, expires_at, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 REVOKE: Final[LiteralString] = """
     UPDATE api_keys SET revoked_at = $3
@@ -39,7 +41,7 @@ EXPIRE: Final[LiteralString] = """
 LOCK: Final[LiteralString] = "SELECT FROM api_keys WHERE tenant_id = $1 AND api_key_id = $2 FOR NO KEY UPDATE"
 LISTED: Final[LiteralString] = """
     SELECT k.api_key_id, k.key_prefix, k.label, k.actor_id, a.display_name, k.created_at, k.expires_at, k.revoked_at,
-           k.last_used_at,
+           k.last_used_at, k.pepper_id,
            array(SELECT r.name FROM actor_roles ar
                    JOIN roles r ON r.tenant_id = ar.tenant_id AND r.role_id = ar.role_id
                   WHERE ar.tenant_id = k.tenant_id AND ar.actor_id = k.actor_id ORDER BY r.name) AS roles
@@ -57,6 +59,7 @@ FIND: Final[LiteralString] = """
     SELECT tenant_id, api_key_id, actor_id, key_hash, expires_at, revoked_at, last_used_at, is_active
       FROM find_api_key($1)
 """
+BY_PEPPER: Final[LiteralString] = "SELECT slug, pepper_id, keys FROM api_keys_by_pepper()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,16 @@ class Listed:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    pepper_id: str | None  # None where an earlier build made it and nobody has used it since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hanging:
+    """How many valid keys of a tenant hang on which pepper."""
+
+    slug: str
+    pepper_id: str | None
+    keys: int
 
 
 class KeyUnknown(NotFound):
@@ -108,11 +121,11 @@ class KeyUnknown(NotFound):
         super().__init__(f"there is no valid key with the prefix `{prefix}`", fix="`bpc apikey list` shows them")
 
 
-class KeyNotThere(NotFound):
+class KeyIdUnknown(NotFound):
     """The tenant has no key with this id."""
 
     def __init__(self, key: ApiKeyId) -> None:
-        super().__init__(f"there is no API key `{key}`")
+        super().__init__(f"there is no API key `{key}`", fix="GET /v1/api-keys lists those there are")
 
 
 class KeyEnded(Conflict):
@@ -142,7 +155,8 @@ async def create(
     """A new key for `actor`, on record without its secret."""
     key, key_id = ApiKey.generate(fresh.entropy(ENTROPY_BYTES)), ApiKeyId(fresh.new_id())
     await conn.execute(RESERVE_PREFIX, key.prefix, tenant)
-    await conn.execute(INSERT, tenant, key_id, actor, key.prefix, key.hash(pepper), label, expires_at, act.at)
+    hashed = key.hash(pepper), pepper_id(pepper)
+    await conn.execute(INSERT, tenant, key_id, actor, key.prefix, *hashed, label, expires_at, act.at)
     said = act.says("API_KEY_CREATED", {"actor_id": str(actor), "key_prefix": key.prefix, "label": label})
     await events.append(conn, Stream(tenant, "ApiKey", AggregateId(key_id)), said)
     return Issued(api_key=key, api_key_id=key_id, actor_id=actor, label=label, created_at=act.at, expires_at=expires_at)
@@ -204,13 +218,18 @@ async def every(conn: Connection, tenant: TenantId) -> list[Listed]:
 async def get(conn: Connection, tenant: TenantId, key: ApiKeyId) -> Listed:
     row = await conn.fetchrow(ONE, tenant, key)
     if row is None:
-        raise KeyNotThere(key)
+        raise KeyIdUnknown(key)
     return _listed(row)
 
 
 async def page(conn: Connection, tenant: TenantId, ask: Ask) -> Sequence[Listed]:
     """Keys, newest first."""
     return [_listed(row) for row in await conn.fetch(PAGE, tenant, *ask)]
+
+
+async def by_pepper(conn: Connection) -> list[Hanging]:
+    """The valid keys of all tenants, counted; as the system."""
+    return [Hanging(**row) for row in await conn.fetch(BY_PEPPER)]
 
 
 async def find(conn: Connection, prefix: str) -> Known | None:
@@ -242,4 +261,5 @@ def _listed(row: asyncpg.Record) -> Listed:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         last_used_at=row["last_used_at"],
+        pepper_id=row["pepper_id"],
     )

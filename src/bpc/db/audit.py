@@ -131,7 +131,7 @@ class Recorded:
 
 class EventUnknown(NotFound):
     def __init__(self, event: EventId) -> None:
-        super().__init__(f"there is no event `{event}`")
+        super().__init__(f"there is no event `{event}`", fix="GET /v1/audit/events lists those there are")
 
 
 async def get(conn: Connection, tenant: TenantId, event: EventId) -> Recorded:

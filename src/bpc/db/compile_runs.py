@@ -89,7 +89,9 @@ STANDING: Final[LiteralString] = """
     SELECT r.row_number, r.sku, r.activate, r.passport_version_id, v.status::text AS passport_version_status,
            r.problem_code, r.problem_message, j.job_id, j.last_error::text AS last_error,
            next.type AS next_type, found.status,
-           coalesce(j.finished_at, v.activated_at, v.created_at, c.cancelled_at, c.created_at) AS ended_at
+           CASE WHEN found.status = 'CANCELLED' AND r.passport_version_id IS NULL
+                THEN least(c.cancelled_at, j.finished_at)  -- its job may run again, and then does nothing
+                ELSE coalesce(j.finished_at, v.activated_at, v.created_at, c.created_at) END AS ended_at
       FROM compile_run_rows r
       JOIN compile_runs c ON c.tenant_id = $1 AND c.run_id = r.run_id
       LEFT JOIN passport_versions v ON v.tenant_id = $1 AND v.passport_version_id = r.passport_version_id
@@ -241,7 +243,7 @@ class Product:
 
 class RunUnknown(NotFound):
     def __init__(self, run: CompileRunId) -> None:
-        super().__init__(f"there is no compile run `{run}`")
+        super().__init__(f"there is no compile run `{run}`", fix="GET /v1/compile-runs lists those there are")
 
 
 class AlreadyCancelled(Conflict):

@@ -79,7 +79,8 @@ class Database:
 
     async def _acquire(self) -> Connection:
         try:
-            return await self.pool.acquire(timeout=ACQUIRE_SECONDS)
+            async with asyncio.timeout(ACQUIRE_SECONDS):  # the pool's own makes a task of it, for each connection
+                return await self.pool.acquire()
         except (*SAID_BY_THE_DRIVER, OSError, TimeoutError) as said:
             if isinstance(said, TimeoutError) and self.pool.get_size() == self.pool.get_max_size():
                 raise PoolBusy(self.pool.get_max_size()) from said

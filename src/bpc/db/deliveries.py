@@ -1,6 +1,7 @@
 """Deliveries: what is to be sent, with the keys it is signed with, and what became of each attempt.
 
-A delivery is PENDING until it is DELIVERED or FAILED, and then it never changes; sent again, it is another one.
+A delivery is PENDING until it is DELIVERED or FAILED, and then it never changes; sent again, it is another one. One
+whose job is cancelled has FAILED: the database sees to that.
 """
 
 from base64 import b64decode
@@ -144,7 +145,9 @@ class Attempt:
 
 class DeliveryUnknown(NotFound):
     def __init__(self, delivery: WebhookDeliveryId) -> None:
-        super().__init__(f"there is no webhook delivery `{delivery}`")
+        super().__init__(
+            f"there is no webhook delivery `{delivery}`", fix="GET /v1/webhook-deliveries lists those there are"
+        )
 
 
 class StillOnItsWay(Conflict):
@@ -276,7 +279,7 @@ def _keys(row: asyncpg.Record) -> Keys:
 
 
 async def _abandon(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> None:
-    """End a delivery whose job was cancelled, or is gone; refuse if it is still under way."""
+    """End a delivery that an earlier build left behind when its job was cancelled; refuse if it is under way."""
     if await conn.fetchval(IS_UNDER_WAY, tenant, announcing.JOB_TYPE, announcing.key_of(delivery_id)):
         raise StillOnItsWay(delivery_id)
     error = {"code": "JOB_CANCELLED", "message": "its job was cancelled", "retryable": False}

@@ -114,12 +114,15 @@ class Content:
 
 class DocumentUnknown(NotFound):
     def __init__(self, document: DocumentId) -> None:
-        super().__init__(f"there is no document `{document}`")
+        super().__init__(f"there is no document `{document}`", fix="GET /v1/documents lists those there are")
 
 
 class DocumentVersionUnknown(NotFound):
     def __init__(self, version: DocumentVersionId) -> None:
-        super().__init__(f"there is no document version `{version}`")
+        super().__init__(
+            f"there is no document version `{version}`",
+            fix="GET /v1/documents/{document_id}/versions lists those of a document",
+        )
 
 
 async def create(conn: Connection, tenant: TenantId, *, kind: Kind, external_ref: str | None, act: Act) -> Document:

@@ -69,7 +69,10 @@ class Export:
 
 class ExportUnknown(NotFound):
     def __init__(self, export: ExportId) -> None:
-        super().__init__(f"there is no export `{export}`")
+        super().__init__(
+            f"there is no export `{export}`",
+            fix="GET /v1/passport-versions/{passport_version_id}/exports lists those there are",
+        )
 
 
 async def add(

@@ -174,7 +174,7 @@ class Filters:
 
 class FactUnknown(NotFound):
     def __init__(self, fact: FactId) -> None:
-        super().__init__(f"there is no fact `{fact}`")
+        super().__init__(f"there is no fact `{fact}`", fix="GET /v1/facts lists those there are")
 
 
 async def add(

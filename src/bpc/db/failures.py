@@ -50,21 +50,30 @@ class SnapshotNotReady(Conflict):
     code = "SNAPSHOT_NOT_READY"
 
 
+USE_WHAT_IS_THERE: Final = "use the version that is there"
 STANDS_FOR: Final[Mapping[str, Callable[[str], Refusal]]] = {
-    "snapshot_items_sealed": SnapshotSealed,
-    "data_snapshots_sealed": SnapshotSealed,
-    "data_snapshots_ready_first": SnapshotNotReady,
-    "tenants_slug_form": lambda _: Invalid("a tenant's slug is 3 to 64 of a-z, 0-9 and `-`"),
-    "tenants_slug_key": lambda _: Conflict("a tenant with this slug exists already"),
-    "actors_email_key": lambda _: Conflict("an actor with this e-mail address exists already"),
-    "roles_name_key": lambda _: Conflict("a role with this name exists already"),
-    "policies_name_key": lambda _: Conflict("a policy with this name exists already"),
-    "document_versions_sha256_key": lambda _: Conflict("these bytes have been uploaded before"),
-    "rule_packages_name_key": lambda _: Conflict("a rule package with this name exists already"),
-    "rule_package_versions_sources_key": lambda _: Conflict("a version with these sources exists already"),
-    "battery_products_sku_key": lambda _: Conflict("a product with this SKU exists already"),
-    "passports_product_key": lambda _: Conflict("this product has a passport already"),
+    "snapshot_items_sealed": lambda said: SnapshotSealed(said, fix="make a new one"),
+    "data_snapshots_sealed": lambda said: SnapshotSealed(said, fix="make a new one"),
+    "data_snapshots_ready_first": lambda said: SnapshotNotReady(said, fix="build it first"),
+    "tenants_slug_form": lambda _: Invalid("a tenant's slug is 3 to 64 of a-z, 0-9 and `-`", fix="choose another one"),
+    "tenants_slug_key": lambda _: _taken("a tenant with this slug"),
+    "actors_email_key": lambda _: _taken("an actor with this e-mail address"),
+    "roles_name_key": lambda _: _taken("a role with this name"),
+    "policies_name_key": lambda _: _taken("a policy with this name"),
+    "document_versions_sha256_key": lambda _: Conflict("these bytes have been uploaded before", fix=USE_WHAT_IS_THERE),
+    "rule_packages_name_key": lambda _: _taken("a rule package with this name"),
+    "rule_package_versions_sources_key": lambda _: Conflict(
+        "a version with these sources exists already", fix=USE_WHAT_IS_THERE
+    ),
+    "battery_products_sku_key": lambda _: _taken("a product with this SKU"),
+    "passports_product_key": lambda _: Conflict(
+        "this product has a passport already", fix="compile a new version of that passport"
+    ),
 }
+
+
+def _taken(what: str) -> Conflict:
+    return Conflict(f"{what} exists already", fix="use that one, or choose another")
 
 
 def in_our_words(error: BaseException) -> Refusal | None:
@@ -99,5 +108,5 @@ def _by_constraint(error: asyncpg.PostgresError) -> Refusal | None:
     if error.sqlstate == REFUSED_BY_TRIGGER:
         return Conflict(said, details={"constraint": name})
     if isinstance(error, asyncpg.UniqueViolationError):
-        return Conflict("this exists already", details={"constraint": name})
+        return Conflict("this exists already", fix="use the one that is there", details={"constraint": name})
     return None

@@ -16,10 +16,10 @@ import asyncpg
 
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, TenantId
-from bpc.db import events
+from bpc.db import events, tenants
 from bpc.db.address import Address
 from bpc.db.connection import Connection, connect
-from bpc.db.database import Database
+from bpc.db.database import Database, as_system
 from bpc.db.roles import APP, SYSTEM
 from bpc.jobs import Defaults, Handler, changes, queries
 from bpc.jobs.changes import Cancelled, Cancelling
@@ -104,6 +104,13 @@ async def submit_to(
     [job_id] = await submit(conn, manner, Rows(ids=[new_id()], payloads=[handler.input_text(value)], keys=[key]))
     await conn.execute(BIND, own)
     return job_id
+
+
+async def submit_to_all(conn: Connection, handler: Handler[I, Any], value: I, *, key: str, priority: int) -> None:
+    """A job in every tenant, in a transaction of the application: who works through all of them starts here."""
+    async with as_system(conn):
+        for tenant in await tenants.every(conn):
+            await submit_to(conn, tenant.tenant_id, handler, value, key=key, priority=priority)
 
 
 async def cancel(

@@ -4,8 +4,13 @@
 
 Each transaction takes the same advisory lock, looks again at what has been applied, and applies the next file;
 a process that comes second finds nothing left to do. A file that was applied is never edited: its hash is kept.
+
+They run while the version before serves. A statement that waits for a table lets nobody else to it, so it waits for
+less than a second: then all is rolled back, everybody else gets on, and after a pause it is tried again. Who pauses
+keeps the advisory lock, or the next process would try at once, and the one after it, and nobody else would get on.
 """
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +25,20 @@ from bpc.core.digest import Digest, sha256
 from bpc.core.errors import SchemaMismatch
 from bpc.db.connection import Connection
 from bpc.db.roles import OWNER, ensure_roles
+from bpc.logs import logger
+
+log = logger(__name__)
 
 LOCK: Final = 4_710_050_001
+# Below a second, after which PostgreSQL looks for deadlocks: who gives way first should be the migration.
+# The pauses are ours, and no server's setting ends them.
+WAITS: Final[LiteralString] = """
+    SET LOCAL lock_timeout = '800ms';
+    SET LOCAL idle_in_transaction_session_timeout = 0
+"""
+IN_USE: Final = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+PATIENCE: Final = 300.0  # seconds
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 FILE_NAME: Final = re.compile(r"(?P<version>[0-9]{4})_[a-z0-9_]+\.sql")
 
 TABLE: Final[LiteralString] = """
@@ -39,6 +56,13 @@ TABLE_EXISTS: Final[LiteralString] = "SELECT to_regclass('public.schema_migratio
 APPLIED: Final[LiteralString] = "SELECT component, version, name, sha256 FROM public.schema_migrations"
 RECORD: Final[LiteralString] = """
     INSERT INTO schema_migrations (component, version, name, sha256) VALUES ($1, $2, $3, $4)
+"""
+OLDEST_OPEN: Final[LiteralString] = """
+    SELECT pid, extract(epoch FROM clock_timestamp() - xact_start)::int AS seconds
+      FROM pg_stat_activity
+     WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+       AND xact_start IS NOT NULL
+     ORDER BY xact_start LIMIT 1
 """
 
 
@@ -113,6 +137,18 @@ class MigrationFailed(SchemaMismatch):
         )
 
 
+class MigrationBlocked(SchemaMismatch):
+    """Somebody holds a table for so long that a migration cannot have it."""
+
+    def __init__(self, name: str | None, holder: str) -> None:
+        what = "the look at what is applied" if name is None else f"migration `{name}`"
+        super().__init__(
+            f"{what} could not get at a table that others are using; nothing of it was applied",
+            fix=f"{holder}; end it, or wait, and run `bpc migrate` again",
+            details={"migration": name},
+        )
+
+
 def read_migrations(component: str, folder: Traversable) -> list[Migration]:
     """The files of `folder` in order; a gap or a doubled number is a mistake of ours, found here."""
     found: list[Migration] = []
@@ -165,29 +201,64 @@ async def require_current(conn: Connection, migrations: Sequence[Migration]) -> 
     return found
 
 
-async def migrate(conn: Connection, migrations: Sequence[Migration]) -> list[str]:
-    """Apply what is pending and return its names. Safe to run twice, and by ten processes at once."""
+async def migrate(conn: Connection, migrations: Sequence[Migration], *, patience: float = PATIENCE) -> list[str]:
+    """Apply what is pending and return its names. Safe to run twice, by ten processes at once, and under load.
+
+    Raises `MigrationBlocked` if others hold a table for all of `patience`, in seconds.
+    """
     applied: list[str] = []
-    while (name := await _apply_next(conn, migrations)) is not None:
+    while (name := await _apply_next_patiently(conn, migrations, patience)) is not None:
         applied.append(name)
     return applied
 
 
-async def _apply_next(conn: Connection, migrations: Sequence[Migration]) -> str | None:
+async def _apply_next_patiently(conn: Connection, migrations: Sequence[Migration], patience: float) -> str | None:
+    loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+    deadline = loop.time() + patience
     async with conn.transaction():
         await conn.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-        await ensure_roles(conn)
-        await conn.execute(f"SET LOCAL ROLE {OWNER}")
-        await conn.execute("SET LOCAL search_path = public")
-        if not await conn.fetchval(TABLE_EXISTS):
-            await conn.execute(TABLE)
-        pending = (await compare(conn, migrations)).pending
-        if not pending:
-            return None
-        try:
-            await conn.execute(pending[0].sql)
-        except asyncpg.PostgresError as refused:
-            raise MigrationFailed(pending[0].name, str(refused)) from refused
-        first = pending[0]
-        await conn.execute(RECORD, first.component, first.version, first.name, first.sha256)
-    return pending[0].name
+        await conn.execute(WAITS)  # from here on: for each other we do wait
+        while True:
+            found: Migration | None = None
+            try:
+                async with conn.transaction():  # a savepoint: what it locked is free when it is rolled back
+                    found = await _first_pending(conn, migrations)
+                    if found is not None:
+                        await _apply(conn, found)
+            except IN_USE as in_use:
+                busy = in_use
+            else:
+                return None if found is None else found.name
+            name = None if found is None else found.name
+            log.warning("a migration waits for a table that is in use", migration=name, again_in_seconds=pause)
+            await asyncio.sleep(pause)  # in which those who waited behind us get on, also if we give up
+            if loop.time() > deadline:
+                raise MigrationBlocked(name, await _holder(conn)) from busy
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def _first_pending(conn: Connection, migrations: Sequence[Migration]) -> Migration | None:
+    await ensure_roles(conn)
+    await conn.execute(f"SET LOCAL ROLE {OWNER}")
+    await conn.execute("SET LOCAL search_path = public")
+    if not await conn.fetchval(TABLE_EXISTS):
+        await conn.execute(TABLE)
+    return next(iter((await compare(conn, migrations)).pending), None)
+
+
+async def _apply(conn: Connection, migration: Migration) -> None:
+    try:
+        await conn.execute(migration.sql)
+    except IN_USE:
+        raise
+    except asyncpg.PostgresError as refused:
+        raise MigrationFailed(migration.name, str(refused)) from refused
+    await conn.execute(RECORD, migration.component, migration.version, migration.name, migration.sha256)
+
+
+async def _holder(conn: Connection) -> str:
+    """Who it probably is, as far as this login may see; never what they were doing, which may be somebody's data."""
+    found = await conn.fetchrow(OLDEST_OPEN)
+    if found is None:
+        return "`pg_stat_activity` shows an administrator which transactions are open"
+    return f"process {found['pid']} of the database has had a transaction open for {found['seconds']} s"

@@ -61,12 +61,16 @@ async def _used(folder: Path) -> embedded.Server:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, *, migrate_first: bool = False) -> AsyncIterator[Database]:
-    """A pool on a database that has every migration this build needs."""
+async def opened(
+    settings: Settings, *, migrate_first: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[Database]:
+    """A pool on a database that has every migration this build needs. `tell` is told what is begun."""
+    tell("starting the database" if settings.database_dsn is None else "connecting to the database")
     async with placed(settings) as place:
         async with connected(place.address) as conn:
             await require_version(conn)
             if migrate_first:
+                tell("bringing its tables up to date")
                 await migrate(conn, our_migrations())
             await require_current(conn, our_migrations())
         database = await open_database(place.address, pool_size=settings.db_pool_size, revive=place.revive)

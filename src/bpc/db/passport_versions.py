@@ -80,6 +80,13 @@ TO_REPLAY: Final[LiteralString] = """
      ORDER BY replayed_at NULLS FIRST, passport_version_id
      LIMIT $2
 """
+# By a hash of the id: any of them, and the same ones again.
+SAMPLE: Final[LiteralString] = """
+    SELECT passport_version_id FROM passport_versions
+     WHERE tenant_id = $1 AND status <> 'COMPILING'
+     ORDER BY sha256(uuid_send(passport_version_id))
+     LIMIT $2
+"""
 ACTIVE: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
      WHERE tenant_id = $1 AND passport_id = $2 AND status = 'ACTIVE'
@@ -151,7 +158,10 @@ class Issuing:
 
 class VersionUnknown(NotFound):
     def __init__(self, version: PassportVersionId) -> None:
-        super().__init__(f"there is no passport version `{version}`")
+        super().__init__(
+            f"there is no passport version `{version}`",
+            fix="GET /v1/passports/{passport_id}/versions lists those there are; a new one is there after its job",
+        )
 
 
 async def add(
@@ -246,6 +256,11 @@ async def replayed(conn: Connection, tenant: TenantId, version: PassportVersionI
 async def to_replay(conn: Connection, tenant: TenantId, *, most: int) -> Sequence[PassportVersionId]:
     """Versions that are ACTIVE, those first that were never replayed, then those that were not for longest."""
     return [PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(TO_REPLAY, tenant, most)]
+
+
+async def sample(conn: Connection, tenant: TenantId, *, most: int) -> Sequence[PassportVersionId]:
+    """At most so many versions that are signed."""
+    return [PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(SAMPLE, tenant, most)]
 
 
 async def active(conn: Connection, tenant: TenantId, passport: PassportId) -> PassportVersionId | None:

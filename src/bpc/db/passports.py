@@ -51,7 +51,7 @@ class Passport:
 
 class PassportUnknown(NotFound):
     def __init__(self, passport: PassportId) -> None:
-        super().__init__(f"there is no passport `{passport}`")
+        super().__init__(f"there is no passport `{passport}`", fix="GET /v1/passports lists those there are")
 
 
 class HasPassport(Conflict):

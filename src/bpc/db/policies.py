@@ -100,7 +100,7 @@ class Named:
 
 class PolicyUnknown(NotFound):
     def __init__(self, policy: PolicyId) -> None:
-        super().__init__(f"there is no policy `{policy}`")
+        super().__init__(f"there is no policy `{policy}`", fix="GET /v1/policies lists those there are")
 
 
 class TooManyPolicies(Conflict):
@@ -142,7 +142,7 @@ async def deactivate(conn: Connection, tenant: TenantId, policy: PolicyId, *, ac
     await get(conn, tenant, policy)
     ended = await conn.fetchval(END_VERSION, tenant, policy)
     if ended is None:
-        raise Conflict("no version of this policy is in force")
+        raise Conflict("no version of this policy is in force", fix="nothing is left to do")
     await administrators.require_one(conn, tenant, act.at)
     said = act.says("POLICY_CHANGED", {"deactivated_version": ended})
     await events.append(conn, Stream(tenant, "Policy", AggregateId(policy)), said)

@@ -62,7 +62,9 @@ class Product:
 
 class ProductUnknown(NotFound):
     def __init__(self, product: BatteryProductId) -> None:
-        super().__init__(f"there is no battery product `{product}`")
+        super().__init__(
+            f"there is no battery product `{product}`", fix="GET /v1/battery-products lists those there are"
+        )
 
 
 class SkuTaken(Conflict):

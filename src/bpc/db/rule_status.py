@@ -19,6 +19,7 @@ from bpc.db.rules import RuleVersion, Status, locked_version, stream_of, version
 
 LEAST_CASES: Final = 500  # that count, for rules to be published
 TESTABLE: Final[frozenset[Status]] = frozenset({"DRAFT", "VALIDATED"})
+NOTHING_LEFT: Final = "nothing is left to do: nothing more is compiled with it"
 
 MOVE: Final[LiteralString] = """
     UPDATE rule_package_versions SET status = $3::rule_pkg_status
@@ -39,15 +40,15 @@ class RuleTestsFailed(Conflict):
 class WrongStatus(Conflict):
     """The version is not where this could be done."""
 
-    def __init__(self, found: RuleVersion, says: str) -> None:
-        super().__init__(f"the version is {found.status}, and {says}", details={"status": found.status})
+    def __init__(self, found: RuleVersion, says: str, *, fix: str) -> None:
+        super().__init__(f"the version is {found.status}, and {says}", fix=fix, details={"status": found.status})
 
 
 async def require_testable(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> None:
     """Refuse a test run of a version that is past testing."""
     found = await version(conn, tenant, version_id)
     if found.status not in TESTABLE:
-        raise WrongStatus(found, "only a DRAFT or VALIDATED one is tested")
+        raise WrongStatus(found, "only a DRAFT or VALIDATED one is tested", fix="make a new version, and test that")
 
 
 async def tested(
@@ -107,7 +108,8 @@ async def deprecate(conn: Connection, tenant: TenantId, version_id: RulePackageV
     """PUBLISHED ─► DEPRECATED: nothing more is compiled with it."""
     found = await locked_version(conn, tenant, version_id)
     if found.status != "PUBLISHED":
-        raise WrongStatus(found, "only a PUBLISHED one is deprecated")
+        fix = "publish it first, or retire it" if found.status in TESTABLE else NOTHING_LEFT
+        raise WrongStatus(found, "only a PUBLISHED one is deprecated", fix=fix)
     return await _moved(conn, tenant, found, "DEPRECATED", act.says("RULES_DEPRECATED", _payload(found)))
 
 
@@ -115,7 +117,7 @@ async def retire(conn: Connection, tenant: TenantId, version_id: RulePackageVers
     """Any status ─► RETIRED. What was compiled with it can still be checked."""
     found = await locked_version(conn, tenant, version_id)
     if found.status == "RETIRED":
-        raise WrongStatus(found, "that is the end")
+        raise WrongStatus(found, "that is the end", fix=NOTHING_LEFT)
     return await _moved(conn, tenant, found, "RETIRED", act.says("RULES_RETIRED", _payload(found)))
 
 
@@ -143,7 +145,9 @@ def _not_yet(found: RuleVersion, run: Run | None) -> RuleTestsFailed:
         else {"run_id": str(run.run_id), "status": run.status, "cases": run.cases, "failed": run.failed},
     }
     if found.status not in TESTABLE:
-        return RuleTestsFailed(f"the version is {found.status}, and only a VALIDATED one is published", details=details)
+        says = f"the version is {found.status}, and only a VALIDATED one is published"
+        fix = "compile with it: nothing is left to do" if found.status == "PUBLISHED" else "make a new version"
+        return RuleTestsFailed(says, fix=fix, details=details)
     if run is None:
         return RuleTestsFailed(
             "its tests have not been run", fix="run them, and publish when they passed", details=details

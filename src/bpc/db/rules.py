@@ -145,12 +145,15 @@ class RuleField:
 
 class RulePackageUnknown(NotFound):
     def __init__(self, package: RulePackageId) -> None:
-        super().__init__(f"there is no rule package `{package}`")
+        super().__init__(f"there is no rule package `{package}`", fix="GET /v1/rule-packages lists those there are")
 
 
 class RuleVersionUnknown(NotFound):
     def __init__(self, version: RulePackageVersionId) -> None:
-        super().__init__(f"there is no rule package version `{version}`")
+        super().__init__(
+            f"there is no rule package version `{version}`",
+            fix="GET /v1/rule-packages/{rule_package_id}/versions lists those of a package",
+        )
 
 
 class SourcesKnown(Conflict):
@@ -240,7 +243,9 @@ async def add_version(
     texts = dsl, dsl_sha256, tests, tests_sha256
     number = await conn.fetchval(INSERT_VERSION, tenant, version_id, package, act.at, LANGUAGE_LEVEL, *texts)
     if number is None:  # whoever was first has committed, or we would still be waiting
-        raise await with_sources(conn, tenant, dsl_sha256, tests_sha256) or Conflict("the sources exist already")
+        raise await with_sources(conn, tenant, dsl_sha256, tests_sha256) or Conflict(
+            "the sources exist already", fix="use the version that has them"
+        )
     await _add_fields(conn, tenant, version_id, fields)
     payload = {
         "rule_package_id": str(package),

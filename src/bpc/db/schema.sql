@@ -618,11 +618,41 @@ BEGIN
   SELECT i.request_hash::bytea, i.response_status, i.response_headers::text, i.response_body
     FROM idempotency_keys i WHERE i.tenant_id = p_tenant AND i.key = p_key;
 END $$;
+CREATE FUNCTION api_keys_by_pepper() RETURNS TABLE(slug text, pepper_id text, keys bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+  SELECT t.slug, k.pepper_id, count(*)
+    FROM api_keys k
+    JOIN tenants t ON t.tenant_id = k.tenant_id
+   WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+   GROUP BY t.slug, k.pepper_id
+   ORDER BY t.slug, k.pepper_id
+$$;
 CREATE FUNCTION current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
   SELECT nullif(current_setting('app.tenant_id', true), '')::uuid  -- '' after a SET LOCAL has ended
 $$;
+CREATE FUNCTION end_cancelled_delivery() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    SET lock_timeout TO '500ms'
+    AS $$
+DECLARE
+  v_bound text := coalesce(current_setting('app.tenant_id', true), '');
+  v_says  text := NEW.last_error ->> 'message';
+BEGIN
+  PERFORM set_config('app.tenant_id', NEW.tenant_id::text, true);
+  UPDATE webhook_deliveries
+     SET status = 'FAILED', last_error = jsonb_build_object(
+           'code', 'JOB_CANCELLED', 'retryable', false, 'message',
+           CASE WHEN NEW.last_error ->> 'code' = 'JOB_CANCELLED' THEN v_says ELSE 'its job was cancelled' END)
+   WHERE tenant_id = NEW.tenant_id AND webhook_delivery_id = (NEW.payload ->> 'webhook_delivery_id')::uuid
+     AND status = 'PENDING';
+  PERFORM set_config('app.tenant_id', v_bound, true);
+  RETURN NULL;
+END $$;
 CREATE FUNCTION events_without_a_tenant() RETURNS TABLE(tenant_id uuid, aggregate_type text, aggregate_id uuid, aggregate_version bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -817,8 +847,11 @@ REVOKE ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority sma
 GRANT ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) TO bpc_app;
 REVOKE ALL ON FUNCTION answered(p_tenant uuid, p_key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION answered(p_tenant uuid, p_key text) TO bpc_app;
+REVOKE ALL ON FUNCTION api_keys_by_pepper() FROM PUBLIC;
+GRANT ALL ON FUNCTION api_keys_by_pepper() TO bpc_system;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
+REVOKE ALL ON FUNCTION end_cancelled_delivery() FROM PUBLIC;
 REVOKE ALL ON FUNCTION events_without_a_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION events_without_a_tenant() TO bpc_system;
 REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
@@ -901,7 +934,8 @@ CREATE TABLE api_keys (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone,
     revoked_at timestamp with time zone,
-    last_used_at timestamp with time zone
+    last_used_at timestamp with time zone,
+    pepper_id text
 );
 ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
 ALTER TABLE api_keys ADD CONSTRAINT api_keys_hash_key UNIQUE (tenant_id, key_hash);
@@ -912,15 +946,18 @@ ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_fkey FOREIGN KEY (tenant_
 ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_key_prefix_fkey FOREIGN KEY (tenant_id, key_prefix) REFERENCES api_key_prefixes(tenant_id, key_prefix);
 CREATE INDEX api_keys_by_time ON api_keys USING btree (tenant_id, created_at, api_key_id);
 CREATE INDEX api_keys_of_actor ON api_keys USING btree (tenant_id, actor_id);
+CREATE TRIGGER api_keys_hash_follows_pepper BEFORE UPDATE OF key_hash ON api_keys FOR EACH ROW WHEN ((((new.key_hash)::bytea IS DISTINCT FROM (old.key_hash)::bytea) AND ((new.pepper_id IS NULL) OR (NOT (new.pepper_id IS DISTINCT FROM old.pepper_id)) OR (old.revoked_at IS NOT NULL)))) EXECUTE FUNCTION refuse('the hash of an API key changes only with its pepper');
 CREATE TRIGGER api_keys_revoked_for_good BEFORE UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION refuse('a revoked API key stays revoked');
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON api_keys FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON api_keys USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE api_keys TO bpc_app;
+GRANT UPDATE(key_hash) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(label) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(expires_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(revoked_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(last_used_at) ON TABLE api_keys TO bpc_app;
+GRANT UPDATE(pepper_id) ON TABLE api_keys TO bpc_app;
 
 -- battery_products ----------------------------------------------------------------------------------------------
 CREATE TABLE battery_products (
@@ -1307,6 +1344,7 @@ ALTER TABLE jobs.job ADD CONSTRAINT job_pkey PRIMARY KEY (tenant_id, job_id);
 CREATE INDEX job_failed ON jobs.job USING btree (tenant_id, failed_at) WHERE (failed_at IS NOT NULL);
 CREATE UNIQUE INDEX job_idempotency_key ON jobs.job USING btree (tenant_id, type, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX job_of_batch ON jobs.job USING btree (tenant_id, batch_id) WHERE (batch_id IS NOT NULL);
+CREATE TRIGGER job_ends_delivery AFTER UPDATE OF status ON jobs.job FOR EACH ROW WHEN (((new.status = 'CANCELLED'::text) AND (new.type = 'DELIVER_WEBHOOK'::text) AND (old.status <> 'CANCELLED'::text))) EXECUTE FUNCTION end_cancelled_delivery();
 CREATE TRIGGER job_tenant_exists AFTER INSERT ON jobs.job REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION jobs.refuse_unknown_tenant();
 ALTER TABLE jobs.job ENABLE ROW LEVEL SECURITY;
 CREATE POLICY all_jobs ON jobs.job TO bpc_system USING (true) WITH CHECK (true);

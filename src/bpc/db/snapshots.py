@@ -128,7 +128,7 @@ class Item:
 
 class SnapshotUnknown(NotFound):
     def __init__(self, snapshot: SnapshotId) -> None:
-        super().__init__(f"there is no snapshot `{snapshot}`")
+        super().__init__(f"there is no snapshot `{snapshot}`", fix="GET /v1/snapshots lists those there are")
 
 
 def stream(tenant: TenantId, snapshot: SnapshotId) -> Stream:

@@ -120,12 +120,17 @@ class Subscription:
 
 class EndpointUnknown(NotFound):
     def __init__(self, endpoint: WebhookEndpointId) -> None:
-        super().__init__(f"there is no webhook endpoint `{endpoint}`")
+        super().__init__(
+            f"there is no webhook endpoint `{endpoint}`", fix="GET /v1/webhook-endpoints lists those there are"
+        )
 
 
 class SubscriptionUnknown(NotFound):
     def __init__(self, subscription: WebhookSubscriptionId) -> None:
-        super().__init__(f"there is no webhook subscription `{subscription}`")
+        super().__init__(
+            f"there is no webhook subscription `{subscription}`",
+            fix="GET /v1/webhook-subscriptions lists those there are",
+        )
 
 
 class EndpointInactive(Conflict):

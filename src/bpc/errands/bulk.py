@@ -17,7 +17,6 @@ from bpc import fresh
 from bpc.core.errors import Conflict, NotFound
 from bpc.core.events import Act
 from bpc.core.ids import (
-    ActorId,
     BatteryProductId,
     CompileRunId,
     FactId,
@@ -140,7 +139,7 @@ def row_job(handlers: Handlers, *, seal: Sealing, compile: Compiling) -> Handler
         row = await compile_runs.locked_row(conn, tenant, run_id, order.row_number)
         if row.passport_version_id is not None or row.cancelled_at is not None:
             return
-        act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+        act = Act.ordered_by(order.actor_id, fresh.now())
         passport = await _passport(conn, tenant, row, act)
         version = await compile(
             conn,

@@ -4,6 +4,7 @@
                      ├─ 3xx, 4xx, an address that is not to be reached ► FAILED   410: the endpoint is disabled, too
                      └─ 408, 425, 429, 5xx, no answer ─► again after 2, 4, 8, 16 s or when the endpoint asks for it,
                                                          and after the fifth attempt ► FAILED, the job DEAD_LETTER
+             cancelled, before it was sent or meanwhile ──────────────► FAILED, the job CANCELLED, by the database
 
 No transaction is open while something is sent. A worker that dies after sending and before writing that down has sent
 for nothing: the delivery is sent again under the same id, by which the receiver knows it.
@@ -27,7 +28,7 @@ from bpc.db.database import Opening
 from bpc.db.deliveries import Answered, Attempt, ToSend
 from bpc.db.webhooks import EndpointInactive
 from bpc.jobs import Context, Handler, Handlers, JobError, Refused, Retry
-from bpc.outbound import Answer, Guard
+from bpc.outbound import Answer, Guard, OutboundFailed
 
 BESIDES: Final = 30.0  # seconds for all that is not sending
 
@@ -64,10 +65,8 @@ class NotTaken(Conflict):
         )
 
 
-class NotNow(Refusal):
+class NotNow(OutboundFailed):
     """The endpoint's answer may be another one next time."""
-
-    code = "INTERNAL_ERROR"
 
     def __init__(self, status: int, retry_after: int) -> None:
         super().__init__(

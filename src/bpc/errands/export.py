@@ -21,7 +21,7 @@ from bpc.core.digest import Digest, to_hex
 from bpc.core.events import Act, Stream
 from bpc.core.exports.disclosed import Audience
 from bpc.core.exports.formats import FORMATS, Format, audience_for, file_name
-from bpc.core.ids import ActorId, AggregateId, ExportId, JobId, PassportVersionId, TenantId
+from bpc.core.ids import AggregateId, ExportId, JobId, PassportVersionId, TenantId
 from bpc.db import bundles, events, exports, passport_versions
 from bpc.db import jobs as recorded
 from bpc.db.bundles import NotIssued
@@ -146,4 +146,4 @@ async def _put_on_record(
 
 
 def _act(order: ExportOrder) -> Act:
-    return Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+    return Act.ordered_by(order.actor_id, fresh.now())

@@ -21,13 +21,14 @@ from bpc.core.digest import to_hex
 from bpc.core.errors import Invalid
 from bpc.core.events import Act
 from bpc.core.file_types import checked_type
-from bpc.core.ids import ActorId, DocumentId, DocumentVersionId, JobId, TenantId
+from bpc.core.ids import DocumentId, DocumentVersionId, JobId, TenantId
 from bpc.db import documents
 from bpc.db.connection import Connection
 from bpc.errands.texts import TextOrder, request_text
 from bpc.jobs import Context, Handler, Handlers, JobError, JobQueue, Limit, Queue
-from bpc.jobs.download import DownloadFile, OpenUrl, Response, download, remove_download
-from bpc.outbound import Guard
+from bpc.jobs.download import DownloadFailed, DownloadFile, OpenUrl, Response, download, remove_download
+from bpc.outbound import Guard, OutboundFailed
+from bpc.outbound.answers import LOOK
 from bpc.outbound.folders import SCHEME, Folders
 
 LONGEST: Final = 3600.0  # seconds
@@ -132,7 +133,10 @@ def ingest_job(
         sources.check(order.file_url)  # the settings may have changed
         file = await asyncio.to_thread(_place, folder, ctx.job_id)
         wanted = DownloadFile(url=order.file_url, dest=str(file), max_bytes=max_bytes, chunk_size=AT_ONCE)
-        await download(ctx, wanted, sources.open_url, checkpoint_every=CHECKPOINT_EVERY)
+        try:
+            await download(ctx, wanted, sources.open_url, checkpoint_every=CHECKPOINT_EVERY)
+        except DownloadFailed as failed:  # what the other side did, and nothing else
+            raise OutboundFailed(failed.says, fix=failed.fix or LOOK, details=failed.details) from failed
         content = await asyncio.to_thread(file.read_bytes)
         made = await _version(ctx, order, content)
         await asyncio.to_thread(remove_download, file)
@@ -147,7 +151,7 @@ def ingest_job(
             raise FileEmpty
         mime_type = await asyncio.to_thread(checked_type, order.mime_type, content)
         conn, tenant, queue = await ctx.transaction(), TenantId(ctx.tenant), JobQueue(ctx)
-        act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+        act = Act.ordered_by(order.actor_id, fresh.now())
         added = await add_version(
             conn, queue, tenant, DocumentId(order.document_id), mime_type=mime_type, content=content, act=act
         )

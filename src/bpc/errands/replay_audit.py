@@ -17,10 +17,10 @@ from bpc import fresh
 from bpc.core.errors import Refusal
 from bpc.core.events import Act
 from bpc.core.ids import PassportVersionId, TenantId
-from bpc.db import passport_versions, tenants
+from bpc.db import passport_versions
 from bpc.db.connection import Connection
-from bpc.db.database import Opening, as_system
-from bpc.db.jobs import submit_to
+from bpc.db.database import Opening
+from bpc.db.jobs import submit_to_all
 from bpc.jobs import LOW, Context, Handler, Handlers, LeaseLost
 from bpc.jobs.schedules import Schedule
 from bpc.logs import logger
@@ -111,13 +111,8 @@ def audit_jobs(handlers: Handlers, *, sample: int, replay: Replaying, opening: O
     async def sweep(ctx: Context, _: SweepOrder) -> None:
         if sample == 0:
             return
-        conn = await ctx.transaction()
-        async with as_system(conn):
-            for tenant in await tenants.every(conn):
-                key = f"replay-audit:{ctx.job_id}"
-                await submit_to(
-                    conn, tenant.tenant_id, of_tenant, AuditOrder(sample=sample), key=key, priority=PRIORITY
-                )
+        order, key = AuditOrder(sample=sample), f"replay-audit:{ctx.job_id}"
+        await submit_to_all(await ctx.transaction(), of_tenant, order, key=key, priority=PRIORITY)
 
     return Audit(sweep=sweep, tenant=of_tenant)
 

@@ -21,10 +21,10 @@ from bpc.core.anchors import APPLIED, NEVER_CUT, claim
 from bpc.core.events import Act, Stream
 from bpc.core.ids import AggregateId, TenantId
 from bpc.core.timestamps import format_time
-from bpc.db import anchors, events, retention, tenants
+from bpc.db import anchors, events, retention
 from bpc.db.connection import Connection
 from bpc.db.database import as_system
-from bpc.db.jobs import submit_to
+from bpc.db.jobs import submit_to_all
 from bpc.db.retention import BEGINNING, LOWEST, Place
 from bpc.jobs import LOW, Context, Handler, Handlers
 from bpc.jobs.schedules import Schedule
@@ -164,11 +164,8 @@ def retention_jobs(handlers: Handlers, *, periods: Periods, size: Size = Size())
     @handlers.job(SWEEP)
     async def sweep(ctx: Context, _: SweepOrder) -> None:
         order = RetentionOrder(run_id=ctx.job_id, cutoffs=Cutoffs.at(fresh.now(), periods))
-        conn = await ctx.transaction()
-        async with as_system(conn):
-            for tenant in await tenants.every(conn):
-                key = f"retention:{order.run_id}:1"
-                await submit_to(conn, tenant.tenant_id, part, order, key=key, priority=PRIORITY)
+        key = f"retention:{order.run_id}:1"
+        await submit_to_all(await ctx.transaction(), part, order, key=key, priority=PRIORITY)
 
     return Retention(sweep=sweep, part=part)
 

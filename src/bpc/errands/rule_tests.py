@@ -14,7 +14,7 @@ from bpc import fresh
 from bpc.core.digest import sha256
 from bpc.core.errors import Conflict
 from bpc.core.events import Act
-from bpc.core.ids import ActorId, RulePackageVersionId, RuleTestsRunId, TenantId
+from bpc.core.ids import RulePackageVersionId, RuleTestsRunId, TenantId
 from bpc.core.rules.package import checked_program
 from bpc.core.rules.testing.run import run_tests
 from bpc.db import rule_status, rules
@@ -63,8 +63,7 @@ def tests_job(handlers: Handlers, *, max_steps: int, opening: Opening | None) ->
             raise SourcesChanged(version)
         found = await _found(ctx, sources, order.seed, max_steps)
         await ctx.report_progress(100, f"{found.status}: {found.passed:,} of {found.cases:,} cases passed")
-        run_id, actor = RuleTestsRunId(order.run_id), None if order.actor_id is None else ActorId(order.actor_id)
-        act = Act(actor, fresh.now())
+        run_id, act = RuleTestsRunId(order.run_id), Act.ordered_by(order.actor_id, fresh.now())
         conn = await ctx.transaction()
         await rule_status.tested(conn, tenant, version, run_id, seed=order.seed, found=found, act=act)
 

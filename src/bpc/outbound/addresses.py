@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from bpc.core.webhook_urls import Destination, OutboundBlocked, may_reach
+from bpc.core.outbound_urls import Destination, OutboundBlocked, may_reach
 from bpc.outbound.answers import OutboundFailed
 
 MOST_TRIED: Final = 4  # addresses of a name

@@ -8,11 +8,14 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 import httpx2
 
 from bpc.core.errors import Refusal
-from bpc.core.webhook_urls import Destination
+from bpc.core.outbound_urls import Destination
+
+LOOK: Final = "if it stays so, look at that server and at the way to it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class Answer:
 class OutboundFailed(Refusal):
     """Something between us and the other side, or the other side itself; another attempt may help."""
 
-    code = "INTERNAL_ERROR"
+    code = "OUTBOUND_FAILED"
 
 
 class OutboundTimedOut(OutboundFailed):
@@ -44,13 +47,14 @@ def in_words(wanted: Destination, seconds: float) -> Iterator[None]:
     try:
         yield
     except (httpx2.TimeoutException, TimeoutError):
-        raise OutboundTimedOut(f"{where} did not answer within {seconds:g} s") from None
+        raise OutboundTimedOut(f"{where} did not answer within {seconds:g} s", fix=LOOK) from None
     except httpx2.ConnectError as error:
         raise _not_connected(where, error) from None
     except httpx2.RemoteProtocolError:
-        raise OutboundFailed(f"{where} did not answer in HTTP, or stopped in the middle of its answer") from None
+        says = f"{where} did not answer in HTTP, or stopped in the middle of its answer"
+        raise OutboundFailed(says, fix=LOOK) from None
     except (httpx2.TransportError, OSError):
-        raise OutboundFailed(f"the connection to {where} was lost") from None
+        raise OutboundFailed(f"the connection to {where} was lost", fix=LOOK) from None
 
 
 def _not_connected(where: str, error: BaseException) -> OutboundFailed:
@@ -64,4 +68,4 @@ def _not_connected(where: str, error: BaseException) -> OutboundFailed:
         if isinstance(cause, ssl.SSLError):
             return OutboundFailed(f"{where} does not speak TLS as we do", fix="let it offer TLS 1.2 or later")
         cause = cause.__cause__ or cause.__context__
-    return OutboundFailed(f"{where} could not be reached")
+    return OutboundFailed(f"{where} could not be reached", fix=LOOK)

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from bpc.core.errors import Refusal
-from bpc.core.webhook_urls import BadUrl
+from bpc.core.outbound_urls import BadUrl
 
 SCHEME: Final = "file:"
 _URL: Final = re.compile(r"file://(?P<path>/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)")

@@ -11,8 +11,8 @@ No proxy of the environment is used: it would do the resolving, and reach what w
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -20,11 +20,12 @@ from typing import Final
 import httpx2
 
 from bpc import __version__
-from bpc.core.webhook_urls import Destination, NotHttps, checked_url, destination, is_named
+from bpc.core.outbound_urls import Destination, NotHttps, checked_url, destination, is_named
 from bpc.outbound.addresses import Address, Resolve, addresses_of, resolved
 from bpc.outbound.answers import Answer, in_words
 
 LONGEST: Final = 30.0  # seconds for a request and its answer
+CLOSING: Final = 1.0  # seconds to hang up in
 MOST_BYTES: Final = 65_536  # of an answer's body; of its head the HTTP client reads at most 100 KiB
 OWN_HEADERS: Final = {"User-Agent": f"bpc/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
 # A connection that was made for one name must not serve another one that has the same address.
@@ -80,16 +81,16 @@ class Guard:
     ) -> Answer:
         """Send a request and read the answer, to its end or to `most_bytes` of its body. A redirect is an answer.
 
+        The head says what became of the request. If it is there in time, that is the answer, and of a body that is not
+        there when the time is over, or breaks off, there is what came.
+
         Raises `BadUrl` or `OutboundBlocked`, which are final, or `OutboundFailed`.
         """
         wanted = self._wanted(url)
         seconds = self.longest if timeout is None else timeout
-        with in_words(wanted, seconds):
-            async with (
-                asyncio.timeout(seconds),
-                self._asked(method, wanted, headers or {}, content, seconds) as response,
-            ):
-                body, is_cut = await _beginning(response, most_bytes)
+        until = asyncio.get_running_loop().time() + seconds
+        async with self._asked(method, wanted, headers or {}, content, seconds) as response:
+            body, is_cut = await _beginning(response, most_bytes, until)
         return Answer(status=response.status_code, headers=dict(response.headers), body=body, is_cut=is_cut)
 
     @asynccontextmanager
@@ -112,7 +113,8 @@ class Guard:
     ) -> AsyncIterator[httpx2.Response]:
         """The answer as far as its head."""
         sent = OWN_HEADERS | dict(headers) | {"Host": wanted.authority}
-        async with self._client(seconds) as client:
+        client = self._client(seconds)
+        try:
             with in_words(wanted, seconds):
                 async with asyncio.timeout(seconds):
                     addresses = await addresses_of(wanted, allow=self.allow, resolve=self.resolve)
@@ -120,7 +122,9 @@ class Guard:
             try:
                 yield response
             finally:
-                await response.aclose()
+                await _hung_up(response.aclose())
+        finally:
+            await _hung_up(client.aclose())
 
     def check(self, url: str) -> None:
         """Refuse a URL that says by itself that nothing will come of it: `BadUrl` or `OutboundBlocked`."""
@@ -143,6 +147,13 @@ class Guard:
     @cached_property
     def _trusted(self) -> ssl.SSLContext:
         return self.trust or httpx2.create_ssl_context()  # those of this machine, or of SSL_CERT_FILE
+
+
+async def _hung_up(closing: Awaitable[None]) -> None:
+    """We have what we wanted: whoever does not let go, or breaks off, changes nothing about it."""
+    with suppress(httpx2.TransportError, OSError):  # a TimeoutError is one, too
+        async with asyncio.timeout(CLOSING):
+            await closing
 
 
 async def _first_that_connects(
@@ -182,11 +193,17 @@ def _request(
     )
 
 
-async def _beginning(response: httpx2.Response, most: int) -> tuple[bytes, bool]:
-    """The body, at most its first `most` bytes, and whether there is more."""
+async def _beginning(response: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
+    """The body, at most its first `most` bytes and what came `until` then, and whether there is more."""
     body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) > most:
-            return bytes(body[:most]), True
-    return bytes(body), False
+    try:
+        async with asyncio.timeout_at(until):
+            async for piece in response.aiter_raw():
+                body += piece
+                if len(body) > most:
+                    break
+            else:
+                return bytes(body), False
+    except (httpx2.TransportError, OSError):  # a TimeoutError is one, too
+        pass
+    return bytes(body[:most]), True

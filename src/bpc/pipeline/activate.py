@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from bpc import fresh
 from bpc.core.errors import Conflict
 from bpc.core.events import Act, Stream
-from bpc.core.ids import ActorId, AggregateId, PassportVersionId, TenantId
+from bpc.core.ids import AggregateId, PassportVersionId, TenantId
 from bpc.db import events, passport_versions, passports
 from bpc.db.connection import Connection
 from bpc.db.passport_versions import Status, Version
@@ -88,7 +88,7 @@ def activate_job(handlers: Handlers) -> Handler[ActivateOrder, None]:
             counting = await passport_versions.get(conn, tenant, active)
             if counting.created_at > version.created_at:
                 return Refused.because(NewerCounts(version, counting))
-        act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+        act = Act.ordered_by(order.actor_id, fresh.now())
         await activate(conn, tenant, version.passport_version_id, act=act)
         return None
 

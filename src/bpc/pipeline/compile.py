@@ -28,7 +28,6 @@ from bpc.core.digest import from_hex, sha256, to_hex
 from bpc.core.errors import Conflict
 from bpc.core.events import EMPTY, Act, Stream
 from bpc.core.ids import (
-    ActorId,
     AggregateId,
     JobId,
     PassportId,
@@ -134,14 +133,19 @@ class NotWhatWasAskedFor(Conflict):
     """What is stored today is not what the request fixed."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"the {what} stored today are not those the compile was asked for")
+        super().__init__(
+            f"the {what} stored today are not those the compile was asked for", fix="ask for the compile again"
+        )
 
 
 class OtherVersion(Conflict):
     """There is a version of this id with other bytes."""
 
     def __init__(self, version: PassportVersionId) -> None:
-        super().__init__(f"passport version `{version}` exists already, with other hashes")
+        super().__init__(
+            f"passport version `{version}` exists already, with other hashes",
+            fix="ask for the compile again: it gets an id of its own",
+        )
 
 
 async def request_compile(
@@ -390,7 +394,7 @@ async def _put_on_record(conn: Connection, tenant: TenantId, order: CompileOrder
 
 
 def _act(order: CompileOrder) -> Act:
-    return Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+    return Act.ordered_by(order.actor_id, fresh.now())
 
 
 def _as_json(order: CompileOrder) -> dict[str, object]:

@@ -18,7 +18,7 @@ from bpc import fresh
 from bpc.core.documents import Found, Note, Read, Rejected, is_text, read_document
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.events import Act, Said, Stream
-from bpc.core.ids import ActorId, AggregateId, DocumentVersionId, TenantId
+from bpc.core.ids import AggregateId, DocumentVersionId, TenantId
 from bpc.db import events, facts, readings
 from bpc.db.connection import Connection
 from bpc.jobs import Context, Handler, Handlers, Limited, LimitExceeded, Limits, Refused
@@ -52,7 +52,10 @@ class ContentGone(Conflict):
     """Retention was faster."""
 
     def __init__(self, version: DocumentVersionId) -> None:
-        super().__init__(f"the content of document version `{version}` was removed before it was read")
+        super().__init__(
+            f"the content of document version `{version}` was removed before it was read",
+            fix="upload the document again",
+        )
 
 
 def parse_job(handlers: Handlers, *, reading: Limited) -> Handler[ParseOrder, None]:
@@ -60,13 +63,12 @@ def parse_job(handlers: Handlers, *, reading: Limited) -> Handler[ParseOrder, No
 
     @handlers.job("PARSE_FACTS")
     async def run(ctx: Context, order: ParseOrder) -> Refused | None:
-        actor = None if order.actor_id is None else ActorId(order.actor_id)
         return await parse(
             await ctx.transaction(),
             TenantId(ctx.tenant),
             DocumentVersionId(order.document_version_id),
             reading=reading,
-            act=Act(actor, fresh.now()),
+            act=Act.ordered_by(order.actor_id, fresh.now()),
         )
 
     return run
@@ -88,7 +90,7 @@ async def parse(
     stream = Stream(tenant, "DocumentVersion", AggregateId(version))
     if isinstance(outcome, Rejected):
         await readings.set_status(conn, tenant, version, "REJECTED")
-        await events.append(conn, stream, _rejected(outcome.problems, act))
+        await events.append(conn, stream, _rejected(outcome, act))
         return Refused.because(DocumentRejected(version, outcome.problems.as_json(), outcome.problems.total))
     new = await facts.add(conn, tenant, version, outcome.facts, at=act.at)
     await readings.set_status(conn, tenant, version, "VALIDATED")
@@ -102,11 +104,16 @@ async def _read(reading: Limited, kind: str, mime_type: str, content: bytes) -> 
     try:
         return await reading.run(read_document, (kind, mime_type, content))
     except LimitExceeded as much:
-        return Rejected(Found((Note("$", f"{much.says}; split the document"),), 1))
+        return Rejected(Found((Note("$", f"{much.says}; split the document"),), 1), Found())
 
 
-def _rejected(problems: Found, act: Act) -> Said:
-    payload = {"problems": problems.as_json(), "problems_total": problems.total}
+def _rejected(outcome: Rejected, act: Act) -> Said:
+    payload = {
+        "problems": outcome.problems.as_json(),
+        "problems_total": outcome.problems.total,
+        "warnings": outcome.warnings.as_json(),
+        "warnings_total": outcome.warnings.total,
+    }
     return act.says("DOCUMENT_REJECTED", payload)
 
 

@@ -11,7 +11,7 @@ from bpc import fresh
 from bpc.core.bundle import qr_text_of
 from bpc.core.errors import Conflict
 from bpc.core.events import Act, Stream
-from bpc.core.ids import ActorId, AggregateId, PassportVersionId, TenantId
+from bpc.core.ids import AggregateId, PassportVersionId, TenantId
 from bpc.core.qr import qr_png
 from bpc.core.receipt import read_receipt
 from bpc.db import events, passport_versions
@@ -42,7 +42,7 @@ def qr_job(handlers: Handlers, *, then: Handler[ActivateOrder, None]) -> Handler
             return
         text = qr_text_of(read_receipt(found.receipt))
         await passport_versions.set_qr(conn, tenant, version, text=text, png=qr_png(text))
-        act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+        act = Act.ordered_by(order.actor_id, fresh.now())
         stream = Stream(tenant, "PassportVersion", AggregateId(version))
         await events.append(conn, stream, act.says("QR_GENERATED", {"qr_payload": text}), head=found.head)
         if order.activate:

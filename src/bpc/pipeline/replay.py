@@ -54,6 +54,7 @@ class NotReplayed(Refusal):
         first = next(step for step in steps if not step.ok)
         super().__init__(
             f"replay does not give what was kept: {first.name}: {first.detail}",
+            fix="do not use this version until it is known why; `bpc audit verify` says what else is not intact",
             details={"steps": [step._asdict() for step in steps]},
         )
 

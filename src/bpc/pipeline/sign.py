@@ -14,7 +14,7 @@ from bpc import fresh
 from bpc.core.digest import to_hex
 from bpc.core.errors import Conflict, Refusal
 from bpc.core.events import Act, Stream
-from bpc.core.ids import ActorId, AggregateId, PassportVersionId, TenantId
+from bpc.core.ids import AggregateId, PassportVersionId, TenantId
 from bpc.core.receipt import Receipt, read_receipt, written
 from bpc.core.signing import Signer
 from bpc.db import events, passport_versions, signing_keys
@@ -51,7 +51,8 @@ class NotWhatWasCompiled(Conflict):
 
     def __init__(self, version: PassportVersionId) -> None:
         super().__init__(
-            f"what is stored of passport version `{version}` does not have the hashes it was compiled with"
+            f"what is stored of passport version `{version}` does not have the hashes it was compiled with",
+            fix="compile it again, and find out who changed it: `bpc audit verify` says what is intact",
         )
 
 
@@ -67,7 +68,7 @@ def sign_job(
         found = await passport_versions.issuing(conn, tenant, version)
         if found.status != "COMPILING":
             return
-        act = Act(None if order.actor_id is None else ActorId(order.actor_id), fresh.now())
+        act = Act.ordered_by(order.actor_id, fresh.now())
         await _sign(conn, tenant, version, found, signer, act)
         following = QrOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
         ctx.submit(then, following, key=f"qr:{version}", priority=NORMAL)

@@ -21,7 +21,7 @@ from bpc.core import blinding
 from bpc.core.digest import Digest, sha256, to_hex
 from bpc.core.errors import Conflict, NotFound
 from bpc.core.events import Act
-from bpc.core.ids import ActorId, FactId, JobId, SnapshotId, TenantId
+from bpc.core.ids import FactId, JobId, SnapshotId, TenantId
 from bpc.core.snapshot import snapshot_bytes
 from bpc.db import events, facts, snapshots
 from bpc.db import jobs as recorded
@@ -86,7 +86,10 @@ class SameKeyTwice(Conflict):
 
 class NotInSnapshot(NotFound):
     def __init__(self, fact: FactId, snapshot: SnapshotId) -> None:
-        super().__init__(f"there is no fact `{fact}` in snapshot `{snapshot}`")
+        super().__init__(
+            f"there is no fact `{fact}` in snapshot `{snapshot}`",
+            fix="GET /v1/snapshots/{snapshot_id}/items lists those in it",
+        )
 
 
 async def add_items(
@@ -134,10 +137,8 @@ async def request_build(
 def build_job(handlers: Handlers) -> Handler[BuildOrder, None]:
     @handlers.job("BUILD_SNAPSHOT")
     async def run(ctx: Context, order: BuildOrder) -> None:
-        actor = None if order.actor_id is None else ActorId(order.actor_id)
-        await build_snapshot(
-            await ctx.transaction(), TenantId(ctx.tenant), SnapshotId(order.snapshot_id), act=Act(actor, fresh.now())
-        )
+        act = Act.ordered_by(order.actor_id, fresh.now())
+        await build_snapshot(await ctx.transaction(), TenantId(ctx.tenant), SnapshotId(order.snapshot_id), act=act)
 
     return run
 

@@ -55,7 +55,7 @@ async def upload(
     )
     if version is None:  # whoever was first has committed, or we would still be waiting
         await _require_new(conn, tenant, digest)
-        raise Conflict("these bytes have been uploaded before")
+        raise Conflict("these bytes have been uploaded before", fix="use the version that is there")
     payload = {
         "document_id": str(document),
         "version": version,

@@ -1,7 +1,16 @@
 """Settings: the environment, read once, all gaps named at once. Imports nothing else of ours."""
 
 from bpc.settings.data_dir import default_data_dir, prepare
-from bpc.settings.keys import further_seed, key_file, pepper, signing_seed
+from bpc.settings.keys import (
+    further_seed,
+    key_file,
+    next_pepper,
+    pepper,
+    pepper_is_at_hand,
+    previous_pepper,
+    signing_is_at_hand,
+    signing_seed,
+)
 from bpc.settings.load import load
 from bpc.settings.model import Settings
 from bpc.settings.problems import ConfigMissing, Problem
@@ -14,7 +23,11 @@ __all__ = [
     "further_seed",
     "key_file",
     "load",
+    "next_pepper",
     "pepper",
+    "pepper_is_at_hand",
     "prepare",
+    "previous_pepper",
+    "signing_is_at_hand",
     "signing_seed",
 ]

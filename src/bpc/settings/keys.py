@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from bpc.settings.data_dir import prepare
 from bpc.settings.kinds import KEY_ID
 from bpc.settings.material import SEED_BYTES, pepper_from, seed_from
@@ -41,12 +43,41 @@ def signing_seed(settings: Settings) -> bytes:
     return _kept(settings.data_dir, "signing.key", SIGNING, seed_from)
 
 
+def signing_is_at_hand(settings: Settings) -> bool:
+    """Whether there is one already: asking for it would make it."""
+    named = key_file(settings, settings.signing_key_id)
+    return (
+        settings.signing_ed25519_private_key_base64 is not None
+        or (named is not None and named.exists())
+        or (settings.data_dir / "keys" / "signing.key").exists()
+    )
+
+
 def pepper(settings: Settings) -> bytes:
     """The bytes mixed into every stored hash of an API key."""
     given = settings.api_key_pepper_base64
     if given is not None:
         return pepper_from(given.get_secret_value())
     return _kept(settings.data_dir, "pepper.key", PEPPER, pepper_from)
+
+
+def previous_pepper(settings: Settings) -> bytes | None:
+    """The one before, accepted until no key hangs on it any more."""
+    return _given(settings.api_key_pepper_previous_base64)
+
+
+def next_pepper(settings: Settings) -> bytes | None:
+    """The one to come, accepted because others may use it already."""
+    return _given(settings.api_key_pepper_next_base64)
+
+
+def pepper_is_at_hand(settings: Settings) -> bool:
+    """Whether there is one already: asking for it would make it."""
+    return settings.api_key_pepper_base64 is not None or (settings.data_dir / "keys" / "pepper.key").exists()
+
+
+def _given(secret: SecretStr | None) -> bytes | None:
+    return None if secret is None else pepper_from(secret.get_secret_value())
 
 
 def key_file(settings: Settings, key_id: str) -> Path | None:

@@ -6,6 +6,7 @@ are `SecretStr`: they do not appear in `repr`, in errors or in dumps.
 """
 
 import socket
+from itertools import combinations
 from pathlib import Path
 from typing import Final, Literal
 
@@ -31,6 +32,7 @@ from bpc.settings.kinds import (
     SigningKey,
     WorkerId,
 )
+from bpc.settings.material import pepper_from
 from bpc.settings.problems import Problem
 
 
@@ -113,6 +115,12 @@ class Settings(BaseModel):
         None,
         description="Mixed into every stored API key hash, base64 of at least 16 bytes; prod needs it.",
         json_schema_extra={"default": "made and kept in the data folder, except in prod"},
+    )
+    api_key_pepper_next_base64: Pepper | None = Field(
+        None, description="The pepper that is about to replace it: accepted, and not used yet."
+    )
+    api_key_pepper_previous_base64: Pepper | None = Field(
+        None, description="The pepper that it replaced: accepted until every key that is used has been hashed again."
     )
 
     worker_id: WorkerId = Field(
@@ -226,7 +234,25 @@ def contradictions(settings: Settings) -> list[Problem]:
         renew, lease = variable_of("jobs_lease_renew_seconds"), variable_of("jobs_lease_seconds")
         says = f"`{renew}` must be below `{lease}`, or jobs are lost while they run"
         found.append(Problem(name=renew, sentence=says, also=(lease,)))
-    return found
+    return found + _the_same_pepper(settings)
+
+
+def _the_same_pepper(settings: Settings) -> list[Problem]:
+    """A step of replacing the pepper that was done by halves: with it, keys that are valid would be refused.
+
+    Here as far as settings alone say it, together with all else that is wrong; `Peppers` also sees one in a file.
+    """
+    names = ("api_key_pepper_base64", "api_key_pepper_next_base64", "api_key_pepper_previous_base64")
+    given = [
+        (variable_of(name), pepper_from(secret.get_secret_value()))
+        for name in names
+        if (secret := getattr(settings, name)) is not None
+    ]
+    return [
+        Problem(name=other, sentence=f"`{other}` is the same pepper as `{one}`", also=(one,))
+        for (one, pepper), (other, another) in combinations(given, 2)
+        if pepper == another
+    ]
 
 
 def _missing_in_prod(settings: Settings) -> list[Problem]:

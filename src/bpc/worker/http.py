@@ -13,7 +13,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -24,6 +24,7 @@ from bpc.logs import logger
 from bpc.settings import Settings
 from bpc.sockets import LOCAL, CannotListen, bound
 from bpc.worker.health import Condition, condition
+from bpc.worker.metrics import built
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -39,6 +40,7 @@ REASONS: Final = {
     503: "Service Unavailable",
 }
 
+Figures = Callable[[], Awaitable[bytes]]
 log = logger(__name__)
 
 
@@ -46,7 +48,7 @@ log = logger(__name__)
 class Watched:
     """Where the answers come from. No `figures`, no page of them."""
 
-    figures: Callable[[], Awaitable[bytes]] | None
+    figures: Figures | None
     conditions: Callable[[], Awaitable[Sequence[Condition]]]
 
 
@@ -78,11 +80,11 @@ async def watchable(settings: Settings, watched: Watched) -> AsyncIterator[int |
     A port that somebody asked for and that is taken is refused. The one that nobody asked for is done without: several
     workers may well run on one machine.
     """
-    places = asyncio.Semaphore(MOST)
+    places, shown = asyncio.Semaphore(MOST), replace(watched, figures=_with_build(settings, watched.figures))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with places:
-            await _served(watched, reader, writer)
+            await _served(shown, reader, writer)
 
     with ExitStack() as kept:
         sock = _socket(settings, kept)
@@ -94,6 +96,17 @@ async def watchable(settings: Settings, watched: Watched) -> AsyncIterator[int |
             yield int(sock.getsockname()[1])
         finally:
             server.close()
+
+
+def _with_build(settings: Settings, figures: Figures | None) -> Figures | None:
+    """Their figures, and of which build they are: once for all workers of this machine, which no sum could say."""
+    if figures is None:
+        return None
+
+    async def with_build() -> bytes:
+        return await figures() + built(settings.compiler_build_id)
+
+    return with_build
 
 
 def _socket(settings: Settings, kept: ExitStack) -> socket.socket | None:

@@ -1,13 +1,15 @@
 """Counts of what the steps make, beside those of the jobs: how many compiles, how long they took, how large they are.
 
 A compile is an execution: one that is tried again is counted again. So is a webhook: RETRIED counts the attempts that
-are followed by another one, DELIVERED and FAILED the deliveries that ended.
+are followed by another one, DELIVERED and FAILED the deliveries that ended. One that ends because its job was cancelled
+is FAILED in the database and counted nowhere: the database ends it, also where no worker knows of it.
 """
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, disable_created_metrics, generate_latest
 
+from bpc import __version__
 from bpc.errands import deliver
 from bpc.errands.replay_audit import Verdict
 from bpc.pipeline import Result
@@ -69,3 +71,11 @@ class StepMetrics:
     def sent(self, result: deliver.Result) -> None:
         """One webhook was sent, or given up."""
         self._deliveries.labels(result).inc()
+
+
+def built(build: str) -> bytes:
+    """Which build this is, as a figure that is always 1."""
+    registry = CollectorRegistry()
+    info = Info("bpc_build", "The build of this process.", registry=registry)
+    info.info({"component": "worker", "version": __version__, "build": build})
+    return generate_latest(registry)

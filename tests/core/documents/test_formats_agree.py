@@ -90,9 +90,7 @@ def plain(value: Any) -> Any:
             return value
 
 
-@settings(
-    max_examples=effort(test=60, shown=1000, campaign=10_000), deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=effort(test=60, shown=1000, campaign=10_000), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_json_csv_and_xlsx_are_read_to_the_same_facts(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(FACTS)))

@@ -106,7 +106,6 @@ def test_every_unit_is_a_finite_decimal() -> None:
             assert factor.count > 0
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**12), 10**12), st.integers(0, 9), st.sampled_from(sorted(KILOGRAMS)))
 def test_a_conversion_is_the_product_or_is_said(count: int, scale: int, unit: str) -> None:
     value, factor = Exact(count, scale), factor_of(KILOGRAMS, unit)
@@ -179,7 +178,7 @@ def numbers(draw: st.DrawFn) -> str:
     return decimal(count * 10 ** (12 + digits) + noise, scale + 12 + digits)
 
 
-@settings(deadline=None, max_examples=effort(test=300, shown=3_000, campaign=30_000))
+@settings(max_examples=effort(test=300, shown=3_000, campaign=30_000))
 @given(numbers(), st.integers(0, 6), st.booleans())
 def test_a_number_is_exact_or_near_and_said_or_not_taken(text: str, scale: int, is_trace: bool) -> None:
     at, value = place(None), exact(text)

@@ -130,6 +130,37 @@ def test_every_problem_names_its_cell() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (
+            '<row r="2"><c r="2A"><v>1</v></c></row>',
+            'a cell in row 2 of sheet PCF with the reference "2A", which names',
+        ),
+        ('<row r="2"><c r=""><v>1</v></c></row>', 'a cell in row 2 of sheet PCF with the reference "", which names no'),
+        (
+            '<row r="2"><c r="A3"><v>1</v></c></row>',
+            'a cell in row 2 of sheet PCF with the reference "A3", which is of',
+        ),
+        ('<row r="two"><c r="A2"><v>1</v></c></row>', 'a row in sheet PCF with the number "two", which is none'),
+    ],
+    ids=["no cell", "empty", "another row", "no row"],
+)
+def test_a_cell_or_row_in_no_place_is_a_problem_and_never_guessed(row: str, says: str) -> None:
+    [(at, problem)] = problems(workbook(row), "PCF")
+
+    assert at == "$"
+    assert problem.startswith(f"has {says}")
+    assert problem.endswith("; open the file in a spreadsheet and save it again as .xlsx")
+
+
+def test_cells_and_rows_without_a_place_come_one_after_the_other() -> None:
+    first = '<row><c t="str"><v>sku</v></c><c t="str"><v>year</v></c></row>'
+    content = workbook(f'{first}<row><c t="str"><v>A</v></c><c><v>2</v></c></row>')
+
+    assert payloads(read(content, "PCF")) == [{"sku": "A", "year": 2}]
+
+
 def test_a_formula_is_its_stored_result_and_one_without_is_a_problem() -> None:
     cell = '<row r="1"><c r="A1" t="inlineStr"><is><t>sku</t></is></c><c r="B1" t="str"><v>year</v></c></row>'
 
@@ -233,7 +264,7 @@ def test_what_is_no_workbook_says_what_to_do() -> None:
     ]
 
 
-@settings(max_examples=effort(test=40, shown=500, campaign=5_000), deadline=None)
+@settings(max_examples=effort(test=40, shown=500, campaign=5_000))
 @given(st.data())
 def test_any_damage_is_a_problem_and_never_an_exception(data: st.DataObject) -> None:
     content = book(PCF=rows(("sku", "total_gco2e", "verified_on"), ("A", 1.5, date(2027, 2, 18)), ("B", "x")))
@@ -255,7 +286,7 @@ CELLS = (
 )
 
 
-@settings(max_examples=effort(test=40, shown=500, campaign=5_000), deadline=None)
+@settings(max_examples=effort(test=40, shown=500, campaign=5_000))
 @given(st.lists(st.lists(st.none() | CELLS, max_size=5), max_size=5))
 def test_cells_are_what_another_reader_finds(given_rows: list[list[Any]]) -> None:
     content = book(S=rows(*[tuple(row) for row in given_rows]))

@@ -225,7 +225,7 @@ def mutated(draw: st.DrawFn) -> str:
     return FIELDS + " ".join(words)
 
 
-@settings(max_examples=effort(test=600, shown=5_000, campaign=200_000), deadline=None)
+@settings(max_examples=effort(test=600, shown=5_000, campaign=200_000))
 @given(mutated())
 def test_whatever_the_text_there_is_a_program_or_a_reason(text: str) -> None:
     package = read_package(text.encode())

@@ -15,7 +15,6 @@ from tests.measuring import effort
 
 EFFORT = settings(
     max_examples=effort(test=150, shown=5_000, campaign=30_000),
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 

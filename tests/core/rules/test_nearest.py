@@ -20,7 +20,7 @@ def slips(draw: st.DrawFn) -> str:
     return name
 
 
-@settings(max_examples=effort(test=30, shown=300, campaign=3_000), deadline=None)
+@settings(max_examples=effort(test=30, shown=300, campaign=3_000))
 @given(slips())
 def test_no_name_that_is_near_is_passed_over(name: str) -> None:
     allowed = max(1, len(name) // 3)

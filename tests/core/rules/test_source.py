@@ -43,6 +43,13 @@ def test_the_place_after_the_last_character_can_be_named() -> None:
     assert Source("a.bpc", "").place(0) == (1, 1)
 
 
+@given(st.text(alphabet="a\u00e9\n\r"), st.data())
+def test_a_place_leads_back_to_where_it_is(text: str, data: st.DataObject) -> None:
+    source, offset = Source("rules.bpc", text), data.draw(st.integers(0, len(text)))
+
+    assert source.offset(*source.place(offset)) == offset
+
+
 def test_a_line_is_shown_without_its_end() -> None:
     source = Source("a.bpc", TEXT)
 

@@ -442,6 +442,7 @@ def test_shrinking_a_case_that_takes_a_million_steps_ends_soon() -> None:
     assert time.monotonic() - started < allowed(10)
 
 
+@pytest.mark.repeats
 def test_five_hundred_cases_take_a_fraction_of_a_second(measured: Measured) -> None:
     pcf = 'field("sustainability.pcf_gco2e_per_kwh")'
     claim = f'forall x: Dec(2) . implies(field("battery.capacity_kwh") > 0 && {HAS_TOTAL}, {pcf} * 1 == {pcf});'
@@ -454,4 +455,4 @@ def test_five_hundred_cases_take_a_fraction_of_a_second(measured: Measured) -> N
         assert (report.status, report.cases) == ("PASSED", 500)
 
     measured("rule-tests", cases=500, seconds=round(min(runs), 4))
-    assert min(runs) < 1
+    assert min(runs) < allowed(1)

@@ -94,8 +94,9 @@ class Asking:
         if not 1 <= first <= MOST:
             raise Invalid(f"`first` is 1 to {MOST}, not {first}")
         of = List(tenant=self.work.tenant, route=f"graphql:{name}", filters=filters)
-        key = self.work.service.cursor_key
-        return Paging(first, of, key, None if after is None else read_cursor(key, of, after))
+        service = self.work.service
+        place = None if after is None else read_cursor(service.cursor_keys, of, after)
+        return Paging(first, of, service.cursor_key, place)
 
 
 def asking(info: Info[Asking, None]) -> Asking:

@@ -17,6 +17,7 @@ from bpc.api.routing import Routes
 from bpc.api.work import Work
 from bpc.core.cursor import Place
 from bpc.core.errors import Invalid, NotFound
+from bpc.core.file_types import checked_type
 from bpc.core.ids import DocumentId, DocumentVersionId
 from bpc.db import documents, readings
 from bpc.db.documents import Kind, Status
@@ -119,8 +120,12 @@ async def get_document(work: Work, document_id: Id) -> Document:
 
 @routes.write("/v1/documents/{document_id}/versions", permission="docs:upload", resource="Document", status=201)
 async def upload_document_version(work: Work, document_id: Id, body: NewVersion) -> VersionMade:
-    """Upload a version. Its facts are read by a job; bytes that are known already are a CONFLICT that names them."""
+    """Upload a version. Its facts are read by a job; bytes that are known already are a CONFLICT that names them.
+
+    A `mime_type` that the bytes contradict is refused; one that says little is kept, and the bytes decide.
+    """
     content = await _decoded(body.content_base64, work.service.settings.upload_max_bytes)
+    await asyncio.to_thread(checked_type, body.mime_type, content)
     uploaded = await upload(
         work.conn,
         work.queue,
@@ -186,9 +191,10 @@ async def _decoded(text: str, most: int) -> bytes:
     except (binascii.Error, ValueError):
         raise Invalid("`content_base64` is not base64", fix="use the standard alphabet with padding") from None
     if not content:
-        raise Invalid("`content_base64` is empty")
+        raise Invalid("`content_base64` is empty", fix="send the bytes of the document")
     if len(content) > most:
-        raise UploadTooLarge(f"the document has {len(content):,} bytes, and at most {most:,} are accepted")
+        says = f"the document has {len(content):,} bytes, and at most {most:,} are accepted"
+        raise UploadTooLarge(says, fix="split it, or have BPC_UPLOAD_MAX_BYTES raised")
     return content
 
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.envelope import envelope
+from bpc.api.installation import Installation
 from bpc.api.models import Answer
 from bpc.api.readiness import Found, Readiness, State
 from bpc.api.routing import Routes
@@ -91,7 +92,9 @@ async def get_metrics(request: Request) -> Response:
         raise HTTPException(404)
     pool = service.database.pool
     service.metrics.pool_in_use.set(pool.get_size() - pool.get_idle_size())
-    text = generate_latest(service.metrics.registry) + service.jobs.metrics.text()
+    service.metrics.pool_size.set(pool.get_max_size())
+    installation: Installation = request.app.state.installation
+    text = generate_latest(service.metrics.registry) + service.jobs.metrics.text() + await installation.text()
     theirs = None if service.workers is None else await service.workers()
     if theirs is not None:
         text = combined([text, theirs])

@@ -9,7 +9,7 @@ from bpc.api.routes.documents import ContentRemoved, MimeType
 from bpc.api.routing import Routes
 from bpc.api.work import Work
 from bpc.core.ids import DocumentId, DocumentVersionId
-from bpc.core.webhook_urls import LONGEST
+from bpc.core.outbound_urls import LONGEST
 from bpc.db import document_texts, documents
 from bpc.errands.ingest import LIMIT, IngestOrder
 

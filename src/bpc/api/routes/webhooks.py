@@ -13,8 +13,8 @@ from bpc.api.routing import Routes
 from bpc.api.work import Work
 from bpc.core.cursor import Place
 from bpc.core.ids import WebhookDeliveryId, WebhookEndpointId, WebhookSubscriptionId
+from bpc.core.outbound_urls import LONGEST, checked_url
 from bpc.core.policies import Resource
-from bpc.core.webhook_urls import LONGEST, checked_url
 from bpc.core.webhooks import WebhookType
 from bpc.db import deliveries, webhooks
 from bpc.db.announcing import OnItsWay

@@ -4,7 +4,7 @@ Pure. The same bytes give the same facts. A format is a function from bytes to e
 types, keys and limits are the same for all of them.
 
     kind, mime type, bytes ── read_document ──► Read(facts, warnings)
-                                          └───► Rejected(problems)
+                                          └───► Rejected(problems, warnings)
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -51,9 +51,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a document was not read. There is at least one problem."""
+    """Why a document was not read. There is at least one problem; what else was noticed goes with it."""
 
     problems: Found
+    warnings: Found
 
 
 def read_document(kind: str, mime_type: str, content: bytes) -> Read | Rejected:
@@ -62,17 +63,17 @@ def read_document(kind: str, mime_type: str, content: bytes) -> Read | Rejected:
     as_elements = FORMATS.get(sniff.mime_type_of(mime_type, content))
     if as_elements is None:
         notes.problem("mime_type", f"is `{mime_type}`; documents are read from {', '.join(sorted(FORMATS))}")
-        return Rejected(notes.problems)
+        return Rejected(notes.problems, notes.warnings)
     found = list(as_elements(kind, content, notes))
     if notes.is_clean and not found:
         notes.problem("$", "says nothing about any battery")
     if len(found) > MOST_FACTS:
         notes.problem("$", f"has {len(found):,} facts, and at most {MOST_FACTS:,} are read; split the document")
-        return Rejected(notes.problems)
+        return Rejected(notes.problems, notes.warnings)
     found.reverse()
     facts = tuple(_fact(found.pop(), notes) for _ in range(len(found)))  # each makes room for the next
     if not notes.is_clean:
-        return Rejected(notes.problems)
+        return Rejected(notes.problems, notes.warnings)
     _warn_of_contradictions(facts, notes)
     return Read(facts, notes.warnings)
 

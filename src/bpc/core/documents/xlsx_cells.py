@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Final
 
+from bpc.core.documents.notes import quoted
 from bpc.core.documents.tables import MOST_COLUMNS, Cell, Day, Row, Wrong, cell_of
 from bpc.core.documents.values import Exact, Number, exact, is_plain
 from bpc.core.documents.xlsx_parts import Unreadable
@@ -18,6 +19,7 @@ MOST_TEXTS: Final = 300_000
 MOST_STYLES: Final = 65_536
 KEPT_DIGITS: Final = 15
 LAST_DAY: Final = date.max.toordinal()
+AGAIN: Final = "; open the file in a spreadsheet and save it again as .xlsx"
 
 _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
 _CELL: Final = re.compile("([A-Z]{1,3})([0-9]{1,7})")
@@ -120,6 +122,7 @@ class Rows:
         self._from_1904 = from_1904
         self._done: list[Row] = []
         self._row = 0
+        self._is_numbered = False
         self._column = -1
         self._cells: dict[int, Cell] = {}
         self._kind = ""
@@ -152,22 +155,38 @@ class Rows:
             case "f":
                 self._has_formula = True
             case "row":
-                given = attributes.get("r", "")
-                self._row = int(given) if _INDEX.fullmatch(given) else self._row + 1
-                self._column = -1
-                self._cells = {}
+                self._begin_row(attributes.get("r"))
             case "rPh":
                 self._aloud = True
             case _:
                 pass
 
+    def _begin_row(self, number: str | None) -> None:
+        if number is not None and _INDEX.fullmatch(number) is None:
+            raise Unreadable(f"has a row in sheet {self._sheet} with the number {quoted(number)}, which is none{AGAIN}")
+        self._row = self._row + 1 if number is None else int(number)
+        self._is_numbered = number is not None
+        self._column = -1
+        self._cells = {}
+
     def _begin_cell(self, attributes: Mapping[str, str]) -> None:
-        place = _CELL.fullmatch(attributes.get("r", ""))
-        self._column = column_number(place[1]) if place else self._column + 1
+        self._column = self._column_of(attributes.get("r"))
         self._kind = attributes.get("t", "n")
         self._style = attributes.get("s", "0")
         self._value = []
         self._has_value = self._has_formula = False
+
+    def _column_of(self, place: str | None) -> int:
+        """Guessing where a cell belongs would put a value under another name: what is no place is refused."""
+        if place is None:  # ECMA-376 part 1, 18.3.1.4: the reference may be left out
+            return self._column + 1
+        where = f"in row {self._row} of sheet {self._sheet} with the reference {quoted(place)}"
+        found = _CELL.fullmatch(place)
+        if found is None:
+            raise Unreadable(f"has a cell {where}, which names no cell{AGAIN}")
+        if self._is_numbered and int(found[2]) != self._row:
+            raise Unreadable(f"has a cell {where}, which is of another row{AGAIN}")
+        return column_number(found[1])
 
     def end(self, name: str) -> None:
         match name:

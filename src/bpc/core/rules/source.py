@@ -88,6 +88,10 @@ class Source:
         line = bisect_right(self._line_starts, offset)
         return Place(line, offset - self._line_starts[line - 1] + 1)
 
+    def offset(self, line: int, column: int) -> int:
+        """Where a place is in the text; `IndexError` if there is no such line."""
+        return self._line_starts[line - 1] + column - 1
+
     def line(self, number: int) -> str:
         start = self._line_starts[number - 1]
         end = self._line_starts[number] - 1 if number < len(self._line_starts) else len(self.text)

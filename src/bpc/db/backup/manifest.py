@@ -55,6 +55,14 @@ class BackupDamaged(Conflict):
         )
 
 
+def chosen(folder: Path) -> Path:
+    """The backup that is meant: `folder` itself, or the newest of those in it."""
+    if (folder / MANIFEST).exists() or not folder.is_dir():
+        return folder
+    inside = sorted(entry for entry in folder.iterdir() if NAME.fullmatch(entry.name) and (entry / MANIFEST).exists())
+    return inside[-1] if inside else folder
+
+
 def write(folder: Path, *, kind: Kind, taken_at: datetime, build: str, server_version: str, database: str) -> Manifest:
     """List every file below `folder` and seal the list."""
     found = {path: _measured(folder / path) for path in _below(folder)}

@@ -39,10 +39,16 @@ class ProgramFailed(DatabaseUnavailable):
         )
 
 
+def call(program: str, arguments: Sequence[str | Path]) -> tuple[list[str], dict[str, str]]:
+    """How one of PostgreSQL's programs is called: its command, and the environment that it needs."""
+    command = [str(find_binaries(server_account()).path(program)), *map(str, arguments)]
+    return command, {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
 def run(program: str, arguments: Sequence[str | Path], address: Address) -> None:
     """Run one of PostgreSQL's programs on the database at `address`."""
-    command = [str(find_binaries(server_account()).path(program)), *map(str, arguments)]
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **_login(address)}
+    command, environment = call(program, arguments)
+    environment |= _login(address)
     done = subprocess.run(command, check=False, capture_output=True, env=environment, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise ProgramFailed(program, done.stderr.decode(errors="replace"))

@@ -7,8 +7,8 @@ from typing import Final, LiteralString
 
 from bpc.core.errors import Conflict
 from bpc.db.address import Address
-from bpc.db.backup import programs
 from bpc.db.backup.manifest import Manifest
+from bpc.db.backup.script import play
 from bpc.db.connection import connected
 from bpc.db.embedded.account import Account, server_account
 from bpc.db.embedded.layout import Layout
@@ -73,14 +73,7 @@ async def restore_dump(backup: Path, found: Manifest, address: Address) -> None:
             raise NotEmpty(f"the database `{address}`")
         async with conn.transaction():
             await ensure_roles(conn)
-    options: list[str | Path] = [
-        "--dbname",
-        address.database,
-        "--exit-on-error",
-        "--single-transaction",
-        backup / "bpc.dump",
-    ]
-    programs.run("pg_restore", options, address)
+            await play(backup / "bpc.dump", conn)
 
 
 def _hand_over(folder: Path, account: Account) -> None:

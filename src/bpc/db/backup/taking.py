@@ -1,8 +1,10 @@
 """Taking a backup, while everything works; and letting old ones go."""
 
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -27,9 +29,8 @@ async def take(
     """
     async with connected(address) as conn:
         version = str(await conn.fetchval("SELECT current_setting('server_version')"))
-    made = _made(folder, at)
     kind: Kind = "dump" if server is None else "base"
-    try:
+    with _partial(folder, at) as made:
         if server is None:
             _dump(address, made / "bpc.dump")
         else:
@@ -39,10 +40,7 @@ async def take(
         found = manifest.write(
             made, kind=kind, taken_at=at, build=build, server_version=version, database=address.database
         )
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
-    return made, found
+    return _called(folder, at), found
 
 
 def forget(folder: Path, *, keep: timedelta, now: datetime) -> Sequence[Path]:
@@ -79,13 +77,50 @@ def _copy(server: Server, base: Path) -> None:
         (base / name).unlink(missing_ok=True)
 
 
-def _made(folder: Path, at: datetime) -> Path:
-    made = folder / f"bpc-{at:%Y%m%dT%H%M%SZ}"
+@contextmanager
+def _partial(folder: Path, at: datetime) -> Iterator[Path]:
+    """A new folder, which gets its name when the block is done: a backup that has one is complete."""
+    made = _called(folder, at)
+    partial = made.with_name(f".{made.name}.partial")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made.mkdir(mode=0o700)
+        _clear(folder)
+        partial.mkdir(mode=0o700)
     except FileExistsError:
-        raise Invalid(f"`{made}` is there already", fix="wait a second, or choose another folder") from None
+        raise Invalid(f"`{made}` is being taken already", fix="wait a second, or choose another folder") from None
     except OSError as failed:
         raise Invalid(f"`{made}` cannot be made: {failed.strerror}", fix="choose a folder that is yours") from failed
-    return made
+    with _locked(partial):
+        try:
+            yield partial
+            _name(partial, made)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+
+def _called(folder: Path, at: datetime) -> Path:
+    return folder / f"bpc-{at:%Y%m%dT%H%M%SZ}"
+
+
+def _name(partial: Path, made: Path) -> None:
+    if made.exists():  # an empty folder would be replaced without a word
+        raise Invalid(f"`{made}` is there already", fix="wait a second, or choose another folder")
+    partial.rename(made)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what backups that were killed have left; one that is being taken holds its lock."""
+    for left in folder.glob(".bpc-*.partial"):
+        with suppress(BlockingIOError, FileNotFoundError), _locked(left):
+            shutil.rmtree(left)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)

@@ -1,4 +1,4 @@
-"""Where webhooks may go, as far as a URL says it by itself.
+"""Where we may call for a tenant, with a webhook or to fetch a document, as far as a URL says it by itself.
 
 Pure. A URL has one plain form: scheme, host, maybe a port, path and query; no user, no fragment, nothing that two
 programs could read in two ways. An address in it must be one of the open Internet, unless the installation names it.
@@ -61,7 +61,7 @@ class BadUrl(Invalid):
     """Not a URL that something can be sent to."""
 
     def __init__(self, says: str) -> None:
-        super().__init__(says, fix="write it like `https://example.com/hooks/battery`")
+        super().__init__(says, fix="write it like `https://example.com/battery`")
 
 
 class NotHttps(BadUrl):

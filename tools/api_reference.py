@@ -1,0 +1,164 @@
+"""Write `docs/api-reference.md`: every route and model of `docs/openapi.yaml`, for people."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+DOCS: Final = Path(__file__).parent.parent / "docs"
+SOURCE: Final = DOCS / "openapi.yaml"
+TARGET: Final = DOCS / "api-reference.md"
+INTRODUCTION: Final = """\
+# API reference
+
+<!-- Made by tools/api_reference.py from docs/openapi.yaml; `make cases` rewrites it. -->
+
+Every route, what it takes and what it answers. [The API](api.md) is the guide, with the meaning of each error;
+[openapi.yaml](openapi.yaml) is the same for programs, and a running service has it at `/v1/docs`, to try it out.
+
+A route needs the permission it names, any key, or nothing. Every request that changes something has a header
+`Idempotency-Key`. Every answer has `X-Correlation-Id`. Lists are paged: they take `limit` and `cursor`, and answer with
+`next_cursor`.
+
+Not repeated below is what nearly every route can refuse with: {everywhere}.
+"""
+PAGED: Final = {"limit", "cursor", "Idempotency-Key"}
+EVERYWHERE: Final = (
+    "UNAUTHORIZED",
+    "API_KEY_REVOKED",
+    "FORBIDDEN",
+    "VALIDATION_ERROR",
+    "REQUEST_TOO_LARGE",
+    "UNSUPPORTED_MEDIA_TYPE",
+    "REQUEST_TIMEOUT",
+    "DB_UNAVAILABLE",
+    "RATE_LIMITED",
+    "INTERNAL_ERROR",
+)
+
+Json = Mapping[str, Any]
+
+
+def text(document: Json) -> str:
+    """The page."""
+    return "\n".join(_lines(document)) + "\n"
+
+
+def _lines(document: Json) -> Iterator[str]:
+    yield INTRODUCTION.format(everywhere=", ".join(f"`{code}`" for code in EVERYWHERE))
+    for tag in document["tags"]:
+        yield f"## {tag['name']}\n\n{tag['description']}\n"
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if operation["tags"] == [tag["name"]]:
+                    yield from _operation(f"{method.upper()} {path}", operation)
+    yield "## Models\n\nMembers that are not marked as required may be left out of a request.\n"
+    for name, schema in document["components"]["schemas"].items():
+        yield from _model(name, schema)
+
+
+def _operation(heading: str, operation: Json) -> Iterator[str]:
+    yield f"### `{heading}`\n"
+    said = operation.get("description", "").strip()
+    summary = operation["summary"].rstrip(".") + "."
+    yield f"{_markdown(said if said.startswith(summary) else f'{summary} {said}'.strip())}\n"
+    yield f"*Needs:* {_needs(operation)}\n"
+    parameters = [
+        each
+        for each in operation.get("parameters", [])
+        if each["name"] not in PAGED and (each["in"] != "path" or each.get("description") or "enum" in each["schema"])
+    ]
+    if parameters:
+        yield "| parameter | in | type | |\n| --- | --- | --- | --- |"
+        for each in parameters:
+            name = f"`{each['name']}`" + (", required" if each.get("required") and each["in"] != "path" else "")
+            yield f"| {name} | {each['in']} | {_type(each['schema'])} | {_cell(each.get('description', ''))} |"
+        yield ""
+    if body := operation.get("requestBody"):
+        kinds = ", ".join(_content(body))
+        yield f"*Body:* {kinds}\n"
+    for status, answer in operation["responses"].items():
+        if status.startswith(("2", "3")):
+            yield f"*Answers {status}:* {', '.join(_content(answer)) or 'nothing'}\n"
+    refusals = [
+        f"`{code}` ({status})"
+        for status, answer in operation["responses"].items()
+        if not status.startswith(("2", "3"))
+        for code in answer["description"].split(", ")
+        if code not in EVERYWHERE
+    ]
+    if refusals:
+        yield f"*Refuses with:* {', '.join(refusals)}\n"
+
+
+def _needs(operation: Json) -> str:
+    if permission := operation.get("x-permission"):
+        return f"`{permission}`"
+    return "a key" if operation.get("security", True) else "nothing"
+
+
+def _content(carrier: Json) -> Iterator[str]:
+    for kind, content in carrier.get("content", {}).items():
+        schema = content.get("schema", {})
+        yield _type(schema) if kind == "application/json" and schema else f"`{kind}`"
+
+
+def _model(name: str, schema: Json) -> Iterator[str]:
+    yield f"### {name}\n"
+    if said := schema.get("description"):
+        yield f"{_markdown(said)}\n"
+    members = schema.get("properties", {})
+    if not members:
+        yield f"{_type({key: value for key, value in schema.items() if key != 'title'})}\n"
+        return
+    required = set(schema.get("required", ()))
+    yield "| member | type | |\n| --- | --- | --- |"
+    for member, of in members.items():
+        mark = ", required" if member in required else ""
+        yield f"| `{member}`{mark} | {_type(of)} | {_cell(of.get('description', ''))} |"
+    yield ""
+
+
+def _type(schema: Json) -> str:
+    if reference := schema.get("$ref"):
+        name = reference.rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if choices := schema.get("anyOf", schema.get("oneOf")):
+        return " or ".join(dict.fromkeys(_type(choice) for choice in choices))
+    return _plain(schema)
+
+
+def _plain(schema: Json) -> str:
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"object of {_type(schema['additionalProperties'])}"
+    return str(schema.get("format", kind)) if kind == "string" else str(kind)
+
+
+def _cell(said: str) -> str:
+    return _markdown(" ".join(said.split())).replace("|", "\\|")
+
+
+def _markdown(said: str) -> str:
+    """`said` without anything that Markdown would take for a tag."""
+    parts = re.split(r"(`[^`]*`)", said)
+    return "".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in parts)
+
+
+def read() -> Json:
+    document: Json = yaml.load(SOURCE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    return document
+
+
+def main() -> None:
+    TARGET.write_text(text(read()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

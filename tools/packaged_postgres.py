@@ -1,0 +1,95 @@
+"""A PostgreSQL of this machine's packages, started for as long as it is needed: in memory, because to make and remove
+hundreds of databases takes a disk minutes.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bpc import fresh
+
+PACKAGES = Path("/usr/lib/postgresql")  # where Debian has a folder for each version
+MEMORY = Path("/dev/shm")
+START_SECONDS = 60
+
+
+def programs(*, oldest: int) -> Path | None:
+    """The folder with the programs of the oldest version that is here, if it is not older than `oldest`."""
+    found = {int(folder.parent.name): folder for folder in PACKAGES.glob("[0-9]*/bin") if (folder / "initdb").exists()}
+    return found[min(found)] if found and min(found) >= oldest else None
+
+
+@contextmanager
+def running(programs: Path) -> Iterator[str | None]:
+    """The URL of a server, or None if it does not start."""
+    folder = Path(tempfile.mkdtemp(prefix="bpc-external-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
+    try:
+        password = fresh.entropy(16).hex()
+        port = _free_port()
+        server = _started(programs, folder, password, port)
+        try:
+            yield f"postgresql://postgres:{password}@localhost:{port}/postgres" if _listens(server, port) else None
+        finally:
+            with suppress(ProcessLookupError):
+                server.send_signal(signal.SIGINT)
+            server.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(programs: Path, folder: Path, password: str, port: int) -> "subprocess.Popen[bytes]":
+    (folder / "password").write_text(password)
+    if os.geteuid() == 0:  # then it runs as the user that the package has made
+        for owned in (folder, folder / "password"):
+            shutil.chown(owned, "postgres")
+    create: list[str | Path] = [
+        programs / "initdb",
+        "--pgdata=data",
+        "--username=postgres",
+        "--auth=password",
+        "--pwfile=password",
+    ]
+    serve: list[str | Path] = [
+        programs / "postgres",
+        "-D",
+        "data",
+        f"--port={port}",
+        "--unix_socket_directories=",
+        "--fsync=off",
+    ]
+    _begun([*create, "--encoding=UTF8", "--locale=C", "--no-sync"], folder).wait()
+    return _begun(serve, folder)
+
+
+def _begun(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[bytes]":
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            user="postgres" if os.geteuid() == 0 else None,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for those who use it
+        )
+
+
+def _listens(server: "subprocess.Popen[bytes]", port: int) -> bool:
+    deadline = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection(("localhost", port)):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _free_port() -> int:
+    with socket.create_server(("localhost", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

@@ -1,0 +1,302 @@
+"""Upgrade under load: `python -m tools.upgrade REVISION`.
+
+The version of REVISION serves from a data directory of its own while this one's migrations run on it; then this
+version serves beside it, on another port, and takes over; then the old one comes back, as after an upgrade that
+somebody regrets.
+
+    old serves ──► bpc migrate (this) ──► old serves on ──► old and this side by side ──► this alone ──► old again
+
+All the while clients read, write and have passports compiled. They send each request once: one that fails is a
+failure. Afterwards `bpc doctor`, every audit chain and a replay of every passport say whether all is well. Exits 1 if
+anything is not. With BPC_MEASUREMENTS the figures are kept there.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from bpc.cli.demo_steps import issue
+from bpc.client import Client, Patience
+from bpc.db import embedded
+from tests.measuring import keep
+from tools.freeze_life import Silent
+
+ROOT = Path(__file__).resolve().parent.parent
+ONCE = Patience(attempts=1)
+PHASE_SECONDS = 8.0
+CLIENTS = 4
+MUST_BE_ZERO = ("failures", "versions_lost", "replays_unequal", "audit_faults", "doctor_fails")
+VERSIONS = "SELECT passport_version_id FROM passport_versions ORDER BY 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Bpc:
+    """`bpc` of one version, on the one data directory."""
+
+    python: Path
+    data_dir: Path
+
+    def said(self, *arguments: str) -> Any:
+        """What a command prints with --json, however it ends."""
+        command = self._command(*arguments, "--json")
+        done = subprocess.run(command, env=self._environment(), cwd="/", check=False, capture_output=True, text=True)
+        if not done.stdout:
+            raise RuntimeError(f"bpc {' '.join(arguments)}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def start(self) -> "Serving":
+        process = subprocess.Popen(
+            self._command("up", "--port", "0", "--json"),
+            env=self._environment(),
+            cwd="/",
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with ExitStack() as failing:
+            failing.callback(process.wait)
+            failing.callback(process.kill)
+            line = process.stdout.readline() if process.stdout else ""
+            try:
+                told = json.loads(line)
+                serving = Serving(process, told["url"], told["api_key"])
+            except (ValueError, KeyError):
+                raise RuntimeError(f"bpc up said `{line.strip()}`") from None
+            failing.pop_all()
+        return serving
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [str(self.python), "-m", "bpc", *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "BPC_DATA_DIR": str(self.data_dir),
+            "BPC_WORKER_HTTP_PORT": "0",
+            "BPC_LOG_LEVEL": "error",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A version that serves."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+    api_key: str
+
+    def stop(self) -> None:
+        """Tell it to stop; whatever happens, it does not run when this returns or raises."""
+        try:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.communicate(timeout=120)
+        finally:
+            self.process.kill()  # nothing, if it has ended
+            self.process.wait()
+
+
+@dataclass(slots=True)
+class Load:
+    """Clients, the addresses they call, and what became of their requests."""
+
+    api_key: str
+    urls: list[str]
+    passport: UUID
+    snapshot: UUID
+    rules: UUID
+    ended: bool = False
+    phase: str = "old"
+    requests: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    asked: list[UUID] = field(default_factory=list)
+    slowest_ms: Counter[str] = field(default_factory=Counter)
+
+    async def client(self, number: int) -> None:
+        """One of them: round and round, and at each round to the address that is next."""
+        turn = number
+        while not self.ended:
+            turn += 1
+            url = self.urls[turn % len(self.urls)]
+            async with Client(url, self.api_key, patience=ONCE) as bpc:
+                await self._sent(url, bpc.list_passports(limit=5))
+                await self._sent(url, bpc.get_passport(self.passport))
+                await self._sent(url, bpc.list_events(limit=20))
+                await self._sent(url, self._product(bpc, number, turn))
+                if turn % 4 == 0:
+                    await self._sent(url, self._compile(bpc))
+
+    async def _product(self, bpc: Client, number: int, turn: int) -> None:
+        await bpc.create_battery_product(sku=f"SKU-{number}-{turn}", name="Made under load")
+
+    async def _compile(self, bpc: Client) -> None:
+        asked = await bpc.compile_passport(self.passport, snapshot_id=self.snapshot, rule_package_version_id=self.rules)
+        self.asked.append(asked.passport_version_id)
+
+    async def _sent(self, url: str, request: Awaitable[object]) -> None:
+        phase, started = self.phase, time.monotonic()
+        self.requests[phase] += 1
+        try:
+            await request
+        except Exception as failed:  # noqa: BLE001 (whatever it is, it is what we count)
+            self.failures.append(f"{phase}, {url}: {type(failed).__name__}: {failed}")
+        took = int((time.monotonic() - started) * 1000)
+        self.slowest_ms[phase] = max(self.slowest_ms[phase], took)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m tools.upgrade REVISION", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="bpc-upgrade-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        data_dir = folder / "data"
+        data_dir.mkdir(mode=0o711)
+        with _checked_out(arguments[0], folder / "old") as python:
+            server = embedded.use(data_dir)
+            try:
+                figures = asyncio.run(_upgraded(Bpc(python, data_dir), Bpc(Path(sys.executable), data_dir), server))
+            finally:
+                server.release_and_wait()
+    for what, figure in figures.items():
+        print(f"{figure:>8}  {what.replace('_', ' ')}")
+    wrong = [what for what in MUST_BE_ZERO if figures[what]]
+    kept: dict[str, Any] = {"from_revision": _revision(arguments[0]), **figures}
+    keep("upgrade", **kept)
+    return 1 if wrong else 0
+
+
+@contextmanager
+def _checked_out(revision: str, folder: Path) -> Iterator[Path]:
+    """That version's interpreter, in an environment of its own."""
+    git = ["git", "-C", str(ROOT), "worktree"]
+    subprocess.run([*git, "add", "--quiet", "--detach", str(folder), revision], check=True)
+    try:
+        if (ROOT / ".uv").exists():
+            shutil.copytree(ROOT / ".uv", folder / ".uv", symlinks=True)
+        subprocess.run(["make", "--quiet", "setup"], cwd=folder, check=True)
+        yield folder / ".venv" / "bin" / "python"
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+
+
+async def _upgraded(old: Bpc, new: Bpc, server: embedded.Server) -> dict[str, int]:
+    serving = [await asyncio.to_thread(old.start)]
+    try:
+        load = await _prepared(serving[0])
+        doctor = await asyncio.to_thread(old.said, "doctor")
+        clients = [asyncio.create_task(load.client(number)) for number in range(CLIENTS)]
+        try:
+            migrated = await _phases(load, old, new, serving)
+        finally:
+            load.ended = True
+            await asyncio.gather(*clients)
+        async with Client(serving[0].url, load.api_key) as bpc:
+            unequal = await _replayed(bpc, load)
+        lost = await _lost(server, load)
+    finally:
+        with ExitStack() as stopping:  # also the second one if the first does not stop by itself
+            for each in serving:
+                stopping.callback(each.stop)
+    doctors = [doctor, await asyncio.to_thread(new.said, "doctor"), await asyncio.to_thread(old.said, "doctor")]
+    audit = await asyncio.to_thread(new.said, "audit", "verify")
+    for failure in load.failures[:10]:
+        print(f"          {failure}")
+    return {
+        "migrations": len(migrated["applied"]),
+        "migrate_ms": migrated["ms"],
+        **{f"requests_{phase}": load.requests[phase] for phase in load.requests},
+        **{f"slowest_ms_{phase}": load.slowest_ms[phase] for phase in load.slowest_ms},
+        "requests": load.requests.total(),
+        "failures": len(load.failures),
+        "passports_asked_for": len(load.asked),
+        "versions_lost": lost,
+        "replays_unequal": unequal,
+        "audit_faults": sum(len(each["faults"]) for each in audit["tenants"]),
+        "doctor_fails": sum(each["health"] == "fail" for said in doctors for each in said["checks"]),
+    }
+
+
+async def _prepared(serving: Serving) -> Load:
+    """A battery whose passport can be compiled again and again: that of the demo."""
+    with tempfile.TemporaryDirectory() as out:
+        async with Client(serving.url, serving.api_key) as bpc:
+            issued = await issue(bpc, Silent(), Path(out))
+            seen = await bpc.get_passport_version(issued.passport_version_id)
+    return Load(serving.api_key, [serving.url], seen.passport_id, seen.snapshot_id, seen.rule_package_version_id)
+
+
+async def _phases(load: Load, old: Bpc, new: Bpc, serving: list[Serving]) -> dict[str, Any]:
+    await asyncio.sleep(PHASE_SECONDS)
+    load.phase, started = "while_migrating", time.monotonic()
+    migrated = await asyncio.to_thread(new.said, "migrate")
+    migrated["ms"] = int((time.monotonic() - started) * 1000)
+    load.phase = "old_after_migrating"
+    await asyncio.sleep(PHASE_SECONDS)
+    await _replaced(load, new, serving, "new")
+    load.api_key = await _further_key(serving[0], load.api_key)  # made by this version, and used by the old one
+    await _replaced(load, old, serving, "old_again")
+    return {**migrated}
+
+
+async def _further_key(serving: Serving, api_key: str) -> str:
+    async with Client(serving.url, api_key) as bpc:
+        actor = await bpc.create_actor(type="API_CLIENT", display_name="Made after the upgrade", roles=["Admin"])
+        return (await bpc.create_api_key(actor_id=actor.actor_id)).api_key
+
+
+async def _replaced(load: Load, by: Bpc, serving: list[Serving], then: str) -> None:
+    """Side by side for a while; then nobody calls the one that goes, and it is told to stop when it has answered."""
+    serving.append(await asyncio.to_thread(by.start))
+    load.phase, load.urls = f"both_until_{then}", [each.url for each in serving]
+    await asyncio.sleep(PHASE_SECONDS)
+    load.urls = [serving[1].url]
+    await asyncio.sleep(PHASE_SECONDS / 4)  # rounds that were begun there come to their end, as behind a load balancer
+    load.phase = then
+    await asyncio.to_thread(serving[0].stop)
+    serving.pop(0)
+    await asyncio.sleep(PHASE_SECONDS)
+
+
+async def _replayed(bpc: Client, load: Load) -> int:
+    """Every passport, when it is signed; how many do not come out the same."""
+    unequal = 0
+    for version in load.asked:
+
+        async def seen(version: UUID = version) -> bool:
+            return (await bpc.get_passport_version(version)).has_qr
+
+        await bpc.until(seen, seconds=300)
+        unequal += (await bpc.replay_passport_version(version)).status != "OK"
+    return unequal
+
+
+async def _lost(server: embedded.Server, load: Load) -> int:
+    conn = await asyncpg.connect(**server.superuser_address("bpc").connect_arguments())
+    there = {row[0] for row in await conn.fetch(VERSIONS)}
+    await conn.close()
+    return len(set(load.asked) - there)
+
+
+def _revision(name: str) -> str:
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", name]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
