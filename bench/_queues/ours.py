@@ -49,8 +49,6 @@ class Queue:
 
     async def connect(self) -> None:
         await self._sessions.open()
-        async with self._sessions.plain():
-            pass  # a connection is there before it is used, as with the others
 
     async def submit(self, job: int) -> None:
         await self._jobs.submit(nothing, job, tenant=self._tenant, key=f"key-{job}")

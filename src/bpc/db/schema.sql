@@ -337,7 +337,7 @@ CREATE FUNCTION jobs.refuse_unknown_tenant() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-  IF EXISTS (SELECT FROM added a
+  IF EXISTS (SELECT FROM (SELECT DISTINCT tenant_id FROM added) a
               WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.tenant_id = a.tenant_id)) THEN
     RAISE EXCEPTION 'a job needs a tenant that exists'
       USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'job_tenant_id_fkey';

@@ -25,11 +25,9 @@ def new_ids(count: int) -> list[UUID]:
     moment = (time.time_ns() // 1_000_000) << 80
     seed = int.from_bytes(os.urandom(9), "big")  # noqa: TID251 (a library of its own: nobody hands it randomness)
     # RFC 9562 section 6.2, method 2: 74 random bits for the first, one more for each that follows.
-    first = moment | _VERSION_7 | _VARIANT
-    return [
-        DriversUUID((first | ((n >> 62) & _RANDOM_A) << 64 | n & _RANDOM_B).to_bytes(16, "big"))
-        for n in range(seed, seed + count)
-    ]
+    low = min(seed & _RANDOM_B, _RANDOM_B - count)
+    first = moment | _VERSION_7 | ((seed >> 62) & _RANDOM_A) << 64 | _VARIANT | low
+    return [DriversUUID(number.to_bytes(16, "big")) for number in range(first, first + count)]
 
 
 def new_id() -> UUID:

@@ -32,7 +32,7 @@ from bpc.jobs.memory import MemoryEngine
 from bpc.jobs.metrics import Metrics
 from bpc.jobs.outcome import Status
 from bpc.jobs.sessions import Sessions
-from bpc.jobs.submitting import Manner, Rows, Submitter, check_key, check_manner, is_one_job, submit
+from bpc.jobs.submitting import Manner, Rows, Submitter, check_keys, check_manner, is_one_job, submit
 from bpc.jobs.tracing import submitting
 
 __all__ = ["Bell", "Defaults", "Jobs"]
@@ -171,8 +171,7 @@ class Jobs:
         given = list(values)
         self._maker.require_many(handler, len(given), keys, limits)
         check_manner(priority, delay)
-        for key in keys or ():
-            check_key(key)
+        check_keys(keys or ())
         if not given:
             return []
         rows = Rows(

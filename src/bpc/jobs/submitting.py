@@ -177,6 +177,15 @@ def check_key(key: str | None) -> None:
         raise InvalidInput("the idempotency key cannot be stored", fix="use UTF-8 text without NUL")
 
 
+def check_keys(keys: Sequence[str | None]) -> None:
+    """The same for many, which are nearly always all right: then they are looked at as one."""
+    given = [key for key in keys if key is not None]
+    lengths = set(map(len, given))
+    if given and (min(lengths) < 1 or max(lengths) > LONGEST_KEY or not can_be_stored("".join(given))):
+        for key in given:
+            check_key(key)
+
+
 def check_manner(priority: int, delay: float) -> None:
     """Raise `InvalidInput` unless jobs can have this priority and delay."""
     if priority not in {CRITICAL, HIGH, NORMAL, LOW}:
