@@ -18,8 +18,9 @@ RUN /opt/bpc/bin/pip install --require-hashes -r requirements/runtime.txt \
     && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY LICENSES LICENSES
+COPY packages packages
 COPY src src
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ./packages/service-jobs ./packages/bpc-client . \
     && /opt/bpc/bin/pip install --no-deps --no-index --find-links /wheels bpc \
     && /opt/bpc/bin/pip uninstall --yes pip
 # What bpc does not use: PostgreSQL's psql, and with it readline, which is under the GPL; an older PostgreSQL beside the one

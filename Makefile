@@ -23,9 +23,13 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+PACKAGES := packages/service-jobs packages/bpc-client
+TESTS := tests packages
+# Tests that also run on a PostgreSQL that is not ours.
+EXTERNAL := tests/storage tests/upgrades packages/service-jobs/tests
 # What `make check` does not repeat on another PostgreSQL, to stay short; `make test-external` does.
-NOT_ELSEWHERE := $(addprefix --ignore=tests/jobs/,faults test_conformance.py test_download.py test_scale.py \
-	test_speed.py test_state_machine.py)
+NOT_ELSEWHERE := $(addprefix --ignore=packages/service-jobs/tests/jobs/,faults test_conformance.py download \
+	worker/test_scale.py worker/test_speed.py worker/state_machine)
 # One test of a long run may take longer than any test of `make check` is allowed to.
 PATIENT := -o faulthandler_timeout=14400
 
@@ -43,29 +47,42 @@ setup: $(READY) ## Create .venv with bpc and all tools in it
 	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@touch $@
 
-$(READY): requirements/dev.txt pyproject.toml | $(filter .uv/bin/uv,$(UV))
+# What the client's modules are generated from, when it is installed.
+CLIENT := $(addprefix packages/bpc-client/,openapi.json client_generator.py hatch_build.py)
+
+$(READY): requirements/dev.txt pyproject.toml $(addsuffix /pyproject.toml,$(PACKAGES)) $(CLIENT) | $(filter .uv/bin/uv,$(UV))
 	@test -n "$(PYTHON)" || { echo "bpc needs Python 3.11 or later on the PATH"; exit 78; }
 	@echo "== creating $(VENV)"
 	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation \
+		$(addprefix -e ,$(PACKAGES)) -e .
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## Show what bpc does, in a tenant of its own, printed as it goes
+demo: $(READY) ## Show all eight steps with an example battery
 	@$(BIN)/bpc demo
 
 .PHONY: up
-up: $(READY) ## Start everything and stay until Ctrl-C
+up: $(READY) ## Start the database, the API and workers; run until Ctrl-C
 	@$(BIN)/bpc up
 
 .PHONY: test
 test: $(READY) ## Run all tests on the embedded PostgreSQL
-	$(PYTEST) tests
+	$(PYTEST) $(TESTS)
 
 .PHONY: test-external
 test-external: $(READY) ## Run the database tests on DATABASE_URL (PostgreSQL 15 or later)
-	$(BIN)/python -m tools.external $(PYTEST) tests/db tests/jobs tests/upgrades -m external
+	$(BIN)/python -m tools.external $(PYTEST) $(EXTERNAL) -m external
+
+.PHONY: quick
+quick: $(READY) ## What changed: format, lint, types, its tests, and the tests of the core; in a minute
+	@$(BIN)/python -m tools.quick
+
+.PHONY: wheels
+wheels: $(READY) ## Build the three packages into dist/
+	@rm -f dist/*.whl dist/*.tar.gz
+	@for package in $(PACKAGES) .; do (cd $$package && $(abspath $(BIN))/hatchling build -d $(abspath dist)); done
 
 .PHONY: format
 format: $(READY) ## Format the code
@@ -90,10 +107,10 @@ layers: $(READY)
 .PHONY: check
 check: static ## Everything CI runs: static checks, tests, coverage gates
 	rm -f .coverage .coverage.*
-	$(MEASURE) tests
+	$(MEASURE) $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/coverage_gates.py
-	$(BIN)/python -m tools.external --if-present $(PYTEST) tests/db tests/jobs tests/upgrades $(NOT_ELSEWHERE) -m external
+	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external
 
 .PHONY: cases
 cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff
@@ -209,7 +226,7 @@ site: .site/.ready ## Build the documentation's site, dist/site/index.html; a li
 
 .PHONY: bench
 bench: .bench/.ready .bench-queues/.ready ## Measure against peers, side by side
-	PYTHONPATH=src .bench/bin/python -m bench
+	PYTHONPATH=src:$(subst $() ,:,$(addsuffix /src,$(PACKAGES))) .bench/bin/python -m bench
 
 .PHONY: shown
 shown: $(READY) ## Run the tests at full figures and write docs/measurements
@@ -217,19 +234,21 @@ shown: $(READY) ## Run the tests at full figures and write docs/measurements
 
 .PHONY: campaign
 campaign: $(READY) .ops/.ready ## Run the long reliability figures, then look for known holes in dependencies
-	BPC_EFFORT=campaign $(PYTEST) $(PATIENT) tests
+	BPC_EFFORT=campaign $(PYTEST) $(PATIENT) $(TESTS)
 	.ops/bin/python tools/audit.py --if-reachable $(PINNED)
 
 .PHONY: upgrade
 upgrade: $(READY) ## Upgrade an earlier version to this one, under load: make upgrade REVISION=v1.0.0
 	$(BIN)/python -m tools.upgrade $(or $(REVISION),HEAD)
 
+# Our own packages are installed from this working copy, never from an index.
+NOT_OURS := --no-emit-package service-jobs --no-emit-package bpc-client
 .PHONY: lock
 lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
-	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml -o requirements/runtime.txt
-	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group dev -o requirements/dev.txt
-	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench -o requirements/bench.txt
-	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml --group bench-queues -o requirements/bench-queues.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml -o requirements/runtime.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group dev -o requirements/dev.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group bench -o requirements/bench.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group bench-queues -o requirements/bench-queues.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group build -o requirements/build.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group ops -o requirements/ops.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group policies -o requirements/policies.txt

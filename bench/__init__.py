@@ -23,35 +23,35 @@ class Table:
     def __str__(self) -> str:
         lines = [self.columns, *self.rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
-        printed = ["  ".join(_cells(line, widths)).rstrip() for line in lines]
+        printed = ["  ".join(_align_cells(line, widths)).rstrip() for line in lines]
         rule = "  ".join("-" * width for width in widths)
         return "\n".join([self.title, "", printed[0], rule, *printed[1:], *(["", self.note] if self.note else [])])
 
 
-def medians(
+def measure_medians(
     candidates: Mapping[str, Callable[[], object]], *, rounds: int = 60, seconds: float = 0.002
 ) -> dict[str, float]:
     """Seconds per call of each candidate: the median over `rounds` in which they all take turns.
 
     A turn repeats the call until it lasts about `seconds`, so that the clock's own grain does not show.
     """
-    calls = {name: max(1, int(seconds / _timed(call, 3))) for name, call in candidates.items()}
+    calls = {name: max(1, int(seconds / _time_call(call, 3))) for name, call in candidates.items()}
     turns: dict[str, list[float]] = {name: [] for name in candidates}
     gc.collect()
     for _ in range(rounds):
         for name, call in candidates.items():
-            turns[name].append(_timed(call, calls[name]))
+            turns[name].append(_time_call(call, calls[name]))
     return {name: statistics.median(times) for name, times in turns.items()}
 
 
-def _timed(call: Callable[[], object], times: int) -> float:
+def _time_call(call: Callable[[], object], times: int) -> float:
     start = time.perf_counter()
     for _ in range(times):
         call()
     return (time.perf_counter() - start) / times
 
 
-def _cells(line: tuple[str, ...], widths: list[int]) -> list[str]:
+def _align_cells(line: tuple[str, ...], widths: list[int]) -> list[str]:
     # The first column is a name, the others are figures.
     return [
         cell.rjust(width) if at else cell.ljust(width)

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import bench
 
 
-def main(wanted: Sequence[str]) -> int:
+def main(names_wanted: Sequence[str]) -> int:
     names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_"))
-    unknown = [name for name in wanted if name not in names]
+    unknown = [name for name in names_wanted if name not in names]
     if unknown:
         print(f"no measurement is called `{unknown[0]}`; there are {', '.join(names)}", file=sys.stderr)
         return 2
-    for name in wanted or names:
+    for name in names_wanted or names:
         for table in importlib.import_module(f"bench.{name}").run():
             print(f"{table}\n", flush=True)
     return 0

@@ -21,18 +21,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import asyncpg
 import httpx2
+from bpc_client import Client
 
 from bench import Table
-from bpc import fresh
-from bpc.cli.demo_steps import Told, issue
-from bpc.client import Client
+from bpc.cli.run.demo import DemoListener, issue_passport
+from bpc.runtime import clock
 
 SECONDS: Final = int(os.environ.get("BENCH_SECONDS", "5"))
 ROUNDS: Final = int(os.environ.get("BENCH_REPEATS", "3"))
@@ -72,7 +72,7 @@ FILL: Final = """
 """
 
 
-class Load(NamedTuple):
+class LoadResult(NamedTuple):
     """What came of one run."""
 
     per_second: float
@@ -84,28 +84,30 @@ def run() -> Iterable[Table]:
     if shutil.which("wrk") is None:
         yield Table(title="API", columns=("",), rows=(), note="`wrk` is not installed, so nothing was measured.")
         return
-    yield asyncio.run(_measured())
+    yield asyncio.run(_measure_api())
 
 
-async def _measured() -> Table:
+async def _measure_api() -> Table:
     with tempfile.TemporaryDirectory(prefix="bpc-bench-") as folder:
         Path(folder).chmod(0o711)  # noqa: ASYNC240 (nothing else runs yet)
-        async with _ours(Path(folder)) as ours:
-            path, size = await _payload(ours)
-            async with _bare(size) as bare:
+        async with _run_own_service(Path(folder)) as service:
+            path, size = await _issue_payload(service)
+            async with _run_bare_service(size) as bare:
                 targets = {
                     "GET bare FastAPI route": (bare, "/bare", None),
-                    f"GET payload, {size:,} bytes": (ours.url, path, ours.key),
-                    "GET list, 50 of 1,000": (ours.url, "/v1/documents", ours.key),
-                    "POST document": (ours.url, "POST", ours.key),
+                    f"GET payload, {size:,} bytes": (service.url, path, service.key),
+                    "GET list, 50 of 1,000": (service.url, "/v1/documents", service.key),
+                    "POST document": (service.url, "POST", service.key),
                 }
-                found = await _rounds(targets)
-            await ours.fill(DOCUMENTS)
-            found |= await _rounds({f"GET list, 50 of {DOCUMENTS:,}": (ours.url, "/v1/documents", ours.key)})
-    yardstick = found["GET bare FastAPI route"].per_second
+                results = await _run_rounds(targets)
+            await service.insert_documents(DOCUMENTS)
+            results |= await _run_rounds(
+                {f"GET list, 50 of {DOCUMENTS:,}": (service.url, "/v1/documents", service.key)}
+            )
+    yardstick = results["GET bare FastAPI route"].per_second
     rows = tuple(
         (name, f"{load.per_second:,.0f}", f"{load.per_second / yardstick:.2f}", f"{load.p99_ms:.1f}", str(load.errors))
-        for name, load in found.items()
+        for name, load in results.items()
     )
     return Table(
         title=f"API, one process, wrk with 16 connections, median of {ROUNDS} rounds of {SECONDS} s",
@@ -114,54 +116,54 @@ async def _measured() -> Table:
     )
 
 
-async def _rounds(targets: dict[str, tuple[str, str, str | None]]) -> dict[str, Load]:
-    runs: dict[str, list[Load]] = {name: [] for name in targets}
+async def _run_rounds(targets: dict[str, tuple[str, str, str | None]]) -> dict[str, LoadResult]:
+    runs: dict[str, list[LoadResult]] = {name: [] for name in targets}
     for _ in range(ROUNDS):
         for name, (url, path, key) in targets.items():
-            runs[name].append(await asyncio.to_thread(_wrk, url, path, key))
+            runs[name].append(await asyncio.to_thread(_run_wrk, url, path, key))
     return {
-        name: Load(
-            statistics.median(load.per_second for load in each),
-            statistics.median(load.p99_ms for load in each),
-            sum(load.errors for load in each),
+        name: LoadResult(
+            statistics.median(load.per_second for load in loads),
+            statistics.median(load.p99_ms for load in loads),
+            sum(load.errors for load in loads),
         )
-        for name, each in runs.items()
+        for name, loads in runs.items()
     }
 
 
-def _wrk(url: str, path: str, key: str | None) -> Load:
+def _run_wrk(url: str, path: str, key: str | None) -> LoadResult:
     command = ["wrk", "-t2", "-c16", f"-d{SECONDS}s", "--latency"]
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         if path == "POST":
-            script.write(POST % (fresh.new_id(), key))
+            script.write(POST % (clock.new_id(), key))
             script.flush()
             command += ["-s", script.name, f"{url}/v1/documents"]
         else:
             command += [] if key is None else ["-H", f"Authorization: Bearer {key}"]
             command.append(url + path)
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rate = re.search(r"Requests/sec:\s+([0-9.]+)", said)
-    p99 = re.search(r"99%\s+([0-9.]+)(us|ms|s)", said)
-    wrong = re.search(r"Non-2xx or 3xx responses: ([0-9]+)", said)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rate = re.search(r"Requests/sec:\s+([0-9.]+)", output)
+    p99 = re.search(r"99%\s+([0-9.]+)(us|ms|s)", output)
+    error_count = re.search(r"Non-2xx or 3xx responses: ([0-9]+)", output)
     if rate is None or p99 is None:
-        raise RuntimeError(f"wrk said something else: {said}")
+        raise RuntimeError(f"wrk said something else: {output}")
     scale = {"us": 0.001, "ms": 1.0, "s": 1000.0}[p99[2]]
-    return Load(float(rate[1]), float(p99[1]) * scale, 0 if wrong is None else int(wrong[1]))
+    return LoadResult(float(rate[1]), float(p99[1]) * scale, 0 if error_count is None else int(error_count[1]))
 
 
 @asynccontextmanager
-async def _bare(size: int) -> AsyncIterator[str]:
-    port = _free_port()
+async def _run_bare_service(size: int) -> AsyncIterator[str]:
+    port = _find_free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, str(port), str(size))
     try:
-        await _answers(f"http://127.0.0.1:{port}/bare")
+        await _wait_until_answering(f"http://127.0.0.1:{port}/bare")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         await process.wait()
 
 
-class Ours(NamedTuple):
+class OwnService(NamedTuple):
     """Our service, as `bpc up` says it is."""
 
     url: str
@@ -169,12 +171,12 @@ class Ours(NamedTuple):
     tenant: str
     folder: Path
 
-    async def fill(self, count: int) -> None:
+    async def insert_documents(self, count: int) -> None:
         """Put that many documents into the table, past the API."""
-        from bpc.db import embedded  # noqa: PLC0415 (only a machine that measures needs it)
+        from bpc.runtime import postgres  # noqa: PLC0415 (only a machine that measures needs it)
 
-        server = await asyncio.to_thread(embedded.use, self.folder)
-        conn = await asyncpg.connect(**server.superuser_address().at("bpc").connect_arguments())
+        server = await asyncio.to_thread(postgres.use_server, self.folder)
+        conn = await asyncpg.connect(**server.superuser_address().with_database("bpc").connect_arguments())
         await conn.execute(FILL, self.tenant, count)
         await conn.execute("ANALYZE documents")
         await conn.close()
@@ -182,41 +184,31 @@ class Ours(NamedTuple):
 
 
 @asynccontextmanager
-async def _ours(folder: Path) -> AsyncIterator[Ours]:
+async def _run_own_service(folder: Path) -> AsyncIterator[OwnService]:
     environment = {**os.environ, "BPC_DATA_DIR": str(folder), "BPC_LOG_LEVEL": "warn"}
     command = [sys.executable, "-m", "bpc", "up", "--port", "0", "--json"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
     try:
         if process.stdout is None:
             raise RuntimeError("no output to read")
-        said = json.loads(await process.stdout.readline())
-        ours = Ours(said["url"], said["api_key"], said["tenant_id"], folder)
-        await ours.fill(1_000)
-        yield ours
+        announcement = json.loads(await process.stdout.readline())
+        service = OwnService(announcement["url"], announcement["api_key"], announcement["tenant_id"], folder)
+        await service.insert_documents(1_000)
+        yield service
     finally:
         process.terminate()
         await process.wait()
 
 
-async def _payload(ours: Ours) -> tuple[str, int]:
+async def _issue_payload(service: OwnService) -> tuple[str, int]:
     """Where the payload of the demo's passport is served, and how large it is."""
-    async with Client(ours.url, ours.key) as client:
-        issued = await issue(client, Silent(), ours.folder)
-        payload = await client.get_payload(issued.passport_version_id)
-    return f"/v1/passport-versions/{issued.passport_version_id}/payload", len(payload.content)
+    async with Client(service.url, service.key) as client:
+        version_id = await issue_passport(client, DemoListener(), service.folder)
+        payload = await client.get_payload(version_id)
+    return f"/v1/passport-versions/{version_id}/payload", len(payload.content)
 
 
-class Silent(Told):
-    """Tells nobody."""
-
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:  # noqa: ARG002 (nobody hears it)
-        yield
-
-    def more(self, what: str) -> None: ...
-
-
-async def _answers(url: str) -> None:
+async def _wait_until_answering(url: str) -> None:
     deadline = time.monotonic() + 30
     async with httpx2.AsyncClient() as client:
         while True:
@@ -230,7 +222,7 @@ async def _answers(url: str) -> None:
                 return
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from bench import Table, medians
-from bpc.core import canon
-from bpc.core.canon import Json
+from bench import Table, measure_medians
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
 
 
-def passport(parts: int = 620) -> dict[str, Json]:
+def make_passport(parts: int = 620) -> dict[str, Json]:
     """A payload shaped like a real one: nested fields, decimal strings, a long bill of materials."""
     return {
         "payload_version": "BPC-PASSPORT-1",
@@ -29,12 +29,12 @@ def passport(parts: int = 620) -> dict[str, Json]:
         ],
         "fields": {
             "battery": {f"field_{number}": {"unit": "kWh", "value": f"{number}.25"} for number in range(120)},
-            "materials": [_part(number) for number in range(parts)],
+            "materials": [_make_part(number) for number in range(parts)],
         },
     }
 
 
-def _part(number: int) -> dict[str, Json]:
+def _make_part(number: int) -> dict[str, Json]:
     return {
         "part": f"SKU-{number:06d}",
         "name": "Gehäuse, Aluminium, pulverbeschichtet" if number % 7 == 0 else "cathode active material",
@@ -47,41 +47,41 @@ def _part(number: int) -> dict[str, Json]:
 
 
 def run() -> Iterable[Table]:
-    payload = passport()
-    text = canon.encode(payload)
+    payload = make_passport()
+    text = canonical_json.encode(payload)
     big = {**payload, "big": 10**30}
     pretty = json.dumps(payload, indent=1).encode()
     title = f"Canonical JSON of a payload of {len(text) // 1000} kB"
-    yield _table(
+    yield _build_table(
         f"{title}, writing",
         {
             "orjson.dumps, sorted": lambda: orjson.dumps(payload, option=orjson.OPT_SORT_KEYS),
-            "json.dumps, sorted": lambda: _standard(payload),
-            "canon.encode_typed": lambda: canon.encode_typed(payload),
-            "canon.encode": lambda: canon.encode(payload),
-            "canon.encode, one integer above 64 bits": lambda: canon.encode(big),
+            "json.dumps, sorted": lambda: _encode_with_json(payload),
+            "canon.encode_typed": lambda: canonical_json.encode_typed(payload),
+            "canon.encode": lambda: canonical_json.encode(payload),
+            "canon.encode, one integer above 64 bits": lambda: canonical_json.encode(big),
         },
         note="goals: encode_typed within 2 of orjson, encode within 2 of json",
     )
-    yield _table(
+    yield _build_table(
         f"{title}, reading",
         {
             "orjson.loads": lambda: orjson.loads(text),
             "json.loads": lambda: json.loads(text),
-            "canon.decode": lambda: canon.decode(text),
-            "canon.read_json": lambda: canon.read_json(text),
-            "canon.canonicalize, from indented": lambda: canon.canonicalize(pretty),
+            "canon.decode": lambda: canonical_json.decode(text),
+            "canon.read_json": lambda: canonical_json.read_json(text),
+            "canon.canonicalize, from indented": lambda: canonical_json.canonicalize(pretty),
         },
         note="decode also writes the value again and compares; orjson and json accept what must be refused",
     )
 
 
-def _standard(payload: object) -> bytes:
+def _encode_with_json(payload: object) -> bytes:
     return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _table(title: str, candidates: dict[str, Callable[[], object]], *, note: str) -> Table:
-    times = medians(candidates)
+def _build_table(title: str, candidates: dict[str, Callable[[], object]], *, note: str) -> Table:
+    times = measure_medians(candidates)
     fast, standard = list(times.values())[:2]
     rows = tuple(
         (name, f"{took * 1e6:.0f}", f"{took / fast:.2f}", f"{took / standard:.2f}") for name, took in times.items()

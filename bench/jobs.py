@@ -29,8 +29,8 @@ from typing import Final
 import asyncpg
 
 from bench import Table
-from bpc.db import embedded
-from bpc.db.embedded.prepare import prepare
+from bpc.runtime import postgres
+from bpc.storage.database import prepare_embedded_server
 
 ROOT: Final = Path(__file__).parents[1]
 ENVIRONMENT: Final = ROOT / ".bench-queues"
@@ -65,30 +65,30 @@ NOTIFY: prototype after the commit, at most once in 2 ms; prototype-notifying in
 
 
 @dataclass(slots=True)
-class Found:
+class CandidateResult:
     """What is known of a candidate: every figure of every repeat, or why there is none."""
 
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     name: str = ""
     problem: str = ""
 
-    def median(self, figure: str) -> float | None:
+    def compute_median(self, figure: str) -> float | None:
         return statistics.median(self.figures[figure]) if self.figures[figure] else None
 
 
 def run() -> Iterable[Table]:
-    found = {name: Found(name=name) for name in _wanted()}
-    with _server() as server:
+    results = {name: CandidateResult(name=name) for name in _choose_candidates()}
+    with _run_server() as server:
         for repeat in range(REPEATS):
             for measure in MEASURES:
                 print(f"jobs: repeat {repeat + 1} of {REPEATS}, {measure[0]}", file=sys.stderr, flush=True)
-                for name, of in found.items():
-                    if not of.problem:
-                        _measure(server, name, measure, of)
-    yield _table(found)
+                for name, result in results.items():
+                    if not result.problem:
+                        _measure_candidate(server, name, measure, result)
+    yield _build_table(results)
 
 
-def _wanted() -> list[str]:
+def _choose_candidates() -> list[str]:
     names = [name for name in os.environ.get("BENCH_QUEUES", "").split(",") if name]
     unknown = [name for name in names if name not in CANDIDATES]
     if unknown:
@@ -97,26 +97,40 @@ def _wanted() -> list[str]:
 
 
 @contextmanager
-def _server() -> Iterator[embedded.Server]:
+def _run_server() -> Iterator[postgres.EmbeddedServer]:
     folder = Path(tempfile.mkdtemp(prefix="bpc-bench-"))
     folder.chmod(0o711)  # the server's own user passes through it
     try:
-        with embedded.use(folder) as server:
-            asyncio.run(prepare(server, "bpc"))
+        with postgres.use_server(folder) as server:
+            asyncio.run(prepare_embedded_server(server, "bpc"))
             yield server
             server.release_and_wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _measure(server: embedded.Server, name: str, measure: tuple[str | int, ...], found: Found) -> None:
+def _measure_candidate(
+    server: postgres.EmbeddedServer, name: str, measure: tuple[str | int, ...], result: CandidateResult
+) -> None:
     what, *numbers = map(str, measure)
-    asyncio.run(_execute(server, "DROP DATABASE IF EXISTS measured WITH (FORCE)", "CREATE DATABASE measured"))
+    asyncio.run(
+        _execute_statements(server, "DROP DATABASE IF EXISTS measured WITH (FORCE)", "CREATE DATABASE measured")
+    )
     sockets = server.superuser_address().host
-    command = [_python(), "-m", "bench._queues.run", "measure", CANDIDATES[name], what, sockets, "measured", *numbers]
+    command = [
+        _find_python(),
+        "-m",
+        "bench._queues.run",
+        "measure",
+        CANDIDATES[name],
+        what,
+        sockets,
+        "measured",
+        *numbers,
+    ]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             check=False,
             capture_output=True,
@@ -126,53 +140,53 @@ def _measure(server: embedded.Server, name: str, measure: tuple[str | int, ...],
             timeout=PATIENCE_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        found.problem = f"{what}: no end within {PATIENCE_SECONDS} s"
+        result.problem = f"{what}: no end within {PATIENCE_SECONDS} s"
         return
-    said = json.loads((done.stdout.splitlines() or ["{}"])[-1]) if done.returncode == 0 else {}
-    if not said:
-        found.problem = f"{what}: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}"
-    elif "absent" in said:
-        found.problem = _reason(name, said["absent"])
+    report = json.loads((completed.stdout.splitlines() or ["{}"])[-1]) if completed.returncode == 0 else {}
+    if not report:
+        result.problem = f"{what}: {(completed.stderr.strip().splitlines() or ['it said nothing'])[-1]}"
+    elif "absent" in report:
+        result.problem = _explain_absence(name, report["absent"])
     else:
-        found.name = f"{name} {said.pop('version')}".strip()
-        for figure, value in said.items():
-            found.figures[figure].append(value)
+        result.name = f"{name} {report.pop('version')}".strip()
+        for figure, value in report.items():
+            result.figures[figure].append(value)
 
 
-def _python() -> str:
+def _find_python() -> str:
     own = ENVIRONMENT / "bin" / "python"
     return str(own) if own.exists() else sys.executable
 
 
-def _reason(name: str, absent: str) -> str:
+def _explain_absence(name: str, absent: str) -> str:
     """What the installer said, if it was asked; otherwise what the import says."""
-    said = ENVIRONMENT / f"{name}.failed"
-    if said.exists():
-        return "not installed: " + " ".join(said.read_text().split())
+    failure_file = ENVIRONMENT / f"{name}.failed"
+    if failure_file.exists():
+        return "not installed: " + " ".join(failure_file.read_text().split())
     return absent if ENVIRONMENT.exists() else f"{absent} (`make bench` makes an environment with it)"
 
 
-async def _execute(server: embedded.Server, *statements: str) -> None:
+async def _execute_statements(server: postgres.EmbeddedServer, *statements: str) -> None:
     conn = await asyncpg.connect(**server.superuser_address().connect_arguments())
     for statement in statements:
         await conn.execute(statement)
     await conn.close()
 
 
-def _table(found: dict[str, Found]) -> Table:
-    bare = found.get(YARDSTICK, Found())
+def _build_table(results: dict[str, CandidateResult]) -> Table:
+    bare = results.get(YARDSTICK, CandidateResult())
     rows = tuple(
         (
-            of.name,
-            _rate(of, bare, "drain1"),
-            _rate(of, bare, "drain2"),
-            _rate(of, bare, "single"),
-            _rate(of, bare, "bulk"),
-            _latency(of, bare),
+            result.name,
+            _format_rate(result, bare, "drain1"),
+            _format_rate(result, bare, "drain2"),
+            _format_rate(result, bare, "single"),
+            _format_rate(result, bare, "bulk"),
+            _format_latency(result, bare),
         )
-        for of in found.values()
+        for result in results.values()
     )
-    problems = [f"{of.name}: {of.problem}" for of in found.values() if of.problem]
+    problems = [f"{result.name}: {result.problem}" for result in results.values() if result.problem]
     return Table(
         title=f"Job queues: medians of {REPEATS}, drains of {JOBS:,} jobs",
         columns=("", "drain, 1 worker (/s)", "2 workers (/s)", "single enqueue (/s)", "bulk (/s)", "p50 / p99 (ms)"),
@@ -181,17 +195,17 @@ def _table(found: dict[str, Found]) -> Table:
     )
 
 
-def _rate(of: Found, bare: Found, figure: str) -> str:
-    value, unit = of.median(figure), bare.median(figure)
+def _format_rate(result: CandidateResult, bare: CandidateResult, figure: str) -> str:
+    value, unit = result.compute_median(figure), bare.compute_median(figure)
     if value is None:
         return "–"
     return f"{value:,.0f} ({value / unit:.2f})" if unit else f"{value:,.0f}"
 
 
-def _latency(of: Found, bare: Found) -> str:
-    p50, p99 = of.median("p50"), of.median("p99")
+def _format_latency(result: CandidateResult, bare: CandidateResult) -> str:
+    p50, p99 = result.compute_median("p50"), result.compute_median("p99")
     if p50 is None or p99 is None:
         return "–"
-    half, most = bare.median("p50"), bare.median("p99")
+    half, most = bare.compute_median("p50"), bare.compute_median("p99")
     ratios = f" ({p50 / half:.2f} / {p99 / most:.2f})" if half and most else ""
     return f"{p50:.1f} / {p99:.1f}{ratios}"

@@ -5,16 +5,15 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench import Table, medians
-from bpc.core.bundle import read_bundle, write_bundle
-from bpc.core.compile import compile_passport
-from bpc.core.compile_input import read_input
-from bpc.core.digest import sha256
-from bpc.core.issue import issue
-from bpc.core.qr import qr_png
-from bpc.core.rules.evaluating.evaluate import Machine
-from bpc.core.rules.package import checked_program
-from bpc.core.signing import Seed, Signer
+from bench import Table, measure_medians
+from bpc.core.audit.signing import Seed, Signer
+from bpc.core.formats.hashes import sha256
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.package import read_program
+from bpc.core.passport.bundle import read_bundle, write_bundle
+from bpc.core.passport.compile import compile_passport, issue_passport
+from bpc.core.passport.compile_input import read_input
+from bpc.core.passport.qr import draw_qr_png
 from bpc.core.verify.bundle import verify_bundle
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -22,37 +21,40 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 def run() -> Iterable[Table]:
     for name in ("first", "reference"):
-        yield _stages(name, EXAMPLES / name)
-    yield _signing()
-    yield _checking()
+        yield _measure_stages(name, EXAMPLES / name)
+    yield _measure_signing()
+    yield _measure_checking()
 
 
-def _stages(name: str, folder: Path) -> Table:
+def _measure_stages(name: str, folder: Path) -> Table:
     rules = (folder / "rules.bpc").read_bytes()
-    given = read_input((folder / "input.json").read_bytes(), rules=rules)
-    machine = Machine(checked_program(rules))
-    times = medians(
+    compile_input = read_input((folder / "input.json").read_bytes(), rules=rules)
+    machine = Machine(read_program(rules))
+    times = measure_medians(
         {
-            "compile, rules checked and generated before": lambda: compile_passport(given, machine=machine),
-            "compile, from rule text": lambda: compile_passport(given),
+            "compile, rules checked and generated before": lambda: compile_passport(compile_input, machine=machine),
+            "compile, from rule text": lambda: compile_passport(compile_input),
         },
         rounds=9,
     )
-    made = compile_passport(given, machine=machine)
+    compiled = compile_passport(compile_input, machine=machine)
+    sizes = f"{len(compiled.payload):,} bytes of payload, {len(compiled.proof):,} of proof"
     return Table(
-        title=f"One passport of examples/{name}: {len(made.payload):,} bytes of payload, {len(made.proof):,} of proof",
+        title=f"One passport of examples/{name}: {sizes}",
         columns=("", "ms"),
         rows=tuple((what, f"{took * 1e3:.2f}") for what, took in times.items()),
     )
 
 
-def _checking() -> Table:
+def _measure_checking() -> Table:
     rules = (EXAMPLES / "first" / "rules.bpc").read_bytes()
-    given = read_input((EXAMPLES / "first" / "input.json").read_bytes(), rules=rules)
-    bundle = write_bundle(issue(given, compile_passport(given), Signer(Seed(bytes(range(32))))).bundle)
+    compile_input = read_input((EXAMPLES / "first" / "input.json").read_bytes(), rules=rules)
+    bundle = write_bundle(
+        issue_passport(compile_input, compile_passport(compile_input), Signer(Seed(bytes(range(32)))))
+    )
     text = read_bundle(bundle)["qr.txt"].decode()
-    times = medians(
-        {"QR code as PNG": lambda: qr_png(text), "verify the bundle": lambda: verify_bundle(bundle)}, rounds=15
+    times = measure_medians(
+        {"QR code as PNG": lambda: draw_qr_png(text), "verify the bundle": lambda: verify_bundle(bundle)}, rounds=15
     )
     return Table(
         title="What comes after compiling examples/first",
@@ -62,12 +64,12 @@ def _checking() -> Table:
     )
 
 
-def _signing() -> Table:
+def _measure_signing() -> Table:
     seed = Seed(bytes(range(32)))
     digest = sha256(b"receipt")
     key = Ed25519PrivateKey.from_private_bytes(seed)
     signer = Signer(seed)
-    times = medians({"bare Ed25519": lambda: key.sign(digest), "bpc": lambda: signer.sign(digest)})
+    times = measure_medians({"bare Ed25519": lambda: key.sign(digest), "bpc": lambda: signer.sign(digest)})
     bare = times["bare Ed25519"]
     return Table(
         title="Signing a receipt's hash",

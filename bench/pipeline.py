@@ -27,30 +27,31 @@ from uuid import UUID
 
 import asyncpg
 import psutil
+from service_jobs import Jobs, RequestQueue
+from service_jobs.job import lowest_id_at
 
 from bench import Table
-from bpc import fresh
-from bpc.assembly import Assembly, assembled
-from bpc.cli.seed import plant
-from bpc.cli.session import signer_of
-from bpc.core import canon
-from bpc.core.compile_input import read_input
-from bpc.core.digest import sha256
-from bpc.core.documents import ReadFact
-from bpc.core.events import Act
-from bpc.core.facts import SnapshotFact
-from bpc.core.ids import DocumentVersionId, FactId, RulePackageVersionId, TenantId
-from bpc.core.rules.package import checked_program
-from bpc.db import documents, facts, passports, products, rules, snapshots
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.db.jobs import sessions_of
-from bpc.db.opening import Place, opened, placed
-from bpc.jobs import Jobs, RequestQueue
-from bpc.jobs.ids import lowest_at
+from bpc.cli.setup.access import seed_database
+from bpc.core.audit.events import Act
+from bpc.core.documents.reader import ExtractedFact
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import DocumentVersionId, FactId, RulePackageVersionId, TenantId
+from bpc.core.language.package import read_program
+from bpc.core.passport.compile_input import read_input
 from bpc.pipeline import snapshot as steps
 from bpc.pipeline.compile import request_compile
-from bpc.settings import Settings, load
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings, load_settings
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database, DatabaseLocation, locate_database, open_migrated_database
+from bpc.storage.evidence import documents, facts, snapshots
+from bpc.storage.jobs import open_job_sessions
+from bpc.storage.passports import passports
+from bpc.storage.rules import packages
+from bpc.tasks.job_types import JobTypes, declare_job_types
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 PASSPORTS: Final = int(os.environ.get("BENCH_PASSPORTS", "2000"))
@@ -77,7 +78,7 @@ TIMES: Final = f"""
     SELECT type, extract(epoch FROM sum(finished_at - started_at)) AS seconds {OF_RUN} AND type = ANY ($3) GROUP BY type
 """
 SPAN: Final = f"SELECT extract(epoch FROM max(finished_at) - min(started_at)) {OF_RUN} AND type = ANY ($3)"
-ONE_OF_THE_LAST: Final = """
+RECENT_PASSPORT: Final = """
     SELECT v.passport_version_id, v.passport_id, v.snapshot_id, p.battery_product_id
       FROM passport_versions v JOIN passports p USING (tenant_id, passport_id)
      WHERE v.passport_version_id = (SELECT (payload->>'passport_version_id')::uuid FROM jobs.job
@@ -98,7 +99,7 @@ COPIED: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class PassportKind:
     """Passports of one kind: their rules, what is known of the product that is called `sku`, and when it is issued."""
 
     name: str
@@ -108,7 +109,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunResult:
     """What one run gave. Seconds of a processor are those of all workers and of all of PostgreSQL.
 
     `asking` is what came before: products, facts, snapshots and requests, Python's and PostgreSQL's.
@@ -121,7 +122,7 @@ class Run:
     stages: dict[str, float]
     asking: tuple[float, float]
 
-    def row(self, name: str) -> tuple[str, ...]:
+    def format_row(self, name: str) -> tuple[str, ...]:
         total = sum(self.stages.values())
         return (
             name,
@@ -136,21 +137,23 @@ class Run:
 def run() -> Iterable[Table]:
     with tempfile.TemporaryDirectory(prefix="bpc-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)
-        yield asyncio.run(_measured(Path(folder)))
+        yield asyncio.run(_measure_pipeline(Path(folder)))
 
 
-async def _measured(folder: Path) -> Table:
+async def _measure_pipeline(folder: Path) -> Table:
     rows: list[tuple[str, ...]] = []
-    async with benched(folder) as bench:
-        small, reference = small_kind(), reference_kind()
-        await bench.run(small, 20)  # the first ones pay for everybody's caches
-        rows.append((await bench.run(small, PASSPORTS)).row("small"))
+    async with open_bench(folder) as bench:
+        small, reference = make_small_kind(), make_reference_kind()
+        await bench.measure_run(small, 20)  # the first ones pay for everybody's caches
+        rows.append((await bench.measure_run(small, PASSPORTS)).format_row("small"))
         if REFERENCE:
-            rows.append((await bench.run(reference, REFERENCE)).row("reference"))
+            rows.append((await bench.measure_run(reference, REFERENCE)).format_row("reference"))
         for stored in STORED:
-            await bench.fill(stored)
-            rows.append((await bench.run(small, min(1_000, PASSPORTS))).row(f"small, {stored:,} stored before"))
-        used = await bench.used()
+            await bench.copy_passports(stored)
+            rows.append(
+                (await bench.measure_run(small, min(1_000, PASSPORTS))).format_row(f"small, {stored:,} stored before")
+            )
+        used = await bench.measure_database_size()
     return Table(
         title=f"Passports through the engine: {WORKERS} workers, {CONCURRENCY} jobs each, {os.cpu_count()} processors",
         columns=("", "passports", "a second", "Python ms each", "PostgreSQL ms each", "compile", "sign", "QR"),
@@ -160,16 +163,16 @@ async def _measured(folder: Path) -> Table:
     )
 
 
-def small_kind() -> Kind:
-    return Kind(name="small", rules=SMALL_RULES, facts=_small, issued_at=fresh.now())
+def make_small_kind() -> PassportKind:
+    return PassportKind(name="small", rules=SMALL_RULES, facts=_make_small_facts, issued_at=clock.now())
 
 
-def _small(sku: str) -> list[SnapshotFact]:
+def _make_small_facts(sku: str) -> list[SnapshotFact]:
     return [
-        _fact("Battery", f"battery:{sku}", {"sku": sku, "name": "Pack 75", "capacity_kwh": "75.500000"}),
-        _fact("PCF", f"pcf:{sku}", {"sku": sku, "total_gco2e": "4500000.00"}),
+        _make_fact("Battery", f"battery:{sku}", {"sku": sku, "name": "Pack 75", "capacity_kwh": "75.500000"}),
+        _make_fact("PCF", f"pcf:{sku}", {"sku": sku, "total_gco2e": "4500000.00"}),
         *(
-            _fact(
+            _make_fact(
                 "Component", f"component:{sku}:part-{part}", {"sku": sku, "part": f"part-{part}", "mass_g": "12.500000"}
             )
             for part in range(COMPONENTS)
@@ -177,24 +180,24 @@ def _small(sku: str) -> list[SnapshotFact]:
     ]
 
 
-def _fact(kind: str, key: str, payload: dict[str, Any]) -> SnapshotFact:
+def _make_fact(kind: str, key: str, payload: dict[str, Any]) -> SnapshotFact:
     return SnapshotFact(fact_type=kind, fact_key=key, schema_version=1, payload=payload)
 
 
-def reference_kind() -> Kind:
+def make_reference_kind() -> PassportKind:
     folder = EXAMPLES / "reference"
     dsl = (folder / "rules.bpc").read_bytes()
-    given = read_input((folder / "input.json").read_bytes(), rules=dsl)
-    own = given.product.sku
+    compile_input = read_input((folder / "input.json").read_bytes(), rules=dsl)
+    own = compile_input.product.sku
 
-    def of(sku: str) -> list[SnapshotFact]:
+    def make_facts(sku: str) -> list[SnapshotFact]:
         return [
-            _fact(fact.fact_type, fact.fact_key.replace(own, sku), {**fact.payload, "sku": sku})
-            for fact in given.facts
+            _make_fact(fact.fact_type, fact.fact_key.replace(own, sku), {**fact.payload, "sku": sku})
+            for fact in compile_input.facts
             if fact.fact_type != "Blinding"
         ]
 
-    return Kind(name="reference", rules=dsl, facts=of, issued_at=given.issued_at)
+    return PassportKind(name="reference", rules=dsl, facts=make_facts, issued_at=compile_input.issued_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,52 +205,56 @@ class Bench:
     """An installation of its own, without workers until a run starts some."""
 
     settings: Settings
-    place: Place
+    place: DatabaseLocation
     database: Database
     jobs: Jobs
-    assembly: Assembly
+    assembly: JobTypes
     tenant: TenantId
     document: DocumentVersionId
     superuser: "asyncpg.Connection[asyncpg.Record]"
 
-    async def run(self, kind: Kind, count: int) -> Run:
+    async def measure_run(self, kind: PassportKind, count: int) -> RunResult:
         """Ask for `count` passports, then let workers make them."""
         async with self.database.tenant(self.tenant) as conn:
-            version = await _published(conn, self.tenant, kind.rules)
-        of_run = self.tenant, lowest_at(fresh.now())
+            version = await _publish_rules(conn, self.tenant, kind.rules)
+        of_run = self.tenant, lowest_id_at(clock.now())
         places = asyncio.Semaphore(6)
-        mark = fresh.new_id().hex[-8:]
-        before = time.process_time(), self.postgres_seconds()
-        await asyncio.gather(*(self._ask(kind, f"{kind.name}-{mark}-{n}", version, places) for n in range(count)))
-        asking = time.process_time() - before[0], self.postgres_seconds() - before[1]
+        mark = clock.new_id().hex[-8:]
+        before = time.process_time(), self.measure_postgres_seconds()
+        await asyncio.gather(
+            *(self._request_passport(kind, f"{kind.name}-{mark}-{n}", version, places) for n in range(count))
+        )
+        asking = time.process_time() - before[0], self.measure_postgres_seconds() - before[1]
         # What writes in the background does so before, or is part of what a passport costs.
         await self.superuser.execute("VACUUM ANALYZE")
         await self.superuser.execute("CHECKPOINT")
-        idle = self.postgres_seconds()
-        async with _workers(self.settings) as workers:
-            started = sum(map(_seconds, workers))
-            await self._all_done(of_run, count)
-            python, postgres = sum(map(_seconds, workers)) - started, self.postgres_seconds() - idle
+        idle = self.measure_postgres_seconds()
+        async with _run_workers(self.settings) as workers:
+            started = sum(map(_measure_cpu_seconds, workers))
+            await self._wait_until_done(of_run, count)
+            python, postgres = sum(map(_measure_cpu_seconds, workers)) - started, self.measure_postgres_seconds() - idle
         stages = {
             row["type"]: float(row["seconds"]) for row in await self.superuser.fetch(TIMES, *of_run, list(STAGES))
         }
         seconds = float(await self.superuser.fetchval(SPAN, *of_run, list(STAGES)))
-        return Run(passports=count, seconds=seconds, python=python, postgres=postgres, stages=stages, asking=asking)
+        return RunResult(
+            passports=count, seconds=seconds, python=python, postgres=postgres, stages=stages, asking=asking
+        )
 
-    async def fill(self, stored: int) -> None:
+    async def copy_passports(self, stored: int) -> None:
         """Have `stored` passports in the tables, with all that belongs to each: copies of one, past all rules."""
-        there: int = await self.superuser.fetchval("SELECT count(*) FROM passport_versions")
-        if stored <= there:
+        present: int = await self.superuser.fetchval("SELECT count(*) FROM passport_versions")
+        if stored <= present:
             return
-        print(f"pipeline: copying {stored - there:,} passports", file=sys.stderr, flush=True)
-        one = await self.superuser.fetchrow(ONE_OF_THE_LAST)
-        ids = list(one or ())
+        print(f"pipeline: copying {stored - present:,} passports", file=sys.stderr, flush=True)
+        template_row = await self.superuser.fetchrow(RECENT_PASSPORT)
+        ids = list(template_row or ())
         async with self.superuser.transaction():
             await self.superuser.execute("SET LOCAL session_replication_role = replica")
             for table, changed in COPIED.items():
-                await self._copy(table, changed, ids, there, stored)
+                await self._copy_table(table, changed, ids, present, stored)
 
-    async def _copy(self, table: str, changed: dict[str, str], ids: list[Any], first: int, last: int) -> None:
+    async def _copy_table(self, table: str, changed: dict[str, str], ids: list[Any], first: int, last: int) -> None:
         names = await self.superuser.fetch(
             "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped"
             "   AND attgenerated = '' AND attidentity = ''",
@@ -269,31 +276,35 @@ class Bench:
             last,
         )
 
-    async def used(self) -> int:
+    async def measure_database_size(self) -> int:
         """Bytes of the database."""
-        found: int = await self.superuser.fetchval("SELECT pg_database_size(current_database())")
-        return found
+        size: int = await self.superuser.fetchval("SELECT pg_database_size(current_database())")
+        return size
 
-    async def _ask(self, kind: Kind, sku: str, version: RulePackageVersionId, places: asyncio.Semaphore) -> None:
+    async def _request_passport(
+        self, kind: PassportKind, sku: str, version: RulePackageVersionId, places: asyncio.Semaphore
+    ) -> None:
         """A product, its facts, a sealed snapshot of them, and a compile request."""
         async with places, self.database.tenant(self.tenant) as conn:
-            act, tenant = Act(None, fresh.now()), self.tenant
-            product = await products.create(conn, tenant, sku=sku, name="Pack 75", act=act)
-            passport = await passports.create(conn, tenant, product.battery_product_id, act=act)
-            await facts.add(conn, tenant, self.document, [_read(fact) for fact in kind.facts(sku)], at=act.at)
-            found = await conn.fetch(
+            act, tenant = Act(None, clock.now()), self.tenant
+            product = await passports.create_product(conn, tenant, sku=sku, name="Pack 75", act=act)
+            passport = await passports.create_passport(conn, tenant, product.battery_product_id, act=act)
+            await facts.insert_facts(
+                conn, tenant, self.document, [_extract_fact(fact) for fact in kind.facts(sku)], at=act.at
+            )
+            fact_rows = await conn.fetch(
                 "SELECT fact_id FROM facts WHERE tenant_id = $1 AND fact_key = ANY ($2)",
                 tenant,
                 [fact.fact_key for fact in kind.facts(sku)],
             )
-            snapshot = (await snapshots.create(conn, tenant, label=None, act=act)).snapshot_id
-            await steps.add_items(conn, tenant, snapshot, [FactId(row["fact_id"]) for row in found], act=act)
+            snapshot = (await snapshots.create_snapshot(conn, tenant, label=None, act=act)).snapshot_id
+            await steps.add_items(conn, tenant, snapshot, [FactId(row["fact_id"]) for row in fact_rows], act=act)
             await steps.build_snapshot(conn, tenant, snapshot, act=act)
             await steps.seal(conn, tenant, snapshot, act=act)
             await request_compile(
                 conn,
                 RequestQueue(jobs=self.jobs, conn=conn, tenant=tenant),
-                self.assembly.steps.compile,
+                self.assembly.pipeline_jobs.compile,
                 tenant,
                 passport.passport_id,
                 snapshot=snapshot,
@@ -303,40 +314,42 @@ class Bench:
                 act=Act(None, kind.issued_at),
             )
 
-    async def _all_done(self, of_run: tuple[TenantId, UUID], count: int) -> None:
+    async def _wait_until_done(self, of_run: tuple[TenantId, UUID], count: int) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while await self.superuser.fetchval(ENDED, *of_run) < count:
             if await self.superuser.fetchval(LOST, *of_run) or time.monotonic() > deadline:
                 raise RuntimeError("not all passports were made")
             await asyncio.sleep(0.5)
 
-    def postgres_seconds(self) -> float:
+    def measure_postgres_seconds(self) -> float:
         """Of the server, of its processes that are there, and of those that have ended."""
         if self.place.server is None:
             raise RuntimeError("the embedded server is measured")
-        cluster = self.place.server.layout.known_cluster()
+        cluster = self.place.server.layout.find_cluster_folder()
         server = psutil.Process(int((cluster / "postmaster.pid").read_text().split()[0]))
         times = server.cpu_times()
         ended = times.children_user + times.children_system
-        return ended + _seconds(server) + sum(map(_seconds, server.children()))
+        return ended + _measure_cpu_seconds(server) + sum(map(_measure_cpu_seconds, server.children()))
 
 
 _IDS: Final = ("battery_product_id", "passport_id", "snapshot_id", "passport_version_id")
 
 
 @asynccontextmanager
-async def benched(folder: Path) -> AsyncIterator[Bench]:
-    settings = load({"BPC_DATA_DIR": str(folder), "BPC_ENV": "dev"}, cwd=folder)
-    async with placed(settings) as place, opened(settings, migrate_first=True) as database:
-        tenant = (await plant(database, settings)).tenant_id
+async def open_bench(folder: Path) -> AsyncIterator[Bench]:
+    settings = load_settings({"BPC_DATA_DIR": str(folder), "BPC_ENV": "dev"}, cwd=folder)
+    async with locate_database(settings) as place, open_migrated_database(settings, migrate_first=True) as database:
+        tenant = (await seed_database(database, settings)).tenant_id
         if tenant is None or place.server is None:
             raise RuntimeError("dev has a tenant, and a server of its own")
-        assembly = assembled(settings, signer=signer_of(settings))
-        superuser = await asyncpg.connect(**place.server.superuser_address().at(settings.db_name).connect_arguments())
-        async with sessions_of(database) as sessions:
+        assembly = declare_job_types(settings, database=database, key_ring=KeyRing.from_settings(settings))
+        superuser = await asyncpg.connect(
+            **place.server.superuser_address().with_database(settings.db_name).connect_arguments()
+        )
+        async with open_job_sessions(database) as sessions:
             jobs = Jobs(assembly.handlers, sessions)
             async with database.tenant(tenant) as conn:
-                document = await _document(conn, tenant)
+                document = await _create_document(conn, tenant)
             yield Bench(
                 settings=settings,
                 place=place,
@@ -351,34 +364,34 @@ async def benched(folder: Path) -> AsyncIterator[Bench]:
         await superuser.close()
 
 
-async def _document(conn: Connection, tenant: TenantId) -> DocumentVersionId:
+async def _create_document(conn: Connection, tenant: TenantId) -> DocumentVersionId:
     """What all facts are from."""
-    act, version = Act(None, fresh.now()), DocumentVersionId(fresh.new_id())
-    document = (await documents.create(conn, tenant, kind="BOM", external_ref=None, act=act)).document_id
-    await documents.add_version(
+    act, version = Act(None, clock.now()), DocumentVersionId(clock.new_id())
+    document = (await documents.create_document(conn, tenant, kind="BOM", external_ref=None, act=act)).document_id
+    await documents.insert_document_version(
         conn, tenant, document, version, mime_type="application/json", sha256=sha256(b"{}"), content=b"{}", at=act.at
     )
     return version
 
 
-async def _published(conn: Connection, tenant: TenantId, dsl: bytes) -> RulePackageVersionId:
-    act = Act(None, fresh.now())
+async def _publish_rules(conn: Connection, tenant: TenantId, dsl: bytes) -> RulePackageVersionId:
+    act = Act(None, clock.now())
     package = (
-        await rules.create(conn, tenant, name=f"rules {fresh.new_id()}", description=None, act=act)
+        await packages.create_package(conn, tenant, name=f"rules {clock.new_id()}", description=None, act=act)
     ).rule_package_id
-    fields, tests = rules.fields_of(checked_program(dsl)), f"-- {package}".encode()
-    made = await rules.add_version(conn, tenant, package, dsl=dsl, tests=tests, fields=fields, act=act)
+    fields, tests = packages.extract_fields(read_program(dsl)), f"-- {package}".encode()
+    rule_version = await packages.insert_version(conn, tenant, package, dsl=dsl, tests=tests, fields=fields, act=act)
     for status in ("VALIDATED", "PUBLISHED"):
         await conn.execute(
             f"UPDATE rule_package_versions SET status = '{status}' WHERE rule_package_version_id = $1",
-            made.rule_package_version_id,
+            rule_version.rule_package_version_id,
         )
-    return made.rule_package_version_id
+    return rule_version.rule_package_version_id
 
 
-def _read(fact: SnapshotFact) -> ReadFact:
-    canonical = canon.encode(fact.payload)
-    return ReadFact(
+def _extract_fact(fact: SnapshotFact) -> ExtractedFact:
+    canonical = canonical_json.encode(fact.payload)
+    return ExtractedFact(
         fact_type=fact.fact_type,
         fact_key=fact.fact_key,
         schema_version=fact.schema_version,
@@ -389,7 +402,7 @@ def _read(fact: SnapshotFact) -> ReadFact:
 
 
 @asynccontextmanager
-async def _workers(settings: Settings) -> AsyncIterator[list[psutil.Process]]:
+async def _run_workers(settings: Settings) -> AsyncIterator[list[psutil.Process]]:
     environment = {
         **os.environ,
         "BPC_DATA_DIR": str(settings.data_dir),
@@ -398,22 +411,22 @@ async def _workers(settings: Settings) -> AsyncIterator[list[psutil.Process]]:
         "BPC_JOBS_CONCURRENCY": str(CONCURRENCY),
     }
     command = [sys.executable, "-m", "bpc", "worker", "--json"]
-    started = [
+    processes = [
         await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
         for _ in range(WORKERS)
     ]
     try:
-        for process in started:  # what it takes to start is not what a passport takes
+        for process in processes:  # what it takes to start is not what a passport takes
             if process.stdout is None or not await process.stdout.readline():
                 raise RuntimeError("a worker did not start")
-        yield [psutil.Process(process.pid) for process in started]
+        yield [psutil.Process(process.pid) for process in processes]
     finally:
-        for process in started:
+        for process in processes:
             process.terminate()
-        for process in started:
+        for process in processes:
             await process.wait()
 
 
-def _seconds(process: psutil.Process) -> float:
+def _measure_cpu_seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)

@@ -8,12 +8,12 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bench import Table, medians
-from bpc.core.facts import FactTable, SnapshotFact
-from bpc.core.rules.evaluating.evaluate import Machine
-from bpc.core.rules.package import checked_program, read_package
-from bpc.core.rules.typed import Program
-from bpc.core.rules.world import World
+from bench import Table, measure_medians
+from bpc.core.facts.fact_table import FactTable, SnapshotFact
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.evaluation import World
+from bpc.core.language.package import read_package, read_program
+from bpc.core.language.typed import Program
 
 EXAMPLE = b"""
 field battery.capacity_kwh: Dec(6) =
@@ -39,40 +39,40 @@ PARTS = 200
 
 
 def run() -> Iterable[Table]:
-    yield _example()
-    yield _bill_of_materials()
-    yield _reading()
+    yield _measure_example()
+    yield _measure_bom()
+    yield _measure_parsing()
 
 
-def _example() -> Table:
+def _measure_example() -> Table:
     plain: dict[str, Any] = {
         "Battery": {"battery:SKU-123": {"capacity_kwh": 75.5}},
         "PCF": {"pcf:SKU-123": {"total_gco2e": 4500000.0}},
     }
-    program = checked_program(EXAMPLE)
+    program = read_program(EXAMPLE)
     facts = [
         SnapshotFact(
             fact_type="Battery", fact_key="battery:SKU-123", schema_version=1, payload={"capacity_kwh": "75.5"}
         ),
         SnapshotFact(fact_type="PCF", fact_key="pcf:SKU-123", schema_version=1, payload={"total_gco2e": "4500000"}),
     ]
-    ours = _ours(program, facts)
+    own = _build_own(program, facts)
     peers = {
-        "cel-expr-python": _cel_example(plain),
-        "zen-engine": _zen_example(plain),
-        "regopy": _rego(
+        "cel-expr-python": _build_cel_example(plain),
+        "zen-engine": _build_zen_example(plain),
+        "regopy": _build_rego(
             'pcf := data.PCF[k].total_gco2e / data.Battery[b].capacity_kwh { k := "pcf:SKU-123"; '
             'b := "battery:SKU-123" }',
             "pcf",
             plain,
             {},
         ),
-        "hand-written Python": lambda: _by_hand(plain),
+        "hand-written Python": lambda: _evaluate_by_hand(plain),
     }
-    return _table("The two rules of the language's first example, evaluated once", ours, peers)
+    return _build_table("The two rules of the language's first example, evaluated once", own, peers)
 
 
-def _bill_of_materials() -> Table:
+def _measure_bom() -> Table:
     rows = [(f"component:S:{number:03d}", "Ni" if number % 3 == 0 else "Co", number) for number in range(PARTS)]
     facts = [
         SnapshotFact(
@@ -84,19 +84,19 @@ def _bill_of_materials() -> Table:
         for key, material, mass in rows
     ]
     parts = [{"material": material, "mass_g": float(mass)} for _, material, mass in rows]
-    ours = _ours(checked_program(SUM), facts)
+    own = _build_own(read_program(SUM), facts)
     peers = {
-        "cel-expr-python": _cel_sum(parts),
-        "zen-engine": _zen_sum(parts),
-        "regopy": _rego(
+        "cel-expr-python": _build_cel_sum(parts),
+        "zen-engine": _build_zen_sum(parts),
+        "regopy": _build_rego(
             'total := sum([p.mass_g | p := input.parts[_]; p.material == "Co"])', "total", {}, {"parts": parts}
         ),
         "hand-written Python": lambda: sum(part["mass_g"] for part in parts if part["material"] == "Co"),  # type: ignore[misc]
     }
-    return _table(f"Sum over a bill of materials of {PARTS} parts, filter and fold", ours, peers)
+    return _build_table(f"Sum over a bill of materials of {PARTS} parts, filter and fold", own, peers)
 
 
-def _reading() -> Table:
+def _measure_parsing() -> Table:
     rule = (
         "-- what the study says of part {n}\n"
         "field part{n}.gco2e_per_kwh @public: Dec(2) =\n"
@@ -111,7 +111,7 @@ def _reading() -> Table:
     )
     source = "".join(rule.format(n=number) for number in range(200)).encode()
     lines = source.count(b"\n")
-    took = medians({"read": lambda: read_package(source)}, rounds=7)["read"]
+    took = measure_medians({"read": lambda: read_package(source)}, rounds=7)["read"]
     return Table(
         title=f"Parse and check {lines:,} lines of rules",
         columns=("", "ms"),
@@ -120,24 +120,24 @@ def _reading() -> Table:
     )
 
 
-def _ours(program: Program, facts: list[SnapshotFact]) -> dict[str, Callable[[], object]]:
+def _build_own(program: Program, facts: list[SnapshotFact]) -> dict[str, Callable[[], object]]:
     machine = Machine(program)
     world = World(
         product_sku="SKU-123",
         product_name="Pack",
         issued_on="2027-02-18",
-        facts=FactTable.of(facts, program.facts),
+        facts=FactTable.from_facts(facts, program.facts),
     )
     salts = {field.path: ("0" * 32, "1" * 32) for field in program.fields}
     product = {"battery_product_id": "0a8ddcdd-1111-4111-8111-7a25cd447e35", "name": "Pack", "sku": "SKU-123"}
 
-    def proved() -> object:
+    def prove_fields() -> object:
         return machine.prove(world, battery_product=product, facts_hash="0" * 64, salt=salts.__getitem__)
 
-    return {"bpc": lambda: machine.values(world), "bpc, with proof": proved}
+    return {"bpc": lambda: machine.evaluate(world), "bpc, with proof": prove_fields}
 
 
-def _by_hand(facts: Mapping[str, Any]) -> tuple[float, float]:
+def _evaluate_by_hand(facts: Mapping[str, Any]) -> tuple[float, float]:
     battery = facts["Battery"].get("battery:SKU-123")
     if battery is None or battery["capacity_kwh"] is None:
         raise ValueError("capacity missing")
@@ -148,53 +148,55 @@ def _by_hand(facts: Mapping[str, Any]) -> tuple[float, float]:
     return capacity, round(study["total_gco2e"] / capacity, 2)
 
 
-def _cel_example(facts: Mapping[str, Any]) -> Callable[[], object]:
+def _build_cel_example(facts: Mapping[str, Any]) -> Callable[[], object]:
     cel = importlib.import_module("cel_expr_python.cel")
     env = cel.NewEnv(variables={"facts": cel.Type.DYN})
-    given = env.Activation({"facts": facts})
+    activation = env.Activation({"facts": facts})
     capacity = env.compile('facts.Battery["battery:SKU-123"].capacity_kwh')
     per_kwh = env.compile('facts.PCF["pcf:SKU-123"].total_gco2e / facts.Battery["battery:SKU-123"].capacity_kwh')
-    return lambda: (capacity.eval(given).plain_value(), per_kwh.eval(given).plain_value())
+    return lambda: (capacity.eval(activation).plain_value(), per_kwh.eval(activation).plain_value())
 
 
-def _cel_sum(parts: list[dict[str, Any]]) -> Callable[[], object]:
+def _build_cel_sum(parts: list[dict[str, Any]]) -> Callable[[], object]:
     """CEL has no sum of its own: it filters and picks, Python adds."""
     cel = importlib.import_module("cel_expr_python.cel")
     env = cel.NewEnv(variables={"parts": cel.Type.List(cel.Type.Map(cel.Type.STRING, cel.Type.DYN))})
-    given = env.Activation({"parts": parts})
+    activation = env.Activation({"parts": parts})
     masses = env.compile('parts.map(p, p.material == "Co", p.mass_g)')
-    return lambda: sum(masses.eval(given).plain_value())
+    return lambda: sum(masses.eval(activation).plain_value())
 
 
-def _zen_example(facts: Mapping[str, Any]) -> Callable[[], object]:
+def _build_zen_example(facts: Mapping[str, Any]) -> Callable[[], object]:
     zen = importlib.import_module("zen")
-    given = {"facts": facts}
+    context = {"facts": facts}
     capacity = zen.compile_expression('facts.Battery["battery:SKU-123"].capacity_kwh')
     per_kwh = zen.compile_expression(
         'facts.PCF["pcf:SKU-123"].total_gco2e / facts.Battery["battery:SKU-123"].capacity_kwh'
     )
-    return lambda: (capacity.evaluate(given), per_kwh.evaluate(given))
+    return lambda: (capacity.evaluate(context), per_kwh.evaluate(context))
 
 
-def _zen_sum(parts: list[dict[str, Any]]) -> Callable[[], object]:
+def _build_zen_sum(parts: list[dict[str, Any]]) -> Callable[[], object]:
     zen = importlib.import_module("zen")
     total = zen.compile_expression('sum(map(filter(parts, #.material == "Co"), #.mass_g))')
-    given = {"parts": parts}
-    return lambda: total.evaluate(given)
+    context = {"parts": parts}
+    return lambda: total.evaluate(context)
 
 
-def _rego(rule: str, name: str, data: Mapping[str, Any], given: Mapping[str, Any]) -> Callable[[], object]:
+def _build_rego(rule: str, name: str, data: Mapping[str, Any], input_data: Mapping[str, Any]) -> Callable[[], object]:
     regopy = importlib.import_module("regopy")
     interpreter = regopy.Interpreter()
     interpreter.add_module("passport", f"package passport\n{rule}\n")
     interpreter.add_data(data)
-    interpreter.set_input(given)
+    interpreter.set_input(input_data)
     built = interpreter.build(None, [f"passport/{name}"])
     return lambda: interpreter.query_bundle_entrypoint(built, f"passport/{name}")
 
 
-def _table(title: str, ours: Mapping[str, Callable[[], object]], peers: Mapping[str, Callable[[], object]]) -> Table:
-    times = medians({**ours, **peers}, rounds=40)
+def _build_table(
+    title: str, own: Mapping[str, Callable[[], object]], peers: Mapping[str, Callable[[], object]]
+) -> Table:
+    times = measure_medians({**own, **peers}, rounds=40)
     bare = times["bpc"]
     rows = tuple((name, f"{took * 1e6:.1f}", f"{took / bare:.2f}") for name, took in times.items())
     return Table(title=title, columns=("", "µs", "of bpc"), rows=rows, note="above 1: slower than bpc without proof")

@@ -16,24 +16,25 @@ from pathlib import Path
 from typing import Final
 
 from bench import Table
-from bench.pipeline import STAGES, Bench, Kind, Run, benched, reference_kind, small_kind
-from bpc import fresh
-from bpc.core.events import Act
-from bpc.core.exports.formats import Format, audience_for
-from bpc.core.ids import PassportVersionId
-from bpc.db import bundles, events
-from bpc.db.connection import Connection
+from bench.pipeline import STAGES, Bench, PassportKind, RunResult, make_reference_kind, make_small_kind, open_bench
+from bpc.core.audit.events import Act
+from bpc.core.exports.disclosure import ExportFormat, choose_audience
+from bpc.core.formats.ids import PassportVersionId
 from bpc.pipeline.activate import activate
 from bpc.pipeline.replay import replay
-from bpc.printing.exports import exported
+from bpc.printing import render_export
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection
+from bpc.storage.passports import exports
 
 TIMES: Final = int(os.environ.get("BENCH_STAGES", "200"))
-EXPORTS: Final[tuple[Format, ...]] = ("BUNDLE", "PDF", "JSON_LD", "XML")
+EXPORTS: Final[tuple[ExportFormat, ...]] = ("BUNDLE", "PDF", "JSON_LD", "XML")
 SIGNED: Final = "SELECT passport_version_id FROM passport_versions WHERE status = 'SIGNED' ORDER BY created_at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class ProcessorCost:
     """Seconds of a processor, for one."""
 
     python: float
@@ -43,46 +44,48 @@ class Cost:
 def run() -> Iterable[Table]:
     with tempfile.TemporaryDirectory(prefix="bpc-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)
-        yield asyncio.run(_measured(Path(folder)))
+        yield asyncio.run(_measure_table(Path(folder)))
 
 
-async def _measured(folder: Path) -> Table:
-    async with benched(folder) as bench:
-        await bench.run(small_kind(), 20)
-        columns = [await _stages(bench, kind) for kind in (small_kind(), reference_kind())]
+async def _measure_table(folder: Path) -> Table:
+    async with open_bench(folder) as bench:
+        await bench.measure_run(make_small_kind(), 20)
+        columns = [await _measure_stages(bench, kind) for kind in (make_small_kind(), make_reference_kind())]
     names = list(columns[0])
     return Table(
         title=f"Milliseconds of a processor, Python + PostgreSQL, for one passport; over {TIMES:,} of each kind",
         columns=("", "small", "reference"),
-        rows=tuple((name, *(_shown(column[name]) for column in columns)) for name in names),
+        rows=tuple((name, *(_format_cost(column[name]) for column in columns)) for name in names),
         note="compile, sign, QR: all three jobs, divided by the time that each takes",
     )
 
 
-async def _stages(bench: Bench, kind: Kind) -> dict[str, Cost]:
+async def _measure_stages(bench: Bench, kind: PassportKind) -> dict[str, ProcessorCost]:
     async with bench.database.tenant(bench.tenant) as conn:
         before = {row[0] for row in await conn.fetch(SIGNED)}
-    made = await bench.run(kind, TIMES)
+    result = await bench.measure_run(kind, TIMES)
     async with bench.database.tenant(bench.tenant) as conn:
         versions = [PassportVersionId(row[0]) for row in await conn.fetch(SIGNED) if row[0] not in before]
-    found = {
-        "product, facts, snapshot, request": Cost(python=made.asking[0] / TIMES, postgres=made.asking[1] / TIMES),
-        **_jobs(made),
-        "activate": await _each(bench, versions, _activate(bench)),
-        "replay": await _each(bench, versions, _replay(bench)),
+    costs = {
+        "product, facts, snapshot, request": ProcessorCost(
+            python=result.asking[0] / TIMES, postgres=result.asking[1] / TIMES
+        ),
+        **_divide_job_costs(result),
+        "activate": await _measure_stage(bench, versions, _build_activate(bench)),
+        "replay": await _measure_stage(bench, versions, _build_replay(bench)),
     }
     for name in EXPORTS:
-        found[f"export {name}"] = await _each(bench, versions, _export(bench, name))
-    found["audit, per event"] = await _audit(bench)
-    return found
+        costs[f"export {name}"] = await _measure_stage(bench, versions, _build_export(bench, name))
+    costs["audit, per event"] = await _measure_audit(bench)
+    return costs
 
 
-def _jobs(made: Run) -> dict[str, Cost]:
-    total = sum(made.stages.values())
+def _divide_job_costs(result: RunResult) -> dict[str, ProcessorCost]:
+    total = sum(result.stages.values())
     return {
-        stage.lower(): Cost(
-            python=made.python / made.passports * made.stages[stage] / total,
-            postgres=made.postgres / made.passports * made.stages[stage] / total,
+        stage.lower(): ProcessorCost(
+            python=result.python / result.passports * result.stages[stage] / total,
+            postgres=result.postgres / result.passports * result.stages[stage] / total,
         )
         for stage in STAGES
     }
@@ -91,50 +94,50 @@ def _jobs(made: Run) -> dict[str, Cost]:
 Stage = Callable[[Connection, PassportVersionId], Awaitable[object]]
 
 
-def _activate(bench: Bench) -> Stage:
-    return lambda conn, version: activate(conn, bench.tenant, version, act=Act(None, fresh.now()))
+def _build_activate(bench: Bench) -> Stage:
+    return lambda conn, version: activate(conn, bench.tenant, version, act=Act(None, clock.now()))
 
 
-def _replay(bench: Bench) -> Stage:
-    async def again(conn: Connection, version: PassportVersionId) -> None:
-        found = await replay(conn, bench.tenant, version, act=Act(None, fresh.now()))
-        if found.refusal is not None:
-            raise found.refusal
+def _build_replay(bench: Bench) -> Stage:
+    async def replay_version(conn: Connection, version: PassportVersionId) -> None:
+        outcome = await replay(conn, bench.tenant, version, act=Act(None, clock.now()))
+        if outcome.refusal is not None:
+            raise outcome.refusal
 
-    return again
-
-
-def _export(bench: Bench, name: Format) -> Stage:
-    async def made(conn: Connection, version: PassportVersionId) -> bytes:
-        bundle = await bundles.bundle(conn, bench.tenant, version, with_events=name == "BUNDLE")
-        return exported(bundle, name, audience_for(name, None))
-
-    return made
+    return replay_version
 
 
-async def _each(bench: Bench, versions: Sequence[PassportVersionId], stage: Stage) -> Cost:
-    start = _times(bench)
+def _build_export(bench: Bench, name: ExportFormat) -> Stage:
+    async def export_version(conn: Connection, version: PassportVersionId) -> bytes:
+        bundle = await exports.load_bundle(conn, bench.tenant, version, with_events=name == "BUNDLE")
+        return render_export(bundle, name, choose_audience(name, None))
+
+    return export_version
+
+
+async def _measure_stage(bench: Bench, versions: Sequence[PassportVersionId], stage: Stage) -> ProcessorCost:
+    start = _read_times(bench)
     for version in versions:
         async with bench.database.tenant(bench.tenant) as conn:
             await stage(conn, version)
-    return _since(bench, start, len(versions))
+    return _compute_cost(bench, start, len(versions))
 
 
-async def _audit(bench: Bench) -> Cost:
-    start = _times(bench)
+async def _measure_audit(bench: Bench) -> ProcessorCost:
+    start = _read_times(bench)
     async with bench.database.tenant(bench.tenant) as conn:
         verified = await events.verify_tenant(conn, bench.tenant)
-    return _since(bench, start, verified.events)
+    return _compute_cost(bench, start, verified.events)
 
 
-def _times(bench: Bench) -> Cost:
-    return Cost(python=time.process_time(), postgres=bench.postgres_seconds())
+def _read_times(bench: Bench) -> ProcessorCost:
+    return ProcessorCost(python=time.process_time(), postgres=bench.measure_postgres_seconds())
 
 
-def _since(bench: Bench, start: Cost, count: int) -> Cost:
-    now = _times(bench)
-    return Cost(python=(now.python - start.python) / count, postgres=(now.postgres - start.postgres) / count)
+def _compute_cost(bench: Bench, start: ProcessorCost, count: int) -> ProcessorCost:
+    now = _read_times(bench)
+    return ProcessorCost(python=(now.python - start.python) / count, postgres=(now.postgres - start.postgres) / count)
 
 
-def _shown(cost: Cost) -> str:
+def _format_cost(cost: ProcessorCost) -> str:
     return f"{cost.python * 1e3:.2f} + {cost.postgres * 1e3:.2f}"

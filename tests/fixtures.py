@@ -8,6 +8,7 @@ import asyncio
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -20,24 +21,40 @@ import pytest
 import structlog
 from coverage import Coverage
 
-from bpc import fresh
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db import embedded, tenants
-from bpc.db.address import Address
-from bpc.db.database import Database, open_database
-from bpc.db.embedded.layout import is_locked
-from bpc.db.embedded.prepare import prepare
-from bpc.db.migrate import migrate, our_migrations
-from tests.canaries import no_secret_is_logged
-from tests.measuring import effort, measured
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock, postgres
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.postgres.cluster import is_locked
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.database import Database, open_database, prepare_embedded_server
+from bpc.storage.migrate import list_migrations, migrate
+from tests.measurements import choose_effort, record_measurement
+from tests.secret_watch import forbid_logged_secrets
 
-__all__ = ["measured", "no_secret_is_logged"]
+__all__ = ["forbid_logged_secrets", "record_measurement"]
 
 RUN_FOLDER = "BPC_TEST_RUN_FOLDER"
 EXTERNAL = "BPC_TEST_DATABASE_URL"
-SLOW = ("tests/jobs/faults/", "tests/journey/", "tests/project/", "tests/worker/", "tests/api/test_contract.py")
-ROOM = 3 * 1024**3  # bytes: what a run needs, with the servers that some tests have of their own
+SLOW = (
+    "packages/service-jobs/tests/jobs/faults/",
+    "tests/journey/",
+    "tests/project/",
+    "tests/worker/",
+    "tests/api/http/test_openapi_contract.py",
+)
+# What these go through, others go through too, and they start many programs. Coverage would make them twice as slow.
+NOT_MEASURED = (
+    "packages/service-jobs/tests/jobs/faults/",
+    "tests/api/access/test_secret_leaks.py",
+    "tests/api/http/test_openapi_contract.py",
+    "tests/journey/",
+    "tests/project/",
+    "tests/rotation/",
+    "tests/upgrades/",
+    "tests/worker/test_kills.py",
+)
+NEEDED_BYTES = 3 * 1024**3  # bytes: what a run needs, with the servers that some tests have of their own
 
 # How long an example takes says something about the machine, on which others work at the same time.
 hypothesis.settings.register_profile("bpc", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -45,6 +62,11 @@ hypothesis.settings.load_profile("bpc")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what runs in the background with Ctrl-C ignored, and programs that tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Programs that tests start import tests of the packages too.
+    packages = [str(config.rootpath / folder) for folder in ("packages/service-jobs", "packages/bpc-client")]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*packages, *filter(None, [os.environ.get("PYTHONPATH")])])
     # Left alone, it would print every uncaught error with all its variables, which takes seconds.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
@@ -52,23 +74,23 @@ def pytest_configure(config: pytest.Config) -> None:
         if name not in {RUN_FOLDER, EXTERNAL, "BPC_EFFORT", "BPC_MEASUREMENTS", "BPC_TEST_AMQP_URL"}:
             del os.environ[name]
     if RUN_FOLDER not in os.environ:  # the controller, or the only process
-        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="bpc-tests-", dir=_where_there_is_room())
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="bpc-tests-", dir=_choose_run_folder())
         Path(os.environ[RUN_FOLDER]).chmod(0o711)
         config.add_cleanup(_remove_run_folder)
 
 
-def _where_there_is_room() -> str:
+def _choose_run_folder() -> str:
     """In memory, where a new database costs a tenth of what it does on a disk; on a disk where figures are shown."""
     memory = Path("/dev/shm")  # Linux only
-    in_memory = effort(test=True, shown=False, campaign=False) and os.access(memory, os.W_OK)
-    return str(memory) if in_memory and shutil.disk_usage(memory).free >= ROOM else "/tmp"
+    in_memory = choose_effort(test=True, shown=False, campaign=False) and os.access(memory, os.W_OK)
+    return str(memory) if in_memory and shutil.disk_usage(memory).free >= NEEDED_BYTES else "/tmp"
 
 
 def _remove_run_folder() -> None:
-    _remove(Path(os.environ.pop(RUN_FOLDER)))
+    _remove_folder(Path(os.environ.pop(RUN_FOLDER)))
 
 
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     """Remove `folder`, as soon as the servers in it have stopped."""
     keepers = [*folder.glob("postgres.keeper"), *folder.glob("*/postgres.keeper")]
     deadline = time.monotonic() + 20
@@ -77,15 +99,24 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.repeats)
+    if choose_effort(test=True, shown=False, campaign=False):
+        too_long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=too_long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Leave out of coverage what does the same thing over and over: it shows nothing new and takes twice the time."""
-    repeats = item.get_closest_marker("repeats") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-    measuring = Coverage.current() if repeats else None
+    """Leave out of coverage what is slow or does the same thing over and over, and what `NOT_MEASURED` says."""
+    is_measured = not any(map(item.get_closest_marker, ("slow", "repeats"))) and not item.nodeid.startswith(
+        NOT_MEASURED
+    )
+    measuring = None if is_measured else Coverage.current()
     if measuring is not None:
         measuring.stop()
     try:
@@ -107,7 +138,7 @@ def data_dir(run_folder: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="own-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     yield folder
-    _remove(folder)
+    _remove_folder(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +164,13 @@ def server(run_folder: Path) -> Iterator[TestServer]:
     shared = run_folder / "shared"
     shared.mkdir(mode=0o711, exist_ok=True)
     shared.chmod(0o711)
-    with embedded.use(shared) as ours:
-        asyncio.run(prepare(ours, "bpc"))
-        yield TestServer(admin=ours.superuser_address(), login=ours.address("bpc"))
+    with postgres.use_server(shared) as embedded_server:
+        asyncio.run(prepare_embedded_server(embedded_server, "bpc"))
+        yield TestServer(admin=embedded_server.superuser_address(), login=embedded_server.address("bpc"))
 
 
 @pytest.fixture(scope="session")
-def template(server: TestServer, run_folder: Path) -> Iterator[str]:
+def template_name(server: TestServer, run_folder: Path) -> Iterator[str]:
     """A migrated database that nobody uses but to copy it."""
     name = f"bpc_template_{os.getpid()}" if server.is_external else "bpc_template"
     with (run_folder / "template.lock").open("w") as lock:
@@ -147,10 +178,10 @@ def template(server: TestServer, run_folder: Path) -> Iterator[str]:
         asyncio.run(_make_template(server, name))
     yield name
     if server.is_external:
-        asyncio.run(_drop(server, name))
+        asyncio.run(_drop_database(server, name))
 
 
-async def _drop(server: TestServer, name: str) -> None:
+async def _drop_database(server: TestServer, name: str) -> None:
     admin = await asyncpg.connect(**server.admin.connect_arguments())
     await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
     await admin.close()
@@ -162,8 +193,8 @@ async def _make_template(server: TestServer, name: str) -> None:
         if await admin.fetchval("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name):
             return
         await admin.execute(f'CREATE DATABASE "{name}"')
-        conn = await asyncpg.connect(**server.admin.at(name).connect_arguments())
-        await migrate(conn, our_migrations())
+        conn = await asyncpg.connect(**server.admin.with_database(name).connect_arguments())
+        await migrate(conn, list_migrations())
         await conn.close()
     finally:
         await admin.close()
@@ -172,22 +203,22 @@ async def _make_template(server: TestServer, name: str) -> None:
 @pytest.fixture
 async def empty_address(server: TestServer) -> AsyncIterator[Address]:
     """A new database without anything in it."""
-    async for address in _database(server, f"bpc_test_{fresh.new_id().hex}", "template1"):
+    async for address in _create_database(server, f"bpc_test_{clock.new_id().hex}", "template1"):
         yield address
 
 
 @pytest.fixture
-async def address(server: TestServer, template: str) -> AsyncIterator[Address]:
+async def address(server: TestServer, template_name: str) -> AsyncIterator[Address]:
     """A new, migrated database, for the product's login."""
-    async for address in _database(server, f"bpc_test_{fresh.new_id().hex}", template):
+    async for address in _create_database(server, f"bpc_test_{clock.new_id().hex}", template_name):
         yield address
 
 
-async def _database(server: TestServer, name: str, template: str) -> AsyncIterator[Address]:
+async def _create_database(server: TestServer, name: str, template: str) -> AsyncIterator[Address]:
     admin = await asyncpg.connect(**server.admin.connect_arguments())
     try:
         await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER bpc_owner')
-        yield server.login.at(name)
+        yield server.login.with_database(name)
     finally:
         await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         await admin.close()
@@ -196,15 +227,15 @@ async def _database(server: TestServer, name: str, template: str) -> AsyncIterat
 @pytest.fixture
 async def database(address: Address) -> AsyncIterator[Database]:
     """An open pool on a new, migrated database."""
-    opened = await open_database(address, pool_size=5)
-    yield opened
-    await opened.close()
+    pool = await open_database(address, pool_size=5)
+    yield pool
+    await pool.close()
 
 
 @pytest.fixture
 async def superuser(server: TestServer, address: Address) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """A connection to the test's database that passes every rule, to do what only an intruder would."""
-    conn = await asyncpg.connect(**server.admin.at(address.database).connect_arguments())
+    conn = await asyncpg.connect(**server.admin.with_database(address.database).connect_arguments())
     yield conn
     await conn.close()
 
@@ -212,14 +243,14 @@ async def superuser(server: TestServer, address: Address) -> AsyncIterator["asyn
 @pytest.fixture
 def act() -> Act:
     """An act of nobody in particular, now."""
-    return Act(None, fresh.now())
+    return Act(None, clock.now())
 
 
 @pytest.fixture
 async def tenant(database: Database, act: Act) -> TenantId:
-    return await tenants.create(database, slug="acme", name="Acme", act=act)
+    return await tenants_and_actors.create_tenant(database, slug="acme", name="Acme", act=act)
 
 
 @pytest.fixture
 async def other_tenant(database: Database, act: Act) -> TenantId:
-    return await tenants.create(database, slug="rival", name="Rival", act=act)
+    return await tenants_and_actors.create_tenant(database, slug="rival", name="Rival", act=act)

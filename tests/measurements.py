@@ -19,13 +19,13 @@ Figure = int | float | str
 T = TypeVar("T")
 
 
-class Measured(Protocol):
+class RecordMeasurement(Protocol):
     """Keep `figures` under `name`; a figure is named with its unit (`seconds`, `jobs_per_second`)."""
 
     def __call__(self, name: str, *, postgres: str | None = None, **figures: Figure) -> None: ...
 
 
-def effort(test: T, shown: T, campaign: T) -> T:
+def choose_effort(test: T, shown: T, campaign: T) -> T:
     """Return the figure for this run; BPC_EFFORT is `test` unless it is set."""
     figures = {"test": test, "shown": shown, "campaign": campaign}
     chosen = os.environ.get("BPC_EFFORT") or "test"
@@ -34,17 +34,17 @@ def effort(test: T, shown: T, campaign: T) -> T:
     return figures[chosen]
 
 
-def allowed(seconds: float) -> float:
+def allow_seconds(seconds: float) -> float:
     """Return how long something may take: what we promise, or, beside other tests, twenty times that."""
-    return seconds * effort(test=20, shown=1, campaign=1)
+    return seconds * choose_effort(test=20, shown=1, campaign=1)
 
 
 @pytest.fixture(scope="session")
-def measured() -> Measured:
-    return keep
+def record_measurement() -> RecordMeasurement:
+    return write_measurement
 
 
-def keep(name: str, *, postgres: str | None = None, **figures: Figure) -> None:
+def write_measurement(name: str, *, postgres: str | None = None, **figures: Figure) -> None:
     """Write `figures` to `<BPC_MEASUREMENTS>/<name>.json`, replacing what was measured before."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"`{name}` names a file: lowercase words joined by hyphens")
@@ -56,7 +56,7 @@ def keep(name: str, *, postgres: str | None = None, **figures: Figure) -> None:
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "effort": os.environ.get("BPC_EFFORT") or "test",
         "machine": {
-            "cpus": _cpus(),
+            "cpus": _count_cpus(),
             "processor": platform.machine(),
             "python": platform.python_version(),
             "postgres": postgres,
@@ -67,7 +67,7 @@ def keep(name: str, *, postgres: str | None = None, **figures: Figure) -> None:
     Path(folder, f"{name}.json").write_text(json.dumps(measurement, indent=2) + "\n")
 
 
-def _cpus() -> int:
+def _count_cpus() -> int:
     """Return the processors this process may use, which on a shared machine are fewer than it has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -41,47 +41,52 @@ EVERYWHERE: Final = (
 Json = Mapping[str, Any]
 
 
-def text(document: Json) -> str:
+def format_page(document: Json) -> str:
     """The page."""
-    return "\n".join(_lines(document)) + "\n"
+    return "\n".join(_iterate_lines(document)) + "\n"
 
 
-def _lines(document: Json) -> Iterator[str]:
+def _iterate_lines(document: Json) -> Iterator[str]:
     yield INTRODUCTION.format(everywhere=", ".join(f"`{code}`" for code in EVERYWHERE))
     for tag in document["tags"]:
         yield f"## {tag['name']}\n\n{tag['description']}\n"
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 if operation["tags"] == [tag["name"]]:
-                    yield from _operation(f"{method.upper()} {path}", operation)
+                    yield from _describe_operation(f"{method.upper()} {path}", operation)
     yield "## Models\n\nMembers that are not marked as required may be left out of a request.\n"
     for name, schema in document["components"]["schemas"].items():
-        yield from _model(name, schema)
+        yield from _describe_model(name, schema)
 
 
-def _operation(heading: str, operation: Json) -> Iterator[str]:
+def _describe_operation(heading: str, operation: Json) -> Iterator[str]:
     yield f"### `{heading}`\n"
-    said = operation.get("description", "").strip()
+    description = operation.get("description", "").strip()
     summary = operation["summary"].rstrip(".") + "."
-    yield f"{_markdown(said if said.startswith(summary) else f'{summary} {said}'.strip())}\n"
-    yield f"*Needs:* {_needs(operation)}\n"
+    text = description if description.startswith(summary) else f"{summary} {description}".strip()
+    yield f"{_escape_markdown(text)}\n"
+    yield f"*Needs:* {_describe_permission(operation)}\n"
     parameters = [
-        each
-        for each in operation.get("parameters", [])
-        if each["name"] not in PAGED and (each["in"] != "path" or each.get("description") or "enum" in each["schema"])
+        parameter
+        for parameter in operation.get("parameters", [])
+        if parameter["name"] not in PAGED
+        and (parameter["in"] != "path" or parameter.get("description") or "enum" in parameter["schema"])
     ]
     if parameters:
         yield "| parameter | in | type | |\n| --- | --- | --- | --- |"
-        for each in parameters:
-            name = f"`{each['name']}`" + (", required" if each.get("required") and each["in"] != "path" else "")
-            yield f"| {name} | {each['in']} | {_type(each['schema'])} | {_cell(each.get('description', ''))} |"
+        for parameter in parameters:
+            name = f"`{parameter['name']}`" + (
+                ", required" if parameter.get("required") and parameter["in"] != "path" else ""
+            )
+            kind, description = _format_type(parameter["schema"]), _format_cell(parameter.get("description", ""))
+            yield f"| {name} | {parameter['in']} | {kind} | {description} |"
         yield ""
     if body := operation.get("requestBody"):
-        kinds = ", ".join(_content(body))
+        kinds = ", ".join(_list_content_types(body))
         yield f"*Body:* {kinds}\n"
     for status, answer in operation["responses"].items():
         if status.startswith(("2", "3")):
-            yield f"*Answers {status}:* {', '.join(_content(answer)) or 'nothing'}\n"
+            yield f"*Answers {status}:* {', '.join(_list_content_types(answer)) or 'nothing'}\n"
     refusals = [
         f"`{code}` ({status})"
         for status, answer in operation["responses"].items()
@@ -93,71 +98,72 @@ def _operation(heading: str, operation: Json) -> Iterator[str]:
         yield f"*Refuses with:* {', '.join(refusals)}\n"
 
 
-def _needs(operation: Json) -> str:
+def _describe_permission(operation: Json) -> str:
     if permission := operation.get("x-permission"):
         return f"`{permission}`"
     return "a key" if operation.get("security", True) else "nothing"
 
 
-def _content(carrier: Json) -> Iterator[str]:
+def _list_content_types(carrier: Json) -> Iterator[str]:
     for kind, content in carrier.get("content", {}).items():
         schema = content.get("schema", {})
-        yield _type(schema) if kind == "application/json" and schema else f"`{kind}`"
+        yield _format_type(schema) if kind == "application/json" and schema else f"`{kind}`"
 
 
-def _model(name: str, schema: Json) -> Iterator[str]:
+def _describe_model(name: str, schema: Json) -> Iterator[str]:
     yield f"### {name}\n"
-    if said := schema.get("description"):
-        yield f"{_markdown(said)}\n"
+    if description := schema.get("description"):
+        yield f"{_escape_markdown(description)}\n"
     members = schema.get("properties", {})
     if not members:
-        yield f"{_type({key: value for key, value in schema.items() if key != 'title'})}\n"
+        yield f"{_format_type({key: value for key, value in schema.items() if key != 'title'})}\n"
         return
     required = set(schema.get("required", ()))
     yield "| member | type | |\n| --- | --- | --- |"
-    for member, of in members.items():
+    for member, member_schema in members.items():
         mark = ", required" if member in required else ""
-        yield f"| `{member}`{mark} | {_type(of)} | {_cell(of.get('description', ''))} |"
+        description = _format_cell(member_schema.get("description", ""))
+        yield f"| `{member}`{mark} | {_format_type(member_schema)} | {description} |"
     yield ""
 
 
-def _type(schema: Json) -> str:
+def _format_type(schema: Json) -> str:
     if reference := schema.get("$ref"):
         name = reference.rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "enum" in schema or "const" in schema:
         return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if choices := schema.get("anyOf", schema.get("oneOf")):
-        return " or ".join(dict.fromkeys(_type(choice) for choice in choices))
-    return _plain(schema)
+        return " or ".join(dict.fromkeys(_format_type(choice) for choice in choices))
+    return _format_plain_type(schema)
 
 
-def _plain(schema: Json) -> str:
+def _format_plain_type(schema: Json) -> str:
     kind = schema.get("type", "any")
     if kind == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_format_type(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return f"object of {_type(schema['additionalProperties'])}"
+        return f"object of {_format_type(schema['additionalProperties'])}"
     return str(schema.get("format", kind)) if kind == "string" else str(kind)
 
 
-def _cell(said: str) -> str:
-    return _markdown(" ".join(said.split())).replace("|", "\\|")
+def _format_cell(description: str) -> str:
+    return _escape_markdown(" ".join(description.split())).replace("|", "\\|")
 
 
-def _markdown(said: str) -> str:
+def _escape_markdown(text: str) -> str:
     """`said` without anything that Markdown would take for a tag."""
-    parts = re.split(r"(`[^`]*`)", said)
+    parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in parts)
 
 
-def read() -> Json:
+def load_document() -> Json:
     document: Json = yaml.load(SOURCE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     return document
 
 
 def main() -> None:
-    TARGET.write_text(text(read()), encoding="utf-8")
+    TARGET.write_text(format_page(load_document()), encoding="utf-8")
 
 
 if __name__ == "__main__":

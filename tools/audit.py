@@ -15,18 +15,26 @@ from typing import Any, Final
 
 UNREACHABLE: Final = 69
 PIP_AUDIT: Final = Path(sys.executable).with_name("pip-audit")
-ASK: Final = (str(PIP_AUDIT), "--require-hashes", "--disable-pip", "--progress-spinner", "off", "--format", "json")
+AUDIT_COMMAND: Final = (
+    str(PIP_AUDIT),
+    "--require-hashes",
+    "--disable-pip",
+    "--progress-spinner",
+    "off",
+    "--format",
+    "json",
+)
 
 
-class NotAsked(Exception):
+class ServiceUnavailable(Exception):
     """The service gave no answer that is one."""
 
 
-def problems(packages: list[dict[str, Any]]) -> list[str]:
+def list_problems(packages: list[dict[str, Any]]) -> list[str]:
     """What is wrong, a line for each, from what pip-audit says of every package."""
     skipped = [package for package in packages if "skip_reason" in package]
     if len(skipped) == len(packages):
-        raise NotAsked(skipped[0]["skip_reason"] if skipped else "it named no package")
+        raise ServiceUnavailable(skipped[0]["skip_reason"] if skipped else "it named no package")
     lines = [f"{package['name']}: {package['skip_reason']}" for package in skipped]
     for package in packages:
         for hole in package.get("vulns", []):
@@ -35,30 +43,30 @@ def problems(packages: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def asked(file: str) -> list[dict[str, Any]]:
-    done = subprocess.run([*ASK, "--requirement", file], capture_output=True, text=True, check=False)
+def run_pip_audit(file: str) -> list[dict[str, Any]]:
+    completed = subprocess.run([*AUDIT_COMMAND, "--requirement", file], capture_output=True, text=True, check=False)
     try:
-        packages = json.loads(done.stdout)["dependencies"]
+        packages = json.loads(completed.stdout)["dependencies"]
     except ValueError:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise NotAsked(said[-1][:300]) from None
+        error_lines = completed.stderr.strip().splitlines() or [f"exit code {completed.returncode}"]
+        raise ServiceUnavailable(error_lines[-1][:300]) from None
     assert isinstance(packages, list)
     return packages
 
 
 def main() -> int:
     files = [name for name in sys.argv[1:] if name != "--if-reachable"]
-    wrong = 0
+    problem_count = 0
     for file in files:
         try:
-            packages = asked(file)
-            found = problems(packages)
-        except NotAsked as why:
+            packages = run_pip_audit(file)
+            lines = list_problems(packages)
+        except ServiceUnavailable as why:
             print(f"NOT AUDITED: {file}: the service that knows of holes could not be asked: {why}")
             return 0 if "--if-reachable" in sys.argv else UNREACHABLE
-        print(*found, f"{file}: {len(packages)} packages, {len(found)} problems", sep="\n")
-        wrong += len(found)
-    return 1 if wrong or not files else 0
+        print(*lines, f"{file}: {len(packages)} packages, {len(lines)} problems", sep="\n")
+        problem_count += len(lines)
+    return 1 if problem_count or not files else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Coverage gates: the combined `.coverage` and `[tool.bpc.coverage]` in, one line per layer out.
 
-Run at the root of the project, after `coverage combine`. Exits 1 if a layer is below its gate. A layer that
-has neither a folder nor a file yet has no gate. Lines and branches count alike, as in coverage's own total.
+Run at the root of the project, after `coverage combine`. A layer is a folder, named by its path. Exits 1 if a layer is
+below its gate; a layer that does not exist has none. Lines and branches count alike, as in coverage's own total.
 """
 
 import json
@@ -16,11 +16,9 @@ from typing import Any
 from coverage import Coverage
 from coverage.exceptions import CoverageException
 
-PACKAGE = Path("src/bpc")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class LayerCoverage:
     """How much of one layer the tests went through. A layer without code is covered."""
 
     layer: str
@@ -38,18 +36,18 @@ class Measured:
 
     def __str__(self) -> str:
         # Rounded down: 89.96 % below a gate of 90 % must not read as 90.0 %.
-        shown = int(self.percent * 10) / 10
-        return f"{self.layer} {shown:.1f} % (gate {self.gate:g} %) {'ok' if self.ok else 'TOO LOW'}"
+        rounded = int(self.percent * 10) / 10
+        return f"{self.layer} {rounded:.1f} % (gate {self.gate:g} %) {'ok' if self.ok else 'TOO LOW'}"
 
 
 def main() -> int:
     gates: dict[str, float] = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["bpc"]["coverage"]
     try:
-        summaries = _summaries()
+        summaries = _load_summaries()
     except CoverageException as problem:
         print(f"coverage gates: {problem}")
         return 1
-    layers = [_measured(layer, gate, summaries) for layer, gate in gates.items() if _exists(layer)]
+    layers = [_measure_layer(layer, gate, summaries) for layer, gate in gates.items() if Path(layer).is_dir()]
     for layer in layers:
         print(layer)
     low = [layer.layer for layer in layers if not layer.ok]
@@ -58,11 +56,7 @@ def main() -> int:
     return 1 if low else 0
 
 
-def _exists(layer: str) -> bool:
-    return (PACKAGE / layer).is_dir() or (PACKAGE / f"{layer}.py").is_file()
-
-
-def _summaries() -> Mapping[Path, Mapping[str, int]]:
+def _load_summaries() -> Mapping[Path, Mapping[str, int]]:
     """Return what coverage's own report says of each file, by its path from here."""
     coverage = Coverage()
     coverage.load()
@@ -73,19 +67,15 @@ def _summaries() -> Mapping[Path, Mapping[str, int]]:
     return {Path(path): file["summary"] for path, file in files.items()}
 
 
-def _measured(layer: str, gate: float, summaries: Mapping[Path, Mapping[str, int]]) -> Measured:
-    mine = [
-        summary
-        for path, summary in summaries.items()
-        if path == PACKAGE / f"{layer}.py" or path.is_relative_to(PACKAGE / layer)
-    ]
+def _measure_layer(layer: str, gate: float, summaries: Mapping[Path, Mapping[str, int]]) -> LayerCoverage:
+    layer_summaries = [summary for path, summary in summaries.items() if path.is_relative_to(layer)]
     # A layer that exists but was never measured is a broken run, not a covered one.
-    if not mine:
-        return Measured(layer=layer, covered=0, countable=1, gate=gate)
-    return Measured(
+    if not layer_summaries:
+        return LayerCoverage(layer=layer, covered=0, countable=1, gate=gate)
+    return LayerCoverage(
         layer=layer,
-        covered=sum(each["covered_lines"] + each.get("covered_branches", 0) for each in mine),
-        countable=sum(each["num_statements"] + each.get("num_branches", 0) for each in mine),
+        covered=sum(counts["covered_lines"] + counts.get("covered_branches", 0) for counts in layer_summaries),
+        countable=sum(counts["num_statements"] + counts.get("num_branches", 0) for counts in layer_summaries),
         gate=gate,
     )
 

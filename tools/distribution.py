@@ -21,9 +21,9 @@ from typing import Final
 
 import asyncpg
 
-from bpc.db import embedded
-from bpc.db.embedded.prepare import prepare
-from bpc.db.migrate import migrate, our_migrations
+from bpc.runtime import postgres
+from bpc.storage.database import prepare_embedded_server
+from bpc.storage.migrate import list_migrations, migrate
 
 STATEMENTS: Final = Path(__file__).parent.parent / "deploy" / "citus" / "distribute.sql"
 COLUMN: Final = "tenant_id"
@@ -161,8 +161,8 @@ class Key:
 class Policy:
     name: str
     table: str
-    shown: str | None
-    taken: str | None
+    using_expression: str | None
+    check_expression: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +176,10 @@ class Catalog:
     policies: Sequence[Policy]
 
 
-Places = Mapping[str, str]  # of each table: distributed, reference or local
+TablePlacement = Mapping[str, str]  # of each table: distributed, reference or local
 
 
-async def catalog_of(conn: "asyncpg.Connection[asyncpg.Record]") -> Catalog:
+async def load_catalog(conn: "asyncpg.Connection[asyncpg.Record]") -> Catalog:
     """The tables of a migrated database, with all their keys."""
     tables = await conn.fetch(TABLES, COLUMN)
     return Catalog(
@@ -201,13 +201,13 @@ async def catalog_of(conn: "asyncpg.Connection[asyncpg.Record]") -> Catalog:
             for row in await conn.fetch(FOREIGN_KEYS)
         ],
         policies=[
-            Policy(name=row["name"], table=row["table"], shown=row["shown"], taken=row["taken"])
+            Policy(name=row["name"], table=row["table"], using_expression=row["shown"], check_expression=row["taken"])
             for row in await conn.fetch(POLICIES)
         ],
     )
 
 
-def planned(catalog: Catalog) -> Places:
+def plan_placement(catalog: Catalog) -> TablePlacement:
     """Where each table goes: what is not said otherwise is distributed."""
     return {
         table: "reference" if table in REFERENCE else "local" if table in LOCAL else "distributed"
@@ -215,17 +215,17 @@ def planned(catalog: Catalog) -> Places:
     }
 
 
-def read(statements: str) -> list[tuple[str, str]]:
+def parse_statements(statements: str) -> list[tuple[str, str]]:
     """The tables that a file of statements names, and where each goes; as often as they are named."""
-    found = [match for line in statements.split("\n") if (match := NAMED.match(line))]
+    matches = [match for line in statements.split("\n") if (match := NAMED.match(line))]
     return [
         (match["table"] or match["local"], match["how"] or "local")
-        for match in found
+        for match in matches
         if match["how"] != "distributed" or match["column"] == COLUMN
     ]
 
 
-def problems(catalog: Catalog, named: Sequence[tuple[str, str]]) -> list[str]:
+def list_problems(catalog: Catalog, named: Sequence[tuple[str, str]]) -> list[str]:
     """Everything for which Citus would refuse the statements, or that they forget."""
     places = dict(named)
     times = [table for table, _ in named]
@@ -233,21 +233,21 @@ def problems(catalog: Catalog, named: Sequence[tuple[str, str]]) -> list[str]:
         *(f"{table} is named {times.count(table)} times" for table in catalog.tables if times.count(table) != 1),
         *(f"{table} is named and does not exist" for table in sorted(set(times) - set(catalog.tables))),
         *(f"{table} is not an ordinary table" for table in catalog.odd if places.get(table) != "local"),
-        *_without_tenant(catalog, places),
-        *_loose_keys(catalog, places),
-        *(problem for key in catalog.foreign_keys for problem in _loose_references(key, places)),
-        *_queries_in_policies(catalog, places),
+        *_find_missing_tenants(catalog, places),
+        *_find_loose_keys(catalog, places),
+        *(problem for key in catalog.foreign_keys for problem in _find_loose_references(key, places)),
+        *_find_policy_subqueries(catalog, places),
     ]
 
 
-def _without_tenant(catalog: Catalog, places: Places) -> Iterable[str]:
+def _find_missing_tenants(catalog: Catalog, places: TablePlacement) -> Iterable[str]:
     for table, never_null in catalog.tables.items():
         if places.get(table) == "distributed" and not never_null:
             how = "has no" if never_null is None else "may have no value in"
             yield f"{table} is distributed and {how} {COLUMN}"
 
 
-def _loose_keys(catalog: Catalog, places: Places) -> Iterable[str]:
+def _find_loose_keys(catalog: Catalog, places: TablePlacement) -> Iterable[str]:
     keyed = set()
     for key in catalog.keys:
         keyed.add(key.table)
@@ -258,7 +258,7 @@ def _loose_keys(catalog: Catalog, places: Places) -> Iterable[str]:
             yield f"{table} is distributed and has no key"
 
 
-def _loose_references(key: ForeignKey, places: Places) -> Iterable[str]:
+def _find_loose_references(key: ForeignKey, places: TablePlacement) -> Iterable[str]:
     source, target = places.get(key.table), places.get(key.target)
     if source == "distributed" and target == "distributed":
         pairs = zip(key.columns, key.targets, strict=True)
@@ -270,44 +270,51 @@ def _loose_references(key: ForeignKey, places: Places) -> Iterable[str]:
         yield f"{key.name}: {key.table} is {source} and refers to {key.target}, which is only on the coordinator"
 
 
-def _queries_in_policies(catalog: Catalog, places: Places) -> Iterable[str]:
+def _find_policy_subqueries(catalog: Catalog, places: TablePlacement) -> Iterable[str]:
     for policy in catalog.policies:
         if places.get(policy.table) == "local" or (policy.table, policy.name) in DROPPED:
             continue
-        if "SELECT" in f"{_plain(policy.shown)} {_plain(policy.taken)}":
+        if (
+            "SELECT"
+            in f"{_simplify_expression(policy.using_expression)} {_simplify_expression(policy.check_expression)}"
+        ):
             yield f"policy {policy.name} of {policy.table} has a subquery"
 
 
-def _plain(expression: str | None) -> str | None:
+def _simplify_expression(expression: str | None) -> str | None:
     return None if expression is None else expression.replace(OF_TENANT, "current_tenant()")
 
 
-def written(catalog: Catalog) -> str:
+def write_statements(catalog: Catalog) -> str:
     """The statements. A table comes after those it refers to; what closes a circle is taken off and put on again."""
-    places = planned(catalog)
-    order, circular = _ordered(catalog, places)
+    places = plan_placement(catalog)
+    order, circular = _order_tables(catalog, places)
     references = [table for table in order if places[table] == "reference"]
     distributed = [table for table in order if places[table] == "distributed"]
     return "\n".join(
         [
             HEAD,
             "-- Citus takes no subquery in a policy. Ours has the tenant computed once, and can be left out.",
-            *(_policy(policy) for policy in catalog.policies if places[policy.table] != "local" and _differs(policy)),
+            *(
+                _alter_policy(policy)
+                for policy in catalog.policies
+                if places[policy.table] != "local" and _differs(policy)
+            ),
             *(f"DROP POLICY {name} ON {table};  -- {then}" for (table, name), then in DROPPED.items()),
             "",
             "-- Tables that refer to each other: one of the references comes last.",
             *(f"ALTER TABLE {key.table} DROP CONSTRAINT {key.name};" for key in circular),
             "",
             "-- A copy on every node.",
-            *(line for table in references for line in _reference(table)),
+            *(line for table in references for line in _create_reference(table)),
             "",
             "-- By tenant; all in one group, so that whatever belongs to a tenant is on one node.",
-            *(_distributed(table, distributed[0]) for table in distributed),
+            *(_create_distributed(table, distributed[0]) for table in distributed),
             "",
             *(f"ALTER TABLE {key.table} ADD CONSTRAINT {key.name} {key.definition};" for key in circular),
             "",
             "-- On the coordinator only, as they are.",
-            *(line for reason in dict.fromkeys(LOCAL.values()) for line in _local(reason, catalog)),
+            *(line for reason in dict.fromkeys(LOCAL.values()) for line in _list_local(reason, catalog)),
             "",
             "COMMIT;",
             "",
@@ -316,31 +323,36 @@ def written(catalog: Catalog) -> str:
 
 
 def _differs(policy: Policy) -> bool:
-    return (_plain(policy.shown), _plain(policy.taken)) != (policy.shown, policy.taken)
+    return (_simplify_expression(policy.using_expression), _simplify_expression(policy.check_expression)) != (
+        policy.using_expression,
+        policy.check_expression,
+    )
 
 
-def _policy(policy: Policy) -> str:
-    taken = "" if policy.taken is None else f" WITH CHECK ({_plain(policy.taken)})"
-    return f"ALTER POLICY {policy.name} ON {policy.table} USING ({_plain(policy.shown)}){taken};"
+def _alter_policy(policy: Policy) -> str:
+    check = "" if policy.check_expression is None else f" WITH CHECK ({_simplify_expression(policy.check_expression)})"
+    return (
+        f"ALTER POLICY {policy.name} ON {policy.table} USING ({_simplify_expression(policy.using_expression)}){check};"
+    )
 
 
-def _reference(table: str) -> tuple[str, str]:
+def _create_reference(table: str) -> tuple[str, str]:
     return f"-- {REFERENCE[table]}", f"SELECT create_reference_table('{table}');"
 
 
-def _distributed(table: str, first: str) -> str:
+def _create_distributed(table: str, first: str) -> str:
     beside = "none" if table == first else first
     return f"SELECT create_distributed_table('{table}', '{COLUMN}', colocate_with => '{beside}');"
 
 
-def _local(reason: str, catalog: Catalog) -> Iterable[str]:
+def _list_local(reason: str, catalog: Catalog) -> Iterable[str]:
     yield f"-- {reason}"
     yield from (
         f"-- local: {table}" for table, its in sorted(LOCAL.items()) if its == reason and table in catalog.tables
     )
 
 
-def _ordered(catalog: Catalog, places: Places) -> tuple[list[str], list[ForeignKey]]:
+def _order_tables(catalog: Catalog, places: TablePlacement) -> tuple[list[str], list[ForeignKey]]:
     """All tables, each behind those it refers to, and the references for which that cannot be."""
     waiting = {
         table: [key for key in catalog.foreign_keys if key.table == table and key.target != table]
@@ -351,8 +363,8 @@ def _ordered(catalog: Catalog, places: Places) -> tuple[list[str], list[ForeignK
     while waiting:
         free = [table for table, keys in waiting.items() if all(key.target not in waiting for key in keys)]
         if not free:  # one of a circle goes first, and what it waits for in there comes last
-            table = next(table for table in waiting if table in _behind(table, waiting))
-            circular += [key for key in waiting[table] if table in _behind(key.target, waiting)]
+            table = next(table for table in waiting if table in _find_referenced(table, waiting))
+            circular += [key for key in waiting[table] if table in _find_referenced(key.target, waiting)]
             waiting[table] = [key for key in waiting[table] if key not in circular]
             continue
         order += free
@@ -361,23 +373,23 @@ def _ordered(catalog: Catalog, places: Places) -> tuple[list[str], list[ForeignK
     return order, circular
 
 
-def _behind(table: str, waiting: Mapping[str, Sequence[ForeignKey]]) -> set[str]:
+def _find_referenced(table: str, waiting: Mapping[str, Sequence[ForeignKey]]) -> set[str]:
     """All tables that one refers to, and those that they refer to, as far as they wait."""
-    found: set[str] = set()
+    referenced: set[str] = set()
     todo = [table]
     while todo:
-        new = {key.target for key in waiting.get(todo.pop(), ())} - found
-        found |= new
+        new = {key.target for key in waiting.get(todo.pop(), ())} - referenced
+        referenced |= new
         todo += new
-    return found
+    return referenced
 
 
-async def _migrated_catalog(server: embedded.Server) -> Catalog:
-    await prepare(server, "bpc")
+async def _load_migrated_catalog(server: postgres.EmbeddedServer) -> Catalog:
+    await prepare_embedded_server(server, "bpc")
     conn = await asyncpg.connect(**server.address("bpc").connect_arguments())
     try:
-        await migrate(conn, our_migrations())
-        return await catalog_of(conn)
+        await migrate(conn, list_migrations())
+        return await load_catalog(conn)
     finally:
         await conn.close()
 
@@ -385,18 +397,18 @@ async def _migrated_catalog(server: embedded.Server) -> Catalog:
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bpc-distribution-", dir="/tmp") as folder:
         Path(folder).chmod(0o711)
-        server = embedded.use(Path(folder))
+        server = postgres.use_server(Path(folder))
         try:
-            catalog = asyncio.run(_migrated_catalog(server))
+            catalog = asyncio.run(_load_migrated_catalog(server))
         finally:
             server.release_and_wait()
-    text = written(catalog)
-    if found := problems(catalog, read(text)):
-        print("\n".join(found), file=sys.stderr)
+    text = write_statements(catalog)
+    if problem_lines := list_problems(catalog, parse_statements(text)):
+        print("\n".join(problem_lines), file=sys.stderr)
         return 1
     changed = not STATEMENTS.exists() or STATEMENTS.read_text() != text
     STATEMENTS.write_text(text)
-    keys = sum(planned(catalog)[key.table] == "distributed" for key in catalog.keys)
+    keys = sum(plan_placement(catalog)[key.table] == "distributed" for key in catalog.keys)
     print(
         f"{len(catalog.tables)} tables, {keys} keys and {len(catalog.foreign_keys)} foreign keys hold;"
         f" {STATEMENTS.name}: {'rewritten, read the diff' if changed else 'unchanged'}"

@@ -25,7 +25,7 @@ from tools import packaged_postgres
 
 OLDEST = 150000
 NAMES = ("DATABASE_URL", "BPC_TEST_DATABASE_URL")
-USUAL = (
+USUAL_URLS = (
     "postgresql://postgres@localhost:5432/postgres",
     "postgresql://postgres:postgres@localhost:5432/postgres",
     "postgresql://bpc:bpc@localhost:5432/postgres",
@@ -33,7 +33,7 @@ USUAL = (
 UNAVAILABLE = 69
 
 # The two attributes are what CREATE DATABASE and CREATE ROLE ask for; a superuser needs neither.
-LOOK = """
+SERVER_QUERY = """
     SELECT current_setting('server_version_num')::int AS number,
            current_setting('server_version')          AS version,
            rolsuper OR (rolcreatedb AND rolcreaterole) AS may_create
@@ -55,7 +55,7 @@ class Unusable:
     """Why a server is not one the tests can run on, without naming any secret; and whether somebody named it."""
 
     why: str
-    named: bool = False
+    is_named: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,39 +65,39 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m tools.external [--if-present] COMMAND…", file=sys.stderr)
         return 2
 
-    with one_at_least(os.environ) as environment:
-        found = asyncio.run(find(environment))
-        if isinstance(found, Unusable):
-            print(f"not run on an external PostgreSQL: {shlex.join(command)} ({found.why})", flush=True)
-            return 0 if if_present and not found.named else UNAVAILABLE
-        print(f"on PostgreSQL {found.version} at {place(found.url)}: {shlex.join(command)}", flush=True)
-        return subprocess.run(command, env=os.environ | {NAMES[-1]: found.url}, check=False).returncode
+    with provide_server(os.environ) as environment:
+        server = asyncio.run(find_server(environment))
+        if isinstance(server, Unusable):
+            print(f"not run on an external PostgreSQL: {shlex.join(command)} ({server.why})", flush=True)
+            return 0 if if_present and not server.is_named else UNAVAILABLE
+        print(f"on PostgreSQL {server.version} at {format_address(server.url)}: {shlex.join(command)}", flush=True)
+        return subprocess.run(command, env=os.environ | {NAMES[-1]: server.url}, check=False).returncode
 
 
 @contextmanager
-def one_at_least(environment: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+def provide_server(environment: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     """`environment`, with a server of this machine's packages in it if it names none."""
-    programs = packaged_postgres.programs(oldest=OLDEST // 10_000)
+    programs = packaged_postgres.find_programs(oldest=OLDEST // 10_000)
     if programs is None or any(environment.get(name) for name in NAMES):
         yield environment
         return
-    with packaged_postgres.running(programs) as url:
+    with packaged_postgres.run_server(programs) as url:
         yield environment if url is None else {**environment, NAMES[-1]: url}
 
 
-async def find(environment: Mapping[str, str]) -> Usable | Unusable:
+async def find_server(environment: Mapping[str, str]) -> Usable | Unusable:
     """Return the server that is named, else the first on localhost that will do.
 
     A server that is named and will not do is not replaced by another that happens to be there.
     """
     for name in NAMES:
         if environment.get(name):
-            looked = await look(environment[name])
-            return looked if isinstance(looked, Usable) else Unusable(why=f"{name}: {looked.why}", named=True)
+            looked = await check_server(environment[name])
+            return looked if isinstance(looked, Usable) else Unusable(why=f"{name}: {looked.why}", is_named=True)
 
     reasons: list[str] = []
-    for url in USUAL:
-        looked = await look(url)
+    for url in USUAL_URLS:
+        looked = await check_server(url)
         if isinstance(looked, Usable):
             return looked
         if looked.why not in reasons:
@@ -105,7 +105,7 @@ async def find(environment: Mapping[str, str]) -> Usable | Unusable:
     return Unusable(why=f"set DATABASE_URL; on localhost:5432: {'; '.join(reasons)}")
 
 
-async def look(url: str) -> Usable | Unusable:
+async def check_server(url: str) -> Usable | Unusable:
     """Return whether the tests can run on the server at `url`."""
     try:
         conn = await asyncpg.connect(url, timeout=2)
@@ -113,9 +113,9 @@ async def look(url: str) -> Usable | Unusable:
         # The parser's own sentence may quote the URL, and with it the password.
         return Unusable(why="this is not the URL of a PostgreSQL database")
     except (OSError, asyncpg.PostgresError) as problem:
-        return Unusable(why=_sentence(problem))
+        return Unusable(why=_explain_problem(problem))
     try:
-        row = await conn.fetchrow(LOOK)
+        row = await conn.fetchrow(SERVER_QUERY)
     finally:
         await conn.close()
 
@@ -126,15 +126,15 @@ async def look(url: str) -> Usable | Unusable:
     return Usable(url=url, version=row["version"])
 
 
-def place(url: str) -> str:
+def format_address(url: str) -> str:
     """Return the host and port of `url` and nothing else of it."""
     parts = urlsplit(url)
-    asked = parse_qs(parts.query)
-    host = parts.hostname or asked.get("host", ["localhost"])[0]
-    return f"{host}:{parts.port or asked.get('port', ['5432'])[0]}"
+    query = parse_qs(parts.query)
+    host = parts.hostname or query.get("host", ["localhost"])[0]
+    return f"{host}:{parts.port or query.get('port', ['5432'])[0]}"
 
 
-def _sentence(problem: Exception) -> str:
+def _explain_problem(problem: Exception) -> str:
     if isinstance(problem, TimeoutError):
         return "no answer within 2 s"
     # Refused at every address of a name comes without a reason of its own.

@@ -28,18 +28,17 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+from bpc_client import Client
 
-from bpc import fresh
-from bpc.cli.session import operator_act
-from bpc.client import Client
-from bpc.core.signing import public_key_of, seed_of, to_base64
-from bpc.db import embedded, tenants
-from bpc.db.embedded.account import server_account
-from bpc.db.embedded.binaries import find_binaries
-from bpc.db.opening import opened
-from bpc.errands.retention import Cutoffs, Periods, RetentionOrder, apply
-from bpc.settings import load
-from tools.freeze_life import Made, elsewhere, left_waiting, lived
+from bpc.cli.support.session import make_operator_act
+from bpc.core.audit.signing import derive_public_key, parse_seed, to_base64
+from bpc.runtime import clock, postgres
+from bpc.runtime.postgres.programs import find_binaries, find_server_account
+from bpc.runtime.settings import load_settings
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.database import open_migrated_database
+from bpc.tasks.retention import Cutoffs, RetentionOrder, remove_expired
+from tools.freeze_life import LifeInputs, fill_database, queue_waiting_jobs, serve_external
 
 FROZEN = Path(__file__).parent.parent / "tests" / "upgrades" / "frozen"
 PEPPER = b"a pepper of a frozen database, for tests only"
@@ -70,10 +69,10 @@ class Program:
     """`bpc` of the version whose code this runs with."""
 
     def __init__(self, data_dir: Path) -> None:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        self.environment = {**kept, "HOME": "/nonexistent", "BPC_DATA_DIR": str(data_dir), **SETTINGS}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.environment = {**inherited, "HOME": "/nonexistent", "BPC_DATA_DIR": str(data_dir), **SETTINGS}
 
-    def said(self, *arguments: str) -> Any:
+    def run_json(self, *arguments: str) -> Any:
         """What a command prints with --json."""
         return json.loads(self._run(*arguments, "--json"))
 
@@ -84,7 +83,7 @@ class Program:
         ).stdout
 
     @contextmanager
-    def started(self, *arguments: str, ends_with: signal.Signals) -> Iterator[dict[str, Any]]:
+    def run_until(self, *arguments: str, ends_with: signal.Signals) -> Iterator[dict[str, Any]]:
         """A command that stays, from its line of JSON on until it is sent this signal."""
         command = [sys.executable, "-m", "bpc", *arguments, "--port", "0", "--json"]
         process = subprocess.Popen(command, env=self.environment, cwd="/", stdout=subprocess.PIPE, text=True)
@@ -103,60 +102,61 @@ def main() -> None:
         folder.chmod(0o711)
         data_dir = folder / "data"
         data_dir.mkdir(mode=0o711)
-        server = embedded.use(data_dir)  # held, or it would stop and start again between the parts
+        server = postgres.use_server(data_dir)  # held, or it would stop and start again between the parts
         try:
-            written = _frozen(Program(data_dir), folder, server)
+            frozen_folder = _freeze(Program(data_dir), folder, server)
         finally:
             server.release_and_wait()
-    for file in sorted(written.iterdir()):
+    for file in sorted(frozen_folder.iterdir()):
         print(f"{file.relative_to(FROZEN.parent)}: {file.stat().st_size:,} bytes")
 
 
-def _frozen(bpc: Program, folder: Path, server: embedded.Server) -> Path:
-    bpc.said("migrate")
+def _freeze(bpc: Program, folder: Path, server: postgres.EmbeddedServer) -> Path:
+    bpc.run_json("migrate")
     for slug in (TENANT, BYGONE):
-        bpc.said("tenant", "create", slug)
-    keys = {slug: bpc.said("apikey", "create", "--tenant", slug, "--role", "Admin") for slug in (TENANT, BYGONE)}
+        bpc.run_json("tenant", "create", slug)
+    keys = {slug: bpc.run_json("apikey", "create", "--tenant", slug, "--role", "Admin") for slug in (TENANT, BYGONE)}
     key, bygone = (keys[slug]["api_key"] for slug in (TENANT, BYGONE))
-    with elsewhere() as away:
+    with serve_external() as external_url:
         # Killed, so that what it was doing stays as it was: leased, and never ended.
-        with bpc.started("up", ends_with=signal.SIGKILL) as up:
-            made = asyncio.run(_with_a_worker(up["url"], key, bygone, away, folder))
-        with bpc.started("api", ends_with=signal.SIGTERM) as api:
-            waiting = asyncio.run(_without(api["url"], key, made))
-    asyncio.run(_forgotten(bpc.environment))
+        with bpc.run_until("up", ends_with=signal.SIGKILL) as up:
+            inputs = asyncio.run(_fill_with_worker(up["url"], key, bygone, external_url, folder))
+        with bpc.run_until("api", ends_with=signal.SIGTERM) as api:
+            waiting = asyncio.run(_fill_without_worker(api["url"], key, inputs))
+    asyncio.run(_apply_retention(bpc.environment))
     checkpoint = folder / "checkpoint.json"
-    bpc.said("audit", "checkpoint", "--tenant", TENANT, "--out", str(checkpoint))
-    return asyncio.run(_written(server, checkpoint.read_bytes(), key, waiting))
+    bpc.run_json("audit", "checkpoint", "--tenant", TENANT, "--out", str(checkpoint))
+    return asyncio.run(_write_frozen(server, checkpoint.read_bytes(), key, waiting))
 
 
-async def _with_a_worker(url: str, key: str, bygone: str, away: str, folder: Path) -> Made:
+async def _fill_with_worker(url: str, key: str, bygone: str, external_url: str, folder: Path) -> LifeInputs:
     async with Client(url, bygone) as bpc:
         for number in range(3):
             await bpc.create_battery_product(sku=f"SKU-BYGONE-{number}", name="Of another time")
     async with Client(url, key) as bpc:
-        return await lived(bpc, url, away, folder)
+        return await fill_database(bpc, url, external_url, folder)
 
 
-async def _without(url: str, key: str, made: Made) -> list[UUID]:
+async def _fill_without_worker(url: str, key: str, inputs: LifeInputs) -> list[UUID]:
     async with Client(url, key) as bpc:
-        return await left_waiting(bpc, made)
+        return await queue_waiting_jobs(bpc, inputs)
 
 
-async def _forgotten(environment: dict[str, str]) -> None:
+async def _apply_retention(environment: dict[str, str]) -> None:
     """What retention leaves, in a tenant of its own: it is told that a long time has passed."""
-    settings = load(environment, cwd=Path("/"))
-    periods = Periods.of(settings)
-    much_later = fresh.now() + timedelta(days=periods.events + 1)
-    async with opened(settings) as database:
-        tenant = await tenants.find(database, BYGONE)
-        order: RetentionOrder | None = RetentionOrder(run_id=fresh.new_id(), cutoffs=Cutoffs.at(much_later, periods))
+    settings = load_settings(environment, cwd=Path("/"))
+    much_later = clock.now() + timedelta(days=settings.retention_events_days + 1)
+    async with open_migrated_database(settings) as database:
+        tenant = await tenants_and_actors.find_tenant(database, BYGONE)
+        order: RetentionOrder | None = RetentionOrder(
+            run_id=clock.new_id(), cutoffs=Cutoffs.from_settings(settings, much_later)
+        )
         while order is not None:
             async with database.system(tenant.tenant_id) as conn:
-                order = (await apply(conn, tenant.tenant_id, order, act=operator_act())).following
+                order = (await remove_expired(conn, tenant.tenant_id, order, act=make_operator_act())).next_order
 
 
-async def _written(server: embedded.Server, checkpoint: bytes, key: str, waiting: list[UUID]) -> Path:
+async def _write_frozen(server: postgres.EmbeddedServer, checkpoint: bytes, key: str, waiting: list[UUID]) -> Path:
     address = server.superuser_address("bpc")
     conn = await asyncpg.connect(**address.connect_arguments())
     applied = await conn.fetch("SELECT name FROM schema_migrations ORDER BY component DESC, version")
@@ -165,7 +165,7 @@ async def _written(server: embedded.Server, checkpoint: bytes, key: str, waiting
     await conn.close()
     out = FROZEN / str(applied[-1]["name"]).partition("_")[0]
     out.mkdir(parents=True, exist_ok=True)
-    dump = _dumped(address.host, address.port, address.user)
+    dump = _dump_database(address.host, address.port, address.user)
     (out / "database.sql.gz").write_bytes(gzip.compress(dump.encode(), mtime=0))
     (out / "checkpoint.json").write_bytes(checkpoint)
     facts = {
@@ -174,7 +174,7 @@ async def _written(server: embedded.Server, checkpoint: bytes, key: str, waiting
         "tenant": TENANT,
         "api_key": key,
         "settings": SETTINGS,
-        "public_key_base64": to_base64(public_key_of(seed_of(SEED))),
+        "public_key_base64": to_base64(derive_public_key(parse_seed(SEED))),
         "waiting_jobs": [str(job) for job in waiting],
         "job_statuses": statuses,
         "rows": counts,
@@ -183,9 +183,9 @@ async def _written(server: embedded.Server, checkpoint: bytes, key: str, waiting
     return out
 
 
-def _dumped(host: str, port: int, user: str) -> str:
+def _dump_database(host: str, port: int, user: str) -> str:
     """The whole database as statements; without what only psql or only this version of the server understands."""
-    program = str(find_binaries(server_account()).path("pg_dump"))
+    program = str(find_binaries(find_server_account()) / "pg_dump")
     command = [program, "--inserts", "--rows-per-insert=100"]
     command += ["-h", host, "-p", str(port), "-U", user, "bpc"]
     text = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout

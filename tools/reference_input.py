@@ -159,12 +159,12 @@ DUE_DILIGENCE = {
 }
 
 
-def thousandths(count: int) -> str:
+def format_thousandths(count: int) -> str:
     """A count of thousandths as a plain decimal."""
     return f"{count // 1000}.{count % 1000:03d}"
 
 
-def parts() -> Iterator[dict[str, object]]:
+def generate_parts() -> Iterator[dict[str, object]]:
     """The bill of materials; masses vary a little from part to part, so that sums are worth checking."""
     number = 0
     for name, location, material, milligrams, count, critical, active in KINDS:
@@ -178,30 +178,30 @@ def parts() -> Iterator[dict[str, object]]:
                 "part_number": f"EX-{10_000 + number * 7}",
                 "material": material,
                 "location": location,
-                "mass_g": thousandths(mass),
+                "mass_g": format_thousandths(mass),
                 "critical": critical,
                 "active_material": active,
                 "origin_country": ("DE", "FR", "PL", "SE")[number % 4],
             }
-            yield {**part, **metals(location, mass, number)}
+            yield {**part, **list_metals(location, mass, number)}
 
 
-def metals(location: str, mass: int, number: int) -> dict[str, str]:
+def list_metals(location: str, mass: int, number: int) -> dict[str, str]:
     """What is in active materials, in grams, and how much of it was recovered."""
     shares = {"cathode": {"nickel": 480, "cobalt": 60, "lithium": 72}, "electrolyte": {"lithium": 5}}.get(location, {})
-    found = {f"{metal}_g": thousandths(mass * share // 1000) for metal, share in shares.items()}
+    members = {f"{metal}_g": format_thousandths(mass * share // 1000) for metal, share in shares.items()}
     if location == "cathode":
-        found |= {"recycled_pre_pct": f"{number % 5}.25", "recycled_post_pct": f"{2 + number % 7}.5"}
+        members |= {"recycled_pre_pct": f"{number % 5}.25", "recycled_post_pct": f"{2 + number % 7}.5"}
     if number % 3 == 0:
-        found["pcf_gco2e"] = thousandths(mass * 9)[:-1]
-    return found
+        members["pcf_gco2e"] = format_thousandths(mass * 9)[:-1]
+    return members
 
 
-def fact(kind: str, key: str, payload: Mapping[str, object]) -> dict[str, object]:
+def make_fact(kind: str, key: str, payload: Mapping[str, object]) -> dict[str, object]:
     return {"fact_type": kind, "fact_key": key, "schema_version": 1, "payload": payload}
 
 
-def made() -> dict[str, object]:
+def make_input() -> dict[str, object]:
     """The compile input. Its blinding secret is public, like everything here: make your own for a real passport."""
     snapshot = "2d1f0a7e-4000-4000-8000-0c5f7e9a1b22"
     return {
@@ -219,23 +219,23 @@ def made() -> dict[str, object]:
         "compiler_build_id": "bpc-example",
         "signing_key_id": "example-key",
         "facts": [
-            fact("Battery", f"battery:{SKU}", BATTERY),
-            fact("PCF", f"pcf:{SKU}", PCF),
-            fact("DueDiligence", f"dd:{SKU}", DUE_DILIGENCE),
-            *(fact("Component", f"component:{SKU}:{part['part']}", part) for part in parts()),
-            fact("Blinding", f"blinding:{snapshot}", {"key": bytes(range(32)).hex()}),
+            make_fact("Battery", f"battery:{SKU}", BATTERY),
+            make_fact("PCF", f"pcf:{SKU}", PCF),
+            make_fact("DueDiligence", f"dd:{SKU}", DUE_DILIGENCE),
+            *(make_fact("Component", f"component:{SKU}:{part['part']}", part) for part in generate_parts()),
+            make_fact("Blinding", f"blinding:{snapshot}", {"key": bytes(range(32)).hex()}),
         ],
     }
 
 
-def text() -> str:
+def format_input() -> str:
     """One fact a line: a bill of materials is read line by line."""
-    *members, (_, facts) = made().items()
+    *members, (_, facts) = make_input().items()
     head = "".join(f"  {json.dumps(name)}: {json.dumps(value)},\n" for name, value in members)
     assert isinstance(facts, list)
-    lines = ",\n".join(f"    {json.dumps(found, ensure_ascii=False)}" for found in facts)
+    lines = ",\n".join(f"    {json.dumps(entry, ensure_ascii=False)}" for entry in facts)
     return f'{{\n{head}  "facts": [\n{lines}\n  ]\n}}\n'
 
 
 if __name__ == "__main__":
-    FILE.write_text(text())
+    FILE.write_text(format_input())

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bpc.core.exports.points import POINTS
-from bpc.core.rules.types import Fact
-from bpc.core.schemas import MEMBERS, Member
-from bpc.core.units import RELATIONS, UNITS, Unit
+from bpc.core.exports.data_points import POINTS
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SchemaMember
+from bpc.core.facts.units import RELATIONS, UNITS, Unit
+from bpc.core.language.types import FactRecordType
 
 FOLDER = Path(__file__).parent.parent / "docs" / "rules"
 
@@ -24,7 +24,7 @@ GENERATED = "<!-- Made by tools/rule_reference.py from {table}; `make cases` rew
 FACTS_HEAD = f"""\
 # Facts
 
-{GENERATED.format(table="bpc.core.schemas")}
+{GENERATED.format(table="bpc.core.facts.schemas")}
 
 A rule reads facts with `getFact("Battery", key)` and `getFactsByPrefix("Component", prefix)`, and their members with
 `recordGet`. This page lists every fact type, its members and their types. A published schema never changes: what is
@@ -47,7 +47,7 @@ repeat others; the members are there all the same.
 UNITS_HEAD = f"""\
 # Units
 
-{GENERATED.format(table="bpc.core.units")}
+{GENERATED.format(table="bpc.core.facts.units")}
 
 `Qty(kWh)` is the type of a quantity in kWh, `qty(1.5, kWh)` a quantity written out. Units of one dimension are made
 into each other with `convert("Wh", "kWh", q)`; units of different dimensions never are. A unit, once published, keeps
@@ -61,77 +61,79 @@ convert first: there is no `W * kWh`.
 """
 
 
-def row(*cells: str) -> str:
+def format_row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join([row(*head), row(*("---" for _ in head)), *(row(*cells) for cells in rows)])
+def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join([format_row(*head), format_row(*("---" for _ in head)), *(format_row(*cells) for cells in rows)])
 
 
-def facts() -> str:
-    parts = [FACTS_HEAD, *(schema(fact, members) for fact, members in MEMBERS.items()), POINTS_HEAD]
-    rows = [(str(number), title, ", ".join(serving(number))) for number, title in DATA_POINTS.items()]
-    return "\n".join([*parts, table(("#", "data point", "members"), rows), ""])
+def format_facts_page() -> str:
+    parts = [FACTS_HEAD, *(format_schema(fact, members) for fact, members in SCHEMA_MEMBERS.items()), POINTS_HEAD]
+    rows = [(str(number), title, ", ".join(list_serving_members(number))) for number, title in DATA_POINTS.items()]
+    return "\n".join([*parts, format_table(("#", "data point", "members"), rows), ""])
 
 
-def schema(fact: Fact, members: Mapping[str, Member]) -> str:
+def format_schema(fact: FactRecordType, members: Mapping[str, SchemaMember]) -> str:
     rows = [
-        (f"`{name}`", f"`{member.type}`", member.says, ", ".join(map(str, member.points)))
+        (f"`{name}`", f"`{member.type}`", member.description, ", ".join(map(str, member.points)))
         for name, member in members.items()
     ]
     head = f"## {fact.name}, version {fact.version}\n\nKey: `{KEYS[fact.name]}`\n"
-    return f"{head}\n{table(('member', 'type', 'what it says', 'data points'), rows)}\n"
+    return f"{head}\n{format_table(('member', 'type', 'what it says', 'data points'), rows)}\n"
 
 
-def serving(point: int) -> list[str]:
+def list_serving_members(point: int) -> list[str]:
     """The members that serve a data point, as `Battery.mass_kg`."""
     return [
         f"`{fact.name}.{name}`"
-        for fact, members in MEMBERS.items()
+        for fact, members in SCHEMA_MEMBERS.items()
         for name, member in members.items()
         if point in member.points
     ]
 
 
-def units() -> str:
-    dimensions = {unit.dimension: base(unit.dimension) for unit in UNITS.values()}
-    rows = [(f"`{name}`", unit.dimension, factor(unit, dimensions[unit.dimension])) for name, unit in UNITS.items()]
+def format_units_page() -> str:
+    dimensions = {unit.dimension: find_base_unit(unit.dimension) for unit in UNITS.values()}
+    rows = [
+        (f"`{name}`", unit.dimension, format_factor(unit, dimensions[unit.dimension])) for name, unit in UNITS.items()
+    ]
     relations = [
         (
-            f"`{made}`",
-            f"`{one} * {other}`, `{other} * {one}`",
-            f"`{made} / {one}` is `{other}`, `{made} / {other}` is `{one}`",
+            f"`{product}`",
+            f"`{left} * {right}`, `{right} * {left}`",
+            f"`{product} / {left}` is `{right}`, `{product} / {right}` is `{left}`",
         )
-        for made, one, other in RELATIONS
+        for product, left, right in RELATIONS
     ]
     return "\n".join(
         [
             UNITS_HEAD,
-            table(("unit", "dimension", "is"), rows),
+            format_table(("unit", "dimension", "is"), rows),
             "",
             RELATIONS_HEAD,
-            table(("unit", "is the product", "so"), relations),
+            format_table(("unit", "is the product", "so"), relations),
             "",
         ]
     )
 
 
-def base(dimension: str) -> str:
+def find_base_unit(dimension: str) -> str:
     return next(name for name, unit in UNITS.items() if unit == Unit(dimension))
 
 
-def factor(unit: Unit, of: str) -> str:
+def format_factor(unit: Unit, base_unit: str) -> str:
     if unit.numerator == unit.denominator:
         return "the unit the others are counted in"
     if unit.denominator == 1:
-        return f"{unit.numerator:,} {of}"
-    return f"1/{unit.denominator:,} {of}"
+        return f"{unit.numerator:,} {base_unit}"
+    return f"1/{unit.denominator:,} {base_unit}"
 
 
 def main() -> None:
-    (FOLDER / "facts.md").write_text(facts(), encoding="utf-8")
-    (FOLDER / "units.md").write_text(units(), encoding="utf-8")
+    (FOLDER / "facts.md").write_text(format_facts_page(), encoding="utf-8")
+    (FOLDER / "units.md").write_text(format_units_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write src/bpc/db/schema.sql: what the migrations make, in one readable file.
+"""Write src/bpc/storage/schema.sql: what the migrations make, in one readable file.
 
     migrations ─► an empty database ─► pg_dump ─► grouped by table, without noise ─► schema.sql
 
@@ -14,14 +14,13 @@ from pathlib import Path
 
 import asyncpg
 
-from bpc.db import embedded
-from bpc.db.address import Address
-from bpc.db.embedded.account import server_account
-from bpc.db.embedded.binaries import find_binaries
-from bpc.db.embedded.prepare import prepare
-from bpc.db.migrate import migrate, our_migrations
+from bpc.runtime import postgres
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.postgres.programs import find_binaries, find_server_account
+from bpc.storage.database import prepare_embedded_server
+from bpc.storage.migrate import list_migrations, migrate
 
-SCHEMA = Path(__file__).parent.parent / "src" / "bpc" / "db" / "schema.sql"
+SCHEMA = Path(__file__).parent.parent / "src" / "bpc" / "storage" / "schema.sql"
 HEADER = """\
 -- What the migrations make of an empty database. Made by `make cases`, compared by a test, loaded by nobody.
 """
@@ -41,28 +40,28 @@ PIECES = (
 )
 
 
-def dumped(address: Address) -> str:
+def dump_schema(address: Address) -> str:
     """The schema of a migrated database of the embedded server, as it stands in schema.sql."""
-    account = server_account()
-    command = [str(find_binaries(account).path("pg_dump")), "--schema-only", "--no-owner"]
+    account = find_server_account()
+    command = [str(find_binaries(account) / "pg_dump"), "--schema-only", "--no-owner"]
     command += [f"--schema={schema}" for schema in ("public", "jobs")]
     command += ["-h", address.host, "-p", str(address.port), "-U", address.user, address.database]
     text = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
-    return _readable(text)
+    return _format_schema(text)
 
 
-def _readable(text: str) -> str:
+def _format_schema(text: str) -> str:
     """One block per type, function and table, each table with all that belongs to it."""
     before: dict[str, list[str]] = defaultdict(list)
     tables: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     entries = list(ENTRY.finditer(text))
     for entry, following in zip(entries, [*entries[1:], None], strict=True):
-        sql = _plain(text[entry.end() : following.start() if following else len(text)])
+        sql = _clean_sql(text[entry.end() : following.start() if following else len(text)])
         kind, name = entry["type"], entry["name"]
         if kind in BEFORE_TABLES or (kind == "ACL" and name.startswith("FUNCTION ")):
             before["FUNCTION" if kind == "ACL" else kind].append(sql)
         elif kind != "SCHEMA" and "SCHEMA " not in name:
-            table = _table_of(kind, name, sql)
+            table = _find_table(kind, name, sql)
             tables[table if entry["schema"] == "public" else f"{entry['schema']}.{table}"][kind].append(sql)
     blocks = ["\n".join(before[kind]) for kind in BEFORE_TABLES]
     for table in sorted(tables):
@@ -75,29 +74,29 @@ def _readable(text: str) -> str:
     return HEADER + "\n" + "\n\n".join(blocks) + "\n"
 
 
-def _plain(sql: str) -> str:
+def _clean_sql(sql: str) -> str:
     lines = [line for line in sql.replace("public.", "").split("\n") if line.strip() and line.strip() != "--"]
-    kept = [line for line in lines if not line.startswith(("SET ", "SELECT pg_catalog", "\\", "-- PostgreSQL"))]
-    return re.sub(r"\n    ADD CONSTRAINT", " ADD CONSTRAINT", "\n".join(kept)).replace(
+    useful = [line for line in lines if not line.startswith(("SET ", "SELECT pg_catalog", "\\", "-- PostgreSQL"))]
+    return re.sub(r"\n    ADD CONSTRAINT", " ADD CONSTRAINT", "\n".join(useful)).replace(
         "ALTER TABLE ONLY", "ALTER TABLE"
     )
 
 
-def _table_of(kind: str, name: str, sql: str) -> str:
+def _find_table(kind: str, name: str, sql: str) -> str:
     if kind in {"INDEX", "SEQUENCE"}:  # a sequence is that of an identity column
-        found = re.search(r"(?: ON |^ALTER TABLE )(?:\w+\.)?(\w+)", sql)
-        if found is None:
+        table_match = re.search(r"(?: ON |^ALTER TABLE )(?:\w+\.)?(\w+)", sql)
+        if table_match is None:
             raise ValueError(f"no table in {sql}")
-        return found[1]
+        return table_match[1]
     if kind == "ACL":
         return name.removeprefix("TABLE ").removeprefix("COLUMN ").split(".")[0]
     return name.split(" ", maxsplit=1)[0]
 
 
-async def _migrated(server: embedded.Server) -> Address:
-    await prepare(server, "bpc")
+async def _migrate_database(server: postgres.EmbeddedServer) -> Address:
+    await prepare_embedded_server(server, "bpc")
     conn = await asyncpg.connect(**server.address("bpc").connect_arguments())
-    await migrate(conn, our_migrations())
+    await migrate(conn, list_migrations())
     await conn.close()
     return server.superuser_address("bpc")
 
@@ -105,9 +104,9 @@ async def _migrated(server: embedded.Server) -> Address:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bpc-schema-", dir="/tmp") as folder:
         Path(folder).chmod(0o711)
-        server = embedded.use(Path(folder))
+        server = postgres.use_server(Path(folder))
         try:
-            text = dumped(asyncio.run(_migrated(server)))
+            text = dump_schema(asyncio.run(_migrate_database(server)))
         finally:
             server.release_and_wait()
     changed = not SCHEMA.exists() or SCHEMA.read_text() != text

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent.parent / "docs" / "measurements"
+MEASUREMENTS = Path(__file__).resolve().parent.parent / "docs" / "measurements"
 
 HEAD = """\
 # Measurements
@@ -29,34 +29,34 @@ def main(command: Sequence[str]) -> int:
     if not command:
         print("usage: tools/shown.py COMMAND…", file=sys.stderr)
         return 2
-    folder = Path(os.environ.get("BPC_MEASUREMENTS") or HERE).absolute()
+    folder = Path(os.environ.get("BPC_MEASUREMENTS") or MEASUREMENTS).absolute()
     folder.mkdir(parents=True, exist_ok=True)
 
     environment = os.environ | {"BPC_EFFORT": "shown", "BPC_MEASUREMENTS": str(folder)}
     outcome = subprocess.run(command, env=environment, check=False).returncode
 
     measurements = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    (folder / "README.md").write_text(table(measurements))
+    (folder / "README.md").write_text(format_page(measurements))
     print(f"{len(measurements)} measurements in {folder / 'README.md'}")
     return outcome
 
 
-def table(measurements: Iterable[Mapping[str, Any]]) -> str:
+def format_page(measurements: Iterable[Mapping[str, Any]]) -> str:
     """Return the page: one row for each of `measurements`."""
-    return HEAD + "".join(_row(each) for each in measurements)
+    return HEAD + "".join(_format_row(measurement) for measurement in measurements)
 
 
-def _row(measurement: Mapping[str, Any]) -> str:
+def _format_row(measurement: Mapping[str, Any]) -> str:
     cells = (
         measurement["name"],
-        _listed(measurement["figures"]),
-        _listed(measurement["machine"]),
+        _format_values(measurement["figures"]),
+        _format_values(measurement["machine"]),
         measurement["date"],
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _listed(values: Mapping[str, object]) -> str:
+def _format_values(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
 
 

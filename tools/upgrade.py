@@ -29,15 +29,14 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+from bpc_client import Client, RetryPolicy
 
-from bpc.cli.demo_steps import issue
-from bpc.client import Client, Patience
-from bpc.db import embedded
-from tests.measuring import keep
-from tools.freeze_life import Silent
+from bpc.cli.run.demo import DemoListener, issue_passport
+from bpc.runtime import postgres
+from tests.measurements import write_measurement
 
 ROOT = Path(__file__).resolve().parent.parent
-ONCE = Patience(attempts=1)
+ONCE = RetryPolicy(attempts=1)
 PHASE_SECONDS = 8.0
 CLIENTS = 4
 MUST_BE_ZERO = ("failures", "versions_lost", "replays_unequal", "audit_faults", "doctor_fails")
@@ -45,24 +44,26 @@ VERSIONS = "SELECT passport_version_id FROM passport_versions ORDER BY 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Bpc:
+class BpcCommand:
     """`bpc` of one version, on the one data directory."""
 
     python: Path
     data_dir: Path
 
-    def said(self, *arguments: str) -> Any:
+    def run_json(self, *arguments: str) -> Any:
         """What a command prints with --json, however it ends."""
-        command = self._command(*arguments, "--json")
-        done = subprocess.run(command, env=self._environment(), cwd="/", check=False, capture_output=True, text=True)
-        if not done.stdout:
-            raise RuntimeError(f"bpc {' '.join(arguments)}: {done.stderr}")
-        return json.loads(done.stdout)
+        command = self._build_command(*arguments, "--json")
+        completed = subprocess.run(
+            command, env=self._build_environment(), cwd="/", check=False, capture_output=True, text=True
+        )
+        if not completed.stdout:
+            raise RuntimeError(f"bpc {' '.join(arguments)}: {completed.stderr}")
+        return json.loads(completed.stdout)
 
-    def start(self) -> "Serving":
+    def start(self) -> "RunningVersion":
         process = subprocess.Popen(
-            self._command("up", "--port", "0", "--json"),
-            env=self._environment(),
+            self._build_command("up", "--port", "0", "--json"),
+            env=self._build_environment(),
             cwd="/",
             stdout=subprocess.PIPE,
             text=True,
@@ -72,17 +73,17 @@ class Bpc:
             failing.callback(process.kill)
             line = process.stdout.readline() if process.stdout else ""
             try:
-                told = json.loads(line)
-                serving = Serving(process, told["url"], told["api_key"])
+                announcement = json.loads(line)
+                serving = RunningVersion(process, announcement["url"], announcement["api_key"])
             except (ValueError, KeyError):
                 raise RuntimeError(f"bpc up said `{line.strip()}`") from None
             failing.pop_all()
         return serving
 
-    def _command(self, *arguments: str) -> list[str]:
+    def _build_command(self, *arguments: str) -> list[str]:
         return [str(self.python), "-m", "bpc", *arguments]
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
             "HOME": "/nonexistent",
@@ -93,7 +94,7 @@ class Bpc:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class RunningVersion:
     """A version that serves."""
 
     process: "subprocess.Popen[str]"
@@ -111,7 +112,7 @@ class Serving:
 
 
 @dataclass(slots=True)
-class Load:
+class ClientLoad:
     """Clients, the addresses they call, and what became of their requests."""
 
     api_key: str
@@ -123,31 +124,33 @@ class Load:
     phase: str = "old"
     requests: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
-    asked: list[UUID] = field(default_factory=list)
+    requested_versions: list[UUID] = field(default_factory=list)
     slowest_ms: Counter[str] = field(default_factory=Counter)
 
-    async def client(self, number: int) -> None:
+    async def run_client(self, number: int) -> None:
         """One of them: round and round, and at each round to the address that is next."""
         turn = number
         while not self.ended:
             turn += 1
             url = self.urls[turn % len(self.urls)]
-            async with Client(url, self.api_key, patience=ONCE) as bpc:
-                await self._sent(url, bpc.list_passports(limit=5))
-                await self._sent(url, bpc.get_passport(self.passport))
-                await self._sent(url, bpc.list_events(limit=20))
-                await self._sent(url, self._product(bpc, number, turn))
+            async with Client(url, self.api_key, retry=ONCE) as bpc:
+                await self._send_request(url, bpc.list_passports(limit=5))
+                await self._send_request(url, bpc.get_passport(self.passport))
+                await self._send_request(url, bpc.list_events(limit=20))
+                await self._send_request(url, self._create_product(bpc, number, turn))
                 if turn % 4 == 0:
-                    await self._sent(url, self._compile(bpc))
+                    await self._send_request(url, self._request_compile(bpc))
 
-    async def _product(self, bpc: Client, number: int, turn: int) -> None:
+    async def _create_product(self, bpc: Client, number: int, turn: int) -> None:
         await bpc.create_battery_product(sku=f"SKU-{number}-{turn}", name="Made under load")
 
-    async def _compile(self, bpc: Client) -> None:
-        asked = await bpc.compile_passport(self.passport, snapshot_id=self.snapshot, rule_package_version_id=self.rules)
-        self.asked.append(asked.passport_version_id)
+    async def _request_compile(self, bpc: Client) -> None:
+        requested = await bpc.compile_passport(
+            self.passport, snapshot_id=self.snapshot, rule_package_version_id=self.rules
+        )
+        self.requested_versions.append(requested.passport_version_id)
 
-    async def _sent(self, url: str, request: Awaitable[object]) -> None:
+    async def _send_request(self, url: str, request: Awaitable[object]) -> None:
         phase, started = self.phase, time.monotonic()
         self.requests[phase] += 1
         try:
@@ -167,22 +170,24 @@ def main(arguments: list[str]) -> int:
         folder.chmod(0o711)
         data_dir = folder / "data"
         data_dir.mkdir(mode=0o711)
-        with _checked_out(arguments[0], folder / "old") as python:
-            server = embedded.use(data_dir)
+        with _check_out_revision(arguments[0], folder / "old") as python:
+            server = postgres.use_server(data_dir)
             try:
-                figures = asyncio.run(_upgraded(Bpc(python, data_dir), Bpc(Path(sys.executable), data_dir), server))
+                figures = asyncio.run(
+                    _run_upgrade(BpcCommand(python, data_dir), BpcCommand(Path(sys.executable), data_dir), server)
+                )
             finally:
                 server.release_and_wait()
     for what, figure in figures.items():
         print(f"{figure:>8}  {what.replace('_', ' ')}")
-    wrong = [what for what in MUST_BE_ZERO if figures[what]]
-    kept: dict[str, Any] = {"from_revision": _revision(arguments[0]), **figures}
-    keep("upgrade", **kept)
-    return 1 if wrong else 0
+    nonzero = [what for what in MUST_BE_ZERO if figures[what]]
+    measurement: dict[str, Any] = {"from_revision": _resolve_revision(arguments[0]), **figures}
+    write_measurement("upgrade", **measurement)
+    return 1 if nonzero else 0
 
 
 @contextmanager
-def _checked_out(revision: str, folder: Path) -> Iterator[Path]:
+def _check_out_revision(revision: str, folder: Path) -> Iterator[Path]:
     """That version's interpreter, in an environment of its own."""
     git = ["git", "-C", str(ROOT), "worktree"]
     subprocess.run([*git, "add", "--quiet", "--detach", str(folder), revision], check=True)
@@ -195,26 +200,26 @@ def _checked_out(revision: str, folder: Path) -> Iterator[Path]:
         subprocess.run([*git, "remove", "--force", str(folder)], check=True)
 
 
-async def _upgraded(old: Bpc, new: Bpc, server: embedded.Server) -> dict[str, int]:
+async def _run_upgrade(old: BpcCommand, new: BpcCommand, server: postgres.EmbeddedServer) -> dict[str, int]:
     serving = [await asyncio.to_thread(old.start)]
     try:
-        load = await _prepared(serving[0])
-        doctor = await asyncio.to_thread(old.said, "doctor")
-        clients = [asyncio.create_task(load.client(number)) for number in range(CLIENTS)]
+        load = await _prepare_load(serving[0])
+        doctor = await asyncio.to_thread(old.run_json, "doctor")
+        clients = [asyncio.create_task(load.run_client(number)) for number in range(CLIENTS)]
         try:
-            migrated = await _phases(load, old, new, serving)
+            migrated = await _run_phases(load, old, new, serving)
         finally:
             load.ended = True
             await asyncio.gather(*clients)
         async with Client(serving[0].url, load.api_key) as bpc:
-            unequal = await _replayed(bpc, load)
-        lost = await _lost(server, load)
+            unequal = await _count_unequal_replays(bpc, load)
+        lost = await _count_lost_versions(server, load)
     finally:
         with ExitStack() as stopping:  # also the second one if the first does not stop by itself
-            for each in serving:
-                stopping.callback(each.stop)
-    doctors = [doctor, await asyncio.to_thread(new.said, "doctor"), await asyncio.to_thread(old.said, "doctor")]
-    audit = await asyncio.to_thread(new.said, "audit", "verify")
+            for entry in serving:
+                stopping.callback(entry.stop)
+    doctors = [doctor, await asyncio.to_thread(new.run_json, "doctor"), await asyncio.to_thread(old.run_json, "doctor")]
+    audit = await asyncio.to_thread(new.run_json, "audit", "verify")
     for failure in load.failures[:10]:
         print(f"          {failure}")
     return {
@@ -224,76 +229,86 @@ async def _upgraded(old: Bpc, new: Bpc, server: embedded.Server) -> dict[str, in
         **{f"slowest_ms_{phase}": load.slowest_ms[phase] for phase in load.slowest_ms},
         "requests": load.requests.total(),
         "failures": len(load.failures),
-        "passports_asked_for": len(load.asked),
+        "passports_asked_for": len(load.requested_versions),
         "versions_lost": lost,
         "replays_unequal": unequal,
-        "audit_faults": sum(len(each["faults"]) for each in audit["tenants"]),
-        "doctor_fails": sum(each["health"] == "fail" for said in doctors for each in said["checks"]),
+        "audit_faults": sum(len(entry["faults"]) for entry in audit["tenants"]),
+        "doctor_fails": sum(entry["health"] == "fail" for report in doctors for entry in report["checks"]),
     }
 
 
-async def _prepared(serving: Serving) -> Load:
+async def _prepare_load(serving: RunningVersion) -> ClientLoad:
     """A battery whose passport can be compiled again and again: that of the demo."""
     with tempfile.TemporaryDirectory() as out:
         async with Client(serving.url, serving.api_key) as bpc:
-            issued = await issue(bpc, Silent(), Path(out))
-            seen = await bpc.get_passport_version(issued.passport_version_id)
-    return Load(serving.api_key, [serving.url], seen.passport_id, seen.snapshot_id, seen.rule_package_version_id)
+            version_id = await issue_passport(bpc, DemoListener(), Path(out))
+            passport_version = await bpc.get_passport_version(version_id)
+    return ClientLoad(
+        serving.api_key,
+        [serving.url],
+        passport_version.passport_id,
+        passport_version.snapshot_id,
+        passport_version.rule_package_version_id,
+    )
 
 
-async def _phases(load: Load, old: Bpc, new: Bpc, serving: list[Serving]) -> dict[str, Any]:
+async def _run_phases(
+    load: ClientLoad, old: BpcCommand, new: BpcCommand, serving: list[RunningVersion]
+) -> dict[str, Any]:
     await asyncio.sleep(PHASE_SECONDS)
     load.phase, started = "while_migrating", time.monotonic()
-    migrated = await asyncio.to_thread(new.said, "migrate")
+    migrated = await asyncio.to_thread(new.run_json, "migrate")
     migrated["ms"] = int((time.monotonic() - started) * 1000)
     load.phase = "old_after_migrating"
     await asyncio.sleep(PHASE_SECONDS)
-    await _replaced(load, new, serving, "new")
-    load.api_key = await _further_key(serving[0], load.api_key)  # made by this version, and used by the old one
-    await _replaced(load, old, serving, "old_again")
+    await _replace_version(load, new, serving, "new")
+    load.api_key = await _create_key(serving[0], load.api_key)  # made by this version, and used by the old one
+    await _replace_version(load, old, serving, "old_again")
     return {**migrated}
 
 
-async def _further_key(serving: Serving, api_key: str) -> str:
+async def _create_key(serving: RunningVersion, api_key: str) -> str:
     async with Client(serving.url, api_key) as bpc:
         actor = await bpc.create_actor(type="API_CLIENT", display_name="Made after the upgrade", roles=["Admin"])
         return (await bpc.create_api_key(actor_id=actor.actor_id)).api_key
 
 
-async def _replaced(load: Load, by: Bpc, serving: list[Serving], then: str) -> None:
+async def _replace_version(
+    load: ClientLoad, successor: BpcCommand, serving: list[RunningVersion], next_phase: str
+) -> None:
     """Side by side for a while; then nobody calls the one that goes, and it is told to stop when it has answered."""
-    serving.append(await asyncio.to_thread(by.start))
-    load.phase, load.urls = f"both_until_{then}", [each.url for each in serving]
+    serving.append(await asyncio.to_thread(successor.start))
+    load.phase, load.urls = f"both_until_{next_phase}", [running.url for running in serving]
     await asyncio.sleep(PHASE_SECONDS)
     load.urls = [serving[1].url]
     await asyncio.sleep(PHASE_SECONDS / 4)  # rounds that were begun there come to their end, as behind a load balancer
-    load.phase = then
+    load.phase = next_phase
     await asyncio.to_thread(serving[0].stop)
     serving.pop(0)
     await asyncio.sleep(PHASE_SECONDS)
 
 
-async def _replayed(bpc: Client, load: Load) -> int:
+async def _count_unequal_replays(bpc: Client, load: ClientLoad) -> int:
     """Every passport, when it is signed; how many do not come out the same."""
     unequal = 0
-    for version in load.asked:
+    for version in load.requested_versions:
 
-        async def seen(version: UUID = version) -> bool:
+        async def has_qr(version: UUID = version) -> bool:
             return (await bpc.get_passport_version(version)).has_qr
 
-        await bpc.until(seen, seconds=300)
+        await bpc.wait_until(has_qr, seconds=300)
         unequal += (await bpc.replay_passport_version(version)).status != "OK"
     return unequal
 
 
-async def _lost(server: embedded.Server, load: Load) -> int:
+async def _count_lost_versions(server: postgres.EmbeddedServer, load: ClientLoad) -> int:
     conn = await asyncpg.connect(**server.superuser_address("bpc").connect_arguments())
-    there = {row[0] for row in await conn.fetch(VERSIONS)}
+    stored = {row[0] for row in await conn.fetch(VERSIONS)}
     await conn.close()
-    return len(set(load.asked) - there)
+    return len(set(load.requested_versions) - stored)
 
 
-def _revision(name: str) -> str:
+def _resolve_revision(name: str) -> str:
     command = ["git", "-C", str(ROOT), "rev-parse", "--short", name]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

@@ -21,7 +21,7 @@ CONCURRENCY = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QueueDatabase:
     """A fresh database on the server of this run, reached by its socket as its superuser."""
 
     sockets: str
@@ -37,7 +37,7 @@ class Place:
         return f"postgresql://postgres@{quote(self.sockets, safe='')}/{self.database}"
 
 
-class Board:
+class StartBoard:
     """Where handlers note when they started: a cell per job, in a file that every process of a measurement maps."""
 
     def __init__(self, file: Path, jobs: int) -> None:
@@ -47,22 +47,22 @@ class Board:
         self._reached = 0
 
     @classmethod
-    def blank(cls, file: Path, jobs: int) -> Self:
+    def create_blank(cls, file: Path, jobs: int) -> Self:
         file.write_bytes(bytes(jobs * 8))
         return cls(file, jobs)
 
-    def started(self, job: int) -> None:
+    def record_start(self, job: int) -> None:
         """What a handler does: nothing else."""
         self._cells[job] = time.monotonic_ns()
 
-    def start_of(self, job: int) -> int:
+    def get_start(self, job: int) -> int:
         """When `job` started, in nanoseconds of a clock all processes share; 0 if it has not."""
         return self._cells[job]
 
-    def first_start(self) -> int:
+    def find_first_start(self) -> int:
         return min(self._cells)
 
-    def all_started(self) -> bool:
+    def have_all_started(self) -> bool:
         while self._reached < self._jobs and self._cells[self._reached]:
             self._reached += 1
         return self._reached == self._jobs
@@ -77,7 +77,7 @@ class Candidate(Protocol):
     unfinished: str
     """A query for whether any job has not been completed in the database."""
 
-    def __init__(self, place: Place) -> None: ...
+    def __init__(self, place: QueueDatabase) -> None: ...
 
     async def install(self) -> None:
         """Create the tables, in an empty database."""
@@ -95,12 +95,12 @@ class Candidate(Protocol):
         """Submit all of `jobs`, and return when they are committed."""
         ...
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         """Run a worker whose handler does `board.started(job)`, until the process is killed."""
         ...
 
 
-async def one_by_one(queue: Candidate, jobs: range) -> None:
+async def submit_one_by_one(queue: Candidate, jobs: range) -> None:
     """What `bulk` does where there is no such thing: ten coroutines submit singly."""
     waiting = iter(jobs)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from awa import AsyncClient, Job
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard
 
 PACKAGE = "awa-pg"
 
@@ -19,7 +19,7 @@ class Queue:
     has_bulk = True
     unfinished = "SELECT EXISTS (SELECT FROM awa.jobs WHERE state <> 'completed')"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._client = AsyncClient(place.url_with_host, max_connections=COROUTINES)
 
     async def install(self) -> None:
@@ -35,9 +35,9 @@ class Queue:
     async def bulk(self, jobs: range) -> None:
         await self._client.enqueue_many_copy([Nothing(job=job) for job in jobs])
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         async def nothing(job: "Job[Nothing]") -> None:
-            board.started(job.args.job)
+            board.record_start(job.args.job)
 
         self._client.task(Nothing)(nothing)
         await self._client.start([("default", CONCURRENCY)])

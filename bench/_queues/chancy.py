@@ -5,22 +5,22 @@ import logging
 from chancy import Chancy, Job, Worker
 from chancy import Queue as Lane
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard
 
 PACKAGE = "chancy"
 
-_boards: list[Board] = []
+_boards: list[StartBoard] = []
 
 
 async def nothing(*, job: int) -> None:
-    _boards[0].started(job)
+    _boards[0].record_start(job)
 
 
 class Queue:
     has_bulk = True
     unfinished = "SELECT EXISTS (SELECT FROM chancy_jobs WHERE state <> 'succeeded')"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._app = Chancy(
             place.url,
             min_connection_pool_size=COROUTINES,
@@ -43,7 +43,7 @@ class Queue:
         async for _ in self._app.push_many([_job(job) for job in jobs]):
             pass
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         _boards.append(board)
         async with self._app, Worker(self._app) as worker:
             await worker.wait_for_shutdown()

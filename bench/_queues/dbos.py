@@ -7,16 +7,16 @@ import asyncio
 
 from dbos import DBOS, DBOSClient, DBOSConfig, run_dbos_database_migrations
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place, one_by_one
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard, submit_one_by_one
 
 PACKAGE = "dbos"
 POLL_SECONDS = 0.05
 
-_boards: list[Board] = []
+_boards: list[StartBoard] = []
 
 
 async def nothing(job: int) -> None:
-    _boards[0].started(job)
+    _boards[0].record_start(job)
 
 
 DBOS.workflow(name="nothing")(nothing)
@@ -26,7 +26,7 @@ class Queue:
     has_bulk = False
     unfinished = "SELECT EXISTS (SELECT FROM dbos.workflow_status WHERE status <> 'SUCCESS')"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._url = place.url.replace("postgresql:", "postgresql+psycopg:")
 
     async def install(self) -> None:
@@ -46,9 +46,9 @@ class Queue:
         await self._client.enqueue_async({"queue_name": "default", "workflow_name": "nothing"}, job)
 
     async def bulk(self, jobs: range) -> None:
-        await one_by_one(self, jobs)
+        await submit_one_by_one(self, jobs)
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         _boards.append(board)
         settings: DBOSConfig = {
             "name": "bench",

@@ -7,16 +7,16 @@ from oban import Oban, worker
 from oban.job import Job
 from oban.schema import install
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard
 
 PACKAGE = "oban"
 
 
 class Nothing:
-    board: ClassVar[Board]
+    board: ClassVar[StartBoard]
 
     async def process(self, job: Job) -> None:
-        Nothing.board.started(job.args["job"])
+        Nothing.board.record_start(job.args["job"])
 
 
 NOTHING: Any = worker(queue="default")(Nothing)
@@ -26,7 +26,7 @@ class Queue:
     has_bulk = True
     unfinished = "SELECT EXISTS (SELECT FROM oban_jobs WHERE state <> 'completed')"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._place = place
 
     async def install(self) -> None:
@@ -43,7 +43,7 @@ class Queue:
     async def bulk(self, jobs: range) -> None:
         await self._oban.enqueue_many(NOTHING.new({"job": job}) for job in jobs)
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         Nothing.board = board
         pool = await Oban.create_pool(self._place.url, min_size=COROUTINES, max_size=COROUTINES)
         async with Oban(pool=pool, queues={"default": CONCURRENCY}):

@@ -1,4 +1,4 @@
-"""bpc.jobs with every single submission in a transaction of its own, as the others do it.
+"""service_jobs with every single submission in a transaction of its own, as the others do it.
 
 Left to itself the engine lets submissions that arrive together share a commit.
 """
@@ -8,5 +8,5 @@ from bench._queues import ours
 
 class Queue(ours.Queue):
     async def submit(self, job: int) -> None:
-        async with self._sessions.plain() as conn:
+        async with self._sessions.acquire() as conn:
             await self._jobs.submit(ours.nothing, job, tenant=self._tenant, key=f"key-{job}", conn=conn)

@@ -6,7 +6,7 @@ import asyncpg
 from pgqueuer import AsyncpgDriver, AsyncpgPoolDriver, PgQueuer, Queries
 from pgqueuer.models import Job
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard
 
 PACKAGE = "pgqueuer"
 
@@ -15,7 +15,7 @@ class Queue:
     has_bulk = True
     unfinished = "SELECT EXISTS (SELECT FROM pgqueuer)"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._place = place
 
     async def install(self) -> None:
@@ -34,11 +34,11 @@ class Queue:
         payloads = [str(job).encode() for job in jobs]
         await self._queries.enqueue(["nothing"] * len(jobs), payloads, [0] * len(jobs))
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         app = PgQueuer(AsyncpgDriver(await asyncpg.connect(self._place.url)))
 
         async def nothing(job: Job) -> None:
-            board.started(int(job.payload or b""))
+            board.record_start(int(job.payload or b""))
 
         app.entrypoint("nothing")(nothing)
         await app.run(batch_size=CONCURRENCY, dequeue_timeout=timedelta(seconds=5))

@@ -2,22 +2,22 @@
 
 from procrastinate import App, PsycopgConnector
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard
 
 PACKAGE = "procrastinate"
 
-_boards: list[Board] = []
+_boards: list[StartBoard] = []
 
 
 async def nothing(job: int) -> None:
-    _boards[0].started(job)
+    _boards[0].record_start(job)
 
 
 class Queue:
     has_bulk = True
     unfinished = "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE status <> 'succeeded')"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         # As many connections as coroutines submit, and one that listens.
         self._app = App(
             connector=PsycopgConnector(conninfo=place.url, min_size=COROUTINES + 1, max_size=COROUTINES + 1)
@@ -38,7 +38,7 @@ class Queue:
     async def bulk(self, jobs: range) -> None:
         await self._nothing.batch_defer_async(*({"job": job} for job in jobs))
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         _boards.append(board)
         async with self._app.open_async():
             await self._app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False)

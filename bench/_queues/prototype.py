@@ -10,7 +10,7 @@ from typing import Final
 
 import asyncpg
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard
 
 CHANNEL: Final = "job_ready"
 QUIET_SECONDS: Final = 0.002
@@ -71,7 +71,7 @@ class Queue:
     has_bulk = True
     unfinished = "SELECT EXISTS (SELECT FROM job WHERE status <> 'done')"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._place = place
 
     async def install(self) -> None:
@@ -81,27 +81,27 @@ class Queue:
 
     async def connect(self) -> None:
         self._pool = await asyncpg.create_pool(self._place.url, min_size=COROUTINES, max_size=COROUTINES)
-        self._bell = Bell(await asyncpg.connect(self._place.url))
+        self._bell = Notifier(await asyncpg.connect(self._place.url))
 
     async def submit(self, job: int) -> None:
         await self._pool.execute(SUBMIT, f"key-{job}", str(job))
-        self._bell.ring()
+        self._bell.notify()
 
     async def bulk(self, jobs: range) -> None:
         # COPY would be twice as fast, and would stop at the first key that is already there.
         await self._pool.execute(SUBMIT_MANY, [f"key-{job}" for job in jobs], [str(job) for job in jobs])
-        self._bell.ring()
+        self._bell.notify()
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         conn, listener = await asyncpg.connect(self._place.url), await asyncpg.connect(self._place.url)
         woken = asyncio.Event()
         await listener.add_listener(CHANNEL, lambda *_: woken.set())
-        sweeping = asyncio.create_task(_sweep(listener))
+        sweeping = asyncio.create_task(_requeue_expired(listener))
         statement = await conn.prepare(STEP)
         owner = await conn.fetchval("SELECT gen_random_uuid()")
 
         async def handler(payload: str) -> None:
-            board.started(int(payload))
+            board.record_start(int(payload))
 
         finished: list[asyncpg.Record] = []
         while not sweeping.done():
@@ -113,10 +113,10 @@ class Queue:
             await asyncio.gather(*(handler(job["payload"]) for job in claimed))
             finished = claimed
             if not claimed:
-                await _either(woken, POLL_SECONDS)
+                await _wait_with_timeout(woken, POLL_SECONDS)
 
 
-class Bell:
+class Notifier:
     """Tells workers that there are jobs, after they are committed and at most once in two milliseconds."""
 
     def __init__(self, conn: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -124,13 +124,13 @@ class Bell:
         self._again = False
         self._ringing: asyncio.Task[None] | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         if self._ringing is None or self._ringing.done():
-            self._ringing = asyncio.create_task(self._ring())
+            self._ringing = asyncio.create_task(self._notify_now())
         else:
             self._again = True
 
-    async def _ring(self) -> None:
+    async def _notify_now(self) -> None:
         while True:
             self._again = False
             await self._conn.execute(NOTIFY)
@@ -139,7 +139,7 @@ class Bell:
                 return
 
 
-async def _either(woken: asyncio.Event, seconds: float) -> None:
+async def _wait_with_timeout(woken: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await woken.wait()
@@ -147,7 +147,7 @@ async def _either(woken: asyncio.Event, seconds: float) -> None:
         pass
 
 
-async def _sweep(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def _requeue_expired(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         await conn.execute(GIVE_BACK)

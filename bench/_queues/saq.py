@@ -6,7 +6,7 @@ from psycopg_pool import AsyncConnectionPool
 from saq import Worker
 from saq.queue.postgres import PostgresQueue
 
-from bench._queues import CONCURRENCY, COROUTINES, Board, Place, one_by_one
+from bench._queues import CONCURRENCY, COROUTINES, QueueDatabase, StartBoard, submit_one_by_one
 
 PACKAGE = "saq"
 
@@ -15,7 +15,7 @@ class Queue:
     has_bulk = False
     unfinished = "SELECT EXISTS (SELECT FROM saq_jobs WHERE status NOT IN ('complete', 'swept'))"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueDatabase) -> None:
         self._place = place
 
     async def install(self) -> None:
@@ -31,11 +31,11 @@ class Queue:
         await self._queue.enqueue("nothing", number=job)
 
     async def bulk(self, jobs: range) -> None:
-        await one_by_one(self, jobs)
+        await submit_one_by_one(self, jobs)
 
-    async def work(self, board: Board) -> None:
+    async def work(self, board: StartBoard) -> None:
         async def nothing(_: Any, *, number: int) -> None:
-            board.started(number)
+            board.record_start(number)
 
         await self.install()
         await Worker(self._queue, [("nothing", nothing)], concurrency=CONCURRENCY).start()

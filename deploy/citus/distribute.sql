@@ -29,11 +29,13 @@ ALTER POLICY own_tenant ON public.battery_products USING ((tenant_id = current_t
 ALTER POLICY own_tenant ON public.compile_run_rows USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.data_snapshots USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.document_statements USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_texts USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.documents USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.event_anchors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.events USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.fact_decisions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.fact_sources USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.facts USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.idempotency_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -87,12 +89,14 @@ SELECT create_distributed_table('public.role_permissions', 'tenant_id', colocate
 SELECT create_distributed_table('public.rule_packages', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_endpoints', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_versions', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.fact_decisions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.policy_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.retention_anchors', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_package_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_deliveries', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_subscriptions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.compile_runs', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.document_statements', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_texts', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.facts', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_fields', 'tenant_id', colocate_with => 'public.actors');

@@ -8,28 +8,30 @@ import httpx2
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
+from tests.jobs.support.run_workers import run_worker
 
-from bpc import fresh
-from bpc.api.app import create_app
-from bpc.api.serve import serving
-from bpc.api.service import Service
-from bpc.core.access import ROLES
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.core.peppers import Peppers
-from bpc.core.signing import Signer, public_key_of, seed_of
-from bpc.db import actors, apikeys, signing_keys
-from bpc.db.database import Database
-from bpc.settings import Settings
-from tests.conftest import TestServer
-from tests.jobs.working import working
+from bpc.api.http.app import create_app
+from bpc.api.http.request_context import Service
+from bpc.api.http.server import open_service
+from bpc.core.api_keys import Peppers
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import Signer, derive_public_key, parse_seed
+from bpc.core.formats.ids import TenantId
+from bpc.core.policies import ROLES
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings
+from bpc.storage.access import api_keys, tenants_and_actors
+from bpc.storage.audit import signing_keys
+from bpc.storage.database import Database
+from tests.fixtures import TestServer
 
 if TYPE_CHECKING:
-    from tests.api.stage import Theatre
+    from tests.api.filled_tenants import TwoTenantApp
 
 PEPPER = b"a pepper of tests, 32 bytes long"
 PEPPERS = Peppers(in_use=PEPPER)
-SEED = seed_of(bytes(range(32)))
+SEED = parse_seed(bytes(range(32)))
 KEY_ID = "test-key-1"
 
 
@@ -40,14 +42,14 @@ class Api:
         self.http = http
         self.key = key
 
-    async def get(self, path: str, **how: Any) -> httpx2.Response:
-        return await self.send("GET", path, **how)
+    async def get(self, path: str, **options: Any) -> httpx2.Response:
+        return await self.send("GET", path, **options)
 
-    async def post(self, path: str, body: Any = None, **how: Any) -> httpx2.Response:
-        return await self.send("POST", path, body, **how)
+    async def post(self, path: str, body: Any = None, **options: Any) -> httpx2.Response:
+        return await self.send("POST", path, body, **options)
 
-    async def delete(self, path: str, **how: Any) -> httpx2.Response:
-        return await self.send("DELETE", path, **how)
+    async def delete(self, path: str, **options: Any) -> httpx2.Response:
+        return await self.send("DELETE", path, **options)
 
     async def send(
         self,
@@ -57,24 +59,24 @@ class Api:
         *,
         idempotency_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **how: Any,
+        **options: Any,
     ) -> httpx2.Response:
-        sent = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+        auth_headers = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         if method != "GET":
-            sent["Idempotency-Key"] = idempotency_key or str(fresh.new_id())
+            auth_headers["Idempotency-Key"] = idempotency_key or str(clock.new_id())
         if body is not None:
-            how["json"] = body
-        return await self.http.request(method, path, headers={**sent, **(headers or {})}, **how)
+            options["json"] = body
+        return await self.http.request(method, path, headers={**auth_headers, **(headers or {})}, **options)
 
-    async def made(self, path: str, body: Any = None, *, status: int = 201) -> Any:
+    async def post_json(self, path: str, body: Any = None, *, status: int = 201) -> Any:
         """The answer to a POST that must succeed."""
         answer = await self.post(path, body)
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    async def got(self, path: str, **how: Any) -> Any:
+    async def get_json(self, path: str, **options: Any) -> Any:
         """The answer to a GET that must succeed."""
-        answer = await self.get(path, **how)
+        answer = await self.get(path, **options)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -86,12 +88,10 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def service(settings: Settings, database: Database, act: Act) -> AsyncIterator[Service]:
-    await signing_keys.register(database, KEY_ID, public_key_of(SEED), act=act)
+    await signing_keys.register_key(database, KEY_ID, derive_public_key(SEED), act=act)
     signer = Signer(SEED)
-    async with serving(
-        settings, database, peppers=PEPPERS, signer=lambda key_id: signer if key_id == KEY_ID else None
-    ) as ready:
-        yield ready
+    async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({KEY_ID: signer})) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -106,59 +106,61 @@ async def http(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def key_for(database: Database, tenant: TenantId, role: str, act: Act) -> str:
+async def create_key(database: Database, tenant: TenantId, role: str, act: Act) -> str:
     """A new key of a new actor with this role."""
     async with database.tenant(tenant) as conn:
-        actor = await actors.create(conn, tenant, kind="API_CLIENT", display_name=role, roles=[role], act=act)
-        issued = await apikeys.create(conn, tenant, actor, pepper=PEPPER, act=act)
+        actor = await tenants_and_actors.create_actor(
+            conn, tenant, kind="API_CLIENT", display_name=role, roles=[role], act=act
+        )
+        issued = await api_keys.create_key(conn, tenant, actor, pepper=PEPPER, act=act)
     return issued.api_key.text
 
 
 @pytest.fixture
-async def everybody(http: httpx2.AsyncClient, database: Database, tenant: TenantId, act: Act) -> dict[str, Api]:
+async def clients_by_role(http: httpx2.AsyncClient, database: Database, tenant: TenantId, act: Act) -> dict[str, Api]:
     """A client for each role of the tenant."""
-    return {role: Api(http, await key_for(database, tenant, role, act)) for role in ROLES}
+    return {role: Api(http, await create_key(database, tenant, role, act)) for role in ROLES}
 
 
 @pytest.fixture
-def admin(everybody: dict[str, Api]) -> Api:
-    return everybody["Admin"]
+def admin(clients_by_role: dict[str, Api]) -> Api:
+    return clients_by_role["Admin"]
 
 
 @pytest.fixture
-def officer(everybody: dict[str, Api]) -> Api:
-    return everybody["ComplianceOfficer"]
+def officer(clients_by_role: dict[str, Api]) -> Api:
+    return clients_by_role["ComplianceOfficer"]
 
 
 @pytest.fixture
-def auditor(everybody: dict[str, Api]) -> Api:
-    return everybody["Auditor"]
+def auditor(clients_by_role: dict[str, Api]) -> Api:
+    return clients_by_role["Auditor"]
 
 
 @pytest.fixture
-async def rival(http: httpx2.AsyncClient, database: Database, other_tenant: TenantId, act: Act) -> Api:
+async def other_admin(http: httpx2.AsyncClient, database: Database, other_tenant: TenantId, act: Act) -> Api:
     """An administrator of another tenant."""
-    return Api(http, await key_for(database, other_tenant, "Admin", act))
+    return Api(http, await create_key(database, other_tenant, "Admin", act))
 
 
 @pytest.fixture
-def nobody(http: httpx2.AsyncClient) -> Api:
+def anonymous(http: httpx2.AsyncClient) -> Api:
     return Api(http, None)
 
 
 @pytest.fixture
 async def worker(service: Service) -> AsyncIterator[None]:
     """A worker that runs what the API submits."""
-    async with working(service.jobs):
+    async with run_worker(service.jobs):
         yield
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator["Theatre"]:
+async def two_tenants(
+    server: TestServer, template_name: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator["TwoTenantApp"]:
     """Two tenants with something of every kind, for all tests of a module."""
-    from tests.api.stage import staged  # which needs what is above
+    from tests.api.filled_tenants import open_two_tenants  # which needs what is above
 
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
-        yield ready
+    async with open_two_tenants(server, template_name, tmp_path_factory.mktemp("stage")) as opened:
+        yield opened

@@ -14,17 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final, cast
-from uuid import UUID
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
-from bpc import fresh
-from bpc.api.app import create_app
-from bpc.api.metrics import HttpMetrics
-from bpc.api.routing import Endpoint
-from bpc.api.service import Service
+from bpc.api.http.app import create_app
+from bpc.api.http.request_context import Service
+from bpc.api.http.routing import PermissionedRoute
+from bpc.api.http.telemetry import HttpMetrics
+from bpc.runtime import clock
+from tests.api.evidence_rows import DISPUTED_SKU
 
 # What may be asked without a key, and why.
 PUBLIC: Final[Mapping[tuple[str, str], str]] = {
@@ -60,7 +61,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class PreparedRequest:
     """A request, ready to be sent."""
 
     method: str
@@ -95,18 +96,18 @@ class Route:
 
     @property
     def call(self) -> Call:
-        found = CALLS.get((self.method, self.path))
-        if found is None and self.kind in {"write", "ask"}:
+        call = CALLS.get((self.method, self.path))
+        if call is None and self.kind in {"write", "ask"}:
             raise LookupError(
                 f"nobody has said how to call {self.name}: add a line `({self.method!r}, {self.path!r}): Call(body=…)`"
-                " to CALLS in tests/api/inventory.py, with ids that stand on the stage (tests/api/stage.py)"
+                " to CALLS in tests/api/route_inventory.py, with ids from tests/api/tenant_rows.py"
             )
-        return found or Call()
+        return call or Call()
 
     @property
     def places(self) -> list[str]:
         """The names of the stage's ids that a call of it holds, in its path and in its body."""
-        in_body = _places(CALLS.get((self.method, self.path), Call()).body)
+        in_body = _list_placeholders(CALLS.get((self.method, self.path), Call()).body)
         return [*self.path_places, *(name for name in in_body if name not in {NEW, NEW_BYTES})]
 
     @property
@@ -115,19 +116,19 @@ class Route:
         return [place for name in self.parameters if not (place := call.path.get(name, name)).startswith("=")]
 
 
-def inventory(app: FastAPI) -> list[Route]:
+def list_routes(app: FastAPI) -> list[Route]:
     """Every route; one that was not declared as the others are is a finding."""
-    found: list[Route] = []
-    for each in _flat(app.routes):
-        if not isinstance(each, Endpoint):
+    routes_found: list[Route] = []
+    for each in _flatten_routes(app.routes):
+        if not isinstance(each, PermissionedRoute):
             path = getattr(each, "path", repr(each))
-            assert path in OTHERS, f"{path} is not an Endpoint: declare it with bpc.api.routing.Routes"
+            assert path in OTHERS, f"{path} is not an Endpoint: declare it with bpc.api.http.routing.Routes"
             continue
-        found += [_route(each, method) for method in sorted(each.methods or ())]
-    return found
+        routes_found += [_describe_route(each, method) for method in sorted(each.methods or ())]
+    return routes_found
 
 
-def _route(declared: Endpoint, method: str) -> Route:
+def _describe_route(declared: PermissionedRoute, method: str) -> Route:
     return Route(
         method=method,
         path=declared.path,
@@ -135,75 +136,79 @@ def _route(declared: Endpoint, method: str) -> Route:
         permission=declared.permission,
         resource=declared.resource,
         secret=declared.secret,
-        id_filters=_id_filters(declared),
+        id_filters=_list_id_filters(declared),
     )
 
 
-def request_for(route: Route, ids: Mapping[str, str], others: Mapping[str, str] | None = None) -> Sent:
+def prepare_request(route: Route, ids: Mapping[str, str], others: Mapping[str, str] | None = None) -> PreparedRequest:
     """A request with the ids of a stage; `others` replaces some of them by name."""
     call, known = route.call, {**ids, **(others or {})}
-    path = PLACE.sub(lambda place: _known(route, call.path.get(place[1], place[1]), known), route.path)
-    return Sent(
+    path = PLACE.sub(lambda place: _resolve_id(route, call.path.get(place[1], place[1]), known), route.path)
+    return PreparedRequest(
         method=route.method,
         path=path,
-        body=_filled(route, call.body, known),
-        query={name: _filled(route, value, known) for name, value in call.query.items()},
+        body=_fill_template(route, call.body, known),
+        query={name: _fill_template(route, value, known) for name, value in call.query.items()},
     )
 
 
-def _flat(routes: Sequence[BaseRoute]) -> Iterator[BaseRoute]:
+def _flatten_routes(routes: Sequence[BaseRoute]) -> Iterator[BaseRoute]:
     # FastAPI keeps an included router as one entry.
     for route in routes:
         included = getattr(route, "original_router", None)
         if included is None:
             yield route
         else:
-            yield from _flat(included.routes)
+            yield from _flatten_routes(included.routes)
 
 
-def _id_filters(route: APIRoute) -> tuple[str, ...]:
+def _list_id_filters(route: APIRoute) -> tuple[str, ...]:
     """Names of query parameters that take an id."""
-    found, todo = set(), [route.dependant]
+    names, todo = set(), [route.dependant]
     while todo:
         dependant = todo.pop()
-        found |= {param.alias for param in dependant.query_params if UUID.__name__ in str(param.field_info.annotation)}
+        names |= {param.alias for param in dependant.query_params if _takes_id(param.field_info.annotation)}
         todo += dependant.dependencies
-    return tuple(sorted(found))
+    return tuple(sorted(names))
 
 
-def _known(route: Route, name: str, ids: Mapping[str, str]) -> str:
+def _takes_id(annotation: Any) -> bool:
+    return "'format': 'uuid'" in str(TypeAdapter(annotation).json_schema())
+
+
+def _resolve_id(route: Route, name: str, ids: Mapping[str, str]) -> str:
     if name.startswith("="):
         return name[1:]
-    assert name in ids, f"{route.name} wants `{name}`: put one on the stage (tests/api/stage.py)"
+    assert name in ids, f"{route.name} wants `{name}`: insert one (tests/api/tenant_rows.py)"
     return ids[name]
 
 
-def _filled(route: Route, template: Any, ids: Mapping[str, str]) -> Any:
+def _fill_template(route: Route, template: Any, ids: Mapping[str, str]) -> Any:
     if isinstance(template, Mapping):
-        return {name: _filled(route, value, ids) for name, value in template.items()}
+        return {name: _fill_template(route, value, ids) for name, value in template.items()}
     if isinstance(template, list):
-        return [_filled(route, value, ids) for value in template]
+        return [_fill_template(route, value, ids) for value in template]
     if not isinstance(template, str):
         return template
     fresh_ones = {
-        NEW: str(fresh.new_id()),
-        NEW_BYTES: b64encode(b'{"new":"%s"}' % str(fresh.new_id()).encode()).decode(),
+        NEW: str(clock.new_id()),
+        NEW_BYTES: b64encode(b'{"new":"%s"}' % str(clock.new_id()).encode()).decode(),
     }
     # Only a text that is nothing but a place, or has {new} in it: rules are full of braces.
-    if (whole := PLACE.fullmatch(template)) is not None:
-        return fresh_ones.get(whole[1]) or _known(route, whole[1], ids)
+    if (match := PLACE.fullmatch(template)) is not None:
+        return fresh_ones.get(match[1]) or _resolve_id(route, match[1], ids)
     return template.replace("{new}", fresh_ones[NEW])
 
 
-def _places(template: Any) -> Iterator[str]:
+def _list_placeholders(template: Any) -> Iterator[str]:
     if isinstance(template, Mapping):
         for value in template.values():
-            yield from _places(value)
+            yield from _list_placeholders(value)
     elif isinstance(template, list):
         for value in template:
-            yield from _places(value)
-    elif isinstance(template, str) and (whole := PLACE.fullmatch(template)) is not None:
-        yield whole[1]
+            yield from _list_placeholders(value)
+    elif isinstance(template, str) and (match := PLACE.fullmatch(template)) is not None:
+        yield match[1]
 
 
 RULES: Final = 'field battery.chemistry @public: Text = "{new}";\n'
@@ -217,6 +222,20 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
         body={"mime_type": "application/json", "content_base64": "{new_bytes}"}
     ),
     ("POST", "/v1/documents/{document_id}/ingest"): Call(body={"file_url": "https://supplier.example/{new}"}),
+    ("POST", "/v1/documents/{document_id}:withdraw"): Call(
+        path={"document_id": "withdrawn_document_id"}, body={"reason": "it was withdrawn"}
+    ),
+    ("GET", "/v1/conflicts"): Call(query={"sku": DISPUTED_SKU}),
+    ("POST", "/v1/conflicts:resolve"): Call(
+        body={
+            "sku": DISPUTED_SKU,
+            "fact_type": "Battery",
+            "fact_key": f"battery:{DISPUTED_SKU}",
+            "member": "mass_kg",
+            "document_id": "{believed_document_id}",
+            "reason": "it was weighed",
+        }
+    ),
     ("POST", "/v1/snapshots"): Call(body={"label": "{new}"}),
     ("POST", "/v1/snapshots/{snapshot_id}/items"): Call(body={"fact_id": "{added_fact_id}"}),
     ("DELETE", "/v1/snapshots/{snapshot_id}/items/{fact_id}"): Call(path={"fact_id": "removed_fact_id"}),
@@ -301,4 +320,4 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
 }
 
 # An application that serves nobody, for its list of routes alone.
-ROUTES: Final = inventory(create_app(cast("Service", SimpleNamespace(metrics=HttpMetrics()))))
+ROUTES: Final = list_routes(create_app(cast("Service", SimpleNamespace(metrics=HttpMetrics()))))

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bpc.core.errors import CODES
-from tests.cli.program import Program
-from tests.cli.started import started
+from tests.cli.program import Program, start_command
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text()
@@ -27,15 +26,15 @@ def test_the_journey_goes_as_it_is_written(run_folder: Path, tmp_path: Path) -> 
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     script = "\n".join(["set -euo pipefail", *SCRIPT.findall(PAGE)])
 
-    with started(Program(folder, {"BPC_LOG_LEVEL": "error"}), "up", "--port", "0") as (_, told):
+    with start_command(Program(folder, {"BPC_LOG_LEVEL": "error"}), "up", "--port", "0") as (_, output):
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=tmp_path,
             env={
                 "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
                 "HOME": str(tmp_path),
-                "BPC_URL": told["url"],
-                "BPC_API_KEY": told["api_key"],
+                "BPC_URL": output["url"],
+                "BPC_API_KEY": output["api_key"],
             },
             capture_output=True,
             text=True,
@@ -50,6 +49,6 @@ def test_the_journey_goes_as_it_is_written(run_folder: Path, tmp_path: Path) -> 
 
 
 def test_the_table_of_errors_is_the_table_of_codes() -> None:
-    told = {row["code"]: (int(row["status"]), row["again"] == "yes") for row in ROW.finditer(PAGE)}
+    documented_codes = {row["code"]: (int(row["status"]), row["again"] == "yes") for row in ROW.finditer(PAGE)}
 
-    assert told == {name: (code.http, code.retryable) for name, code in CODES.items()}
+    assert documented_codes == {name: (code.http, code.retryable) for name, code in CODES.items()}

@@ -10,8 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bpc import fresh
-from bpc.db import embedded
+from bpc.runtime import clock, postgres
 from tests.cli.program import Program
 
 
@@ -20,7 +19,7 @@ class Installation:
     """A running, seeded installation. Tests share it, so each works in tenants of its own."""
 
     bpc: Program
-    server: embedded.Server
+    server: postgres.EmbeddedServer
     api_key: str
     tenant_id: str
 
@@ -41,16 +40,16 @@ def installation(run_folder: Path) -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="cli-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     bpc = Program(folder)
-    with embedded.use(folder) as server:  # held, so that not every command starts it anew
-        bpc.ok("migrate")
-        seeded = bpc.ok("seed", "--json").json()
+    with postgres.use_server(folder) as server:  # held, so that not every command starts it anew
+        bpc.run_ok("migrate")
+        seeded = bpc.run_ok("seed", "--json").json()
         yield Installation(bpc, server, seeded["api_key"], seeded["tenant_id"])
 
 
 @pytest.fixture
-def bare(installation: Installation, data_dir: Path) -> Program:
+def bpc_without_tables(installation: Installation, data_dir: Path) -> Program:
     """The program with a database of its own that has no tables yet, on the server that runs already."""
-    name = f"bare_{fresh.new_id().hex}"
+    name = f"bare_{clock.new_id().hex}"
     installation.execute(f"CREATE DATABASE {name} OWNER bpc_owner", database="postgres")
     return Program(data_dir, {"DATABASE_URL": str(installation.server.address(name))})
 

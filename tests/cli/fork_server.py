@@ -36,17 +36,17 @@ import bpc.cli
 from bpc.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-NUMBER = 8  # bytes
+NUMBER_BYTES = 8  # bytes
 
 
 def run(
     arguments: Sequence[str], environment: Mapping[str, str], stdin: bytes, *, seconds: float
 ) -> tuple[int, bytes, bytes]:
     """Run `bpc` to its end; return its exit code and what it printed."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(stdin)
-        given.seek(0)
-        code = _ended(arguments, environment, [given, out, err], seconds)
+    with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        input_file.write(stdin)
+        input_file.seek(0)
+        code = _wait_for_exit(arguments, environment, [input_file, out, err], seconds)
         out.seek(0)
         err.seek(0)
         return code, out.read(), err.read()
@@ -58,12 +58,12 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], streams: Seq
     On what is returned come NUMBER bytes with the number of the process, and NUMBER more when it has ended, with its
     exit code.
     """
-    asked = {"arguments": arguments, "environment": dict(environment), "folder": "/"}
+    request = {"arguments": arguments, "environment": dict(environment), "folder": "/"}
     line = socket.socket(socket.AF_UNIX)
     try:
-        line.connect(_address())
+        line.connect(_start_fork_server())
         socket.send_fds(line, [b"!"], streams)
-        line.sendall(json.dumps(asked).encode())
+        line.sendall(json.dumps(request).encode())
         line.shutdown(socket.SHUT_WR)
     except BaseException:
         line.close()
@@ -71,14 +71,14 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], streams: Seq
     return line
 
 
-def _ended(
+def _wait_for_exit(
     arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[IO[bytes]], seconds: float
 ) -> int:
     with start(arguments, environment, [stream.fileno() for stream in streams]) as line:
         line.settimeout(seconds)
-        pid = int(line.recv(NUMBER))
+        pid = int(line.recv(NUMBER_BYTES))
         try:
-            return int(line.recv(NUMBER))
+            return int(line.recv(NUMBER_BYTES))
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
             raise
@@ -102,16 +102,18 @@ with socket.socket(socket.AF_UNIX) as line:
 """
 
 
-def put_command(folder: Path) -> None:
+def install_command(folder: Path) -> None:
     """Put a `bpc` into `folder` that is forked, for a shell."""
     real = Path(sys.prefix, "bin", "bpc")
     command = folder / "bpc"
-    command.write_text(COMMAND.format(python=sys.executable, real=str(real), address=_address(), number=NUMBER))
+    command.write_text(
+        COMMAND.format(python=sys.executable, real=str(real), address=_start_fork_server(), number=NUMBER_BYTES)
+    )
     command.chmod(0o755)
 
 
 @cache
-def _address() -> str:
+def _start_fork_server() -> str:
     """Where the one that has imported everything listens; it is started when it is first needed, and ends with us."""
     folder = Path(tempfile.mkdtemp(prefix="bpc-forks-", dir="/tmp"))
     environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
@@ -148,21 +150,21 @@ def serve(path: str) -> None:
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 listener.close()
-                _run_asked(line)
+                _run_request(line)
             line.close()
 
 
-def _run_asked(line: socket.socket) -> NoReturn:
+def _run_request(line: socket.socket) -> NoReturn:
     _, streams, _, _ = socket.recv_fds(line, 1, 3)
-    with line.makefile("rb") as asked:
-        request = json.load(asked)
+    with line.makefile("rb") as stream:
+        request = json.load(stream)
     if pid := os.fork():
         line.sendall(b"%-8d" % pid)
         _, status = os.waitpid(pid, 0)
         line.sendall(b"%-8d" % os.waitstatus_to_exitcode(status))
         os._exit(0)
     line.close()
-    _become(request, streams)
+    _take_over_process(request, streams)
     _end(main())
 
 
@@ -174,11 +176,11 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
+def _take_over_process(request: dict[str, Any], streams: Sequence[int]) -> None:
     """Be as a process that was just started with this request."""
-    for ours, given in enumerate(streams):
-        os.dup2(given, ours)
-        os.close(given)
+    for descriptor, stream in enumerate(streams):
+        os.dup2(stream, descriptor)
+        os.close(stream)
     # As Python opens them without a locale.
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
@@ -188,10 +190,10 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     if not any(name.startswith("COVERAGE_") for name in os.environ):
-        _measure_nothing()
+        _stop_coverage()
 
 
-def _measure_what_is_imported() -> None:
+def _save_import_coverage() -> None:
     """What importing runs is written down here, once, and so is which files there are; the forks have only the rest."""
     if measuring := Coverage.current():
         measuring.stop()
@@ -200,7 +202,7 @@ def _measure_what_is_imported() -> None:
         measuring.start()
 
 
-def _measure_nothing() -> None:
+def _stop_coverage() -> None:
     if measuring := Coverage.current():
         measuring.stop()
         measuring._auto_save = False
@@ -210,7 +212,7 @@ if __name__ == "__main__":
     for module in pkgutil.iter_modules(bpc.cli.__path__):
         with contextlib.suppress(Exception):  # whoever runs it will be told
             importlib.import_module(f"bpc.cli.{module.name}")
-    _measure_what_is_imported()
+    _save_import_coverage()
     gc.collect()
     gc.freeze()
     serve(sys.argv[1])

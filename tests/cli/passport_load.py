@@ -17,28 +17,28 @@ from typing import Final
 from uuid import UUID
 
 import asyncpg
+from service_jobs import Jobs, RequestQueue
 
-from bpc import fresh
-from bpc.assembly import assembled
-from bpc.core import canon
-from bpc.core.events import Act
-from bpc.core.ids import RulePackageVersionId, TenantId
-from bpc.core.signing import Signer
-from bpc.db import documents, facts, passports, products
-from bpc.db.address import Address
-from bpc.db.database import Database, open_database
-from bpc.db.jobs import sessions_of
-from bpc.jobs import Jobs, RequestQueue
-from bpc.pipeline import Steps
+from bpc.core.audit.events import Act
+from bpc.core.formats import canonical_json
+from bpc.core.formats.ids import RulePackageVersionId, TenantId
 from bpc.pipeline.compile import request_compile
-from bpc.pipeline.snapshot import sealed_of
+from bpc.pipeline.snapshot import snapshot_product
 from bpc.pipeline.upload import upload
-from bpc.settings import Settings
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.settings import Settings
+from bpc.storage.database import Database, open_database
+from bpc.storage.evidence import documents
+from bpc.storage.jobs import open_job_sessions
+from bpc.storage.passports import passports
+from bpc.tasks.job_types import PipelineJobs, declare_job_types
 from tests.cli.program import Program
-from tests.measuring import allowed, effort
-from tests.pipeline.ready import published_rules
+from tests.measurements import allow_seconds, choose_effort
+from tests.pipeline.compile_fixtures import publish_rules
 
-WORKERS: Final = effort(test=1, shown=2, campaign=2)
+WORKERS: Final = choose_effort(test=1, shown=2, campaign=2)
 AT_ONCE: Final = 6
 COMPONENTS: Final = 5
 RULES: Final = b"""
@@ -47,17 +47,17 @@ field battery.capacity_kwh @public: Dec(6) =
   let b = requireSome(getFact("Battery", concat("battery:", productSku())), "E001", "battery missing");
   requireSome(recordGet(b, "capacity_kwh"), "E002", "no capacity");
 """
-OPEN: Final = "SELECT count(*) FROM jobs.job WHERE tenant_id = $1 AND status = 'QUEUED'"
-UNREAD: Final = "SELECT count(*) FROM document_versions WHERE tenant_id = $1 AND status = 'UPLOADED'"
-LOST: Final = (
+COUNT_QUEUED: Final = "SELECT count(*) FROM jobs.job WHERE tenant_id = $1 AND status = 'QUEUED'"
+COUNT_UNREAD: Final = "SELECT count(*) FROM document_versions WHERE tenant_id = $1 AND status = 'UPLOADED'"
+SELECT_FAILED: Final = (
     "SELECT type, last_error::text FROM jobs.job WHERE tenant_id = $1 AND status NOT IN ('QUEUED', 'SUCCEEDED')"
 )
-ACTIVE: Final = (
+COUNT_ACTIVE: Final = (
     "SELECT count(*) FROM passport_versions WHERE tenant_id = $1 AND status = 'ACTIVE' AND qr_png IS NOT NULL"
 )
 
 
-class Issuer:
+class PassportLoad:
     """One tenant of an installation, and the workers that work for it."""
 
     def __init__(
@@ -66,47 +66,47 @@ class Issuer:
         database: Database,
         superuser: "asyncpg.Connection[asyncpg.Record]",
         jobs: Jobs,
-        steps: Steps,
+        steps: PipelineJobs,
         tenant: TenantId,
     ) -> None:
         self.program, self.database, self.superuser, self.tenant = program, database, superuser, tenant
-        self.asked = 0
+        self.requested = 0
         self.workers: list[subprocess.Popen[str]] = []
         self._jobs, self._steps = jobs, steps
         self._settings = Settings(data_dir=program.data_dir)
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._rules: RulePackageVersionId
 
     async def start(self) -> None:
         """Workers that are there, and the rules."""
-        program = replace(self.program, measured=False).having(BPC_LOG_LEVEL="warn")  # nobody reads it
+        program = replace(self.program, with_coverage=False).with_settings(BPC_LOG_LEVEL="warn")  # nobody reads it
         self.workers = [program.start("worker", "--json") for _ in range(WORKERS)]
         for worker in self.workers:
             assert worker.stdout is not None
-            told = await asyncio.to_thread(worker.stdout.readline)
-            assert told, worker.communicate()
-            assert "worker" in json.loads(told), told
+            line = await asyncio.to_thread(worker.stdout.readline)
+            assert line, worker.communicate()
+            assert "worker" in json.loads(line), line
         async with self.database.tenant(self.tenant) as conn:
-            self._rules = await published_rules(conn, self.tenant, Act(None, fresh.now()), RULES)
+            self._rules = await publish_rules(conn, self.tenant, Act(None, clock.now()), RULES)
 
-    async def ask(self, count: int) -> None:
+    async def request(self, count: int) -> None:
         """Upload what is known of so many new products; as soon as it is read, ask for their passports, to count."""
-        skus = [f"PACK-{number}" for number in range(self.asked, self.asked + count)]
-        self.asked += count
+        skus = [f"PACK-{number}" for number in range(self.requested, self.requested + count)]
+        self.requested += count
         await asyncio.gather(*map(self._upload, skus))
-        await self._none_left(UNREAD)
+        await self._wait_for_zero(COUNT_UNREAD)
         await asyncio.gather(*map(self._compile, skus))
 
-    async def over(self) -> None:
+    async def wait_until_active(self) -> None:
         """Return when all that was asked for counts."""
-        await self._none_left(OPEN)
-        assert await self.superuser.fetch(LOST, self.tenant) == []
-        assert await self.superuser.fetchval(ACTIVE, self.tenant) == self.asked
+        await self._wait_for_zero(COUNT_QUEUED)
+        assert await self.superuser.fetch(SELECT_FAILED, self.tenant) == []
+        assert await self.superuser.fetchval(COUNT_ACTIVE, self.tenant) == self.requested
 
-    async def ask_until(self, stopped: asyncio.Event) -> None:
+    async def request_until(self, stopped: asyncio.Event) -> None:
         """A load: a few more, again and again."""
         while not stopped.is_set():
-            await self.ask(3)
+            await self.request(3)
 
     def kill(self) -> None:
         """`kill -9` of all workers."""
@@ -115,10 +115,10 @@ class Issuer:
             worker.communicate()
 
     async def _upload(self, sku: str) -> None:
-        content = canon.encode(_bom(sku))
-        async with self._places, self.database.tenant(self.tenant) as conn:
-            act = Act(None, fresh.now())
-            document = await documents.create(conn, self.tenant, kind="BOM", external_ref=sku, act=act)
+        content = canonical_json.encode(_make_bom(sku))
+        async with self._slots, self.database.tenant(self.tenant) as conn:
+            act = Act(None, clock.now())
+            document = await documents.create_document(conn, self.tenant, kind="BOM", external_ref=sku, act=act)
             await upload(
                 conn,
                 RequestQueue(jobs=self._jobs, conn=conn, tenant=self.tenant),
@@ -131,12 +131,11 @@ class Issuer:
             )
 
     async def _compile(self, sku: str) -> None:
-        async with self._places, self.database.tenant(self.tenant) as conn:
-            act = Act(None, fresh.now())
-            product = await products.create(conn, self.tenant, sku=sku, name=f"Pack {sku}", act=act)
-            passport = await passports.create(conn, self.tenant, product.battery_product_id, act=act)
-            known = await facts.newest_about(conn, self.tenant, sku)
-            snapshot = await sealed_of(conn, self.tenant, known, label=sku, act=act)
+        async with self._slots, self.database.tenant(self.tenant) as conn:
+            act = Act(None, clock.now())
+            product = await passports.create_product(conn, self.tenant, sku=sku, name=f"Pack {sku}", act=act)
+            passport = await passports.create_passport(conn, self.tenant, product.battery_product_id, act=act)
+            snapshot = await snapshot_product(conn, self.tenant, sku, label=sku, act=act)
             await request_compile(
                 conn,
                 RequestQueue(jobs=self._jobs, conn=conn, tenant=self.tenant),
@@ -151,28 +150,32 @@ class Issuer:
                 activate=True,
             )
 
-    async def _none_left(self, count: str) -> None:
-        deadline = time.monotonic() + allowed(60 + self.asked / 10)
+    async def _wait_for_zero(self, count: str) -> None:
+        deadline = time.monotonic() + allow_seconds(60 + self.requested / 10)
         while left := await self.superuser.fetchval(count, self.tenant):
             assert time.monotonic() < deadline, f"{left} are not over"
             await asyncio.sleep(0.02)
 
 
-def _bom(sku: str) -> canon.Json:
-    parts: list[canon.Json] = [{"part": f"part-{part}", "mass_g": f"{part + 1}.5"} for part in range(COMPONENTS)]
+def _make_bom(sku: str) -> canonical_json.Json:
+    parts: list[canonical_json.Json] = [
+        {"part": f"part-{part}", "mass_g": f"{part + 1}.5"} for part in range(COMPONENTS)
+    ]
     return {"battery": {"sku": sku, "capacity_kwh": "75.5"}, "components": parts}
 
 
 @asynccontextmanager
-async def issuing(
+async def run_passport_load(
     program: Program, address: Address, superuser: "asyncpg.Connection[asyncpg.Record]", tenant: UUID
-) -> AsyncIterator[Issuer]:
+) -> AsyncIterator[PassportLoad]:
     """An installation that was seeded, with workers; whatever happens, they do not outlive the test."""
-    work = assembled(Settings(data_dir=program.data_dir), signer=_nobody_signs)
     database = await open_database(address, pool_size=AT_ONCE + 1)
+    work = declare_job_types(Settings(data_dir=program.data_dir), database=database, key_ring=KeyRing({}))
     try:
-        async with sessions_of(database) as sessions:
-            issuer = Issuer(program, database, superuser, Jobs(work.handlers, sessions), work.steps, TenantId(tenant))
+        async with open_job_sessions(database) as sessions:
+            issuer = PassportLoad(
+                program, database, superuser, Jobs(work.handlers, sessions), work.pipeline_jobs, TenantId(tenant)
+            )
             try:
                 await issuer.start()
                 yield issuer
@@ -180,7 +183,3 @@ async def issuing(
                 issuer.kill()
     finally:
         await database.close()
-
-
-def _nobody_signs(key_id: str) -> Signer | None:
-    return None

@@ -7,24 +7,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from bpc.db.embedded.layout import Layout, is_locked, running_postmaster
-from tests.cli import forked
+from bpc.runtime.postgres.cluster import Layout, find_running_postmaster, is_locked
+from tests.cli import fork_server
 
 SECONDS = 120
 
 
-def _as_in_a_terminal() -> None:
+def _restore_sigint() -> None:
     # Whoever runs the tests in the background of a shell has SIGINT ignored, and so would we.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunResult:
     """How a run of the program ended, and what it printed."""
 
     code: int
@@ -43,12 +44,12 @@ class Program:
 
     data_dir: Path
     settings: Mapping[str, str] = field(default_factory=dict)
-    measured: bool = True
+    with_coverage: bool = True
 
-    def having(self, **settings: str) -> Self:
+    def with_settings(self, **settings: str) -> Self:
         return replace(self, settings={**self.settings, **settings})
 
-    def run(self, *arguments: str | Path | bytes, stdin: bytes = b"") -> Ended:
+    def run(self, *arguments: str | Path | bytes, stdin: bytes = b"") -> RunResult:
         """Run it to its end. Whatever happens, nobody is shown a stack trace."""
         if any(name.startswith("PYTHON") for name in self.settings):
             done = subprocess.run(
@@ -62,17 +63,17 @@ class Program:
             )
             code, out, err = done.returncode, done.stdout, done.stderr
         else:
-            given = [os.fsdecode(argument) for argument in arguments]
-            code, out, err = forked.run(given, self.environment(), stdin, seconds=SECONDS)
-        ended = Ended(code, out.decode(), err.decode())
-        assert "Traceback (most" not in ended.out + ended.err, ended
-        return ended
+            argument_list = [os.fsdecode(argument) for argument in arguments]
+            code, out, err = fork_server.run(argument_list, self.environment(), stdin, seconds=SECONDS)
+        result = RunResult(code, out.decode(), err.decode())
+        assert "Traceback (most" not in result.out + result.err, result
+        return result
 
-    def ok(self, *arguments: str | Path) -> Ended:
+    def run_ok(self, *arguments: str | Path) -> RunResult:
         """Run it where it must succeed, without a word on standard error."""
-        ended = self.run(*arguments)
-        assert (ended.code, ended.err) == (0, ""), ended
-        return ended
+        result = self.run(*arguments)
+        assert (result.code, result.err) == (0, ""), result
+        return result
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
@@ -83,7 +84,7 @@ class Program:
             text=True,
             env=self.environment(),
             cwd="/",
-            preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 (one call, nothing that could wait for a thread)
+            preexec_fn=_restore_sigint,  # noqa: PLW1509 (one call, nothing that could wait for a thread)
         )
         if process.stderr is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
             # A process whose log nobody reads must not come to stand.
@@ -100,19 +101,39 @@ class Program:
             "HOME": "/nonexistent",
             "BPC_DATA_DIR": str(self.data_dir),
             "BPC_WORKER_HTTP_PORT": "0",  # one port for all workers of this machine, and tests run side by side
-            **(coverage if self.measured else {}),
+            **(coverage if self.with_coverage else {}),
             **self.settings,
         }
 
 
-def wait_until(happened: Callable[[], bool], *, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
-    while not happened():
+    while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.01)
 
 
-def nothing_runs(data_dir: Path) -> bool:
+def is_stopped(data_dir: Path) -> bool:
     """Whether neither a server nor its keeper is there any more."""
     layout = Layout(data_dir)
-    return running_postmaster(layout.known_cluster()) is None and not is_locked(layout.keeper_lock)
+    return find_running_postmaster(layout.find_cluster_folder()) is None and not is_locked(layout.keeper_lock)
+
+
+# Commands that stay: started, waited for by the line they print, and ended with the test.
+
+
+@contextmanager
+def start_command(bpc: Program, *arguments: str) -> "Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]":
+    """A command with --json from its one line on; whatever happens, it does not outlive the test.
+
+    Its coverage is kept only if the test ends it kindly. `up` is several processes, with which others are tested.
+    """
+    process = replace(bpc, with_coverage=bpc.with_coverage and arguments[0] != "up").start(*arguments, "--json")
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        yield process, json.loads(line)
+    finally:
+        process.kill()
+        process.communicate()

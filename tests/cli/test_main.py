@@ -15,17 +15,17 @@ import psutil
 import pytest
 
 from bpc import __version__
-from bpc.cli.main import COMMANDS, loaded
-from bpc.cli.output import exit_code
+from bpc.cli.main import COMMANDS, load_command
+from bpc.cli.support.output import choose_exit_code
 from bpc.core.errors import CODES
 from tests.cli.conftest import Installation
-from tests.cli.program import Ended, Program
+from tests.cli.program import Program, RunResult
 
 NAMES = [name for section in COMMANDS.values() for name in section]
 GROUPS = ["tenant", "apikey", "audit", "jobs", "rules"]
 RAISES = """
     import sys
-    from bpc.cli import canonicalize
+    from bpc.cli.offline import canonicalize
     from bpc.cli.main import main
 
     def broken(file):
@@ -38,11 +38,11 @@ RAISES = """
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_lists_every_command(bpc: Program, option: str) -> None:
-    shown = bpc.ok(option).out
+    output = bpc.run_ok(option).out
 
-    assert shown.startswith("Usage: bpc [OPTIONS] COMMAND")
-    assert [name for name in NAMES if f"\n  {name} " not in shown] == []
-    assert "Exit codes: 0 done" in shown
+    assert output.startswith("Usage: bpc [OPTIONS] COMMAND")
+    assert [name for name in NAMES if f"\n  {name} " not in output] == []
+    assert "Exit codes: 0 done" in output
 
 
 def test_without_a_command_the_help_is_shown_and_it_is_wrong_usage(bpc: Program) -> None:
@@ -54,20 +54,20 @@ def test_without_a_command_the_help_is_shown_and_it_is_wrong_usage(bpc: Program)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
-    summary = next(section[name] for section in COMMANDS.values() if name in section)
+    _, summary = next(section[name] for section in COMMANDS.values() if name in section)
 
-    assert loaded(name).help.split("\n")[0] == summary
+    assert load_command(name).help.split("\n")[0] == summary
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_line_of_a_list_of_commands_is_cut_off(bpc: Program, group: str) -> None:
-    shown = bpc.ok(group, "--help").out.split("Commands:")[1]
+    output = bpc.run_ok(group, "--help").out.split("Commands:")[1]
 
-    assert "..." not in shown
+    assert "..." not in output
 
 
 def test_the_version_is_printed(bpc: Program) -> None:
-    assert bpc.ok("--version").out == f"bpc {__version__}\n"
+    assert bpc.run_ok("--version").out == f"bpc {__version__}\n"
 
 
 def test_a_command_that_does_not_exist_is_wrong_usage_and_the_nearest_is_named(bpc: Program) -> None:
@@ -82,7 +82,7 @@ def test_wrong_usage_says_what_is_wrong_and_where_to_read_on(bpc: Program) -> No
     ended = bpc.run("keygen")
 
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "VALIDATION_ERROR: missing option '--out'\n  `bpc keygen --help` shows how it is called\n"
+    assert ended.err == "VALIDATION_ERROR: missing option '--out'\n  see `bpc keygen --help`\n"
 
 
 def test_with_json_a_refusal_is_json_too(bpc: Program) -> None:
@@ -94,19 +94,19 @@ def test_with_json_a_refusal_is_json_too(bpc: Program) -> None:
 
 
 def test_every_code_has_one_of_the_promised_exit_codes() -> None:
-    assert {exit_code(code) for code in CODES} == {1, 69, 70, 78}
-    assert exit_code("DB_UNAVAILABLE") == exit_code("OUTBOUND_FAILED") == 69
-    assert exit_code("CONFIG_MISSING") == exit_code("SCHEMA_MISMATCH") == 78
+    assert {choose_exit_code(code) for code in CODES} == {1, 69, 70, 78}
+    assert choose_exit_code("DB_UNAVAILABLE") == choose_exit_code("OUTBOUND_FAILED") == 69
+    assert choose_exit_code("CONFIG_MISSING") == choose_exit_code("SCHEMA_MISMATCH") == 78
 
 
 def test_a_bug_is_one_sentence_with_a_reference_and_the_trace_goes_to_the_log(bpc: Program) -> None:
     ended = run_python(bpc, RAISES, "canonicalize")
 
-    *logged, said, advice = ended.err.rstrip("\n").split("\n")
+    *logged, message, advice = ended.err.rstrip("\n").split("\n")
     (line,) = [json.loads(entry) for entry in logged]
     assert (ended.code, ended.out) == (70, "")
-    assert said.startswith("INTERNAL_ERROR: ")
-    assert line["correlation_id"] in said
+    assert message.startswith("INTERNAL_ERROR: ")
+    assert line["correlation_id"] in message
     assert line["exception"][0]["exc_type"] == "ZeroDivisionError"
     assert "report" in advice
 
@@ -163,9 +163,9 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(bpc: Program, tmp_path
 
 def test_colours_are_for_terminals_that_want_them(bpc: Program) -> None:
     assert "\x1b[" not in bpc.run("nothing").err
-    assert "\x1b[31m" in on_a_terminal(bpc, "nothing")
-    assert "\x1b[" not in on_a_terminal(bpc.having(NO_COLOR="1"), "nothing")
-    assert "\x1b[" not in on_a_terminal(bpc.having(TERM="dumb"), "nothing")
+    assert "\x1b[31m" in run_on_terminal(bpc, "nothing")
+    assert "\x1b[" not in run_on_terminal(bpc.with_settings(NO_COLOR="1"), "nothing")
+    assert "\x1b[" not in run_on_terminal(bpc.with_settings(TERM="dumb"), "nothing")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")  # noqa: PTH110
@@ -205,7 +205,7 @@ def test_control_characters_in_an_argument_are_shown_and_not_obeyed(bpc: Program
 
 
 def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(bpc: Program, tmp_path: Path) -> None:
-    ended = bpc.having(PYTHONIOENCODING="latin-1").run("keygen", "--out", tmp_path / "ключ")
+    ended = bpc.with_settings(PYTHONIOENCODING="latin-1").run("keygen", "--out", tmp_path / "ключ")
 
     assert ended.code == 0
     assert r"/\u043a\u043b\u044e\u0447 (keep it secret" in ended.out
@@ -213,18 +213,18 @@ def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(bpc: Program, t
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_commands_and_values(bpc: Program, shell: str) -> None:
-    assert "tenant" in completed(bpc, shell, "bpc ten")
-    assert "apikey" not in completed(bpc, shell, "bpc ten")
-    assert "ComplianceOfficer" in completed(bpc, shell, "bpc apikey create --role ")
+    assert "tenant" in list_completions(bpc, shell, "bpc ten")
+    assert "apikey" not in list_completions(bpc, shell, "bpc ten")
+    assert "ComplianceOfficer" in list_completions(bpc, shell, "bpc apikey create --role ")
 
 
 def test_completion_can_be_shown_and_installed(bpc: Program, tmp_path: Path) -> None:
-    at_home = bpc.having(HOME=str(tmp_path))
+    at_home = bpc.with_settings(HOME=str(tmp_path))
 
-    shown = in_bash(at_home, "--show-completion")
-    installed = in_bash(at_home, "--install-completion")
+    output = run_in_bash(at_home, "--show-completion")
+    installed = run_in_bash(at_home, "--install-completion")
 
-    assert "_BPC_COMPLETE=complete_bash" in shown
+    assert "_BPC_COMPLETE=complete_bash" in output
     assert "bash completion installed in" in installed
     assert any("_BPC_COMPLETE" in file.read_text() for file in tmp_path.rglob("*") if file.is_file())
 
@@ -242,7 +242,7 @@ def test_a_command_without_a_database_waits_for_no_driver(bpc: Program) -> None:
 
 
 def test_a_command_that_asks_an_api_waits_for_nothing_that_only_the_service_needs(bpc: Program) -> None:
-    slow = ["asyncpg", "structlog", "rich", "psutil", "cryptography", "bpc.db", "bpc.settings"]
+    slow = ["asyncpg", "structlog", "rich", "psutil", "cryptography", "bpc.storage", "bpc.settings"]
     code = f"""
         import sys
         from bpc.cli.main import main
@@ -250,7 +250,7 @@ def test_a_command_that_asks_an_api_waits_for_nothing_that_only_the_service_need
         print([name for name in {slow} if name in sys.modules])
     """
 
-    assert run_python(bpc.having(BPC_API_KEY="bpc_x_y"), code).out == "69\n[]\n"
+    assert run_python(bpc.with_settings(BPC_API_KEY="bpc_x_y"), code).out == "69\n[]\n"
 
 
 def test_a_command_for_rule_files_waits_for_no_client(bpc: Program) -> None:
@@ -258,7 +258,7 @@ def test_a_command_for_rule_files_waits_for_no_client(bpc: Program) -> None:
         import sys
         from bpc.cli.main import main
         print(main(["rules", "check", "/dev/null"]))
-        print([name for name in ["httpx2", "bpc.client", "asyncpg"] if name in sys.modules])
+        print([name for name in ["httpx2", "bpc_client", "asyncpg"] if name in sys.modules])
     """
 
     assert run_python(bpc, code).out.endswith("0\n[]\n")
@@ -267,44 +267,48 @@ def test_a_command_for_rule_files_waits_for_no_client(bpc: Program) -> None:
 def test_what_a_table_holds_is_one_line_for_other_programs(installation: Installation) -> None:
     long = "x" * 300
 
-    installation.bpc.ok("tenant", "create", "long-name", "--name", f"{long}\x1b[31m")
-    (row,) = [line for line in installation.bpc.ok("tenant", "list").out.split("\n") if line.startswith("long-name")]
+    installation.bpc.run_ok("tenant", "create", "long-name", "--name", f"{long}\x1b[31m")
+    (row,) = [
+        line for line in installation.bpc.run_ok("tenant", "list").out.split("\n") if line.startswith("long-name")
+    ]
 
     assert rf"{long}\x1b[31m " in row
     assert row.split()[3] == "yes"
 
 
-def run_python(bpc: Program, code: str, *arguments: str) -> Ended:
+def run_python(bpc: Program, code: str, *arguments: str) -> RunResult:
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=bpc.environment(), check=False)
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return RunResult(done.returncode, done.stdout, done.stderr)
 
 
-def on_a_terminal(bpc: Program, *arguments: str) -> str:
+def run_on_terminal(bpc: Program, *arguments: str) -> str:
     """Everything it prints with a terminal for all three streams."""
-    ours, theirs = pty.openpty()
+    terminal, child_end = pty.openpty()
     environment = {"TERM": "xterm", **bpc.environment()}
-    with subprocess.Popen(bpc.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as ran:
-        os.close(theirs)
-        shown = b""
+    with subprocess.Popen(
+        bpc.command(*arguments), stdin=child_end, stdout=child_end, stderr=child_end, env=environment
+    ) as ran:
+        os.close(child_end)
+        output = b""
         try:
-            while piece := os.read(ours, 4096):
-                shown += piece
+            while piece := os.read(terminal, 4096):
+                output += piece
         except OSError:  # how a terminal without anybody on the other side ends on Linux
             pass
         ran.wait()
-    os.close(ours)
-    return shown.decode()
+    os.close(terminal)
+    return output.decode()
 
 
-def completed(bpc: Program, shell: str, words: str) -> str:
+def list_completions(bpc: Program, shell: str, words: str) -> str:
     arguments = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     if shell != "bash":
         arguments = {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    return bpc.having(_BPC_COMPLETE=f"complete_{shell}", **arguments).run().out
+    return bpc.with_settings(_BPC_COMPLETE=f"complete_{shell}", **arguments).run().out
 
 
-def in_bash(bpc: Program, option: str) -> str:
+def run_in_bash(bpc: Program, option: str) -> str:
     """Run it below a shell, which it recognises; `true` keeps the shell from giving way to it."""
     command = ["bash", "-c", f'"{sys.executable}" -m bpc {option}; true']
     done = subprocess.run(command, capture_output=True, text=True, env=bpc.environment(), check=False)

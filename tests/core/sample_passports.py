@@ -13,15 +13,12 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from bpc.core import canon
-from bpc.core.blinding import blinding_fact
-from bpc.core.bundle import Bundle, qr_text_of, read_bundle, write_bundle
-from bpc.core.compile import compile_passport
-from bpc.core.compile_input import CompileInput, Product
-from bpc.core.digest import sha256, to_hex
-from bpc.core.events import EMPTY, Event, Head, Said, Stream
-from bpc.core.facts import SnapshotFact
-from bpc.core.ids import (
+from bpc.core.audit.events import EMPTY_CHAIN, AuditEvent, ChainHead, EventStream, NewEvent
+from bpc.core.audit.signing import Seed, Signer, derive_public_key, to_base64
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.ids import (
     AggregateId,
     BatteryProductId,
     PassportId,
@@ -30,17 +27,19 @@ from bpc.core.ids import (
     SnapshotId,
     TenantId,
 )
-from bpc.core.issue import issue
-from bpc.core.qr import qr_png
-from bpc.core.receipt import read_receipt, signed
-from bpc.core.signing import Seed, Signer, public_key_of, to_base64
-from bpc.core.timestamps import format_time
+from bpc.core.formats.timestamps import format_time
+from bpc.core.passport.bundle import Bundle, format_receipt_qr_text, read_bundle, write_bundle
+from bpc.core.passport.compile import compile_passport, issue_passport
+from bpc.core.passport.compile_input import CompileInput, Product
+from bpc.core.passport.payload import make_blinding_fact
+from bpc.core.passport.qr import draw_qr_png
+from bpc.core.passport.receipt import read_receipt, sign_receipt
 
 SEED = Seed(bytes(range(32)))
-KEY = public_key_of(SEED)
+KEY = derive_public_key(SEED)
 OTHER_SEED = Seed(bytes(range(1, 33)))
-OTHER_KEY = public_key_of(OTHER_SEED)
-ISSUED = datetime(2027, 2, 18, 9, 30, tzinfo=UTC)
+OTHER_KEY = derive_public_key(OTHER_SEED)
+ISSUED_AT = datetime(2027, 2, 18, 9, 30, tzinfo=UTC)
 SNAPSHOT = SnapshotId(UUID("33333333-0000-4000-8000-000000000003"))
 
 SMALL_RULES = b"""-- Two fields, as in the handbook.
@@ -95,23 +94,23 @@ TESTS = b"""example capacity: {
 """
 
 
-def fact(fact_type: str, fact_key: str, **payload: Any) -> SnapshotFact:
+def make_fact(fact_type: str, fact_key: str, **payload: Any) -> SnapshotFact:
     return SnapshotFact(fact_type=fact_type, fact_key=fact_key, schema_version=1, payload=payload)
 
 
-BATTERY = fact("Battery", "battery:SKU-1", sku="SKU-1", capacity_kwh="75.500000", chemistry="NMC")
-SPARE = fact("Battery", "battery:SKU-2", sku="SKU-2", capacity_kwh="80.000000", chemistry="LFP")
-PCF = fact("PCF", "pcf:SKU-1", sku="SKU-1", total_gco2e="6040.00")
-UNREAD = fact("Invoice", "invoice:1", amount="12")
+BATTERY = make_fact("Battery", "battery:SKU-1", sku="SKU-1", capacity_kwh="75.500000", chemistry="NMC")
+SPARE = make_fact("Battery", "battery:SKU-2", sku="SKU-2", capacity_kwh="80.000000", chemistry="LFP")
+PCF = make_fact("PCF", "pcf:SKU-1", sku="SKU-1", total_gco2e="6040.00")
+UNREAD_FACT = make_fact("Invoice", "invoice:1", amount="12")
 PARTS = [
-    fact("Component", f"component:SKU-1:{name}", part=name, mass_g=mass, critical=critical)
+    make_fact("Component", f"component:SKU-1:{name}", part=name, mass_g=mass, critical=critical)
     for name, mass, critical in [("anode", "12.5", True), ("cathode", "80.25", True), ("foil", "0.75", False)]
 ]
-SECRET = blinding_fact(SNAPSHOT, bytes(range(100, 132)))
+BLINDING_FACT = make_blinding_fact(SNAPSHOT, bytes(range(100, 132)))
 
 
-def compile_input(rules: bytes, facts: list[SnapshotFact], tests: bytes = b"", **changes: Any) -> CompileInput:
-    given: dict[str, Any] = {
+def make_compile_input(rules: bytes, facts: list[SnapshotFact], tests: bytes = b"", **changes: Any) -> CompileInput:
+    members: dict[str, Any] = {
         "tenant_id": TenantId(UUID("11111111-0000-4000-8000-000000000001")),
         "passport_id": PassportId(UUID("22222222-0000-4000-8000-000000000002")),
         "passport_version_id": PassportVersionId(UUID("44444444-0000-4000-8000-000000000004")),
@@ -122,35 +121,37 @@ def compile_input(rules: bytes, facts: list[SnapshotFact], tests: bytes = b"", *
         ),
         "snapshot_id": SNAPSHOT,
         "rule_package_version_id": RulePackageVersionId(UUID("66666666-0000-4000-8000-000000000006")),
-        "issued_at": ISSUED,
+        "issued_at": ISSUED_AT,
         "compiler_build_id": "bpc-test",
         "signing_key_id": "issuer-2027",
         "facts": tuple(facts),
         "rules": rules,
         "tests": tests,
     }
-    return CompileInput(**{**given, **changes})
+    return CompileInput(**{**members, **changes})
 
 
-def bundled(given: CompileInput, *, seed: Seed = SEED, events: bytes | None = None) -> bytes:
+def make_bundle(compile_input: CompileInput, *, seed: Seed = SEED, events: bytes | None = None) -> bytes:
     """Compile, sign, draw and zip."""
-    return write_bundle(issue(given, compile_passport(given), Signer(seed), events=events).bundle)
+    return write_bundle(issue_passport(compile_input, compile_passport(compile_input), Signer(seed), events=events))
 
 
-def chain(given: CompileInput, count: int = 3) -> list[Event]:
-    stream = Stream(given.tenant_id, "PassportVersion", AggregateId(given.passport_version_id))
-    events: list[Event] = []
-    head = EMPTY
+def make_event_chain(compile_input: CompileInput, count: int = 3) -> list[AuditEvent]:
+    stream = EventStream(compile_input.tenant_id, "PassportVersion", AggregateId(compile_input.passport_version_id))
+    events: list[AuditEvent] = []
+    head = EMPTY_CHAIN
     for number in range(count):
-        said = Said(event_type=f"STEP_{number}", payload={"number": number}, actor_id=None, occurred_at=ISSUED)
-        events.append(Event.following(head, stream, said))
-        head = Head(events[-1].version, events[-1].event_hash)
+        new_event = NewEvent(
+            event_type=f"STEP_{number}", payload={"number": number}, actor_id=None, occurred_at=ISSUED_AT
+        )
+        events.append(AuditEvent.chain_after(head, stream, new_event))
+        head = ChainHead(events[-1].version, events[-1].event_hash)
     return events
 
 
-def event_line(event: Event) -> bytes:
+def encode_event_line(event: AuditEvent) -> bytes:
     return (
-        canon.encode(
+        canonical_json.encode(
             {
                 "actor_id": None if event.actor_id is None else str(event.actor_id),
                 "aggregate_id": str(event.stream.aggregate_id),
@@ -159,7 +160,7 @@ def event_line(event: Event) -> bytes:
                 "event_hash": to_hex(event.event_hash),
                 "event_type": event.event_type,
                 "occurred_at": format_time(event.occurred_at),
-                "payload": canon.decode(event.payload_canonical),
+                "payload": canonical_json.decode(event.payload_canonical),
                 "payload_hash": to_hex(event.payload_hash),
                 "prev_event_hash": None if event.prev_event_hash is None else to_hex(event.prev_event_hash),
                 "tenant_id": str(event.stream.tenant_id),
@@ -169,32 +170,32 @@ def event_line(event: Event) -> bytes:
     )
 
 
-SMALL_INPUT = compile_input(SMALL_RULES, [BATTERY, PCF, SECRET], TESTS)
-RICH_INPUT = compile_input(RICH_RULES, [BATTERY, SPARE, PCF, UNREAD, *PARTS, SECRET])
+SMALL_INPUT = make_compile_input(SMALL_RULES, [BATTERY, PCF, BLINDING_FACT], TESTS)
+RICH_INPUT = make_compile_input(RICH_RULES, [BATTERY, SPARE, PCF, UNREAD_FACT, *PARTS, BLINDING_FACT])
 
 
 @cache
-def small() -> bytes:
-    return bundled(SMALL_INPUT)
+def make_small_bundle() -> bytes:
+    return make_bundle(SMALL_INPUT)
 
 
 @cache
-def rich() -> bytes:
-    return bundled(RICH_INPUT)
+def make_rich_bundle() -> bytes:
+    return make_bundle(RICH_INPUT)
 
 
 @cache
-def audited() -> bytes:
+def make_audited_bundle() -> bytes:
     """One that comes from a database, without a secret and without facts."""
-    given = compile_input(b"field answer @public: Int = 6 * 7;\n", [])
-    return bundled(given, events=b"".join(map(event_line, chain(given))))
+    compile_input = make_compile_input(b"field answer @public: Int = 6 * 7;\n", [])
+    return make_bundle(compile_input, events=b"".join(map(encode_event_line, make_event_chain(compile_input))))
 
 
 Node = dict[str, Any]
 
 
 @dataclass
-class Draft:
+class BundleDraft:
     """A bundle opened for changes."""
 
     payload: dict[str, Any]
@@ -208,7 +209,7 @@ class Draft:
     replaced: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: bytes) -> "Draft":
+    def from_bundle(cls, data: bytes) -> "BundleDraft":
         entries = dict(read_bundle(data).entries)
         names = ("payload", "proof", "receipt", "manifest", "snapshot")
         return cls(
@@ -223,14 +224,14 @@ class Draft:
         return nodes
 
     @property
-    def count(self) -> int:
+    def field_count(self) -> int:
         return sum(node["data"].get("op") == "field" for node in self.nodes)
 
     @property
     def root(self) -> Node:
-        return self.node(op="passport")
+        return self.find_node(op="passport")
 
-    def node(self, kind: str | None = None, **data: Any) -> Node:
+    def find_node(self, kind: str | None = None, **data: Any) -> Node:
         """The first node of this type with these data."""
         return next(
             node
@@ -238,29 +239,29 @@ class Draft:
             if kind in {None, node["type"]} and all(node["data"].get(name) == value for name, value in data.items())
         )
 
-    def field(self, path: str) -> Node:
-        return self.node(op="field", path=path)
+    def find_field(self, path: str) -> Node:
+        return self.find_node(op="field", path=path)
 
-    def result(self, path: str) -> Node:
+    def find_result(self, path: str) -> Node:
         """The node a field's value comes from."""
-        derivation = self.nodes[self.field(path)["children"][0]]
+        derivation = self.nodes[self.find_field(path)["children"][0]]
         result: int = derivation["children"][0]
         return self.nodes[result]
 
-    def add(self, kind: str, data: Mapping[str, Any], children: list[int]) -> int:
+    def add_node(self, kind: str, data: Mapping[str, Any], children: list[int]) -> int:
         self.nodes.append({"children": children, "data": dict(data), "hash": "", "id": len(self.nodes), "type": kind})
         return len(self.nodes) - 1
 
     def set_value(self, path: str, value: Any) -> None:
         """In the payload and in the field's node, and nowhere else."""
         *folders, name = path.split(".")
-        here = self.payload["fields"]
+        target = self.payload["fields"]
         for folder in folders:
-            here = here[folder]
-        here[name] = value
-        self.field(path)["data"]["value"] = value
+            target = target[folder]
+        target[name] = value
+        self.find_field(path)["data"]["value"] = value
 
-    def relay(self) -> None:
+    def sort_nodes(self) -> None:
         """Put the nodes in a proper layout again: fields, root, and the steps that are needed, children first."""
         fields = sorted(
             (node for node in self.nodes if node["data"].get("op") == "field"), key=lambda node: node["data"]["path"]
@@ -289,7 +290,7 @@ class Draft:
             steps.append(at)
 
 
-def node_order(nodes: list[Node]) -> list[int]:
+def order_nodes(nodes: list[Node]) -> list[int]:
     """Children before parents, in any graph without cycles."""
     done: list[int] = []
 
@@ -305,31 +306,35 @@ def node_order(nodes: list[Node]) -> list[int]:
     return done
 
 
-def hash_nodes(draft: Draft) -> None:
+def hash_nodes(draft: BundleDraft) -> None:
     """BPC-PROOF-HASH-1, written here once more."""
     nodes = draft.nodes
-    for at in node_order(nodes):
+    for at in order_nodes(nodes):
         node = nodes[at]
         children = [nodes[child]["hash"] if child < len(nodes) else "" for child in node["children"]]
         members = {"children_hashes": children, "data": node["data"], "id": node["id"], "type": node["type"]}
-        node["hash"] = to_hex(sha256(canon.encode(members)))
+        node["hash"] = to_hex(sha256(canonical_json.encode(members)))
     draft.proof["root_hash"] = draft.root["hash"]
 
 
-def forged(
-    data: bytes, change: Callable[[Draft], object], *, seed: Seed = SEED, keep: frozenset[str] | set[str] = frozenset()
+def forge_bundle(
+    data: bytes,
+    change: Callable[[BundleDraft], object],
+    *,
+    seed: Seed = SEED,
+    keep: frozenset[str] | set[str] = frozenset(),
 ) -> bytes:
     """`keep`: snapshot, facts_hash, hashes, receipt, signature, manifest, qr."""
-    draft = Draft.of(data)
+    draft = BundleDraft.from_bundle(data)
     change(draft)
     entries = draft.entries
-    entries["facts.jsonl"] = b"".join(canon.encode(line) + b"\n" for line in draft.facts)
+    entries["facts.jsonl"] = b"".join(canonical_json.encode(line) + b"\n" for line in draft.facts)
     if "snapshot" not in keep:
         draft.snapshot["facts"] = [
             {
                 "fact_key": line["fact_key"],
                 "fact_type": line["fact_type"],
-                "payload_hash": to_hex(sha256(canon.encode(line["payload"]))),
+                "payload_hash": to_hex(sha256(canonical_json.encode(line["payload"]))),
             }
             for line in draft.facts
         ]
@@ -338,7 +343,7 @@ def forged(
     if "hashes" not in keep:
         hash_nodes(draft)
     for name in ("payload", "proof", "snapshot"):
-        entries[f"{name}.json"] = canon.encode(getattr(draft, name))
+        entries[f"{name}.json"] = canonical_json.encode(getattr(draft, name))
     entries.update(draft.replaced)
     if "receipt" not in keep:
         draft.receipt |= {
@@ -348,14 +353,14 @@ def forged(
             "dsl_sha256": to_hex(sha256(entries["rules.bpc"])),
             "tests_sha256": to_hex(sha256(entries["tests.bpc"])),
         }
-    entries["receipt.json"] = canon.encode(draft.receipt)
+    entries["receipt.json"] = canonical_json.encode(draft.receipt)
     if "signature" not in keep:
-        entries["receipt.json"] = signed(entries["receipt.json"], seed)
+        entries["receipt.json"] = sign_receipt(entries["receipt.json"], seed)
     if "manifest" not in keep:
-        draft.manifest |= {"public_key": to_base64(public_key_of(seed))}
-    entries["manifest.json"] = canon.encode(draft.manifest)
+        draft.manifest |= {"public_key": to_base64(derive_public_key(seed))}
+    entries["manifest.json"] = canonical_json.encode(draft.manifest)
     if "qr" not in keep:
-        text = qr_text_of(read_receipt(entries["receipt.json"]))
-        entries |= {"qr.txt": text.encode(), "qr.png": qr_png(text)}
+        text = format_receipt_qr_text(read_receipt(entries["receipt.json"]))
+        entries |= {"qr.txt": text.encode(), "qr.png": draw_qr_png(text)}
     entries.update(draft.replaced)
     return write_bundle(Bundle(entries))

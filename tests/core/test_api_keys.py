@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.core.apikeys import ApiKey, Unauthorized
+from bpc.core.api_keys import ApiKeySecret, Unauthorized
 from bpc.core.errors import CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "api-key.md"
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PEPPER = b"sixteen bytes of"
-KEY = ApiKey.generate(bytes(range(40)))
+KEY = ApiKeySecret.generate(bytes(range(40)))
 
 repeatable = settings(derandomize=True, max_examples=100)
 entropies = st.binary(min_size=40, max_size=40)
-keys = entropies.map(ApiKey.generate)
+keys = entropies.map(ApiKeySecret.generate)
 
 
-def crc32(data: bytes) -> int:
+def compute_crc32(data: bytes) -> int:
     register = 0xFFFFFFFF
     for byte in data:
         register ^= byte
@@ -35,14 +35,14 @@ def crc32(data: bytes) -> int:
     return register ^ 0xFFFFFFFF
 
 
-def base62(number: int, length: int) -> str:
+def encode_base62(number: int, length: int) -> str:
     return "".join(DIGITS[number // 62**place % 62] for place in reversed(range(length)))
 
 
-def refusal(text: str) -> Unauthorized:
-    with pytest.raises(Unauthorized) as refused:
-        ApiKey.parse(text)
-    return refused.value
+def expect_refusal(text: str) -> Unauthorized:
+    with pytest.raises(Unauthorized) as error:
+        ApiKeySecret.parse(text)
+    return error.value
 
 
 # Form
@@ -51,39 +51,39 @@ def refusal(text: str) -> Unauthorized:
 @repeatable
 @given(entropies)
 def test_a_key_is_prefix_secret_and_checksum(entropy: bytes) -> None:
-    key = ApiKey.generate(entropy)
+    key = ApiKeySecret.generate(entropy)
 
-    prefix = base62(int.from_bytes(entropy[:8], "big"), 10)
-    secret = base62(int.from_bytes(entropy[8:], "big"), 43)
+    prefix = encode_base62(int.from_bytes(entropy[:8], "big"), 10)
+    secret = encode_base62(int.from_bytes(entropy[8:], "big"), 43)
     body = f"bpc_{prefix}_{secret}"
     assert key.prefix == prefix
-    assert key.text == body + base62(crc32(body.encode()), 6)
+    assert key.text == body + encode_base62(compute_crc32(body.encode()), 6)
     assert len(key.text) == 64
 
 
 @repeatable
 @given(entropies)
 def test_a_key_reads_as_it_was_made_and_is_made_of_its_entropy_alone(entropy: bytes) -> None:
-    made = ApiKey.generate(entropy)
+    key = ApiKeySecret.generate(entropy)
 
-    assert ApiKey.parse(made.text) == made == ApiKey.generate(entropy)
+    assert ApiKeySecret.parse(key.text) == key == ApiKeySecret.generate(entropy)
 
 
 def test_the_crc_is_the_one_everybody_has() -> None:
-    assert crc32(b"123456789") == 0xCBF43926
+    assert compute_crc32(b"123456789") == 0xCBF43926
 
 
 @pytest.mark.parametrize("entropy", [bytes(40), b"\xff" * 40], ids=["zeros", "ones"])
 def test_the_smallest_and_the_largest_randomness_fit(entropy: bytes) -> None:
-    key = ApiKey.generate(entropy)
+    key = ApiKeySecret.generate(entropy)
 
     assert len(key.text) == 64
-    assert ApiKey.parse(key.text) == key
+    assert ApiKeySecret.parse(key.text) == key
 
 
 def test_no_bit_of_the_secret_is_lost() -> None:
     assert 62**43 >= 2**256
-    assert ApiKey.generate(b"\xff" * 40).text[15:58] == base62(2**256 - 1, 43)
+    assert ApiKeySecret.generate(b"\xff" * 40).text[15:58] == encode_base62(2**256 - 1, 43)
 
 
 @repeatable
@@ -91,54 +91,54 @@ def test_no_bit_of_the_secret_is_lost() -> None:
 def test_another_bit_of_randomness_is_another_key(entropy: bytes, bit: int) -> None:
     other = (int.from_bytes(entropy, "big") ^ 1 << bit).to_bytes(40, "big")
 
-    assert ApiKey.generate(other).text != ApiKey.generate(entropy).text
+    assert ApiKeySecret.generate(other).text != ApiKeySecret.generate(entropy).text
 
 
 @pytest.mark.parametrize("size", [0, 32, 39, 41])
 def test_too_little_or_too_much_randomness_is_a_mistake(size: int) -> None:
     with pytest.raises(ValueError, match=r"^a key takes 40 random bytes$"):
-        ApiKey.generate(bytes(size))
+        ApiKeySecret.generate(bytes(size))
 
 
 # Mistakes
 
 
 def test_a_typing_mistake_is_told_from_what_is_no_key() -> None:
-    mistyped = refusal(KEY.text[:-1] + ("0" if KEY.text[-1] != "0" else "1"))
-    nothing = refusal("password")
+    mistyped = expect_refusal(KEY.text[:-1] + ("0" if KEY.text[-1] != "0" else "1"))
+    nothing = expect_refusal("password")
 
     assert mistyped.says == "this API key has a typing mistake"
     assert mistyped.fix == "copy it again, from `bpc_` to its end"
     assert nothing.says == "this is not an API key"
-    assert nothing.fix == "send `bpc_…` exactly as it was shown when it was made"
+    assert nothing.fix == "send `bpc_…` exactly as it was shown when it was created"
     assert CODES[mistyped.code].http == CODES[nothing.code].http == 401
 
 
 @pytest.mark.parametrize("entropy", [bytes(40), bytes(range(40)), b"\xff" * 40], ids=["zeros", "counting", "ones"])
 def test_every_single_wrong_character_is_found(entropy: bytes) -> None:
-    text = ApiKey.generate(entropy).text
+    text = ApiKeySecret.generate(entropy).text
 
     for at, right in enumerate(text):
         for wrong in set(DIGITS + "_- \n.é０") - {right}:
-            says = refusal(text[:at] + wrong + text[at + 1 :]).says
+            says = expect_refusal(text[:at] + wrong + text[at + 1 :]).says
             is_digit_for_digit = wrong in DIGITS and right in DIGITS and at >= 4
             assert says == ("this API key has a typing mistake" if is_digit_for_digit else "this is not an API key")
 
 
 @repeatable
 @given(keys)
-def test_every_two_neighbours_swapped_are_found(key: ApiKey) -> None:
+def test_every_two_neighbours_swapped_are_found(key: ApiKeySecret) -> None:
     for at, (one, other) in enumerate(pairwise(key.text)):
         if one != other:
-            refusal(key.text[:at] + other + one + key.text[at + 2 :])
+            expect_refusal(key.text[:at] + other + one + key.text[at + 2 :])
 
 
 @repeatable
 @given(keys)
-def test_a_character_too_few_or_too_many_is_found(key: ApiKey) -> None:
+def test_a_character_too_few_or_too_many_is_found(key: ApiKeySecret) -> None:
     for at, character in enumerate(key.text):
-        assert refusal(key.text[:at] + key.text[at + 1 :]).says == "this is not an API key"
-        assert refusal(key.text[:at] + character + key.text[at:]).says == "this is not an API key"
+        assert expect_refusal(key.text[:at] + key.text[at + 1 :]).says == "this is not an API key"
+        assert expect_refusal(key.text[:at] + character + key.text[at:]).says == "this is not an API key"
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_character_too_few_or_too_many_is_found(key: ApiKey) -> None:
     ],
     ids=ascii,
 )
-def test_anything_else_is_no_key(text: str) -> None:
-    assert refusal(text).says == "this is not an API key"
+def test_any_other_text_is_not_a_key(text: str) -> None:
+    assert expect_refusal(text).says == "this is not an API key"
 
 
 # What is stored
@@ -168,13 +168,18 @@ def test_anything_else_is_no_key(text: str) -> None:
 def test_what_is_stored_is_the_hash_of_the_whole_key_and_the_pepper() -> None:
     text = "bpc_01IYT0XLWR_1u8QmlquE1rQpeqoulx6MZVGVGgufeog3UsDEHmrG2p2hqK7C"
 
-    assert ApiKey.parse(text).hash(PEPPER) == hashlib.sha256(text.encode() + b"sixteen bytes of").digest()
-    assert ApiKey.parse(text).hash(PEPPER).hex() == "b481b2beaa146ebd83c1d20dee0cc0689f97348a4f9f7bcb73b16989732bd259"
+    assert ApiKeySecret.parse(text).hash(PEPPER) == hashlib.sha256(text.encode() + b"sixteen bytes of").digest()
+    assert (
+        ApiKeySecret.parse(text).hash(PEPPER).hex()
+        == "b481b2beaa146ebd83c1d20dee0cc0689f97348a4f9f7bcb73b16989732bd259"
+    )
 
 
 @repeatable
 @given(keys, keys, st.binary(min_size=16, max_size=32), st.binary(min_size=16, max_size=32))
-def test_a_hash_matches_its_own_key_and_pepper_only(key: ApiKey, other: ApiKey, pepper: bytes, salt: bytes) -> None:
+def test_a_hash_matches_its_own_key_and_pepper_only(
+    key: ApiKeySecret, other: ApiKeySecret, pepper: bytes, salt: bytes
+) -> None:
     stored = key.hash(pepper)
 
     assert key.matches(stored, pepper)
@@ -189,20 +194,20 @@ def test_a_hash_matches_its_own_key_and_pepper_only(key: ApiKey, other: ApiKey, 
 
 @repeatable
 @given(keys)
-def test_a_key_is_never_shown_by_printing_it(key: ApiKey) -> None:
-    shown = [repr(key), str(key), f"{key}", repr([key]), repr({"key": key})]
+def test_a_key_is_never_shown_by_printing_it(key: ApiKeySecret) -> None:
+    printed = [repr(key), str(key), f"{key}", repr([key]), repr({"key": key})]
 
-    assert shown[0] == f"ApiKey(prefix='{key.prefix}')"
-    assert [text for text in shown if key.text[15:58] in text or key.text[-6:] in text] == []
+    assert printed[0] == f"ApiKeySecret(prefix='{key.prefix}')"
+    assert [text for text in printed if key.text[15:58] in text or key.text[-6:] in text] == []
 
 
 def test_a_refusal_never_repeats_what_was_sent() -> None:
     for text in (KEY.text + "x", KEY.text[:-1] + "#", KEY.text[:20] + "0" + KEY.text[21:]):
-        refused = refusal(text)
+        refused = expect_refusal(text)
 
-        told = f"{refused!r} {refused} {refused.says} {refused.fix} {dict(refused.details)}"
-        assert text not in told
-        assert KEY.text[25:50] not in told
+        message = f"{refused!r} {refused} {refused.says} {refused.fix} {dict(refused.details)}"
+        assert text not in message
+        assert KEY.text[25:50] not in message
         # Nor does the chain of causes, which ends up in logs.
         assert refused.__cause__ is None
         assert refused.__context__ is None
@@ -216,14 +221,14 @@ def test_the_example_of_the_page_is_true() -> None:
     page = dict(line.split(": ", 1) for line in block.split("\n"))
     entropy, pepper = bytes.fromhex(page["entropy"]), base64.b64decode(page["pepper"])
 
-    assert page["prefix"] == base62(int.from_bytes(entropy[:8], "big") % 62**10, 10)
-    assert page["body"] == f"bpc_{page['prefix']}_{base62(int.from_bytes(entropy[8:], 'big'), 43)}"
-    assert page["crc32"] == str(crc32(page["body"].encode()))
-    assert page["checksum"] == base62(int(page["crc32"]), 6)
+    assert page["prefix"] == encode_base62(int.from_bytes(entropy[:8], "big") % 62**10, 10)
+    assert page["body"] == f"bpc_{page['prefix']}_{encode_base62(int.from_bytes(entropy[8:], 'big'), 43)}"
+    assert page["crc32"] == str(compute_crc32(page["body"].encode()))
+    assert page["checksum"] == encode_base62(int(page["crc32"]), 6)
     assert page["key"] == page["body"] + page["checksum"]
     assert page["stored"] == hashlib.sha256(page["key"].encode() + pepper).hexdigest()
 
-    key = ApiKey.generate(entropy)
+    key = ApiKeySecret.generate(entropy)
     assert (key.prefix, key.text, key.hash(pepper).hex()) == (page["prefix"], page["key"], page["stored"])
 
 

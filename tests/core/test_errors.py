@@ -4,9 +4,9 @@ import pytest
 
 from bpc.core.errors import (
     CODES,
-    Code,
     Conflict,
     DatabaseUnavailable,
+    ErrorCode,
     Invalid,
     NotFound,
     Refusal,
@@ -75,7 +75,7 @@ TABLE = [line.split() for line in CODES_OF_ALL.split("\n") if line.strip()]
 
 @pytest.mark.parametrize(("code", "http", "again"), TABLE)
 def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: str, again: str) -> None:
-    assert CODES[code] == Code(http=int(http), retryable=again == "Y")
+    assert CODES[code] == ErrorCode(http=int(http), retryable=again == "Y")
 
 
 def test_there_are_no_other_codes() -> None:

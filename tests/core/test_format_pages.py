@@ -4,99 +4,98 @@ import json
 import re
 from pathlib import Path
 
-from bpc.core.archive import write_archive
-from bpc.core.bundle import ENTRIES, MANIFEST_MEMBERS, read_bundle
-from bpc.core.compile import Limits
-from bpc.core.exports.data_points import _BESIDE, data_points
-from bpc.core.exports.disclosed import disclosed, opened_for_export
-from bpc.core.exports.json_ld import json_ld
+from bpc.core.audit.signing import derive_public_key, to_base64
+from bpc.core.exports.data_points import _ACCOMPANYING_MEMBERS, export_data_points
+from bpc.core.exports.disclosure import disclose, open_for_export
+from bpc.core.exports.json_ld import export_json_ld
 from bpc.core.exports.xml_document import NAMESPACE
-from bpc.core.exports.xml_schema import XSD
-from bpc.core.receipt import MEMBERS, receipt_hash, signed
-from bpc.core.signing import public_key_of, to_base64
+from bpc.core.passport.bundle import ENTRIES, MANIFEST_MEMBERS, read_bundle, write_archive
+from bpc.core.passport.compile import ArtifactLimits
+from bpc.core.passport.receipt import RECEIPT_MEMBERS, read_receipt, sign_receipt
 from tools import golden
 
 PAGES = Path(__file__).parents[2] / "docs" / "formats"
+XSD = (PAGES / "passport.xsd").read_bytes().decode()
 FIRST = golden.GOLDEN / "example-first"
 
 
-def page(name: str) -> str:
+def read_page(name: str) -> str:
     return (PAGES / name).read_bytes().decode()
 
 
-def example(name: str) -> str:
-    (block,) = re.findall(r"```text\n(.*?)\n```", page(name), re.DOTALL)
+def read_example(name: str) -> str:
+    (block,) = re.findall(r"```text\n(.*?)\n```", read_page(name), re.DOTALL)
     return str(block)
 
 
 def test_the_payload_shown_is_that_of_the_example() -> None:
-    assert example("passport.md").encode() == (FIRST / "payload.json").read_bytes()
+    assert read_example("passport.md").encode() == (FIRST / "payload.json").read_bytes()
 
 
 def test_the_receipt_shown_is_that_of_the_example() -> None:
-    shown = dict(line.split(": ", 1) for line in example("receipt.md").split("\n"))
+    documented = dict(line.split(": ", 1) for line in read_example("receipt.md").split("\n"))
     receipt = (FIRST / "receipt.json").read_bytes()
 
-    assert shown == {
-        "public_key": to_base64(public_key_of(golden.SEED)),
+    assert documented == {
+        "public_key": to_base64(derive_public_key(golden.SEED)),
         "unsigned": receipt.decode(),
-        "sha256": receipt_hash(receipt).hex(),
-        "receipt": signed(receipt, golden.SEED).decode(),
+        "sha256": read_receipt(receipt).hash().hex(),
+        "receipt": sign_receipt(receipt, golden.SEED).decode(),
     }
 
 
 def test_the_members_of_a_json_ld_export_are_in_its_table() -> None:
-    document = json.loads(json_ld(disclosed(read_bundle(FIRST.joinpath("bundle.zip").read_bytes()), "tenant")))
-    shown = set(re.findall(r"^\| `([^`]+)` \| ", page("json-ld.md"), re.MULTILINE))
+    document = json.loads(export_json_ld(disclose(read_bundle(FIRST.joinpath("bundle.zip").read_bytes()), "tenant")))
+    documented = set(re.findall(r"^\| `([^`]+)` \| ", read_page("json-ld.md"), re.MULTILINE))
 
-    assert example("json-ld.md") == json.dumps(document["field:battery.capacity_kwh"], separators=(",", ":"))
-    assert {name for name in document if not name.startswith("field:")} == {*shown, "@context"} - {"field:<path>"}
+    assert read_example("json-ld.md") == json.dumps(document["field:battery.capacity_kwh"], separators=(",", ":"))
+    assert {name for name in document if not name.startswith("field:")} == {*documented, "@context"} - {"field:<path>"}
 
 
 def test_the_members_of_a_list_of_data_points_are_in_its_table() -> None:
-    opened = opened_for_export(read_bundle(FIRST.joinpath("bundle.zip").read_bytes()))
-    document = json.loads(data_points(opened, "tenant"))
-    rows = re.findall(r"^\| (`.*?) \| ", page("data-points.md"), re.MULTILINE)
+    opened = open_for_export(read_bundle(FIRST.joinpath("bundle.zip").read_bytes()))
+    document = json.loads(export_data_points(opened, "tenant"))
+    rows = re.findall(r"^\| (`.*?) \| ", read_page("data-points.md"), re.MULTILINE)
 
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == document.keys()
     for name in document["points"][0]:
-        assert f"`{name}`" in page("data-points.md")
-    for name in sorted(_BESIDE):
-        assert f"`{name}`" in page("data-points.md")
+        assert f"`{name}`" in read_page("data-points.md")
+    for name in sorted(_ACCOMPANYING_MEMBERS):
+        assert f"`{name}`" in read_page("data-points.md")
 
 
 def test_every_element_of_a_value_is_on_the_page_of_xml() -> None:
     value = XSD.split('<xs:group name="Value">')[1].split("</xs:group>")[0]
 
     for name in re.findall(r'element name="(\w+)"', value):
-        assert f"`{name}`" in page("xml.md")
-    assert NAMESPACE in page("xml.md")
+        assert f"`{name}`" in read_page("xml.md")
+    assert NAMESPACE in read_page("xml.md")
 
 
 def test_the_archive_shown_is_the_one_that_is_written() -> None:
-    assert example("bundle.md") == write_archive({"a": b"hi"}).hex()
+    assert read_example("bundle.md") == write_archive({"a": b"hi"}).hex()
 
 
 def test_every_member_of_a_receipt_is_in_its_table() -> None:
-    table = page("receipt.md").split("## The signature")[0]
+    table = read_page("receipt.md").split("## The signature")[0]
 
     assert {
         name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
     } == {
-        *MEMBERS,
+        *RECEIPT_MEMBERS,
         "signature",
     }
 
 
 def test_every_entry_of_a_bundle_is_in_its_table_with_its_size() -> None:
-    rows = re.findall(r"^\| (`.*?) \|.*\| ([\d,]+)(?: each)? \|$", page("bundle.md"), re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([\d,]+)(?: each)? \|$", read_page("bundle.md"), re.MULTILINE)
 
-    shown = {name: int(size.replace(",", "")) for names, size in rows for name in re.findall(r"`([\w.]+)`", names)}
-    assert shown == dict(ENTRIES)
+    documented = {name: int(size.replace(",", "")) for names, size in rows for name in re.findall(r"`([\w.]+)`", names)}
+    assert documented == dict(ENTRIES)
     for name in MANIFEST_MEMBERS:
-        assert f"`{name}`" in page("bundle.md")
+        assert f"`{name}`" in read_page("bundle.md")
 
 
 def test_the_limits_shown_are_the_defaults() -> None:
-    for size in (Limits().payload, Limits().proof, Limits().receipt):
-        assert f"{size:,}" in page("passport.md")
+    for size in (ArtifactLimits().payload, ArtifactLimits().proof, ArtifactLimits().receipt):
+        assert f"{size:,}" in read_page("passport.md")

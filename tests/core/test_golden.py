@@ -15,23 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from bpc.core.bundle import read_bundle
-from bpc.core.replay import replay
-from bpc.core.rules.formatting.format import formatted
-from bpc.core.rules.package import read_package
-from bpc.core.rules.parsing.parse import parse
-from bpc.core.rules.source import Source
-from bpc.core.rules.testing.run import run_tests
-from bpc.core.signing import public_key_of
-from bpc.core.verify.bundle import verify_bundle, verify_either
-from tests.measuring import effort
+from bpc.core.audit.signing import derive_public_key
+from bpc.core.language.formatting import format_tree
+from bpc.core.language.package import read_package
+from bpc.core.language.parsing.parse import parse
+from bpc.core.language.source import Source
+from bpc.core.language.testing.run import run_tests
+from bpc.core.passport.bundle import read_bundle
+from bpc.core.passport.compile import replay_passport
+from bpc.core.verify.bundle import verify_bundle, verify_bundle_or_view
+from tests.measurements import choose_effort
 from tools import golden, reference_input
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = golden.cases()
+CASES = golden.list_cases()
 BUNDLES = [name for name in CASES if (golden.GOLDEN / name / "bundle.zip").exists()]
 VIEWS = sorted(golden.GOLDEN.glob("*/view-*.json"))
-KEY = public_key_of(golden.SEED)
+KEY = derive_public_key(golden.SEED)
 CHECK = ["tools/golden.py", "--check"]
 OPERATIONS = {
     "+", "-", "*", "/", "neg", "!", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "if", "list", "some", "record",
@@ -46,14 +46,14 @@ def test_the_bytes_are_those_that_were_signed(name: str) -> None:
     folder = golden.GOLDEN / name
     expected = {file.name: file.read_bytes() for file in folder.iterdir() if file.name not in golden.INPUTS}
 
-    made = golden.made(CASES[name])
+    artifacts = golden.compile_artifacts(CASES[name])
 
-    assert sorted(made) == sorted(expected)
-    for file, data in made.items():
+    assert sorted(artifacts) == sorted(expected)
+    for file, data in artifacts.items():
         assert data == expected[file], f"{name}/{file}"
 
 
-def test_there_is_one_for_everything_that_was_promised() -> None:
+def test_every_promised_case_exists() -> None:
     assert {"minimal", "hundred-fields", "every-type", "compliance", "views"} <= set(CASES)
     assert {"example-first", "example-reference"} <= set(CASES)
 
@@ -90,12 +90,12 @@ def test_every_bundle_verifies_and_replays(name: str) -> None:
     report = verify_bundle(data, pinned=[KEY])
 
     assert [step for step in report.steps if not step.ok] == []
-    replay(read_bundle(data).entries)
+    replay_passport(read_bundle(data).entries)
 
 
 @pytest.mark.parametrize("file", VIEWS, ids=lambda file: f"{file.parent.name} {file.stem}")
 def test_every_view_verifies(file: Path) -> None:
-    report = verify_either(file.read_bytes(), pinned=[KEY])
+    report = verify_bundle_or_view(file.read_bytes(), pinned=[KEY])
 
     assert [step for step in report.steps if not step.ok] == []
 
@@ -121,7 +121,7 @@ def test_their_tests_pass(name: str) -> None:
     package = read_package((folder / "rules.bpc").read_bytes(), (folder / "tests.bpc").read_bytes())
 
     assert package.program is not None
-    assert [found.diagnostic for found in package.found] == []
+    assert [finding.diagnostic for finding in package.diagnostics] == []
     assert run_tests(package.program, seed=1).failures == ()
 
 
@@ -131,7 +131,7 @@ def test_their_tests_pass(name: str) -> None:
 def test_the_examples_are_in_standard_form(file: Path) -> None:
     source = Source(file.name, file.read_text())
 
-    assert formatted(parse(source).tree, source) == source.text
+    assert format_tree(parse(source).tree, source) == source.text
 
 
 # The reference package
@@ -149,18 +149,18 @@ def test_the_reference_fits_the_default_limits_with_a_hundred_fields_and_three_h
 
 
 def test_the_reference_input_is_what_its_generator_writes() -> None:
-    assert reference_input.FILE.read_text() == reference_input.text()
+    assert reference_input.FILE.read_text() == reference_input.format_input()
 
 
 # Elsewhere
 
 
-def run(command: list[str], **environment: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME"}}
+def run_command(command: list[str], **environment: str) -> "subprocess.CompletedProcess[str]":
+    inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME"}}
     return subprocess.run(
         command,
         cwd=ROOT,
-        env={**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        env={**inherited, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -176,63 +176,67 @@ def run(command: list[str], **environment: str) -> "subprocess.CompletedProcess[
         (["-OO", "-X", "utf8=0"], {"PYTHONHASHSEED": "4294967295", "TZ": "UTC", "LC_ALL": "POSIX"}),
         (["-X", "utf8=1", "-X", "int_max_str_digits=640"], {"LC_ALL": "de_DE.ISO-8859-1", "TZ": ":bad"}),
     ],
-    ids=lambda given: " ".join(given) if isinstance(given, list) else " ".join(given.values()),
+    ids=lambda value: " ".join(value) if isinstance(value, list) else " ".join(value.values()),
 )
+@pytest.mark.slow
 def test_neither_hash_seed_nor_time_zone_nor_locale_nor_optimisation_matters(
     options: list[str], environment: dict[str, str]
 ) -> None:
-    ended = run([sys.executable, *options, *CHECK], **environment)
+    ended = run_command([sys.executable, *options, *CHECK], **environment)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def interpreters(version: str) -> Iterator[Path]:
+def find_interpreters(version: str) -> Iterator[Path]:
     """Where a Python of this version may be."""
-    found = shutil.which(f"python{version}")
-    if found:
-        yield Path(found)
+    path = shutil.which(f"python{version}")
+    if path:
+        yield Path(path)
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     yield from sorted(root.glob(f"versions/{version}.*/bin/python"), reverse=True)
 
 
-def interpreter(version: str) -> Path:
+def find_interpreter(version: str) -> Path:
     probe = "import sys, venv; print('.'.join(map(str, sys.version_info[:2])))"
-    for candidate in interpreters(version):
-        ended = run([str(candidate), "-c", probe])
+    for candidate in find_interpreters(version):
+        ended = run_command([str(candidate), "-c", probe])
         if (ended.returncode, ended.stdout.strip()) == (0, version):
             return candidate
     pytest.skip(f"there is no Python {version} on this machine")
 
 
-def pinned() -> list[str]:
+def read_pinned_requirements() -> list[str]:
     text = (ROOT / "requirements" / "runtime.txt").read_text()
     return [re.search(rf"^{name}==\S+", text, re.MULTILINE)[0] for name in NEEDED]  # type: ignore[index]
 
 
-def installed(version: str, folder: Path) -> Path:
+def install_environment(version: str, folder: Path) -> Path:
     """A Python of this version with what the core needs, in a throwaway environment."""
-    base, python = str(interpreter(version)), folder / "bin" / "python"
+    base, python = str(find_interpreter(version)), folder / "bin" / "python"
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
     if Path(uv).exists():
         steps = [[uv, "venv", "--quiet", "--python", base, str(folder)]]
-        steps += [[uv, "pip", "install", "--quiet", "--python", str(python), *pinned()]]
-    elif effort(test=False, shown=True, campaign=True):
+        steps += [[uv, "pip", "install", "--quiet", "--python", str(python), *read_pinned_requirements()]]
+    elif choose_effort(test=False, shown=True, campaign=True):
         steps = [[base, "-m", "venv", str(folder)]]
-        steps += [[str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pinned()]]
+        steps += [
+            [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *read_pinned_requirements()]
+        ]
     else:
         pytest.skip("without uv making an environment takes too long for this effort")
     for step in steps:
-        ended = run(step, **os.environ)  # how this machine reaches its package registry is set there
+        ended = run_command(step, **os.environ)  # how this machine reaches its package registry is set there
         if ended.returncode != 0:
             pytest.skip(f"no environment for Python {version}: {ended.stderr.strip()[-200:]}")
     return python
 
 
 @pytest.mark.parametrize("version", [each for each in ("3.11", "3.12", "3.13") if not sys.version.startswith(each)])
+@pytest.mark.slow
 def test_another_python_gives_the_same_bytes(version: str, tmp_path: Path) -> None:
-    python = installed(version, tmp_path / "environment")
+    python = install_environment(version, tmp_path / "environment")
 
-    ended = run([str(python), *CHECK])
+    ended = run_command([str(python), *CHECK])
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
@@ -247,4 +251,7 @@ def test_a_changed_byte_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     payload.write_bytes(payload.read_bytes().replace(b"42", b"43"))
     (copied / "minimal" / "stray.json").write_bytes(b"{}")
 
-    assert list(golden.differences()) == ["minimal/payload.json differs", "minimal/stray.json is not made any more"]
+    assert list(golden.find_differences()) == [
+        "minimal/payload.json differs",
+        "minimal/stray.json is not made any more",
+    ]

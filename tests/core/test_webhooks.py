@@ -14,23 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
-from bpc import fresh
-from bpc.core.canon import encode
-from bpc.core.events import EMPTY, Act, Event, Stream
-from bpc.core.ids import AggregateId, TenantId, WebhookDeliveryId
+from bpc.core.audit.events import EMPTY_CHAIN, Act, AuditEvent, EventStream
+from bpc.core.formats.canonical_json import encode
+from bpc.core.formats.ids import AggregateId, TenantId, WebhookDeliveryId
 from bpc.core.webhooks import (
-    ANNOUNCED,
-    LONGEST_REST,
-    OVERLAP,
-    TESTED,
-    Announcement,
-    Keys,
-    Verdict,
+    MAX_RETRY_AFTER_SECONDS,
+    ROTATION_OVERLAP,
+    TEST_EVENT_TYPE,
+    WEBHOOK_TYPES,
+    DeliveryVerdict,
+    WebhookKeys,
+    WebhookMessage,
     WebhookType,
-    headers,
-    rest_asked,
-    verdict_on,
+    build_headers,
+    judge_status,
+    parse_retry_after,
 )
+from bpc.runtime import clock
 
 TENANT = TenantId(UUID("00000000-0000-4000-8000-000000000001"))
 ABOUT = AggregateId(UUID("00000000-0000-4000-8000-000000000002"))
@@ -44,9 +44,11 @@ JSON = st.recursive(
 )
 
 
-def announced(event_type: str, payload: dict[str, object]) -> tuple[Event, Announcement]:
-    event = Event.following(EMPTY, Stream(TENANT, "PassportVersion", ABOUT), Act(None, NOON).says(event_type, payload))
-    return event, Announcement(
+def make_message(event_type: str, payload: dict[str, object]) -> tuple[AuditEvent, WebhookMessage]:
+    event = AuditEvent.chain_after(
+        EMPTY_CHAIN, EventStream(TENANT, "PassportVersion", ABOUT), Act(None, NOON).new_event(event_type, payload)
+    )
+    return event, WebhookMessage(
         tenant_id=TENANT,
         event_id=event.event_id,
         event_type=event.event_type,
@@ -58,21 +60,21 @@ def announced(event_type: str, payload: dict[str, object]) -> tuple[Event, Annou
     )
 
 
-def secret(key: bytes) -> str:
+def encode_secret(key: bytes) -> str:
     return "whsec_" + b64encode(key).decode()
 
 
-def signed(body: bytes, keys: Keys, moment: datetime) -> dict[str, str]:
-    return headers(body, webhook_type="passport.version.active", delivery=DELIVERY, moment=moment, keys=keys)
+def sign_body(body: bytes, keys: WebhookKeys, moment: datetime) -> dict[str, str]:
+    return build_headers(body, webhook_type="passport.version.active", delivery=DELIVERY, moment=moment, keys=keys)
 
 
 # The body ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_body_is_canonical_json_with_the_event_and_where_it_stands_in_its_chain() -> None:
-    event, announcement = announced("PASSPORT_ACTIVATED", {"was": "SIGNED", "é": [1]})
+    event, announcement = make_message("PASSPORT_ACTIVATED", {"was": "SIGNED", "é": [1]})
 
-    assert announcement.body() == (
+    assert announcement.encode_body() == (
         b'{"data":{"aggregate_id":"00000000-0000-4000-8000-000000000002","aggregate_type":"PassportVersion",'
         b'"aggregate_version":1,"payload":{"was":"SIGNED","\xc3\xa9":[1]}},"event_id":"'
         + str(event.event_id).encode()
@@ -83,23 +85,23 @@ def test_the_body_is_canonical_json_with_the_event_and_where_it_stands_in_its_ch
 
 @given(
     st.dictionaries(st.text(st.characters(codec="ascii", exclude_characters="\0")), JSON),
-    st.sampled_from([*ANNOUNCED, TESTED]),
+    st.sampled_from([*WEBHOOK_TYPES, TEST_EVENT_TYPE]),
 )
 def test_the_body_always_says_what_the_audit_chain_says(payload: dict[str, object], event_type: str) -> None:
     try:
-        event, announcement = announced(event_type, payload)
+        event, announcement = make_message(event_type, payload)
     except Exception:  # noqa: BLE001 (not a payload an event can have)
         return
 
-    told = json.loads(announcement.body())
+    decoded = json.loads(announcement.encode_body())
 
-    assert hashlib.sha256(encode(told["data"]["payload"])).digest() == event.payload_hash
-    assert UUID(told["event_id"]) == event.event_id  # which is made of the event's hash
-    assert announcement.body() == encode(told)
+    assert hashlib.sha256(encode(decoded["data"]["payload"])).digest() == event.payload_hash
+    assert UUID(decoded["event_id"]) == event.event_id  # which is made of the event's hash
+    assert announcement.encode_body() == encode(decoded)
 
 
 def test_every_type_that_can_be_subscribed_to_is_announced_by_one_event() -> None:
-    assert sorted(ANNOUNCED.values()) == sorted(get_args(WebhookType))
+    assert sorted(WEBHOOK_TYPES.values()) == sorted(get_args(WebhookType))
 
 
 # Signatures --------------------------------------------------------------------------------------------------------
@@ -108,7 +110,7 @@ def test_every_type_that_can_be_subscribed_to_is_announced_by_one_event() -> Non
 def test_the_headers_are_what_a_receiver_can_make_by_hand() -> None:
     body = b'{"a":1}'
 
-    sent = signed(body, Keys(current=NEW), NOON)
+    sent = sign_body(body, WebhookKeys(current=NEW), NOON)
 
     stamp = str(int(NOON.timestamp()))
     standard = hmac.new(NEW, f"{DELIVERY}.{stamp}.".encode() + body, "sha256").digest()
@@ -125,17 +127,17 @@ def test_the_headers_are_what_a_receiver_can_make_by_hand() -> None:
 
 
 def test_for_a_day_after_a_rotation_both_secrets_sign_and_then_the_new_one_alone() -> None:
-    keys = Keys(current=NEW, previous=OLD, rotated_at=NOON)
+    keys = WebhookKeys(current=NEW, previous=OLD, rotated_at=NOON)
 
-    during = signed(b"{}", keys, NOON + OVERLAP - timedelta(microseconds=1))
-    later = signed(b"{}", keys, NOON + OVERLAP)
+    during = sign_body(b"{}", keys, NOON + ROTATION_OVERLAP - timedelta(microseconds=1))
+    later = sign_body(b"{}", keys, NOON + ROTATION_OVERLAP)
 
     assert (
         during["X-BPC-Signature"]
         == later["X-BPC-Signature"]
-        == signed(b"{}", Keys(current=NEW), NOON)["X-BPC-Signature"]
+        == sign_body(b"{}", WebhookKeys(current=NEW), NOON)["X-BPC-Signature"]
     )
-    assert during["X-BPC-Signature-Previous"] == signed(b"{}", Keys(current=OLD), NOON)["X-BPC-Signature"]
+    assert during["X-BPC-Signature-Previous"] == sign_body(b"{}", WebhookKeys(current=OLD), NOON)["X-BPC-Signature"]
     assert "X-BPC-Signature-Previous" not in later
     assert len(during["webhook-signature"].split(" ")) == 2
     assert len(later["webhook-signature"].split(" ")) == 1
@@ -143,43 +145,45 @@ def test_for_a_day_after_a_rotation_both_secrets_sign_and_then_the_new_one_alone
 
 @pytest.mark.parametrize("known", [OLD, NEW])
 def test_the_published_receiver_takes_it_whichever_of_the_two_secrets_it_knows(known: bytes) -> None:
-    now = fresh.now()
-    keys = Keys(current=NEW, previous=OLD, rotated_at=now - timedelta(hours=1))
+    now = clock.now()
+    keys = WebhookKeys(current=NEW, previous=OLD, rotated_at=now - timedelta(hours=1))
 
-    told = Webhook(secret(known)).verify(b'{"a":1}', signed(b'{"a":1}', keys, now))
+    verified = Webhook(encode_secret(known)).verify(b'{"a":1}', sign_body(b'{"a":1}', keys, now))
 
-    assert told == {"a": 1}
+    assert verified == {"a": 1}
 
 
 def test_any_changed_bit_of_the_body_or_a_signature_shows() -> None:
-    now, body = fresh.now(), b'{"a":1}'
-    sent, receiver = signed(body, Keys(current=NEW), now), Webhook(secret(NEW))
+    now, body = clock.now(), b'{"a":1}'
+    sent, receiver = sign_body(body, WebhookKeys(current=NEW), now), Webhook(encode_secret(NEW))
     mac = b64decode(sent["webhook-signature"].removeprefix("v1,"))
 
     accepted = 0
     for bit in range(len(body) * 8):
-        accepted += _takes(receiver, _flipped(body, bit), sent)
+        accepted += _is_accepted(receiver, _flip_bit(body, bit), sent)
     for bit in range(len(mac) * 8):
-        accepted += _takes(receiver, body, sent | {"webhook-signature": "v1," + b64encode(_flipped(mac, bit)).decode()})
+        accepted += _is_accepted(
+            receiver, body, sent | {"webhook-signature": "v1," + b64encode(_flip_bit(mac, bit)).decode()}
+        )
 
     assert accepted == 0
-    assert _takes(receiver, body, sent)
+    assert _is_accepted(receiver, body, sent)
 
 
-def _flipped(data: bytes, bit: int) -> bytes:
+def _flip_bit(data: bytes, bit: int) -> bytes:
     return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
 
 
-def _takes(receiver: Webhook, body: bytes, sent: dict[str, str]) -> bool:
+def _is_accepted(receiver: Webhook, body: bytes, headers: dict[str, str]) -> bool:
     try:
-        receiver.verify(body, sent)
+        receiver.verify(body, headers)
     except Exception:  # noqa: BLE001 (whatever it says, it is no)
         return False
     return True
 
 
 def test_keys_are_in_no_text() -> None:
-    assert repr(Keys(current=NEW, previous=OLD)) == "Keys(rotated_at=None)"
+    assert repr(WebhookKeys(current=NEW, previous=OLD)) == "WebhookKeys(rotated_at=None)"
 
 
 # Answers -----------------------------------------------------------------------------------------------------------
@@ -188,17 +192,17 @@ def test_keys_are_in_no_text() -> None:
 @pytest.mark.parametrize(
     ("statuses", "verdict"),
     [
-        ((200, 201, 202, 204, 299), Verdict.DELIVERED),
-        ((300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 409, 410, 413, 422, 451), Verdict.FAILED),
-        ((408, 425, 429, 500, 501, 502, 503, 504, 599, 999), Verdict.AGAIN),
+        ((200, 201, 202, 204, 299), DeliveryVerdict.DELIVERED),
+        ((300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 409, 410, 413, 422, 451), DeliveryVerdict.FAILED),
+        ((408, 425, 429, 500, 501, 502, 503, 504, 599, 999), DeliveryVerdict.AGAIN),
     ],
 )
-def test_an_answer_is_taken_final_or_another_try(statuses: tuple[int, ...], verdict: Verdict) -> None:
-    assert {verdict_on(status) for status in statuses} == {verdict}
+def test_a_status_means_delivered_failed_or_again(statuses: tuple[int, ...], verdict: DeliveryVerdict) -> None:
+    assert {judge_status(status) for status in statuses} == {verdict}
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("retry_after", "seconds"),
     [
         (None, 0),
         ("", 0),
@@ -206,19 +210,19 @@ def test_an_answer_is_taken_final_or_another_try(statuses: tuple[int, ...], verd
         ("7", 7),
         (" 120 ", 120),
         ("1024", 1024),
-        ("1025", LONGEST_REST),
-        ("9" * 5000, LONGEST_REST),
+        ("1025", MAX_RETRY_AFTER_SECONDS),
+        ("9" * 5000, MAX_RETRY_AFTER_SECONDS),
         ("-1", 0),
         ("1.5", 0),
         ("soon", 0),
         ("١٢", 0),
         (format_datetime(NOON + timedelta(seconds=30), usegmt=True), 30),
         (format_datetime(NOON - timedelta(seconds=30), usegmt=True), 0),
-        (format_datetime(NOON + timedelta(days=30), usegmt=True), LONGEST_REST),
+        (format_datetime(NOON + timedelta(days=30), usegmt=True), MAX_RETRY_AFTER_SECONDS),
         ("Thu, 18 Feb 2027 13:00:30 +0100", 30),
         ("Thu, 18 Feb 2027 12:00:30 -0000", 30),
         ("Thu, 99 Feb 2027 12:00:30 GMT", 0),
     ],
 )
-def test_a_rest_is_asked_for_in_seconds_or_by_a_date_and_has_a_bound(said: str | None, seconds: int) -> None:
-    assert rest_asked(said, NOON) == seconds
+def test_retry_after_is_seconds_or_a_date_and_is_bounded(retry_after: str | None, seconds: int) -> None:
+    assert parse_retry_after(retry_after, NOON) == seconds

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.measuring import Measured, effort
+from tests.measurements import RecordMeasurement, choose_effort
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ class Newcomer:
         return done
 
     def _environment(self) -> dict[str, str]:
-        ours = (
+        own_prefixes = (
             "BPC_",
             "COVERAGE_",
             "PYTEST_",
@@ -54,31 +54,31 @@ class Newcomer:
             "PYTHON",
             "DATABASE_URL",
         )
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        return {**kept, "HOME": str(self.home), "PATH": self._path(), "BPC_DATA_DIR": str(self.data_dir)}
+        foreign = {name: value for name, value in os.environ.items() if not name.startswith(own_prefixes)}
+        return {**foreign, "HOME": str(self.home), "PATH": self._path(), "BPC_DATA_DIR": str(self.data_dir)}
 
     def _path(self) -> str:
         """The system's programs without uv, and for us the Python that runs this test."""
         system = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-        kept = [entry for entry in system.split(":") if not (Path(entry) / "uv").exists()]
+        entries = [entry for entry in system.split(":") if not (Path(entry) / "uv").exists()]
         if self.user is None:
-            kept.insert(0, str(Path(sys.base_prefix) / "bin"))
-        return ":".join(kept)
+            entries.insert(0, str(Path(sys.base_prefix) / "bin"))
+        return ":".join(entries)
 
 
-def newcomer(folder: Path, user: str | None) -> Newcomer:
+def make_newcomer(folder: Path, user: str | None) -> Newcomer:
     """A folder of mode 0700 with a home, a clone of what would be committed, and a data path of 200 characters."""
     closed = folder / (user or "ourselves")
     clone, home = closed / "clone", closed / "home"
     home.mkdir(parents=True)
-    listed = subprocess.run(
+    tracked = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     )
-    for name in filter(None, listed.stdout.split("\0")):
+    for name in filter(None, tracked.stdout.split("\0")):
         # Measurements are being written while this runs, by ourselves.
         if (ROOT / name).exists() and not name.startswith("docs/measurements/"):
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
@@ -95,18 +95,20 @@ def newcomer(folder: Path, user: str | None) -> Newcomer:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="bpc-newcomers-", dir="/tmp"))  # on a disk, where programs may be started
-    made.chmod(0o711)
-    yield made
-    for location in made.rglob("postgres.location"):
+def newcomer_folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="bpc-newcomers-", dir="/tmp"))  # on a disk, where programs may be started
+    path.chmod(0o711)
+    yield path
+    for location in path.rglob("postgres.location"):
         shutil.rmtree(Path(location.read_text().strip()).parent, ignore_errors=True)
-    shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
-at_full_effort = pytest.mark.skipif(effort(test=True, shown=False, campaign=False), reason="`make shown` runs it")
+at_full_effort = pytest.mark.skipif(
+    choose_effort(test=True, shown=False, campaign=False), reason="`make shown` runs it"
+)
 in_ci = pytest.mark.skipif(
-    effort(test=True, shown=False, campaign=False) and not os.environ.get("CI"),
+    choose_effort(test=True, shown=False, campaign=False) and not os.environ.get("CI"),
     reason="downloads everything anew; CI and `make shown` run it",
 )
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
@@ -119,27 +121,29 @@ USERS = [
 
 @pytest.mark.parametrize("user", USERS)
 def test_make_demo_works_in_a_closed_home_with_a_long_data_path_and_without_uv(
-    folder: Path, user: str | None, measured: Measured
+    newcomer_folder: Path, user: str | None, record_measurement: RecordMeasurement
 ) -> None:
-    somebody = newcomer(folder, user)
+    somebody = make_newcomer(newcomer_folder, user)
     started = time.monotonic()
 
     done = somebody.make("demo", seconds=300)
 
     assert done.returncode == 0, done.stdout
     assert "uv is not on this machine" in done.stdout
-    assert "All of it in" in done.stdout
+    assert "Done in" in done.stdout
     assert len(str(somebody.data_dir)) >= 200
     assert not list(somebody.home.glob("*/lib/python*")), "nothing is installed outside the clone"
-    measured(f"fresh-clone-demo-{user or 'ourselves'}", make_demo_seconds=round(time.monotonic() - started, 1))
+    record_measurement(
+        f"fresh-clone-demo-{user or 'ourselves'}", make_demo_seconds=round(time.monotonic() - started, 1)
+    )
 
 
 @at_full_effort
-def test_make_test_works_in_a_fresh_clone(folder: Path, measured: Measured) -> None:
-    somebody = newcomer(folder, None)
+def test_make_test_works_in_a_fresh_clone(newcomer_folder: Path, record_measurement: RecordMeasurement) -> None:
+    somebody = make_newcomer(newcomer_folder, None)
     started = time.monotonic()
 
     done = somebody.make("test", seconds=1500)
 
     assert done.returncode == 0, done.stdout[-5000:]
-    measured("fresh-clone-test", make_test_seconds=round(time.monotonic() - started, 1))
+    record_measurement("fresh-clone-test", make_test_seconds=round(time.monotonic() - started, 1))

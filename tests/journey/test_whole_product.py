@@ -5,10 +5,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from bpc.client import Client
-from tests.cli.program import Program
-from tests.cli.started import started
-from tests.journey.compilable import compilable
+from bpc_client import Client
+
+from tests.cli.program import Program, start_command
+from tests.journey.compile_ready import prepare_compile
 
 MADE = ["PASSPORT_COMPILED", "PASSPORT_SIGNED", "QR_GENERATED", "PASSPORT_ACTIVATED", "PASSPORT_REPLAYED"]
 
@@ -19,25 +19,29 @@ def test_a_suppliers_file_becomes_a_passport_that_anyone_can_check(run_folder: P
     bpc = Program(folder, {"BPC_LOG_LEVEL": "error"})
     bundle = tmp_path / "passport.zip"
 
-    with started(bpc, "up", "--port", "0") as (_, told):
-        asyncio.run(_from_file_to_replay(told["url"], told["api_key"], bundle))
+    with start_command(bpc, "up", "--port", "0") as (_, ready):
+        asyncio.run(_run_whole_way(ready["url"], ready["api_key"], bundle))
 
     # Whoever was only given the file checks it without us.
-    checked = Program(tmp_path).ok("verify", bundle, "--json").json()
+    checked = Program(tmp_path).run_ok("verify", bundle, "--json").json()
     assert checked["ok"] is True
     assert [step["name"] for step in checked["steps"] if not step["ok"]] == []
 
 
-async def _from_file_to_replay(url: str, api_key: str, bundle: Path) -> None:
+async def _run_whole_way(url: str, api_key: str, bundle: Path) -> None:
     async with Client(url, api_key) as bpc:
-        made = await compilable(bpc)
+        ready_passport = await prepare_compile(bpc)
 
-        asked = await bpc.compile_passport(
-            made.passport_id, snapshot_id=made.snapshot_id, rule_package_version_id=made.rule_package_version_id
+        request = await bpc.compile_passport(
+            ready_passport.passport_id,
+            snapshot_id=ready_passport.snapshot_id,
+            rule_package_version_id=ready_passport.rule_package_version_id,
         )
-        await bpc.wait(asked.job_id, seconds=120)
-        version = asked.passport_version_id
-        code = await bpc.until(lambda: bpc.get_qr_code(version), lambda seen: bool(seen.content), seconds=120)
+        await bpc.wait(request.job_id, seconds=120)
+        version = request.passport_version_id
+        code = await bpc.wait_until(
+            lambda: bpc.get_qr_code(version), lambda qr_code: bool(qr_code.content), seconds=120
+        )
         active = await bpc.activate_passport_version(version)
         bundle.write_bytes((await bpc.get_bundle(version)).content)
         replayed = await bpc.replay_passport_version(version)

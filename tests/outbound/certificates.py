@@ -15,7 +15,7 @@ FROM = datetime(2020, 1, 1, tzinfo=UTC)
 UNTIL = FROM + timedelta(days=365 * 80)
 
 
-def _name(text: str) -> x509.Name:
+def _make_name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
@@ -28,17 +28,17 @@ class Authority:
     def __post_init__(self) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.certificate = (
-            self._builder("authority", self.key.public_key())
+            self._start_certificate("authority", self.key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .sign(self.key, hashes.SHA256())
         )
 
     @property
-    def trusted(self) -> ssl.SSLContext:
+    def client_context(self) -> ssl.SSLContext:
         pem = self.certificate.public_bytes(serialization.Encoding.PEM).decode()
         return ssl.create_default_context(cadata=pem)
 
-    def server(self, name: str, *, until: datetime = UNTIL) -> ssl.SSLContext:
+    def make_server_context(self, name: str, *, until: datetime = UNTIL) -> ssl.SSLContext:
         """The context of a server that shows a certificate for `name`, a host or an address."""
         key = ec.generate_private_key(ec.SECP256R1())
         try:
@@ -46,7 +46,7 @@ class Authority:
         except ValueError:
             alternative = x509.DNSName(name)
         certificate = (
-            self._builder(name, key.public_key(), until=until)
+            self._start_certificate(name, key.public_key(), until=until)
             .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
             .sign(self.key, hashes.SHA256())
         )
@@ -58,13 +58,13 @@ class Authority:
         context.load_cert_chain(file)
         return context
 
-    def _builder(
+    def _start_certificate(
         self, name: str, public: ec.EllipticCurvePublicKey, *, until: datetime = UNTIL
     ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
-            .subject_name(_name(name))
-            .issuer_name(_name("authority"))
+            .subject_name(_make_name(name))
+            .issuer_name(_make_name("authority"))
             .public_key(public)
             .serial_number(x509.random_serial_number())
             .not_valid_before(FROM)

@@ -14,7 +14,7 @@ from types import TracebackType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class ReceivedRequest:
     """A request, as it came."""
 
     method: str
@@ -33,7 +33,7 @@ class Reply:
     raw: bytes | None = None
     then_wait: bool = False
 
-    def sent(self) -> bytes:
+    def to_bytes(self) -> bytes:
         if self.raw is not None:
             return self.raw
         length = {} if self.status == 204 else {"Content-Length": str(len(self.body))}
@@ -47,11 +47,11 @@ class Receiver:
     def __init__(self, host: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.host = host
         self.port = port
-        self.received: list[Received] = []
+        self.received: list[ReceivedRequest] = []
         self.connections = 0
-        self.reply: Callable[[Received], Reply] = lambda _: Reply()
+        self.reply: Callable[[ReceivedRequest], Reply] = lambda _: Reply()
         self.talk: Callable[[asyncio.StreamWriter], Awaitable[None]] | None = None  # instead of HTTP
-        self.before: Callable[[Received], Awaitable[None]] | None = None
+        self.before: Callable[[ReceivedRequest], Awaitable[None]] | None = None
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._busy: set[asyncio.Task[None]] = set()
@@ -83,7 +83,7 @@ class Receiver:
         self._busy.add(task)
         try:
             if self.talk is None:
-                await self._answer(await _request(reader), writer)
+                await self._answer(await _read_request(reader), writer)
             else:
                 await self.talk(writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, ssl.SSLError):
@@ -94,21 +94,21 @@ class Receiver:
             with suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
 
-    async def _answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         self.received.append(request)
         if self.before is not None:
             await self.before(request)
         reply = self.reply(request)
-        writer.write(reply.sent())
+        writer.write(reply.to_bytes())
         await writer.drain()
         if reply.then_wait:
             await asyncio.Event().wait()
 
 
-async def _request(reader: asyncio.StreamReader) -> Received:
+async def _read_request(reader: asyncio.StreamReader) -> ReceivedRequest:
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = lines[0].split(" ")
     pairs = [line.partition(":") for line in lines[1:] if line]
     headers = {name.lower(): text.strip() for name, _, text in pairs}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Received(method=method, target=target, headers=headers, body=body)
+    return ReceivedRequest(method=method, target=target, headers=headers, body=body)

@@ -9,7 +9,7 @@ import pytest
 from bpc.core.errors import Refusal
 from bpc.core.outbound_urls import BadUrl, OutboundBlocked
 from bpc.outbound import Guard, OutboundFailed
-from tests.measuring import Measured
+from tests.measurements import RecordMeasurement
 from tests.outbound.receiver import Receiver, Reply
 
 # Ways to write 127.0.0.1, ::1, and other addresses that nobody outside has any business with.
@@ -62,7 +62,7 @@ NAMES = (
     ),
 )
 # The whole authority, or more than that; `{port}` is where a canary listens.
-WHOLE = (
+WHOLE_URLS = (
     *("http://example.com@127.0.0.1:{port}/", "http://127.0.0.1:{port}@example.com/", "http://a:b@localhost:{port}/"),
     *(
         "http://127.0.0.1:{port}#@example.com/",
@@ -134,11 +134,11 @@ URLS = (
     *(f"http://{host}:{{port}}/" for host in V4 + NAMES),
     *(f"http://[{host}]:{{port}}/" for host in V6),
     *(f"https://{host}:{{port}}/" for host in V4[:20]),
-    *WHOLE,
+    *WHOLE_URLS,
 )
 
 
-async def inside(host: str, port: int) -> Sequence[str]:
+async def resolve_inside(host: str, port: int) -> Sequence[str]:
     """Every name that gets as far as being looked up leads here."""
     return ["127.0.0.1"] if len(host) % 2 else ["::1"]
 
@@ -147,59 +147,59 @@ async def inside(host: str, port: int) -> Sequence[str]:
 async def canaries() -> AsyncIterator[list[Receiver]]:
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(Receiver())
-        found = [first]
+        receivers = [first]
         for host in ("::1", "127.0.0.2"):
             try:
-                found.append(await stack.enter_async_context(Receiver(host, port=first.port)))
+                receivers.append(await stack.enter_async_context(Receiver(host, port=first.port)))
             except OSError:
                 continue  # no such address on this machine
-        yield found
+        yield receivers
 
 
-def called(canaries: list[Receiver]) -> int:
+def count_connections(canaries: list[Receiver]) -> int:
     return sum(canary.connections for canary in canaries)
 
 
-async def test_no_url_leads_to_somebody_who_listens_here(canaries: list[Receiver], measured: Measured) -> None:
-    guard, taken = Guard(https_only=False, resolve=inside, longest=2.0), []
+async def test_no_url_reaches_a_local_listener(canaries: list[Receiver], record_measurement: RecordMeasurement) -> None:
+    guard, taken = Guard(https_only=False, resolve=resolve_inside, max_seconds=2.0), []
 
     for template in URLS:
         url = template.replace("{port}", str(canaries[0].port))
-        for use in (guard.send("POST", url, content=b"{}"), _opened(guard, url)):
+        for use in (guard.send("POST", url, content=b"{}"), _open_and_close(guard, url)):
             try:
                 await use
             except (BadUrl, OutboundBlocked):
                 continue
             taken.append(url)
 
-    measured("webhooks-inside", urls=len(URLS), connections=called(canaries), taken=len(taken))
+    record_measurement("webhooks-inside", urls=len(URLS), connections=count_connections(canaries), taken=len(taken))
     assert len(set(URLS)) == len(URLS) >= 150
-    assert (taken, called(canaries)) == ([], 0)
+    assert (taken, count_connections(canaries)) == ([], 0)
 
 
-async def _opened(guard: Guard, url: str) -> None:
+async def _open_and_close(guard: Guard, url: str) -> None:
     async with guard.open_url(url, start=0, validator=None):
         pass
 
 
-async def test_the_canaries_sing_when_they_are_called(canaries: list[Receiver]) -> None:
+async def test_the_canaries_count_connections(canaries: list[Receiver]) -> None:
     guard = Guard(allow=("127.0.0.0/8", "::1"), https_only=False)
 
     for canary in canaries:
         await guard.send("POST", canary.url)
 
-    assert called(canaries) == len(canaries)
+    assert count_connections(canaries) == len(canaries)
 
 
-class Changing:
+class ChangingResolver:
     """A name server that says something else every time."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers: Iterator[Sequence[str]] = iter(answers)
-        self.asked = 0
+        self.lookups = 0
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked += 1
+        self.lookups += 1
         return next(self._answers)
 
 
@@ -207,17 +207,17 @@ async def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_connecte
     canaries: list[Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 192.0.0.8 is on no network; the list says it may be reached, the canary's address may not.
-    changing = Changing(["192.0.0.8"], ["127.0.0.1"], ["127.0.0.1"])
-    guard = Guard(allow=("192.0.0.8",), https_only=False, resolve=changing, longest=0.3)
+    changing = ChangingResolver(["192.0.0.8"], ["127.0.0.1"], ["127.0.0.1"])
+    guard = Guard(allow=("192.0.0.8",), https_only=False, resolve=changing, max_seconds=0.3)
     url = f"http://rebinding.example:{canaries[0].port}/"
 
     with pytest.raises(OutboundFailed):
         await guard.send("POST", url)
-    assert changing.asked == 1
+    assert changing.lookups == 1
     with pytest.raises(OutboundBlocked):
         await guard.send("POST", url)
 
-    assert (changing.asked, called(canaries)) == (2, 0)
+    assert (changing.lookups, count_connections(canaries)) == (2, 0)
 
 
 async def test_nothing_below_the_guard_looks_a_name_up(
@@ -227,12 +227,12 @@ async def test_nothing_below_the_guard_looks_a_name_up(
     loop = asyncio.get_running_loop()
     real = loop.getaddrinfo
 
-    async def watched(host: str, *rest: object, **named: object) -> object:
+    async def watch_getaddrinfo(host: str, *arguments: object, **options: object) -> object:
         looked_up.append(host)
-        return await real(host, *rest, **named)  # type: ignore[arg-type]
+        return await real(host, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(loop, "getaddrinfo", watched)
-    guard = Guard(allow=("127.0.0.1",), https_only=False, resolve=Changing(["127.0.0.1"]))
+    monkeypatch.setattr(loop, "getaddrinfo", watch_getaddrinfo)
+    guard = Guard(allow=("127.0.0.1",), https_only=False, resolve=ChangingResolver(["127.0.0.1"]))
 
     await guard.send("POST", f"http://hooks.example:{canaries[0].port}/")
 
@@ -242,13 +242,13 @@ async def test_nothing_below_the_guard_looks_a_name_up(
 @pytest.mark.parametrize(
     "addresses", [["8.8.8.8", "127.0.0.1"], ["127.0.0.1", "8.8.8.8"], ["2606:4700::1111", "::1"], ["::ffff:127.0.0.1"]]
 )
-async def test_one_closed_address_closes_the_name(canaries: list[Receiver], addresses: list[str]) -> None:
-    guard = Guard(https_only=False, resolve=Changing(addresses))
+async def test_one_blocked_address_blocks_the_name(canaries: list[Receiver], addresses: list[str]) -> None:
+    guard = Guard(https_only=False, resolve=ChangingResolver(addresses))
 
     with pytest.raises(OutboundBlocked):
         await guard.send("POST", f"http://mixed.example:{canaries[0].port}/")
 
-    assert called(canaries) == 0
+    assert count_connections(canaries) == 0
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -262,15 +262,15 @@ async def test_no_redirect_leads_inside(canaries: list[Receiver], status: int) -
             async with guard.open_url(outside.url, start=0, validator=None) as response:
                 assert response.status == status
 
-    assert called(canaries) == 0
+    assert count_connections(canaries) == 0
 
 
-async def test_what_is_refused_is_final_and_says_nothing_about_the_inside(canaries: list[Receiver]) -> None:
-    said: set[tuple[str, str]] = set()
+async def test_a_refusal_is_final_and_reveals_nothing_about_the_network(canaries: list[Receiver]) -> None:
+    refusals: set[tuple[str, str]] = set()
     for url in (canaries[0].url, "http://10.0.0.1/", "http://localhost:1/", f"http://[::1]:{canaries[0].port}/"):
         with pytest.raises(Refusal) as refused:
             await Guard(https_only=False).send("POST", url)
         assert not refused.value.retryable
-        said.add((refused.value.code, refused.value.says))
+        refusals.add((refused.value.code, refused.value.says))
 
-    assert said == {("OUTBOUND_BLOCKED", "nothing is sent to a private, local or special address")}
+    assert refusals == {("OUTBOUND_BLOCKED", "the address is private, local or reserved, so nothing is sent to it")}

@@ -1,36 +1,44 @@
-"""What a compile needs, written into the database as the product's roles write it: a sealed snapshot, published rules.
+"""The inputs of a compile, in the database, and the steps to be run one by one.
 
 async with database.tenant(tenant) as conn:
-    given = await ready(conn, tenant, act)      # product, passport, snapshot, rules
-version = await compiled(bench, tenant, given)  # COMPILING
-await signed(bench, tenant, version)            # SIGNED, with its QR code
+    inputs = await create_compile_inputs(conn, tenant, act)      # product, passport, sealed snapshot, published rules
+runner = await make_runner(database, act)
+version = await compile_version(runner, tenant, inputs, act)     # COMPILING
+version = await sign_version(runner, tenant, inputs, act)        # another one: SIGNED, with its QR code
 """
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from bpc import fresh
-from bpc.core import canon
-from bpc.core.blinding import blinding_fact
-from bpc.core.compile import Limits
-from bpc.core.digest import sha256, to_hex
-from bpc.core.events import Act
-from bpc.core.facts import SnapshotFact
-from bpc.core.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
-from bpc.core.rules.package import checked_program
-from bpc.core.signing import Seed, Signer
-from bpc.db import passports, products, rules, signing_keys
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.jobs import Handlers
-from bpc.jobs.testing import Ran, run_inline
-from bpc.pipeline import Means, Measures, Steps, declare
-from bpc.pipeline.compile import CompileOrder
+from service_jobs import Handlers, Jobs, RequestQueue
+from service_jobs.testing import InlineRun, run_inline
+
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.audit.signing import Seed, Signer
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.ids import AggregateId, PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
+from bpc.core.language.package import read_program
+from bpc.core.passport.compile import ArtifactLimits
+from bpc.core.passport.payload import make_blinding_fact
+from bpc.pipeline.compile import CompileOrder, RequestedCompile, request_compile
 from bpc.pipeline.qr import QrOrder
 from bpc.pipeline.sign import SignOrder
-from tests.db.rows import a_document_version, insert, seal
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.telemetry import JobMetrics
+from bpc.storage.audit import events, signing_keys
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database
+from bpc.storage.passports import passports
+from bpc.storage.rules import packages
+from bpc.tasks.job_types import PipelineJobs, declare_pipeline_jobs
+from tests.storage.rows import insert_document_version, seal_snapshot
+from tests.storage.statements import insert_row
 
 SKU: Final = "SKU-1"
 SEED: Final = Seed(bytes(range(32)))
@@ -55,7 +63,7 @@ PCF: Final = SnapshotFact(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class CompileInputs:
     """The ids of what a version can be compiled from."""
 
     passport: PassportId
@@ -64,72 +72,65 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class PipelineRunner:
     """The steps, to be run one by one."""
 
     database: Database
-    steps: Steps
+    pipeline_jobs: PipelineJobs
     handlers: Handlers
 
 
-async def bench(
+async def make_runner(
     database: Database,
     act: Act,
     *,
     signer: Signer | None = SIGNER,
-    limits: Limits = Limits(),  # noqa: B008
-    measures: Measures | None = None,
-) -> Bench:
+    limits: ArtifactLimits = ArtifactLimits(),  # noqa: B008
+    metrics: JobMetrics = JobMetrics(),  # noqa: B008
+) -> PipelineRunner:
     """The steps with a registered key; `signer` is what is at hand."""
-    await signing_keys.register(database, KEY_ID, SIGNER.public_key, act=act)
-    means = Means(
-        limits=limits,
-        compiler_build_id=BUILD,
-        signing_key_id=KEY_ID,
-        signer=lambda key_id: signer if key_id == KEY_ID else None,
-    )
-    if measures is not None:
-        means = replace(means, measures=measures)
-    handlers = Handlers()
-    return Bench(database, declare(handlers, means), handlers)
+    await signing_keys.register_key(database, KEY_ID, SIGNER.public_key, act=act)
+    handlers, key_ring = Handlers(), KeyRing({} if signer is None else {KEY_ID: signer})
+    jobs = declare_pipeline_jobs(handlers, limits=limits, key_ring=key_ring, metrics=metrics)
+    return PipelineRunner(database, jobs, handlers)
 
 
-async def ready(
+async def create_compile_inputs(
     conn: Connection, tenant: TenantId, act: Act, *, facts: Sequence[SnapshotFact] = (BATTERY, PCF)
-) -> Ready:
+) -> CompileInputs:
     """Everything for a passport of `SKU`."""
-    product = await products.create(conn, tenant, sku=SKU, name="Cell", act=act)
-    passport = await passports.create(conn, tenant, product.battery_product_id, act=act)
-    snapshot = await sealed_snapshot(conn, tenant, facts)
-    return Ready(passport=passport.passport_id, snapshot=snapshot, rules=await published_rules(conn, tenant, act))
+    product = await passports.create_product(conn, tenant, sku=SKU, name="Cell", act=act)
+    passport = await passports.create_passport(conn, tenant, product.battery_product_id, act=act)
+    snapshot = await create_sealed_snapshot(conn, tenant, facts)
+    return CompileInputs(passport=passport.passport_id, snapshot=snapshot, rules=await publish_rules(conn, tenant, act))
 
 
-async def sealed_snapshot(
+async def create_sealed_snapshot(
     conn: Connection, tenant: TenantId, facts: Sequence[SnapshotFact] = (BATTERY, PCF)
 ) -> SnapshotId:
     """A snapshot of these facts and a secret."""
-    snapshot = SnapshotId(fresh.new_id())
-    await insert(conn, "data_snapshots", tenant_id=tenant, snapshot_id=snapshot, status="BUILDING")
-    for fact in (*facts, blinding_fact(snapshot, fresh.entropy(32))):
-        fact_id = await _fact(conn, tenant, fact)
-        await insert(conn, "snapshot_items", tenant_id=tenant, snapshot_id=snapshot, fact_id=fact_id)
+    snapshot = SnapshotId(clock.new_id())
+    await insert_row(conn, "data_snapshots", tenant_id=tenant, snapshot_id=snapshot, status="BUILDING")
+    for fact in (*facts, make_blinding_fact(snapshot, clock.random_bytes(32))):
+        fact_id = await _insert_fact(conn, tenant, fact)
+        await insert_row(conn, "snapshot_items", tenant_id=tenant, snapshot_id=snapshot, fact_id=fact_id)
     await conn.execute("UPDATE data_snapshots SET status = 'READY' WHERE snapshot_id = $1", snapshot)
-    await seal(conn, snapshot)
+    await seal_snapshot(conn, snapshot)
     return snapshot
 
 
-async def _fact(conn: Connection, tenant: TenantId, fact: SnapshotFact) -> UUID:
-    known: UUID | None = await conn.fetchval(
+async def _insert_fact(conn: Connection, tenant: TenantId, fact: SnapshotFact) -> UUID:
+    known_id: UUID | None = await conn.fetchval(
         "SELECT fact_id FROM facts WHERE tenant_id = $1 AND fact_key = $2 AND payload_hash = $3",
         tenant,
         fact.fact_key,
         fact.digest(),
     )
-    if known is not None:
-        return known
-    fact_id, payload = fresh.new_id(), canon.encode(fact.payload)
+    if known_id is not None:
+        return known_id
+    fact_id, payload = clock.new_id(), canonical_json.encode(fact.payload)
     is_secret = fact.fact_type == "Blinding"
-    await insert(
+    await insert_row(
         conn,
         "facts",
         tenant_id=tenant,
@@ -137,7 +138,9 @@ async def _fact(conn: Connection, tenant: TenantId, fact: SnapshotFact) -> UUID:
         fact_type=fact.fact_type,
         fact_key=fact.fact_key,
         schema_version=fact.schema_version,
-        source_document_version_id=None if is_secret else await a_document_version(conn, tenant, status="VALIDATED"),
+        source_document_version_id=None
+        if is_secret
+        else await insert_document_version(conn, tenant, status="VALIDATED"),
         source_path=None if is_secret else "/",
         payload=payload.decode(),
         payload_canonical=payload,
@@ -146,37 +149,39 @@ async def _fact(conn: Connection, tenant: TenantId, fact: SnapshotFact) -> UUID:
     return fact_id
 
 
-async def published_rules(
+async def publish_rules(
     conn: Connection, tenant: TenantId, act: Act, dsl: bytes = RULES, *, status: str = "PUBLISHED"
 ) -> RulePackageVersionId:
     """A version of a package of its own."""
-    package = await rules.create(conn, tenant, name=f"rules {fresh.new_id()}", description=None, act=act)
-    fields = rules.fields_of(checked_program(dsl))
+    package = await packages.create_package(conn, tenant, name=f"rules {clock.new_id()}", description=None, act=act)
+    fields = packages.extract_fields(read_program(dsl))
     # The same texts are one version; the tests tell it from others with the same rules.
     tests = b"-- %s" % str(package.rule_package_id).encode()
-    made = await rules.add_version(conn, tenant, package.rule_package_id, dsl=dsl, tests=tests, fields=fields, act=act)
+    version = await packages.insert_version(
+        conn, tenant, package.rule_package_id, dsl=dsl, tests=tests, fields=fields, act=act
+    )
     steps = ["DRAFT", "VALIDATED", "PUBLISHED", "DEPRECATED", "RETIRED"]
     for step in steps[1 : steps.index(status) + 1]:
         await conn.execute(
             """UPDATE rule_package_versions SET status = $2::rule_pkg_status,
                       published_at = CASE WHEN $2 = 'PUBLISHED' THEN $3 ELSE published_at END
                 WHERE rule_package_version_id = $1""",
-            made.rule_package_version_id,
+            version.rule_package_version_id,
             step,
             act.at,
         )
-    return made.rule_package_version_id
+    return version.rule_package_version_id
 
 
-async def order_of(conn: Connection, tenant: TenantId, given: Ready, act: Act) -> CompileOrder:
+async def make_compile_order(conn: Connection, tenant: TenantId, inputs: CompileInputs, act: Act) -> CompileOrder:
     """What a compile request would order."""
-    snapshot = await conn.fetchval("SELECT snapshot_hash FROM data_snapshots WHERE snapshot_id = $1", given.snapshot)
-    version = await rules.version(conn, tenant, given.rules)
+    snapshot = await conn.fetchval("SELECT snapshot_hash FROM data_snapshots WHERE snapshot_id = $1", inputs.snapshot)
+    version = await packages.get_version(conn, tenant, inputs.rules)
     return CompileOrder(
-        passport_version_id=fresh.new_id(),
-        passport_id=given.passport,
-        snapshot_id=given.snapshot,
-        rule_package_version_id=given.rules,
+        passport_version_id=PassportVersionId(clock.new_id()),
+        passport_id=inputs.passport,
+        snapshot_id=inputs.snapshot,
+        rule_package_version_id=inputs.rules,
         product_sku=SKU,
         product_name="Cell",
         issued_at=act.at,
@@ -189,35 +194,70 @@ async def order_of(conn: Connection, tenant: TenantId, given: Ready, act: Act) -
     )
 
 
-async def run_compile(bench: Bench, tenant: TenantId, order: CompileOrder) -> Ran[None]:
-    async with bench.database.tenant(tenant) as conn:
-        return await run_inline(bench.steps.compile, order, tenant=tenant, conn=conn)
+async def run_compile(runner: PipelineRunner, tenant: TenantId, order: CompileOrder) -> InlineRun[None]:
+    async with runner.database.tenant(tenant) as conn:
+        return await run_inline(runner.pipeline_jobs.compile, order, tenant=tenant, conn=conn)
 
 
-async def run_sign(bench: Bench, tenant: TenantId, version: UUID) -> Ran[None]:
-    async with bench.database.tenant(tenant) as conn:
+async def run_sign(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[None]:
+    async with runner.database.tenant(tenant) as conn:
         order = SignOrder(passport_version_id=version, actor_id=None)
-        return await run_inline(bench.steps.sign, order, tenant=tenant, conn=conn)
+        return await run_inline(runner.pipeline_jobs.sign, order, tenant=tenant, conn=conn)
 
 
-async def run_qr(bench: Bench, tenant: TenantId, version: UUID) -> Ran[None]:
-    async with bench.database.tenant(tenant) as conn:
+async def run_qr(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[None]:
+    async with runner.database.tenant(tenant) as conn:
         order = QrOrder(passport_version_id=version, actor_id=None)
-        return await run_inline(bench.steps.qr, order, tenant=tenant, conn=conn)
+        return await run_inline(runner.pipeline_jobs.qr, order, tenant=tenant, conn=conn)
 
 
-async def compiled(bench: Bench, tenant: TenantId, given: Ready, act: Act) -> PassportVersionId:
+async def compile_version(
+    runner: PipelineRunner, tenant: TenantId, inputs: CompileInputs, act: Act
+) -> PassportVersionId:
     """A new version that is COMPILING."""
-    async with bench.database.tenant(tenant) as conn:
-        order = await order_of(conn, tenant, given, act)
-    ran = await run_compile(bench, tenant, order)
+    async with runner.database.tenant(tenant) as conn:
+        order = await make_compile_order(conn, tenant, inputs, act)
+    ran = await run_compile(runner, tenant, order)
     assert ran.output is None
-    return PassportVersionId(order.passport_version_id)
+    return order.passport_version_id
 
 
-async def signed(bench: Bench, tenant: TenantId, given: Ready, act: Act) -> PassportVersionId:
+async def sign_version(runner: PipelineRunner, tenant: TenantId, inputs: CompileInputs, act: Act) -> PassportVersionId:
     """A new version that is SIGNED and has its QR code."""
-    version = await compiled(bench, tenant, given, act)
-    assert (await run_sign(bench, tenant, version)).output is None
-    assert (await run_qr(bench, tenant, version)).output is None
+    version = await compile_version(runner, tenant, inputs, act)
+    assert (await run_sign(runner, tenant, version)).output is None
+    assert (await run_qr(runner, tenant, version)).output is None
     return version
+
+
+async def list_event_types(database: Database, tenant: TenantId, aggregate: str, thing: object) -> list[str]:
+    """The types of the events of an aggregate, in order."""
+    async with database.tenant(tenant) as conn:
+        chain = await events.read_chain(conn, EventStream(tenant, aggregate, AggregateId(thing)))  # type: ignore[arg-type]
+    return [stored.event.event_type for stored in chain]
+
+
+async def wait_for_lock(database: Database) -> None:
+    """Return when a session waits for another one's lock."""
+    async with asyncio.timeout(60), database.plain() as conn:
+        while not await conn.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+            await asyncio.sleep(0.005)
+
+
+async def request_version(
+    runner: PipelineRunner, jobs: Jobs, tenant: TenantId, inputs: CompileInputs, act: Act
+) -> RequestedCompile:
+    """Request a compile as the API does."""
+    async with runner.database.tenant(tenant) as conn:
+        return await request_compile(
+            conn,
+            RequestQueue(jobs=jobs, conn=conn, tenant=tenant),
+            runner.pipeline_jobs.compile,
+            tenant,
+            inputs.passport,
+            snapshot=inputs.snapshot,
+            rule_version=inputs.rules,
+            compiler_build_id=BUILD,
+            signing_key_id=KEY_ID,
+            act=act,
+        )

@@ -1,4 +1,4 @@
-"""Documents that are small to send and large to read, each by a trick of its own."""
+"""Documents that are small to send and expensive to read, each by another trick."""
 
 import struct
 import zipfile
@@ -8,12 +8,12 @@ from hashlib import sha256
 from io import BytesIO
 from typing import Final
 
-from tests.measuring import effort
+from tests.measurements import choose_effort
 
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-_PART: Final = effort(test=3, shown=1, campaign=1)  # beside other tests a bomb is so many times smaller
+_PART: Final = choose_effort(test=3, shown=1, campaign=1)  # beside other tests a bomb is so many times smaller
 LARGEST: Final = 25_000_000 // _PART  # bytes of an upload
-_TEXTS: Final = effort(test=310_000, shown=600_000, campaign=600_000)
+_TEXTS: Final = choose_effort(test=310_000, shown=600_000, campaign=600_000)
 
 _MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _LINKS: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -42,15 +42,15 @@ def workbook(
         sheet = f'{prologue}<worksheet xmlns="{_MAIN}"><sheetData>{sheet}</sheetData></worksheet>'.encode()
     if isinstance(strings, str):
         strings = f'<sst xmlns="{_MAIN}">{strings}</sst>'.encode()
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("xl/workbook.xml", _WORKBOOK)
         archive.writestr("xl/_rels/workbook.xml.rels", _RELATIONS)
         archive.writestr("xl/worksheets/sheet1.xml", sheet)
         archive.writestr("xl/sharedStrings.xml", strings)
         for name, content in (more or {}).items():
             archive.writestr(name, content)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def zip_bomb() -> bytes:
@@ -65,11 +65,11 @@ def zip_that_lies() -> bytes:
 
 
 def many_entries() -> bytes:
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for number in range(20_000 // _PART):
             archive.writestr(f"xl/{number}", b"")
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def nested_zip() -> bytes:
@@ -157,7 +157,9 @@ def many_objects() -> bytes:
 def many_members() -> bytes:
     return (
         b'{"sku":"A",'
-        + b",".join(b'"%x":1' % number for number in range(effort(test=310_000, shown=1_000_000, campaign=1_000_000)))
+        + b",".join(
+            b'"%x":1' % number for number in range(choose_effort(test=310_000, shown=1_000_000, campaign=1_000_000))
+        )
         + b"}"
     )
 

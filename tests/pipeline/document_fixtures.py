@@ -1,20 +1,20 @@
-"""What tests of the steps begin with."""
+"""Documents for the tests of the steps."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from bpc import fresh
-from bpc.core.digest import sha256
-from bpc.core.events import Act
-from bpc.core.ids import DocumentVersionId, TenantId
-from bpc.db import documents
-from bpc.db.connection import Connection
-from bpc.db.documents import Kind
+from bpc.core.audit.events import Act
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import DocumentVersionId, TenantId
+from bpc.runtime import clock
+from bpc.storage.connection import Connection
+from bpc.storage.evidence import documents
+from bpc.storage.evidence.documents import DocumentKind
 
 T = TypeVar("T")
 
 
-class Here:
+class InProcessReader:
     """Reads documents in this process: for those that a test has written itself."""
 
     async def run(
@@ -23,14 +23,19 @@ class Here:
         return function(*arguments)
 
 
-async def a_version(
-    conn: Connection, tenant: TenantId, content: bytes, *, kind: Kind = "BOM", mime_type: str = "application/json"
+async def create_unread_version(
+    conn: Connection,
+    tenant: TenantId,
+    content: bytes,
+    *,
+    kind: DocumentKind = "BOM",
+    mime_type: str = "application/json",
 ) -> DocumentVersionId:
     """A document version that was uploaded and not read yet."""
-    act = Act(None, fresh.now())
-    document = await documents.create(conn, tenant, kind=kind, external_ref=None, act=act)
-    version = DocumentVersionId(fresh.new_id())
-    await documents.add_version(
+    act = Act(None, clock.now())
+    document = await documents.create_document(conn, tenant, kind=kind, external_ref=None, act=act)
+    version = DocumentVersionId(clock.new_id())
+    await documents.insert_document_version(
         conn,
         tenant,
         document.document_id,

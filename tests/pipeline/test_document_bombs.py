@@ -1,4 +1,4 @@
-"""Documents made to take all the memory or all the time: refused at once, with a sentence, and nobody else notices."""
+"""Specification of harmful documents: refused quickly with a reason, without harm to other jobs."""
 
 import json
 import subprocess
@@ -6,46 +6,48 @@ import sys
 from pathlib import Path
 
 import pytest
+from service_jobs import ProcessPool
 
-from bpc.core.documents import Read
-from bpc.jobs import Processes
-from bpc.pipeline.facts import READING, _read
-from tests.core.documents.rendered import as_csv, as_xlsx
-from tests.measuring import Measured, allowed, effort
-from tests.pipeline.bombs import BOMBS
+from bpc.core.documents.reader import DocumentFacts
+from bpc.pipeline.facts import READ_LIMITS, _read_content
+from tests.core.documents.render_facts import render_csv, render_xlsx
+from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
+from tests.pipeline.document_bombs import BOMBS
 
 SECONDS = 2.0
 MEGABYTES = 256
 
-# In a process of its own, so that the largest of its children is the largest of these. What it holds itself counts as
-# theirs for a moment, when they begin; so the bombs are made by another.
+# This runs in a process of its own, so that the peak of its children is the peak of these readers. A child starts as a
+# copy of this process and counts its memory for a moment, so another process makes the bombs.
 SCRIPT = """
 import asyncio, json, resource, sys, time
 from pathlib import Path
-from bpc.core.documents import Rejected
-from bpc.jobs import Processes
-from bpc.pipeline.facts import READING, _read
+from service_jobs import ProcessPool
+from bpc.core.documents.reader import DocumentProblems
+from bpc.pipeline.facts import READ_LIMITS, _read_content
 
 async def main():
-    reading = Processes(1, limits=READING)
-    found = {}
+    reader_pool = ProcessPool(1, limits=READ_LIMITS)
+    results = {}
     for name, mime_type in json.loads(sys.argv[2]).items():
-        await reading.run(Path, ())  # one that is ready
-        began = time.monotonic()
-        outcome = await _read(reading, "PCF", mime_type, Path(sys.argv[1], name).read_bytes())
-        seconds = time.monotonic() - began
-        [first, *_] = outcome.problems.first if isinstance(outcome, Rejected) else [None]
-        found[name] = {"seconds": round(seconds, 3), "says": first}
-    await reading.close()
+        await reader_pool.run(Path, ())  # start a child
+        started = time.monotonic()
+        outcome = await _read_content(reader_pool, "PCF", mime_type, Path(sys.argv[1], name).read_bytes())
+        seconds = time.monotonic() - started
+        [first, *_] = outcome.problems.first if isinstance(outcome, DocumentProblems) else [None]
+        results[name] = {"seconds": round(seconds, 3), "says": first}
+    await reader_pool.close()
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    print(json.dumps({"found": found, "peak": peak}))
+    print(json.dumps({"found": results, "peak": peak}))
 
 if __name__ == "__main__":
     asyncio.run(main())
 """
 
 
-def test_every_bomb_is_refused_in_two_seconds_and_256_megabytes(tmp_path: Path, measured: Measured) -> None:
+def test_every_document_bomb_is_refused_within_two_seconds_and_256_megabytes(
+    tmp_path: Path, record_measurement: RecordMeasurement
+) -> None:
     script = tmp_path / "read.py"
     script.write_text(SCRIPT)
     for name, (_, make) in BOMBS.items():
@@ -54,20 +56,20 @@ def test_every_bomb_is_refused_in_two_seconds_and_256_megabytes(tmp_path: Path, 
 
     ran = subprocess.run([sys.executable, str(script), str(tmp_path), types], stdout=subprocess.PIPE, check=True)
 
-    told = json.loads(ran.stdout)
-    for name, found in told["found"].items():
-        assert found["says"] is not None, f"{name} was accepted"
-        assert found["seconds"] < allowed(SECONDS), (name, found)
-    assert told["peak"] < MEGABYTES * 1_000_000
-    measured(
+    report = json.loads(ran.stdout)
+    for name, result in report["found"].items():
+        assert result["says"] is not None, f"{name} was accepted"
+        assert result["seconds"] < allow_seconds(SECONDS), (name, result)
+    assert report["peak"] < MEGABYTES * 1_000_000
+    record_measurement(
         "document-bombs",
-        bombs=len(told["found"]),
-        slowest_seconds=max(found["seconds"] for found in told["found"].values()),
-        peak_megabytes=told["peak"] // 1_000_000,
+        bombs=len(report["found"]),
+        slowest_seconds=max(result["seconds"] for result in report["found"].values()),
+        peak_megabytes=report["peak"] // 1_000_000,
     )
 
 
-PARTS = effort(test=3_000, shown=50_000, campaign=50_000)
+PARTS = choose_effort(test=3_000, shown=50_000, campaign=50_000)
 HEADER = [
     "sku",
     "part",
@@ -82,7 +84,7 @@ HEADER = [
 ]
 
 
-def _components() -> list[dict[str, str | bool]]:
+def _make_components() -> list[dict[str, str | bool]]:
     return [
         dict(
             zip(HEADER, ["A", f"p{n}", f"part {n}", f"{n}.5", "1.25", "2.5", "3.5", "12.5", "X Ltd", True], strict=True)
@@ -93,16 +95,16 @@ def _components() -> list[dict[str, str | bool]]:
 
 @pytest.mark.parametrize("form", ["json", "csv", "xlsx"])
 async def test_the_largest_documents_we_accept_stay_within_the_limits(form: str) -> None:
-    facts = [("Component", members) for members in _components()]
+    facts = [("Component", members) for members in _make_components()]
     content = {
         "json": lambda: json.dumps({"components": [members for _, members in facts]}).encode(),
-        "csv": lambda: as_csv(facts),
-        "xlsx": lambda: as_xlsx(facts),
+        "csv": lambda: render_csv(facts),
+        "xlsx": lambda: render_xlsx(facts),
     }[form]()
-    reading = Processes(1, limits=READING)
+    reading = ProcessPool(1, limits=READ_LIMITS)
 
-    outcome = await _read(reading, "BOM", "application/octet-stream", content)
+    outcome = await _read_content(reading, "BOM", "application/octet-stream", content)
     await reading.close()
 
-    assert isinstance(outcome, Read)
+    assert isinstance(outcome, DocumentFacts)
     assert len(outcome.facts) == PARTS

@@ -1,4 +1,4 @@
-"""Specification of replay: what is stored compiles again to the same bytes, and whatever was changed shows."""
+"""Specification of replay: a version compiles again to the same bytes, and every change is detected."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -8,79 +8,73 @@ from typing import Final
 import asyncpg
 import pytest
 
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, PassportVersionId, TenantId
-from bpc.core.receipt import signed as signed_receipt
-from bpc.core.signing import Seed, Signer
-from bpc.db import events, passport_versions
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.db.roles import APP
-from bpc.pipeline.activate import WrongStatus
-from bpc.pipeline.replay import Kept, Replayed, check, gathered, replay
-from tests.pipeline import ready as steps
-from tests.pipeline.ready import Bench, Ready, bench, compiled, run_sign, signed
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.audit.signing import Seed, Signer
+from bpc.core.formats.ids import AggregateId, PassportVersionId, TenantId
+from bpc.core.passport.receipt import sign_receipt as signed_receipt
+from bpc.pipeline.activate import WrongVersionStatus
+from bpc.pipeline.replay import ReplayInput, ReplayResult, check_all, load_replay_input, replay
+from bpc.storage.audit import events
+from bpc.storage.connection import APP_ROLE, Connection
+from bpc.storage.database import Database
+from bpc.storage.passports import passport_versions
+from tests.pipeline.compile_fixtures import (
+    CompileInputs,
+    PipelineRunner,
+    compile_version,
+    run_sign,
+    sign_version,
+)
 
 STEPS: Final = ["snapshot", "facts", "rules", "product", "replay", "hashes", "signature", "qr"]
 FORGER: Final = Signer(Seed(bytes(32)))
 
 
 @pytest.fixture
-async def ours(database: Database, act: Act) -> Bench:
-    return await bench(database, act)
+async def version(runner: PipelineRunner, tenant: TenantId, inputs: CompileInputs, act: Act) -> PassportVersionId:
+    return await sign_version(runner, tenant, inputs, act)
 
 
-@pytest.fixture
-async def given(database: Database, tenant: TenantId, act: Act) -> Ready:
-    async with database.tenant(tenant) as conn:
-        return await steps.ready(conn, tenant, act)
-
-
-@pytest.fixture
-async def version(ours: Bench, tenant: TenantId, given: Ready, act: Act) -> PassportVersionId:
-    return await signed(ours, tenant, given, act)
-
-
-async def replayed(database: Database, tenant: TenantId, version: PassportVersionId, act: Act) -> Replayed:
+async def replay_version(database: Database, tenant: TenantId, version: PassportVersionId, act: Act) -> ReplayResult:
     async with database.tenant(tenant) as conn:
         return await replay(conn, tenant, version, act=act)
 
 
-async def test_a_version_replays_and_its_record_says_so(
+async def test_a_successful_replay_is_recorded(
     database: Database, tenant: TenantId, version: PassportVersionId, act: Act
 ) -> None:
-    found = await replayed(database, tenant, version, act)
+    result = await replay_version(database, tenant, version, act)
 
-    assert [(step.name, step.ok) for step in found.steps] == [(name, True) for name in STEPS]
-    assert found.refusal is None
+    assert [(step.name, step.ok) for step in result.steps] == [(name, True) for name in STEPS]
+    assert result.refusal is None
     async with database.tenant(tenant) as conn:
-        chain = await events.read_chain(conn, Stream(tenant, "PassportVersion", AggregateId(version)))
+        chain = await events.read_chain(conn, EventStream(tenant, "PassportVersion", AggregateId(version)))
     assert chain[-1].event.event_type == "PASSPORT_REPLAYED"
 
 
 @pytest.mark.parametrize("status", ["DEPRECATED", "RETIRED"])
 async def test_rules_that_no_longer_compile_still_replay(
-    database: Database, tenant: TenantId, version: PassportVersionId, given: Ready, act: Act, status: str
+    database: Database, tenant: TenantId, version: PassportVersionId, inputs: CompileInputs, act: Act, status: str
 ) -> None:
     async with database.tenant(tenant) as conn:
         await conn.execute(
             "UPDATE rule_package_versions SET status = $2::rule_pkg_status WHERE rule_package_version_id = $1",
-            given.rules,
+            inputs.rules,
             status,
         )
 
-    assert (await replayed(database, tenant, version, act)).refusal is None
+    assert (await replay_version(database, tenant, version, act)).refusal is None
 
 
 async def test_a_version_without_a_qr_code_replays(
-    database: Database, ours: Bench, tenant: TenantId, given: Ready, act: Act
+    database: Database, runner: PipelineRunner, tenant: TenantId, inputs: CompileInputs, act: Act
 ) -> None:
-    version = await compiled(ours, tenant, given, act)
-    with pytest.raises(WrongStatus, match="COMPILING"):
-        await replayed(database, tenant, version, act)
-    await run_sign(ours, tenant, version)
+    version = await compile_version(runner, tenant, inputs, act)
+    with pytest.raises(WrongVersionStatus, match="COMPILING"):
+        await replay_version(database, tenant, version, act)
+    await run_sign(runner, tenant, version)
 
-    assert (await replayed(database, tenant, version, act)).refusal is None
+    assert (await replay_version(database, tenant, version, act)).refusal is None
 
 
 CHANGES: Final = {
@@ -122,22 +116,22 @@ CHANGES: Final = {
 }
 
 
-async def test_whatever_was_changed_behind_our_back_shows_and_goes_on_record(
+async def test_every_change_in_the_database_is_detected_and_recorded(
     tenant: TenantId, version: PassportVersionId, act: Act, superuser: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     for what, (statement, wrong) in CHANGES.items():
-        async with as_if(superuser, tenant, statement) as conn:
-            found = await replay(conn, tenant, version, act=act)
-            chain = await events.read_chain(conn, Stream(tenant, "PassportVersion", AggregateId(version)))
+        async with open_tampered(superuser, tenant, statement) as conn:
+            result = await replay(conn, tenant, version, act=act)
+            chain = await events.read_chain(conn, EventStream(tenant, "PassportVersion", AggregateId(version)))
 
-        assert found.refusal is not None, what
-        assert found.refusal.code == "REPLAY_MISMATCH", what
-        assert next(step.name for step in found.steps if not step.ok) == wrong, what
+        assert result.refusal is not None, what
+        assert result.refusal.code == "REPLAY_MISMATCH", what
+        assert next(step.name for step in result.steps if not step.ok) == wrong, what
         assert chain[-1].event.event_type == "REPLAY_MISMATCH", what
 
 
 @asynccontextmanager
-async def as_if(
+async def open_tampered(
     superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, statement: str
 ) -> AsyncIterator[Connection]:
     """The application's view of a database in which an intruder did this; afterwards it did not happen."""
@@ -146,46 +140,46 @@ async def as_if(
     await superuser.execute("SET LOCAL session_replication_role = replica")
     await superuser.execute(statement)
     await superuser.execute(f"SET LOCAL session_replication_role = origin; SET LOCAL app.tenant_id = '{tenant}'")
-    await superuser.execute(f"SET LOCAL ROLE {APP}")
+    await superuser.execute(f"SET LOCAL ROLE {APP_ROLE}")
     try:
         yield superuser
     finally:
         await intrusion.rollback()
 
 
-async def test_no_byte_of_what_is_stored_can_be_changed_unseen(
+async def test_a_change_of_any_stored_byte_is_detected(
     database: Database, tenant: TenantId, version: PassportVersionId
 ) -> None:
     async with database.tenant(tenant) as conn:
-        kept = await gathered(conn, tenant, await passport_versions.get(conn, tenant, version))
-    assert all(step.ok for step in check(kept))
+        replay_input = await load_replay_input(conn, tenant, await passport_versions.get_version(conn, tenant, version))
+    assert all(step.ok for step in check_all(replay_input))
 
-    for changed in every_change(kept):
-        assert not all(step.ok for step in check(changed))
+    for changed in flip_each_artifact(replay_input):
+        assert not all(step.ok for step in check_all(changed))
 
 
-def every_change(kept: Kept) -> Iterator[Kept]:
+def flip_each_artifact(replay_input: ReplayInput) -> Iterator[ReplayInput]:
     """A bit of each artifact turned over, at places all over it."""
-    stored, sources, snapshot = kept.stored, kept.sources, kept.snapshot
+    stored, sources, snapshot = replay_input.stored, replay_input.sources, replay_input.snapshot
     for name in ("payload", "proof", "receipt", "signature", "qr_png"):
-        for changed in turned_over(getattr(stored, name)):
-            yield replace(kept, stored=replace(stored, **{name: changed}))  # type: ignore[arg-type]
-    for changed in turned_over(snapshot.snapshot_canonical or b""):
-        yield replace(kept, snapshot=replace(snapshot, snapshot_canonical=changed))
-    for changed in turned_over(sources.dsl):
-        yield replace(kept, sources=replace(sources, dsl=changed))
-    for changed in turned_over(sources.tests):
-        yield replace(kept, sources=replace(sources, tests=changed))
+        for changed in flip_bits(getattr(stored, name)):
+            yield replace(replay_input, stored=replace(stored, **{name: changed}))  # type: ignore[arg-type]
+    for changed in flip_bits(snapshot.snapshot_canonical or b""):
+        yield replace(replay_input, snapshot=replace(snapshot, snapshot_canonical=changed))
+    for changed in flip_bits(sources.dsl):
+        yield replace(replay_input, sources=replace(sources, dsl=changed))
+    for changed in flip_bits(sources.tests):
+        yield replace(replay_input, sources=replace(sources, tests=changed))
 
 
-def turned_over(data: bytes, places: int = 25) -> Iterator[bytes]:
+def flip_bits(data: bytes, places: int = 25) -> Iterator[bytes]:
     for at in range(0, len(data), max(1, len(data) // places)):
         changed = bytearray(data)
         changed[at] ^= 1 << at % 8
         yield bytes(changed)
 
 
-async def test_a_receipt_signed_by_somebody_else_is_found(
+async def test_a_receipt_signed_by_another_key_is_detected(
     database: Database,
     tenant: TenantId,
     version: PassportVersionId,
@@ -197,6 +191,6 @@ async def test_a_receipt_signed_by_somebody_else_is_found(
     await superuser.execute("SET session_replication_role = replica")
     await superuser.execute("UPDATE passport_versions SET receipt_canonical = $1, signature = $2", receipt, signature)
 
-    found = await replayed(database, tenant, version, act)
+    result = await replay_version(database, tenant, version, act)
 
-    assert [step.name for step in found.steps if not step.ok] == ["signature"]
+    assert [step.name for step in result.steps if not step.ok] == ["signature"]

@@ -1,21 +1,19 @@
-"""How often a step asks the database, which is most of what a passport costs: a figure that grows only on purpose."""
+"""The number of SQL statements of each step. They are most of the cost of a passport, so the number is fixed here."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import pytest
+from service_jobs import Handler
+from service_jobs.job import Ending
+from service_jobs.testing import run_inline
 
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.jobs import Handler
-from bpc.jobs.outcome import Ending
-from bpc.jobs.testing import run_inline
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
 from bpc.pipeline.qr import QrOrder
 from bpc.pipeline.sign import SignOrder
-from tests.pipeline.ready import Bench, bench, order_of, ready
+from bpc.storage.connection import Connection
+from tests.pipeline.compile_fixtures import PipelineRunner, create_compile_inputs, make_compile_order
 
 # Beside beginning, whose transaction it is, ending and committing, which are the engine's.
 COMPILE: Final = 4  # what it is of, the facts; the version, its event
@@ -24,34 +22,37 @@ QR: Final = 3  # version and chain; the code, its event
 
 
 @asynccontextmanager
-async def counted(conn: Connection) -> AsyncIterator[list[str]]:
+async def count_statements(conn: Connection) -> AsyncIterator[list[str]]:
     """The statements of a connection, as they are sent."""
-    asked: list[str] = []
-    with conn.query_logger(lambda record: asked.append(record.query)):
-        yield asked
+    statements: list[str] = []
+    with conn.query_logger(lambda record: statements.append(record.query)):
+        yield statements
 
 
-@pytest.fixture
-async def ours(database: Database, act: Act) -> Bench:
-    return await bench(database, act)
-
-
-async def _asked(ours: Bench, tenant: TenantId, handler: Handler[Any, None], order: object) -> list[str]:
-    async with ours.database.tenant(tenant) as conn, counted(conn) as asked:
+async def _count_statements_of(
+    runner: PipelineRunner, tenant: TenantId, handler: Handler[Any, None], order: object
+) -> list[str]:
+    async with runner.database.tenant(tenant) as conn, count_statements(conn) as statements:
         ran = await run_inline(handler, order, tenant=tenant, conn=conn)
         assert ran.ending is Ending.SUCCEEDED
-    return [query for query in asked if "LOCAL" not in query and "COMMIT" not in query]
+    return [query for query in statements if "LOCAL" not in query and "COMMIT" not in query]
 
 
-async def test_a_step_asks_no_more_than_it_has_to(ours: Bench, tenant: TenantId, act: Act) -> None:
-    async with ours.database.tenant(tenant) as conn:
-        given = await ready(conn, tenant, act)
-        first, second = [await order_of(conn, tenant, given, act) for _ in range(2)]
+async def test_each_step_sends_a_fixed_number_of_statements(runner: PipelineRunner, tenant: TenantId, act: Act) -> None:
+    async with runner.database.tenant(tenant) as conn:
+        inputs = await create_compile_inputs(conn, tenant, act)
+        first, second = [await make_compile_order(conn, tenant, inputs, act) for _ in range(2)]
     version = second.passport_version_id
-    await _asked(ours, tenant, ours.steps.compile, first)  # which reads the rules, once in a process
+    await _count_statements_of(
+        runner, tenant, runner.pipeline_jobs.compile, first
+    )  # which reads the rules, once in a process
 
-    compiled = await _asked(ours, tenant, ours.steps.compile, second)
-    signed = await _asked(ours, tenant, ours.steps.sign, SignOrder(passport_version_id=version, actor_id=None))
-    drawn = await _asked(ours, tenant, ours.steps.qr, QrOrder(passport_version_id=version, actor_id=None))
+    compiled = await _count_statements_of(runner, tenant, runner.pipeline_jobs.compile, second)
+    signed = await _count_statements_of(
+        runner, tenant, runner.pipeline_jobs.sign, SignOrder(passport_version_id=version, actor_id=None)
+    )
+    drawn = await _count_statements_of(
+        runner, tenant, runner.pipeline_jobs.qr, QrOrder(passport_version_id=version, actor_id=None)
+    )
 
     assert (len(compiled), len(signed), len(drawn)) == (COMPILE, SIGN, QR), (compiled, signed, drawn)

@@ -1,92 +1,100 @@
-"""The step from facts to a sealed snapshot, without HTTP: what a job does when things have moved on, and how fast."""
+"""Specification of snapshots: late jobs, concurrent changes, and speed."""
 
 import asyncio
 import json
 import time
 
 import pytest
+from service_jobs import Handlers, Jobs, RequestQueue
+from service_jobs.testing import InlineRun, run_inline
+from tests.jobs.support.job_stages import end_job
+from tests.jobs.support.run_workers import run_worker, wait_until_status
 
-from bpc import fresh
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, FactId, JobId, SnapshotId, TenantId
-from bpc.db import events, facts, snapshots
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.db.facts import Filters
-from bpc.db.failures import SnapshotNotReady, SnapshotSealed
-from bpc.db.jobs import sessions_of
-from bpc.db.pages import Ask
-from bpc.jobs import Handlers, Jobs, RequestQueue
-from bpc.jobs.testing import Ran, run_inline
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.errors import Conflict
+from bpc.core.formats.ids import AggregateId, FactId, JobId, SnapshotId, TenantId
 from bpc.pipeline import snapshot as step
 from bpc.pipeline.facts import parse
-from tests.jobs.stages import ended
-from tests.jobs.working import until_status, working
-from tests.measuring import allowed
-from tests.pipeline.supplied import Here, a_version
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection, PageQuery
+from bpc.storage.database import Database
+from bpc.storage.error_mapping import SnapshotAlreadySealed, SnapshotNotReady
+from bpc.storage.evidence import facts, snapshots
+from bpc.storage.evidence.facts import FactFilter
+from bpc.storage.jobs import open_job_sessions
+from tests.measurements import allow_seconds
+from tests.pipeline.compile_fixtures import wait_for_lock
+from tests.pipeline.document_fixtures import InProcessReader, create_unread_version
 
 
-async def _facts(conn: Connection, tenant: TenantId, act: Act, *skus: str) -> list[FactId]:
+async def _create_facts(conn: Connection, tenant: TenantId, act: Act, *skus: str) -> list[FactId]:
     content = json.dumps([{"sku": sku} for sku in skus]).encode()
-    version = await a_version(conn, tenant, content, kind="PCF")
-    await parse(conn, tenant, version, reading=Here(), act=act)
-    found = await facts.page(conn, tenant, Filters(document_version_id=version), Ask.of(None, 10_000))
-    return [fact.fact_id for fact in found]
+    version = await create_unread_version(conn, tenant, content, kind="PCF")
+    await parse(conn, tenant, version, reader_pool=InProcessReader(), act=act)
+    fact_rows = await facts.list_facts(
+        conn, tenant, FactFilter(document_version_id=version), PageQuery.after_cursor(None, 10_000)
+    )
+    return [fact.fact_id for fact in fact_rows]
 
 
-async def _snapshot(conn: Connection, tenant: TenantId, act: Act, wanted: list[FactId]) -> SnapshotId:
-    made = await snapshots.create(conn, tenant, label=None, act=act)
-    if wanted:
-        await step.add_items(conn, tenant, made.snapshot_id, wanted, act=act)
-    return made.snapshot_id
+async def _create_snapshot(conn: Connection, tenant: TenantId, act: Act, fact_ids: list[FactId]) -> SnapshotId:
+    snapshot_row = await snapshots.create_snapshot(conn, tenant, label=None, act=act)
+    if fact_ids:
+        await step.add_items(conn, tenant, snapshot_row.snapshot_id, fact_ids, act=act)
+    return snapshot_row.snapshot_id
 
 
-async def _built(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> Ran[None]:
+async def _run_build(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> InlineRun[None]:
     order = step.BuildOrder(snapshot_id=snapshot, actor_id=None)
-    return await run_inline(step.build_job(Handlers()), order, tenant=tenant, conn=conn)
+    return await run_inline(step.declare_build_job(Handlers()), order, tenant=tenant, conn=conn)
 
 
-async def test_a_build_that_comes_late_changes_nothing(database: Database, tenant: TenantId, act: Act) -> None:
+async def test_a_late_build_job_changes_nothing(database: Database, tenant: TenantId, act: Act) -> None:
     async with database.tenant(tenant) as conn:
-        snapshot = await _snapshot(conn, tenant, act, await _facts(conn, tenant, act, "A"))
-        await _built(conn, tenant, snapshot)
+        snapshot = await _create_snapshot(conn, tenant, act, await _create_facts(conn, tenant, act, "A"))
+        await _run_build(conn, tenant, snapshot)
 
-        assert (await _built(conn, tenant, snapshot)).output is None
+        assert (await _run_build(conn, tenant, snapshot)).output is None
         sealed = await step.seal(conn, tenant, snapshot, act=act)
-        assert (await _built(conn, tenant, snapshot)).output is None
+        assert (await _run_build(conn, tenant, snapshot)).output is None
 
-        found = await snapshots.get(conn, tenant, snapshot)
-        assert (found.status, found.snapshot_hash, found.count) == ("SEALED", sealed.snapshot_hash, 1)
-        chain = await events.read_chain(conn, snapshots.stream(tenant, snapshot))
+        snapshot_row = await snapshots.get_snapshot(conn, tenant, snapshot)
+        assert (snapshot_row.status, snapshot_row.snapshot_hash, snapshot_row.count) == (
+            "SEALED",
+            sealed.snapshot_hash,
+            1,
+        )
+        chain = await events.read_chain(conn, EventStream(tenant, "DataSnapshot", AggregateId(snapshot)))
         assert [stored.event.event_type for stored in chain][-2:] == ["SNAPSHOT_READY", "SNAPSHOT_SEALED"]
 
 
-async def test_a_snapshot_that_was_emptied_in_the_meantime_fails_its_build(
+async def test_building_a_snapshot_fails_if_it_was_emptied_meanwhile(
     database: Database, tenant: TenantId, act: Act
 ) -> None:
     async with database.tenant(tenant) as conn:
-        [fact] = await _facts(conn, tenant, act, "A")
-        snapshot = await _snapshot(conn, tenant, act, [fact])
-        await _built(conn, tenant, snapshot)
+        [fact] = await _create_facts(conn, tenant, act, "A")
+        snapshot = await _create_snapshot(conn, tenant, act, [fact])
+        await _run_build(conn, tenant, snapshot)
         await step.remove_item(conn, tenant, snapshot, fact, act=act)
 
-        ran = await _built(conn, tenant, snapshot)
+        ran = await _run_build(conn, tenant, snapshot)
 
         assert ran.error is not None
         assert ran.error.code == "CONFLICT"
-        assert (await snapshots.get(conn, tenant, snapshot)).status == "BUILDING"
+        assert (await snapshots.get_snapshot(conn, tenant, snapshot)).status == "BUILDING"
 
 
 @pytest.mark.parametrize("end", ["FAILED", "DEAD_LETTER", "CANCELLED"])
-async def test_a_build_that_ended_without_success_is_run_again_when_it_is_asked_for_again(
+async def test_requesting_a_failed_build_again_retries_its_job(
     database: Database, tenant: TenantId, act: Act, end: str
 ) -> None:
     async with database.tenant(tenant) as conn:
-        snapshot = await _snapshot(conn, tenant, act, await _facts(conn, tenant, act, "A"))
+        snapshot = await _create_snapshot(conn, tenant, act, await _create_facts(conn, tenant, act, "A"))
     handlers = Handlers()
-    build = step.build_job(handlers)
+    build = step.declare_build_job(handlers)
 
-    async with sessions_of(database) as sessions:
+    async with open_job_sessions(database) as sessions:
         jobs = Jobs(handlers, sessions)
 
         async def asked() -> JobId:
@@ -100,90 +108,83 @@ async def test_a_build_that_ended_without_success_is_run_again_when_it_is_asked_
         if end == "CANCELLED":
             await jobs.cancel(tenant, first)
         else:
-            await ended(sessions, tenant, first, end)
+            await end_job(sessions, tenant, first, end)
         again = await asked()
-        async with working(jobs):
-            await until_status(jobs, tenant, again, "SUCCEEDED")
+        async with run_worker(jobs):
+            await wait_until_status(jobs, tenant, again, "SUCCEEDED")
         await jobs.close()
 
     assert first == same == again
     async with database.tenant(tenant) as conn:
-        assert (await snapshots.get(conn, tenant, snapshot)).status == "READY"
-        chain = await events.read_chain(conn, Stream(tenant, "Job", AggregateId(first)))
+        assert (await snapshots.get_snapshot(conn, tenant, snapshot)).status == "READY"
+        chain = await events.read_chain(conn, EventStream(tenant, "Job", AggregateId(first)))
     assert [stored.event.event_type for stored in chain] == ["JOB_RETRIED"]
 
 
-async def test_a_snapshot_has_a_largest_size(
+async def test_a_snapshot_has_a_maximum_number_of_facts(
     database: Database, tenant: TenantId, act: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "MOST_FACTS", 2)
+    monkeypatch.setattr(step, "MAX_FACTS", 2)
     async with database.tenant(tenant) as conn:
-        wanted = await _facts(conn, tenant, act, "A", "B", "C")
-        snapshot = await _snapshot(conn, tenant, act, wanted[:2])
+        fact_ids = await _create_facts(conn, tenant, act, "A", "B", "C")
+        snapshot = await _create_snapshot(conn, tenant, act, fact_ids[:2])
 
-        with pytest.raises(step.SnapshotFull):
-            await step.add_items(conn, tenant, snapshot, wanted, act=act)
+        with pytest.raises(Conflict, match="at most 2 facts"):
+            await step.add_items(conn, tenant, snapshot, fact_ids, act=act)
 
 
-async def test_who_comes_second_sees_what_the_first_did(database: Database, tenant: TenantId, act: Act) -> None:
+async def test_a_second_change_waits_and_sees_the_first(database: Database, tenant: TenantId, act: Act) -> None:
     async with database.tenant(tenant) as conn:
-        one, other = await _facts(conn, tenant, act, "A", "B")
-        snapshot = await _snapshot(conn, tenant, act, [one])
-        await _built(conn, tenant, snapshot)
+        one, other = await _create_facts(conn, tenant, act, "A", "B")
+        snapshot = await _create_snapshot(conn, tenant, act, [one])
+        await _run_build(conn, tenant, snapshot)
 
     waits = asyncio.Event()
 
     async def late_adding() -> None:
         async with database.tenant(tenant) as own:
             waits.set()
-            await step.add_items(own, tenant, snapshot, [other], act=Act(None, fresh.now()))
+            await step.add_items(own, tenant, snapshot, [other], act=Act(None, clock.now()))
 
     async with database.tenant(tenant) as conn:
         await step.seal(conn, tenant, snapshot, act=act)
         adding = asyncio.create_task(late_adding())
         await waits.wait()
-        await _until_somebody_waits(database)
-    with pytest.raises(SnapshotSealed):
+        await wait_for_lock(database)
+    with pytest.raises(SnapshotAlreadySealed):
         await adding
 
     async with database.tenant(tenant) as conn:
-        assert (await snapshots.get(conn, tenant, snapshot)).count == 1
+        assert (await snapshots.get_snapshot(conn, tenant, snapshot)).count == 1
 
 
-async def test_a_seal_that_waited_for_a_change_is_not_ready(database: Database, tenant: TenantId, act: Act) -> None:
+async def test_sealing_fails_if_a_change_came_first(database: Database, tenant: TenantId, act: Act) -> None:
     async with database.tenant(tenant) as conn:
-        one, other = await _facts(conn, tenant, act, "A", "B")
-        snapshot = await _snapshot(conn, tenant, act, [one])
-        await _built(conn, tenant, snapshot)
+        one, other = await _create_facts(conn, tenant, act, "A", "B")
+        snapshot = await _create_snapshot(conn, tenant, act, [one])
+        await _run_build(conn, tenant, snapshot)
 
     async def late_sealing() -> None:
         async with database.tenant(tenant) as own:
-            await step.seal(own, tenant, snapshot, act=Act(None, fresh.now()))
+            await step.seal(own, tenant, snapshot, act=Act(None, clock.now()))
 
     async with database.tenant(tenant) as conn:
         await step.add_items(conn, tenant, snapshot, [other], act=act)
         sealing = asyncio.create_task(late_sealing())
-        await _until_somebody_waits(database)
+        await wait_for_lock(database)
     with pytest.raises(SnapshotNotReady):
         await sealing
 
 
-async def _until_somebody_waits(database: Database) -> None:
-    """Return when a session waits for another one's lock."""
-    async with asyncio.timeout(60), database.plain() as conn:
-        while not await conn.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
-            await asyncio.sleep(0.005)
-
-
-async def test_a_thousand_facts_are_there_at_once(database: Database, tenant: TenantId, act: Act) -> None:
+async def test_a_thousand_facts_are_added_at_once(database: Database, tenant: TenantId, act: Act) -> None:
     async with database.tenant(tenant) as conn:
-        wanted = await _facts(conn, tenant, act, *(f"SKU-{number}" for number in range(1000)))
-        snapshot = await _snapshot(conn, tenant, act, wanted)
-        await _built(conn, tenant, snapshot)
+        fact_ids = await _create_facts(conn, tenant, act, *(f"SKU-{number}" for number in range(1000)))
+        snapshot = await _create_snapshot(conn, tenant, act, fact_ids)
+        await _run_build(conn, tenant, snapshot)
 
         started = time.perf_counter()
-        found = await snapshots.facts_of(conn, tenant, snapshot)
+        fact_rows = await snapshots.load_facts(conn, tenant, snapshot)
 
-        assert len(found) == 1001
-        assert {fact.fact_type for fact in found} == {"PCF", "Blinding"}
-        assert time.perf_counter() - started < allowed(1)
+        assert len(fact_rows) == 1001
+        assert {fact.fact_type for fact in fact_rows} == {"PCF", "Blinding"}
+        assert time.perf_counter() - started < allow_seconds(1)

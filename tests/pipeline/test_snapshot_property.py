@@ -1,4 +1,4 @@
-"""Sealing: whatever order facts are added in and however they are grouped, the seal is that of the facts alone."""
+"""Property of sealing: the hash depends on the facts alone, not on their order or grouping."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,22 +9,24 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bpc import fresh
-from bpc.core import blinding, canon
-from bpc.core.digest import sha256
-from bpc.core.documents import ReadFact
-from bpc.core.events import Act
-from bpc.core.ids import DocumentVersionId, FactId, SnapshotId, TenantId
-from bpc.core.snapshot import FactRef, snapshot_bytes
-from bpc.db import facts, snapshots, tenants
-from bpc.db.address import Address
-from bpc.db.connection import Connection
-from bpc.db.database import Database, open_database
+from bpc.core.audit.events import Act
+from bpc.core.documents.reader import ExtractedFact
+from bpc.core.facts.snapshot import FactRef, encode_snapshot
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import DocumentVersionId, FactId, SnapshotId, TenantId
+from bpc.core.passport import payload as blinding
 from bpc.pipeline.snapshot import add_items, build_snapshot, seal
-from tests.db.rows import a_document_version
-from tests.measuring import effort
+from bpc.runtime import clock
+from bpc.runtime.postgres.address import Address
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database, open_database
+from bpc.storage.evidence import facts, snapshots
+from tests.measurements import choose_effort
+from tests.storage.rows import insert_document_version
 
-EXAMPLES = effort(test=15, shown=300, campaign=3_000)
+EXAMPLES = choose_effort(test=15, shown=300, campaign=3_000)
 
 # Anything that a database keeps and canonical JSON writes.
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -33,28 +35,28 @@ keyed = st.tuples(st.sampled_from(["Battery", "Component", "PCF", "DueDiligence"
 
 
 @dataclass(frozen=True, slots=True)
-class Adding:
+class FactAdditions:
     """Facts, each type and key once, and the groups they are added in: any order, some of them more than once."""
 
-    facts: tuple[ReadFact, ...]
+    facts: tuple[ExtractedFact, ...]
     groups: tuple[tuple[int, ...], ...]
 
 
 @st.composite
-def additions(draw: st.DrawFn) -> Adding:
+def draw_additions(draw: st.DrawFn) -> FactAdditions:
     names = draw(st.lists(keyed, min_size=1, max_size=8, unique=True))
-    said = tuple(_fact(kind, key, draw(payloads)) for kind, key in names)
-    again = draw(st.lists(st.integers(0, len(said) - 1), max_size=3))
-    order = draw(st.permutations([*range(len(said)), *again]))
+    new_facts = tuple(_make_fact(kind, key, draw(payloads)) for kind, key in names)
+    again = draw(st.lists(st.integers(0, len(new_facts) - 1), max_size=3))
+    order = draw(st.permutations([*range(len(new_facts)), *again]))
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(order) - 1)), max_size=4)))
     bounds = [0, *cuts, len(order)]
     groups = (tuple(order[start:end]) for start, end in pairwise(bounds))
-    return Adding(said, tuple(group for group in groups if group))
+    return FactAdditions(new_facts, tuple(group for group in groups if group))
 
 
-def _fact(kind: str, key: str, payload: dict[str, Any]) -> ReadFact:
-    canonical = canon.encode(payload)
-    return ReadFact(
+def _make_fact(kind: str, key: str, payload: dict[str, Any]) -> ExtractedFact:
+    canonical = canonical_json.encode(payload)
+    return ExtractedFact(
         fact_type=kind,
         fact_key=key,
         schema_version=1,
@@ -64,41 +66,43 @@ def _fact(kind: str, key: str, payload: dict[str, Any]) -> ReadFact:
     )
 
 
-async def test_a_seal_depends_on_the_facts_alone_and_is_the_one_that_anybody_computes(address: Address) -> None:
+async def test_the_snapshot_hash_depends_only_on_the_facts_and_can_be_recomputed(address: Address) -> None:
     loop = asyncio.get_running_loop()
     database = await open_database(address, pool_size=1)
-    tenant = await tenants.create(database, slug="acme", name="Acme", act=Act(None, fresh.now()))
+    tenant = await tenants_and_actors.create_tenant(database, slug="acme", name="Acme", act=Act(None, clock.now()))
 
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
-    @given(additions())
-    def holds(adding: Adding) -> None:
-        asyncio.run_coroutine_threadsafe(_check(database, tenant, adding), loop).result(60)
+    @given(draw_additions())
+    def holds(adding: FactAdditions) -> None:
+        asyncio.run_coroutine_threadsafe(_check_sealed(database, tenant, adding), loop).result(60)
 
     await asyncio.to_thread(holds)
     await database.close()
 
 
-async def _check(database: Database, tenant: TenantId, adding: Adding) -> None:
+async def _check_sealed(database: Database, tenant: TenantId, additions_drawn: FactAdditions) -> None:
     async with database.tenant(tenant) as conn:
-        act = Act(None, fresh.now())
-        ids = await _stored(conn, tenant, adding.facts)
-        snapshot = (await snapshots.create(conn, tenant, label=None, act=act)).snapshot_id
-        for group in adding.groups:
+        act = Act(None, clock.now())
+        ids = await _insert_facts(conn, tenant, additions_drawn.facts)
+        snapshot = (await snapshots.create_snapshot(conn, tenant, label=None, act=act)).snapshot_id
+        for group in additions_drawn.groups:
             await add_items(conn, tenant, snapshot, [ids[number] for number in group], act=act)
         await build_snapshot(conn, tenant, snapshot, act=act)
         sealed = await seal(conn, tenant, snapshot, act=act)
-        kept = await snapshots.get(conn, tenant, snapshot)
+        snapshot_row = await snapshots.get_snapshot(conn, tenant, snapshot)
 
-        expected = snapshot_bytes(snapshot, [*map(_ref, adding.facts), await _secret(conn, tenant, snapshot)])
+        expected = encode_snapshot(
+            snapshot, [*map(_make_ref, additions_drawn.facts), await _find_secret(conn, tenant, snapshot)]
+        )
 
-    assert kept.snapshot_canonical == expected
-    assert sealed.snapshot_hash == kept.snapshot_hash == sha256(expected)
-    assert kept.count == len(adding.facts)
+    assert snapshot_row.snapshot_canonical == expected
+    assert sealed.snapshot_hash == snapshot_row.snapshot_hash == sha256(expected)
+    assert snapshot_row.count == len(additions_drawn.facts)
 
 
-async def _stored(conn: Connection, tenant: TenantId, said: Sequence[ReadFact]) -> list[FactId]:
-    version = DocumentVersionId(await a_document_version(conn, tenant, status="VALIDATED"))
-    await facts.add(conn, tenant, version, said, at=fresh.now())
+async def _insert_facts(conn: Connection, tenant: TenantId, new_facts: Sequence[ExtractedFact]) -> list[FactId]:
+    version = DocumentVersionId(await insert_document_version(conn, tenant, status="VALIDATED"))
+    await facts.insert_facts(conn, tenant, version, new_facts, at=clock.now())
     return [
         FactId(
             await conn.fetchval(
@@ -108,16 +112,16 @@ async def _stored(conn: Connection, tenant: TenantId, said: Sequence[ReadFact]) 
                 fact.payload_hash,
             )
         )
-        for fact in said
+        for fact in new_facts
     ]
 
 
-async def _secret(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> FactRef:
+async def _find_secret(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> FactRef:
     """The one fact that the build has added."""
-    refs = [item.ref for item in await snapshots.items_of(conn, tenant, snapshot)]
-    [secret] = [ref for ref in refs if ref.fact_type == blinding.FACT_TYPE]
+    refs = [item.ref for item in await snapshots.load_items(conn, tenant, snapshot)]
+    [secret] = [ref for ref in refs if ref.fact_type == blinding.BLINDING_FACT_TYPE]
     return secret
 
 
-def _ref(fact: ReadFact) -> FactRef:
+def _make_ref(fact: ExtractedFact) -> FactRef:
     return FactRef(fact.fact_type, fact.fact_key, fact.payload_hash)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpc.printing.glyphs import LONGEST_WORD, Glyphs, covered
-from bpc.printing.pdf import FONTS
+from bpc.printing import FONTS, MAX_WORD_LENGTH, Glyphs, read_code_points
 
 FILES = ["Inter-Regular.otf", "Inter-SemiBold.otf", "DejaVuSans.ttf"]
 GLYPHS = Glyphs((FONTS / name).read_bytes() for name in FILES)
@@ -13,7 +12,7 @@ GLYPHS = Glyphs((FONTS / name).read_bytes() for name in FILES)
 
 @pytest.mark.parametrize(("name", "count"), [(FILES[0], 2505), (FILES[1], 2505), (FILES[2], 5918)])
 def test_the_characters_of_a_font_are_read_from_it(name: str, count: int) -> None:
-    known = set(covered((FONTS / name).read_bytes()))
+    known = set(read_code_points((FONTS / name).read_bytes()))
 
     assert len(known) == count
     assert {ord(sign) for sign in "AzÄŁšΩжЩ€–"} <= known
@@ -21,7 +20,7 @@ def test_the_characters_of_a_font_are_read_from_it(name: str, count: int) -> Non
 
 
 def test_bold_has_what_regular_has() -> None:
-    regular, bold, _ = (set(covered((FONTS / name).read_bytes())) for name in FILES)
+    regular, bold, _ = (set(read_code_points((FONTS / name).read_bytes())) for name in FILES)
 
     assert regular == bold
 
@@ -29,20 +28,20 @@ def test_bold_has_what_regular_has() -> None:
 def test_every_language_of_the_union_can_be_printed() -> None:
     samples = "Łódź Žilina Şumnu Ελληνικά български Ċirkewwa ħġżċ Õ Ģ Ų ő ű ř ů ß æ ø å ñ ç ț ș €"
 
-    assert GLYPHS.printable(samples) == samples
+    assert GLYPHS.make_printable(samples) == samples
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\xa0", "\u1680", "\u2003", "\u202f", "\u205f"])
 def test_a_word_ends_at_a_space_of_any_kind(space: str) -> None:
     text = space.join(["abcdefghij"] * 5)
 
-    assert "\N{ZERO WIDTH SPACE}" not in GLYPHS.printable(text)
-    assert "\N{ZERO WIDTH SPACE}" in GLYPHS.printable(text.replace(space, ""))
+    assert "\N{ZERO WIDTH SPACE}" not in GLYPHS.make_printable(text)
+    assert "\N{ZERO WIDTH SPACE}" in GLYPHS.make_printable(text.replace(space, ""))
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200))
 def test_what_is_printable_stays_so_and_long_words_can_be_broken(text: str) -> None:
-    once = GLYPHS.printable(text)
+    once = GLYPHS.make_printable(text)
 
-    assert all(len(word) <= LONGEST_WORD for word in once.replace("\N{ZERO WIDTH SPACE}", " ").split())
+    assert all(len(word) <= MAX_WORD_LENGTH for word in once.replace("\N{ZERO WIDTH SPACE}", " ").split())
     assert not set(once) & {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0, 1, 27)}

@@ -14,22 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
-from bpc.core.digest import sha256, to_hex
-from bpc.core.exports.disclosed import disclosed
-from bpc.core.exports.sheet import sheet
-from bpc.core.signing import to_base64
-from bpc.printing import exported
-from bpc.printing.pdf import print_pdf
-from tests.core.exports.examples import CASES, example
-from tests.measuring import Measured, allowed, effort
+from bpc.core.audit.signing import to_base64
+from bpc.core.exports.disclosure import disclose
+from bpc.core.exports.sheet import build_sheet
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.printing import print_pdf, render_export
+from tests.core.exports.example_bundles import CASES, compile_example
+from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 
 AT = datetime(2027, 2, 18, tzinfo=UTC)
 PRINT = """
 import sys
-from bpc.core.bundle import read_bundle
-from bpc.core.digest import sha256, to_hex
-from bpc.printing import exported
-print(to_hex(sha256(exported(read_bundle(open(sys.argv[1], "rb").read()), "PDF", "public"))))
+from bpc.core.passport.bundle import read_bundle
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.printing import render_export
+print(to_hex(sha256(render_export(read_bundle(open(sys.argv[1], "rb").read()), "PDF", "public"))))
 """
 HOSTILE = [
     '#read("/etc/passwd")',
@@ -41,16 +40,16 @@ HOSTILE = [
 ]
 
 
-def a_sheet(**changes: Any) -> Mapping[str, Any]:
-    return {**sheet(disclosed(example("example-first"), "public")), **changes}
+def make_sheet(**changes: Any) -> Mapping[str, Any]:
+    return {**build_sheet(disclose(compile_example("example-first"), "public")), **changes}
 
 
-def saying(text: str) -> Mapping[str, Any]:
+def make_sheet_saying(text: str) -> Mapping[str, Any]:
     """A sheet that says `text` wherever a passport may say anything."""
     entry = {"status": "WARN", "says": "Warning", "code": text, "message": text, "field": text}
     row = {"label": text, "note": text, "value": text}
     table = {"label": text, "note": "", "columns": [text, text], "cells": [[text, text]]}
-    return a_sheet(
+    return make_sheet(
         title=text,
         sku=text,
         audience=text,
@@ -61,53 +60,55 @@ def saying(text: str) -> Mapping[str, Any]:
     )
 
 
-def text_of(document: bytes) -> str:
+def extract_text(document: bytes) -> str:
     """What a reader copies out of the document, with the places where lines may break taken out."""
     pages = [page.extract_text() for page in PdfReader(io.BytesIO(document)).pages]
     return "".join("".join(pages).split()).replace("\N{ZERO WIDTH SPACE}", "")
 
 
 def test_a_print_shows_product_values_hashes_and_key() -> None:
-    shown = disclosed(example("example-reference"), "public")
+    disclosed_passport = disclose(compile_example("example-reference"), "public")
 
-    said = text_of(exported(example("example-reference"), "PDF", "public"))
+    pdf_text = extract_text(render_export(compile_example("example-reference"), "PDF", "public"))
 
     for text in (
-        shown.product["name"],
-        shown.product["sku"],
+        disclosed_passport.product["name"],
+        disclosed_passport.product["sku"],
         "77 of the passport's 142 fields",
         "NMC811",
         "480.5 kg",
         "Recycled · cobalt · post",
         "mΩ",
-        str(shown.receipt.passport_version_id),
-        to_hex(shown.receipt.payload_hash),
-        to_hex(shown.receipt.proof_root_hash),
-        to_hex(shown.receipt.hash()),
-        shown.receipt.signing_key_id,
+        str(disclosed_passport.receipt.passport_version_id),
+        to_hex(disclosed_passport.receipt.payload_hash),
+        to_hex(disclosed_passport.receipt.proof_root_hash),
+        to_hex(disclosed_passport.receipt.hash()),
+        disclosed_passport.receipt.signing_key_id,
         "bpc verify FILE --key PUBLIC-KEY",
         "Page 1 of 3",
     ):
-        assert text.replace(" ", "").replace("'", "’") in said.replace("'", "’"), text
+        assert text.replace(" ", "").replace("'", "’") in pdf_text.replace("'", "’"), text
 
 
 def test_what_people_copy_is_copied_whole() -> None:
-    shown = disclosed(example("example-first"), "public")
+    disclosed_passport = disclose(compile_example("example-first"), "public")
 
-    pages = PdfReader(io.BytesIO(exported(example("example-first"), "PDF", "public"))).pages
+    pages = PdfReader(io.BytesIO(render_export(compile_example("example-first"), "PDF", "public"))).pages
     copied = pages[0].extract_text()
 
     for text in (
-        to_hex(shown.receipt.payload_hash),
-        to_base64(shown.public_key),
-        to_base64(shown.receipt.signature or b""),
-        str(shown.receipt.passport_version_id),
+        to_hex(disclosed_passport.receipt.payload_hash),
+        to_base64(disclosed_passport.public_key),
+        to_base64(disclosed_passport.receipt.signature or b""),
+        str(disclosed_passport.receipt.passport_version_id),
     ):
         assert text in copied
 
 
 def test_a_print_for_the_public_holds_nothing_that_is_restricted() -> None:
-    for_all, for_us = (text_of(exported(example("example-reference"), "PDF", who)) for who in ("public", "tenant"))
+    for_all, for_us = (
+        extract_text(render_export(compile_example("example-reference"), "PDF", who)) for who in ("public", "tenant")
+    )
 
     for word in ("CHK-MERCURY", "EX-12100", "dismantling", "authority", "tenantonly"):
         assert word not in for_all
@@ -117,14 +118,14 @@ def test_a_print_for_the_public_holds_nothing_that_is_restricted() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_passport_can_be_printed(name: str) -> None:
-    document = exported(example(name), "PDF", "tenant")
+    document = render_export(compile_example(name), "PDF", "tenant")
 
     assert document.startswith(b"%PDF-1.7")
-    assert str(disclosed(example(name), "tenant").receipt.passport_version_id) in text_of(document)
+    assert str(disclose(compile_example(name), "tenant").receipt.passport_version_id) in extract_text(document)
 
 
 def test_it_is_an_archivable_document_of_the_day_of_issue() -> None:
-    document = exported(example("example-reference"), "PDF", "public")
+    document = render_export(compile_example("example-reference"), "PDF", "public")
 
     reader = PdfReader(io.BytesIO(document))
     xmp = reader.trailer["/Root"]["/Metadata"].get_data().decode()  # type: ignore[index]
@@ -137,25 +138,25 @@ def test_it_is_an_archivable_document_of_the_day_of_issue() -> None:
 
 
 def test_the_same_version_gives_the_same_bytes_again_and_in_another_process(tmp_path: Path) -> None:
-    from bpc.core.bundle import write_bundle
+    from bpc.core.passport.bundle import write_bundle
 
     file = tmp_path / "bundle.zip"
-    file.write_bytes(write_bundle(example("example-reference")))
-    here = exported(example("example-reference"), "PDF", "public")
-    exported(example("example-first"), "PDF", "public")
+    file.write_bytes(write_bundle(compile_example("example-reference")))
+    here = render_export(compile_example("example-reference"), "PDF", "public")
+    render_export(compile_example("example-first"), "PDF", "public")
 
-    there = subprocess.run([sys.executable, "-c", PRINT, str(file)], capture_output=True, text=True, check=True)
+    other_process = subprocess.run([sys.executable, "-c", PRINT, str(file)], capture_output=True, text=True, check=True)
 
-    assert exported(example("example-reference"), "PDF", "public") == here
-    assert there.stdout.strip() == to_hex(sha256(here))
+    assert render_export(compile_example("example-reference"), "PDF", "public") == here
+    assert other_process.stdout.strip() == to_hex(sha256(here))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markup_in_a_passport_is_printed_and_not_obeyed(text: str) -> None:
-    said = text_of(print_pdf(saying(text), at=AT))
+    pdf_text = extract_text(print_pdf(make_sheet_saying(text), at=AT))
 
-    assert "".join(text.split()) in said
-    assert "root:" not in said
+    assert "".join(text.split()) in pdf_text
+    assert "root:" not in pdf_text
 
 
 @pytest.mark.parametrize(
@@ -170,63 +171,68 @@ def test_markup_in_a_passport_is_printed_and_not_obeyed(text: str) -> None:
     ],
 )
 def test_what_the_fonts_have_is_printed_and_the_rest_is_marked(text: str, printed: str) -> None:
-    assert printed in text_of(print_pdf(saying(text), at=AT))
+    assert printed in extract_text(print_pdf(make_sheet_saying(text), at=AT))
 
 
 @pytest.mark.parametrize("text", ["שלום עולם", "مرحبا بالعالم", "\n" * 50, "x" * 300, ""])
 def test_texts_of_any_direction_fit_on_paper(text: str) -> None:
-    assert PdfReader(io.BytesIO(print_pdf(saying(text), at=AT))).pages
+    assert PdfReader(io.BytesIO(print_pdf(make_sheet_saying(text), at=AT))).pages
 
 
 @pytest.mark.parametrize(("part", "times"), [("x", 10_000), ("a/", 5_000)], ids=["a word", "an address"])
 def test_a_long_text_takes_the_lines_it_needs(part: str, times: int) -> None:
     row = {"label": "Long", "note": "", "value": part * times}
 
-    document = print_pdf(a_sheet(sections=[{"title": "Texts", "rows": [row]}]), at=AT)
+    document = print_pdf(make_sheet(sections=[{"title": "Texts", "rows": [row]}]), at=AT)
 
-    assert text_of(document).count(part) >= times
+    assert extract_text(document).count(part) >= times
     assert len(PdfReader(io.BytesIO(document)).pages) >= 2
 
 
-@settings(max_examples=effort(test=15, shown=300, campaign=3000))
+@settings(max_examples=choose_effort(test=15, shown=300, campaign=3000))
 @given(st.text(max_size=60))
 def test_there_is_no_text_that_cannot_be_printed(text: str) -> None:
-    assert print_pdf(saying(text), at=AT).startswith(b"%PDF")
+    assert print_pdf(make_sheet_saying(text), at=AT).startswith(b"%PDF")
 
 
 @pytest.mark.parametrize("year", [1, 1969, 2027, 9999])
 def test_a_passport_of_any_time_can_be_printed(year: int) -> None:
-    assert print_pdf(a_sheet(), at=datetime(year, 1, 1, tzinfo=UTC)).startswith(b"%PDF")
+    assert print_pdf(make_sheet(), at=datetime(year, 1, 1, tzinfo=UTC)).startswith(b"%PDF")
 
 
-def test_a_print_takes_milliseconds_once_the_fonts_are_read(measured: Measured) -> None:
+def test_a_print_takes_milliseconds_once_the_fonts_are_read(record_measurement: RecordMeasurement) -> None:
     small, large = (
-        [timed(name, number) for number in range(effort(test=4, shown=40, campaign=40))]
+        [time_print(name, number) for number in range(choose_effort(test=4, shown=40, campaign=40))]
         for name in ("example-first", "example-reference")
     )
 
-    assert min(small) < allowed(0.02)
-    measured(
+    assert min(small) < allow_seconds(0.02)
+    record_measurement(
         "pdf",
         documents=len(small),
         milliseconds_two_fields=round(1000 * sorted(small)[len(small) // 2], 1),
         milliseconds_77_fields=round(1000 * sorted(large)[len(large) // 2], 1),
-        bytes_two_fields=len(exported(example("example-first"), "PDF", "public")),
-        bytes_77_fields=len(exported(example("example-reference"), "PDF", "public")),
+        bytes_two_fields=len(render_export(compile_example("example-first"), "PDF", "public")),
+        bytes_77_fields=len(render_export(compile_example("example-reference"), "PDF", "public")),
     )
 
 
-def timed(name: str, number: int) -> float:
+def time_print(name: str, number: int) -> float:
     """Seconds of this process for a document that nobody printed before: another battery of the same model."""
-    shown = dict(sheet(disclosed(example(name), "public")))
-    shown["sku"], shown["title"] = f"{shown['sku']}-{number}", f"{shown['title']} {number}"
+    sheet_members = dict(build_sheet(disclose(compile_example(name), "public")))
+    sheet_members["sku"], sheet_members["title"] = (
+        f"{sheet_members['sku']}-{number}",
+        f"{sheet_members['title']} {number}",
+    )
     sections = [
         {
-            **each,
-            "rows": [{**row, "value": f"{row['value']} {number}"} if "value" in row else row for row in each["rows"]],
+            **section,
+            "rows": [
+                {**row, "value": f"{row['value']} {number}"} if "value" in row else row for row in section["rows"]
+            ],
         }
-        for each in shown["sections"]
+        for section in sheet_members["sections"]
     ]
     started = time.process_time()
-    print_pdf({**shown, "sections": sections}, at=AT)
+    print_pdf({**sheet_members, "sections": sections}, at=AT)
     return time.process_time() - started

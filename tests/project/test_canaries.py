@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.canaries import SECRET, Watch
+from tests.secret_watch import SECRET, SecretWatch
 
 API_KEY = "bpc_0123456789_" + "a" * 49
 
@@ -15,13 +15,13 @@ API_KEY = "bpc_0123456789_" + "a" * 49
     ids=["in the message", "as an argument", "beside the message"],
 )
 def test_a_secret_is_seen(message: str, arguments: tuple[str, ...], extra: dict[str, object]) -> None:
-    watch, logger = Watch(), logging.getLogger("watched")
+    watch, logger = SecretWatch(), logging.getLogger("watched")
     logger.propagate = False  # or the watch over this test would see it too
     logger.addHandler(watch)
 
     logger.warning(message, *arguments, extra=extra)
 
-    assert len(watch.found) == 1
+    assert len(watch.leaks) == 1
 
 
 def test_what_is_public_is_no_secret() -> None:

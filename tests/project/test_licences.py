@@ -53,17 +53,19 @@ def test_one_side_of_or_is_enough_and_both_of_and_are_needed(
 def test_only_what_the_image_installs_counts(licences: ModuleType) -> None:
     pins = "for-all==1 \\\n    --hash=sha256:00\nfor-windows==2 ; sys_platform == 'win32' \\\n    --hash=sha256:00\n"
 
-    assert licences.carried(pins) == ["for-all"]
+    assert licences.list_image_packages(pins) == ["for-all"]
 
 
 def test_every_file_of_others_in_our_source_has_its_licence_beside_it(licences: ModuleType) -> None:
     source = ROOT / "src" / "bpc"
     kinds = {".otf", ".ttf", ".woff", ".woff2", ".eot"}
-    theirs = {file for file in source.rglob("*") if file.suffix in kinds or file.name.endswith((".min.js", ".min.css"))}
+    third_party = {
+        file for file in source.rglob("*") if file.suffix in kinds or file.name.endswith((".min.js", ".min.css"))
+    }
 
-    listed = {file for pattern in licences.VENDORED for file in source.glob(pattern)}
+    vendored = {file for pattern in licences.VENDORED for file in source.glob(pattern)}
 
-    assert theirs == listed
-    assert theirs
+    assert third_party == vendored
+    assert third_party
     for _, _, text in licences.VENDORED.values():
         assert (source / text).stat().st_size > 1000

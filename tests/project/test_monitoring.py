@@ -18,16 +18,15 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from service_jobs import Metrics
+from service_jobs.queries import QueueHealth
+from service_jobs.schedules import Schedule, StoredSchedule
 
-from bpc.api.installation import described, room
-from bpc.api.metrics import HttpMetrics
-from bpc.api.readiness import Found
-from bpc.db.backup.last import note
-from bpc.jobs import Metrics
-from bpc.jobs.health import Health
-from bpc.jobs.schedules import Schedule, Scheduled
-from bpc.settings import Settings
-from bpc.worker.metrics import StepMetrics, built
+from bpc.api.http.health_checks import ReadinessReport, build_disk_metrics, build_metrics
+from bpc.api.http.telemetry import HttpMetrics
+from bpc.runtime.settings import Settings
+from bpc.storage.backup import record_last_backup
+from bpc.worker.monitoring import PipelineMetrics, render_build_info
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
@@ -51,103 +50,113 @@ GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
 SUFFIX = re.compile(r"_(bucket|count|sum)$")
 
 
-def exported(tmp_path: Path) -> dict[str, tuple[str, frozenset[str]]]:
+def collect_exported(tmp_path: Path) -> dict[str, tuple[str, frozenset[str]]]:
     """Every figure there is, as the programs' own registries describe it: its kind, and its labels."""
-    http, jobs = HttpMetrics(), Metrics()
-    http.answered("GET", "/v1/facts", 200, 0.1)
-    jobs.expect(["report"])
-    StepMetrics(jobs.registry)
+    http, jobs = HttpMetrics(), Metrics("bpc")
+    http.record_answer("GET", "/v1/facts", 200, 0.1)
+    jobs.expect_types(["report"])
+    PipelineMetrics(jobs.registry)
     families: list[Metric] = [*http.registry.collect(), *jobs.registry.collect()]
-    families += text_string_to_metric_families(built("b").decode())
-    families += _of_the_installation(tmp_path)
-    found: dict[str, tuple[str, frozenset[str]]] = {}
+    families += text_string_to_metric_families(render_build_info("b").decode())
+    families += _export_installation_metrics(tmp_path)
+    families_found: dict[str, tuple[str, frozenset[str]]] = {}
     for family in families:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         kind, name = ("gauge", f"{name}_info") if family.type == "info" else (family.type, name)
         labels = frozenset(label for sample in family.samples for label in sample.labels) - {"le"}
         assert family.samples, f"{name} shows nothing here: give it something to show"
-        assert found.setdefault(name, (kind, labels)) == (kind, labels), name
-    return found
+        assert families_found.setdefault(name, (kind, labels)) == (kind, labels), name
+    return families_found
 
 
-def _of_the_installation(data_dir: Path) -> list[Metric]:
+def _export_installation_metrics(data_dir: Path) -> list[Metric]:
     now = datetime(2027, 1, 1, tzinfo=UTC)
-    jobs = Health(depth=1, active=1, stale=0, oldest_seconds=1.0, workers=1, unhandled={"report": 1})
-    ready = Found(database="OK", migrations="OK", queue="OK", workers="OK", jobs=jobs, needs_queue=False)
+    jobs = QueueHealth(depth=1, active=1, stale=0, oldest_seconds=1.0, workers=1, unhandled={"report": 1})
+    ready = ReadinessReport(database="OK", migrations="OK", queue="OK", workers="OK", jobs=jobs, needs_queue=False)
     plan = Schedule(name="nightly", cron="47 1 * * *", type="report", payload="{}")
-    nightly = Scheduled(schedule=plan, paused=False, last_at=now, next_at=now, created_at=now)
-    note(data_dir, now)
-    return [*described("b", ready, [nightly]), *room(Settings(data_dir=data_dir))]
+    nightly = StoredSchedule(schedule=plan, paused=False, last_at=now, next_at=now, created_at=now)
+    record_last_backup(data_dir, now)
+    return [*build_metrics("b", ready, [nightly]), *build_disk_metrics(Settings(data_dir=data_dir))]
 
 
 @pytest.fixture
-def figures(tmp_path: Path) -> dict[str, tuple[str, frozenset[str]]]:
-    return exported(tmp_path)
+def exported_metrics(tmp_path: Path) -> dict[str, tuple[str, frozenset[str]]]:
+    return collect_exported(tmp_path)
 
 
-def family(name: str, known: Iterable[str]) -> str:
+def find_family(name: str, known: Iterable[str]) -> str:
     return name if name in known else SUFFIX.sub("", name)
 
 
-def wrong_in(expression: str, figures: dict[str, tuple[str, frozenset[str]]]) -> list[str]:
+def find_wrong_names(expression: str, figures: dict[str, tuple[str, frozenset[str]]]) -> list[str]:
     """What an expression names that nobody exports."""
-    wrong, there = [], set(OF_PROMETHEUS)
-    for found in SELECTOR.finditer(expression):
-        name = family(found["name"], figures)
+    wrong, known_labels = [], set(OF_PROMETHEUS)
+    for match in SELECTOR.finditer(expression):
+        name = find_family(match["name"], figures)
         if name not in figures and name not in OF_OTHERS:
-            wrong.append(found["name"])
+            wrong.append(match["name"])
             continue
         labels = (OF_OTHERS[name] if name in OF_OTHERS else figures[name][1]) | OF_PROMETHEUS
-        there |= labels
-        selected = re.findall(r"([a-z_]+)\s*[=!]", found["labels"] or "")
+        known_labels |= labels
+        selected = re.findall(r"([a-z_]+)\s*[=!]", match["labels"] or "")
         wrong += [f"{name}{{{label}}}" for label in selected if label not in labels]
     grouped = [label.strip() for group in GROUPED.findall(expression) for label in group.split(",")]
-    return wrong + [f"by ({label})" for label in grouped if label not in there]
+    return wrong + [f"by ({label})" for label in grouped if label not in known_labels]
 
 
-def test_the_dashboard_shows_what_the_programs_count(figures: dict[str, tuple[str, frozenset[str]]]) -> None:
-    assert [(title, wrong) for title, expression in SHOWN if (wrong := wrong_in(expression, figures))] == []
+def test_the_dashboard_shows_what_the_programs_count(exported_metrics: dict[str, tuple[str, frozenset[str]]]) -> None:
+    assert [
+        (title, wrong) for title, expression in SHOWN if (wrong := find_wrong_names(expression, exported_metrics))
+    ] == []
 
 
-def test_the_alerts_look_at_what_the_programs_count(figures: dict[str, tuple[str, frozenset[str]]]) -> None:
-    assert [(alert["alert"], wrong) for alert in ALERTS if (wrong := wrong_in(alert["expr"], figures))] == []
+def test_the_alerts_look_at_what_the_programs_count(exported_metrics: dict[str, tuple[str, frozenset[str]]]) -> None:
+    assert [
+        (alert["alert"], wrong) for alert in ALERTS if (wrong := find_wrong_names(alert["expr"], exported_metrics))
+    ] == []
 
 
-def test_a_name_or_a_label_that_nobody_exports_is_found(figures: dict[str, tuple[str, frozenset[str]]]) -> None:
-    wrong = wrong_in('sum by (color) (bpc_compiles_total{result="FAILED", tenant="x"}) / bpc_compile_total', figures)
-    foreign = wrong_in('kube_cronjob_created{cronjob="x", name="y"} / kube_pod_created', figures)
+def test_a_metric_or_label_that_is_not_exported_is_reported(
+    exported_metrics: dict[str, tuple[str, frozenset[str]]],
+) -> None:
+    wrong = find_wrong_names(
+        'sum by (color) (bpc_compiles_total{result="FAILED", tenant="x"}) / bpc_compile_total', exported_metrics
+    )
+    foreign = find_wrong_names('kube_cronjob_created{cronjob="x", name="y"} / kube_pod_created', exported_metrics)
 
     assert wrong == ["bpc_compiles_total{tenant}", "bpc_compile_total", "by (color)"]
     assert foreign == ["kube_cronjob_created{name}", "kube_pod_created"]
 
 
-def test_every_figure_is_shown_or_alerted_on(figures: dict[str, tuple[str, frozenset[str]]]) -> None:
+def test_every_figure_is_shown_or_alerted_on(exported_metrics: dict[str, tuple[str, frozenset[str]]]) -> None:
     expressions = " ".join([*(expression for _, expression in SHOWN), *(alert["expr"] for alert in ALERTS)])
-    used = {family(found["name"], figures) for found in SELECTOR.finditer(expressions)}
+    used = {find_family(match["name"], exported_metrics) for match in SELECTOR.finditer(expressions)}
 
-    assert sorted(figures.keys() - used) == []
+    assert sorted(exported_metrics.keys() - used) == []
 
 
-def test_the_page_lists_every_figure_with_its_kind_and_labels(figures: dict[str, tuple[str, frozenset[str]]]) -> None:
+def test_the_page_lists_every_figure_with_its_kind_and_labels(
+    exported_metrics: dict[str, tuple[str, frozenset[str]]],
+) -> None:
     rows = re.findall(r"^\| `(bpc_[a-z_]+)` \| (\w+) \| (.*?) \| \S.* \|$", PAGE, re.MULTILINE)
-    listed = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    documented = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
-    assert listed == figures
-    assert len(rows) == len(listed)
+    assert documented == exported_metrics
+    assert len(rows) == len(documented)
 
 
 # Alerts and their runbooks
 
 
-def anchors(page: str) -> list[str]:
+def list_anchors(page: str) -> list[str]:
     """The sections of a page, as a link names them."""
     titles = re.findall(r"^#{2,3} (.+)$", page, re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
 
 
-def section(anchor: str) -> str:
+def read_section(anchor: str) -> str:
     parts = re.split(r"^(?=## )", RUNBOOKS, flags=re.MULTILINE)
-    return next(part for part in parts if anchors(part)[:1] == [anchor])
+    return next(part for part in parts if list_anchors(part)[:1] == [anchor])
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=[alert["alert"] for alert in ALERTS])
@@ -158,7 +167,7 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do(alert: dict[str, Any]) ->
     assert alert["annotations"]["summary"]
     assert alert["annotations"]["description"]
     assert page == "docs/operations.md"
-    assert alert["alert"] in section(anchor), f"the section `{anchor}` does not name its alert"
+    assert alert["alert"] in read_section(anchor), f"the section `{anchor}` does not name its alert"
 
 
 def test_the_runbooks_name_no_alert_that_there_is_not() -> None:
@@ -178,8 +187,8 @@ def test_the_rules_for_the_operator_are_the_same() -> None:
 @pytest.fixture(scope="session")
 def promtool(run_folder: Path) -> str:
     """Prometheus' own checker: of this machine, or from Debian's package, unpacked into the folder of this run."""
-    if found := shutil.which("promtool"):
-        return found
+    if path := shutil.which("promtool"):
+        return path
     folder = run_folder / "prometheus"
     with (run_folder / "prometheus.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -198,47 +207,47 @@ def _unpack(folder: Path) -> None:
         (folder / "lacking").write_text("no apt-get to fetch it with")
         return
     fetch = ["apt-get", "download", "-q", "prometheus"]
-    fetched = _ran(fetch, folder) or (
-        os.geteuid() == 0 and _ran(["apt-get", "update", "-q"], folder) and _ran(fetch, folder)
+    fetched = _run(fetch, folder) or (
+        os.geteuid() == 0 and _run(["apt-get", "update", "-q"], folder) and _run(fetch, folder)
     )
-    packages = [str(each) for each in folder.glob("*.deb")]
-    if not fetched or not _ran(["dpkg-deb", "-x", *packages, "."], folder):
+    packages = [str(package) for package in folder.glob("*.deb")]
+    if not fetched or not _run(["dpkg-deb", "-x", *packages, "."], folder):
         (folder / "lacking").write_text("apt-get could not fetch the package prometheus")
 
 
-def _ran(command: list[str], folder: Path) -> bool:
+def _run(command: list[str], folder: Path) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False).returncode == 0
 
 
-def checked(*command: str) -> None:
+def run_checked(*command: str) -> None:
     done = subprocess.run(command, cwd=MONITORING, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_prometheus_takes_the_rules_and_the_example(promtool: str) -> None:
-    checked(promtool, "check", "rules", "alerts.yaml")
-    checked(promtool, "check", "config", "prometheus.yaml")
+    run_checked(promtool, "check", "rules", "alerts.yaml")
+    run_checked(promtool, "check", "config", "prometheus.yaml")
 
 
 def test_every_alert_fires_when_it_should_and_only_then(promtool: str) -> None:
-    checked(promtool, "test", "rules", "alerts_test.yaml")
+    run_checked(promtool, "test", "rules", "alerts_test.yaml")
 
 
 def test_every_alert_has_a_case_that_fires_and_one_that_is_quiet() -> None:
     fires, quiet = set[str](), set[str]()
     for case in yaml.safe_load((MONITORING / "alerts_test.yaml").read_text())["tests"]:
-        for asked in case["alert_rule_test"]:
-            (fires if asked["exp_alerts"] else quiet).add(asked["alertname"])
+        for alert_case in case["alert_rule_test"]:
+            (fires if alert_case["exp_alerts"] else quiet).add(alert_case["alertname"])
 
     assert fires == quiet == {alert["alert"] for alert in ALERTS}
 
 
 def test_the_figures_are_written_as_prometheus_wants_them(
-    promtool: str, figures: dict[str, tuple[str, frozenset[str]]]
+    promtool: str, exported_metrics: dict[str, tuple[str, frozenset[str]]]
 ) -> None:
     text = "".join(
         f"# HELP {SUFFIX.sub('', name)} What it says.\n# TYPE {name} {kind}\n{name} 1\n"
-        for name, (kind, _) in figures.items()
+        for name, (kind, _) in exported_metrics.items()
         if kind != "histogram"
     )
     done = subprocess.run(
@@ -256,23 +265,31 @@ def test_grafanas_own_schema_reads_the_dashboard_whole() -> None:
 
     back = json.loads(JSONEncoder().encode(Dashboard.from_json(DASHBOARD)))
 
-    assert lost(DASHBOARD, back) == []
+    assert find_differences(DASHBOARD, back) == []
 
 
-def lost(given: Any, back: Any, at: str = "$") -> list[str]:
+def find_differences(original: Any, back: Any, at: str = "$") -> list[str]:
     """Where what was read back is not what was given; what the schema adds is no loss."""
-    if isinstance(given, dict):
-        return [each for key in given for each in lost(given[key], back.get(key, "(lost)"), f"{at}.{key}")]
-    if isinstance(given, list) and len(given) == len(back):
-        pairs = enumerate(zip(given, back, strict=True))
-        return [each for number, (one, other) in pairs for each in lost(one, other, f"{at}[{number}]")]
-    return [] if given == back else [at]
+    if isinstance(original, dict):
+        return [
+            difference
+            for key in original
+            for difference in find_differences(original[key], back.get(key, "(lost)"), f"{at}.{key}")
+        ]
+    if isinstance(original, list) and len(original) == len(back):
+        pairs = enumerate(zip(original, back, strict=True))
+        return [
+            difference
+            for number, (one, other) in pairs
+            for difference in find_differences(one, other, f"{at}[{number}]")
+        ]
+    return [] if original == back else [at]
 
 
 def test_a_misspelt_member_of_the_dashboard_is_found() -> None:
-    assert lost({"titel": "BPC"}, json.loads(JSONEncoder().encode(Dashboard.from_json({"titel": "BPC"})))) == [
-        "$.titel"
-    ]
+    assert find_differences(
+        {"titel": "BPC"}, json.loads(JSONEncoder().encode(Dashboard.from_json({"titel": "BPC"})))
+    ) == ["$.titel"]
 
 
 def test_the_dashboard_can_be_imported_anywhere() -> None:
@@ -289,10 +306,10 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
 
 
 def test_no_panel_lies_over_another() -> None:
-    taken: set[tuple[int, int]] = set()
+    occupied: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]
         cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert not taken & cells, panel["title"]
+        assert not occupied & cells, panel["title"]
         assert at["x"] + at["w"] <= 24
-        taken |= cells
+        occupied |= cells

@@ -18,8 +18,8 @@ import yaml
 
 import bpc
 from bpc.core.errors import CODES
-from tools.audit import NotAsked, problems
-from tools.sbom import completed, lacking
+from tools.audit import ServiceUnavailable, list_problems
+from tools.sbom import complete_bill, find_missing
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -27,11 +27,11 @@ WORKFLOWS = ROOT / ".github" / "workflows"
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
-def files() -> list[Path]:
+def list_files() -> list[Path]:
     """Return what git has or would have, from the root."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
-    return [Path(path) for path in listed if path and (ROOT / path).is_file()]
+    tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [Path(path) for path in tracked if path and (ROOT / path).is_file()]
 
 
 # Dependencies
@@ -45,7 +45,7 @@ def test_every_runtime_dependency_has_one_line_of_reason_and_no_other_has() -> N
     assert sorted(explained) == sorted(stated)
 
 
-def pins(file: Path) -> list[str]:
+def read_pins(file: Path) -> list[str]:
     """Return the requirements of `file`, each with its hashes on one line and without comments."""
     lines = [line.split(" #")[0] for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
     return [line for line in "\n".join(lines).replace("\\\n", " ").splitlines() if line.strip()]
@@ -55,15 +55,15 @@ def pins(file: Path) -> list[str]:
 def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
     pinned = re.compile(r"[\w.-]+==\S+(\s*;[^#]*?)?(\s+--hash=sha256:[0-9a-f]{64})+\s*")
 
-    assert pins(file) != []
-    assert [pin for pin in pins(file) if not pinned.fullmatch(pin)] == []
+    assert read_pins(file) != []
+    assert [pin for pin in read_pins(file) if not pinned.fullmatch(pin)] == []
 
 
 @pytest.mark.parametrize("file", REQUIREMENTS, ids=lambda file: file.name)
 def test_requirements_leave_the_index_to_the_machine(file: Path) -> None:
     text = file.read_text()
 
-    assert [said for said in ("://", "--index", "--extra-index", "--find-links", "-i ") if said in text] == []
+    assert [option for option in ("://", "--index", "--extra-index", "--find-links", "-i ") if option in text] == []
 
 
 def test_no_file_names_a_package_registry() -> None:
@@ -83,7 +83,7 @@ def test_no_file_names_a_package_registry() -> None:
         )
     ]
 
-    texts = {path: (ROOT / path).read_bytes() for path in files()}
+    texts = {path: (ROOT / path).read_bytes() for path in list_files()}
 
     assert [(str(path), host) for path, text in texts.items() for host in hosts if host.encode() in text] == []
 
@@ -94,10 +94,10 @@ def test_no_file_names_a_package_registry() -> None:
 def test_there_is_no_drawer_for_leftovers() -> None:
     drawers = {"util", "utils", "helper", "helpers", "common", "misc"}
 
-    assert [str(path) for path in files() if drawers & {Path(part).stem for part in path.parts}] == []
+    assert [str(path) for path in list_files() if drawers & {Path(part).stem for part in path.parts}] == []
 
 
-def exceptions() -> Iterator[type[BaseException]]:
+def read_exceptions() -> Iterator[type[BaseException]]:
     """Import everything and find the exceptions that are ours."""
     for module in pkgutil.walk_packages(bpc.__path__, "bpc."):
         if module.name.endswith(".__main__"):  # importing it would run it
@@ -108,7 +108,7 @@ def exceptions() -> Iterator[type[BaseException]]:
 
 
 def test_every_error_with_a_code_has_a_row_in_the_table() -> None:
-    codes = {error.__qualname__: getattr(error, "code", None) for error in exceptions()}
+    codes = {error.__qualname__: getattr(error, "code", None) for error in read_exceptions()}
 
     coded = {error: code for error, code in codes.items() if isinstance(code, str)}
     assert coded != {}
@@ -116,6 +116,14 @@ def test_every_error_with_a_code_has_a_row_in_the_table() -> None:
 
 
 # Papers
+
+
+def test_every_file_that_the_recipes_name_exists() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+
+    paths = re.findall(r"`((?:src|packages|tests|docs|tools)/[^`\s<…]*)`", page)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_the_changelog_has_a_place_for_what_is_not_released() -> None:
@@ -148,17 +156,17 @@ def test_the_table_of_measurements_is_made_from_the_measurements(tmp_path: Path)
 # CI
 
 
-def parsed(file: Path) -> dict[Any, Any]:
+def parse_workflow(file: Path) -> dict[Any, Any]:
     document = yaml.safe_load(file.read_text())
     assert isinstance(document, dict)
     return document
 
 
-def triggers(workflow: dict[Any, Any]) -> Any:
+def list_triggers(workflow: dict[Any, Any]) -> Any:
     return workflow[True]  # YAML 1.1 reads the key `on` as true
 
 
-def steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
+def list_steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
@@ -170,17 +178,17 @@ def test_ci_runs_make_check() -> None:
 
 
 def test_ci_checks_every_push_to_main_and_every_pull_request_on_all_supported_pythons() -> None:
-    ci = parsed(WORKFLOWS / "ci.yml")
+    ci = parse_workflow(WORKFLOWS / "ci.yml")
 
     supported = [line.rpartition(" :: ")[2] for line in PROJECT["project"]["classifiers"]]
-    assert triggers(ci) == {"push": {"branches": ["main"]}, "pull_request": {}}
+    assert list_triggers(ci) == {"push": {"branches": ["main"]}, "pull_request": {}}
     assert ci["jobs"]["check"]["strategy"]["matrix"]["python"] == [name for name in supported if "3." in name]
-    assert {"run": ".ci/run"} in steps(ci)
+    assert {"run": ".ci/run"} in list_steps(ci)
 
 
 @pytest.mark.parametrize(("name", "job"), [("ci.yml", "check"), ("release.yml", "build")])
 def test_ci_has_a_server_that_the_external_tests_find(name: str, job: str) -> None:
-    postgres = parsed(WORKFLOWS / name)["jobs"][job]["services"]["postgres"]
+    postgres = parse_workflow(WORKFLOWS / name)["jobs"][job]["services"]["postgres"]
 
     login = f"{postgres['env']['POSTGRES_USER']}:{postgres['env']['POSTGRES_PASSWORD']}"
     assert postgres["ports"] == ["5432:5432"]
@@ -188,26 +196,26 @@ def test_ci_has_a_server_that_the_external_tests_find(name: str, job: str) -> No
 
 
 def test_a_release_is_made_from_a_tag_that_is_the_version_and_only_after_the_tests() -> None:
-    release = parsed(WORKFLOWS / "release.yml")
+    release = parse_workflow(WORKFLOWS / "release.yml")
 
     runs = [step["run"] for step in release["jobs"]["build"]["steps"] if "run" in step]
-    assert triggers(release) == {"push": {"tags": ["v*"]}}
+    assert list_triggers(release) == {"push": {"tags": ["v*"]}}
     assert any("hatchling version" in run and "$GITHUB_REF_NAME" in run for run in runs)
-    assert runs.index(".ci/run") < runs.index(".venv/bin/hatchling build")
+    assert runs.index(".ci/run") < runs.index("make wheels")
     assert release["jobs"]["attest"]["needs"] == "build"
 
 
 @pytest.mark.parametrize("file", sorted(WORKFLOWS.glob("*.yml")), ids=lambda file: file.name)
 def test_a_workflow_starts_with_the_right_to_read_and_pins_its_actions(file: Path) -> None:
-    workflow = parsed(file)
+    workflow = parse_workflow(file)
 
-    used = [step["uses"] for step in steps(workflow) if "uses" in step]
+    used = [step["uses"] for step in list_steps(workflow) if "uses" in step]
     assert workflow["permissions"] == {"contents": "read"}
     assert [action for action in used if not re.fullmatch(r"[\w./-]+@(v\d+|[0-9a-f]{40})", action)] == []
 
 
 def test_only_the_job_that_signs_may_sign() -> None:
-    jobs = parsed(WORKFLOWS / "release.yml")["jobs"]
+    jobs = parse_workflow(WORKFLOWS / "release.yml")["jobs"]
 
     signs = {"id-token": "write", "attestations": "write"}
     assert {name: job["permissions"] for name, job in jobs.items() if "permissions" in job} == {
@@ -221,7 +229,7 @@ def test_only_the_job_that_signs_may_sign() -> None:
 
 
 def test_images_are_made_only_where_a_registry_is_named_and_no_file_names_one() -> None:
-    jobs = parsed(WORKFLOWS / "release.yml")["jobs"]
+    jobs = parse_workflow(WORKFLOWS / "release.yml")["jobs"]
 
     assert jobs["images"]["if"] == "vars.IMAGE_REGISTRY != ''"
     assert jobs["images"]["strategy"]["matrix"]["target"] == ["api", "worker", "cli"]
@@ -230,36 +238,36 @@ def test_images_are_made_only_where_a_registry_is_named_and_no_file_names_one() 
 
 
 def test_a_release_carries_a_bill_of_materials_and_checksums() -> None:
-    build = parsed(WORKFLOWS / "release.yml")["jobs"]["build"]["steps"]
+    build = parse_workflow(WORKFLOWS / "release.yml")["jobs"]["build"]["steps"]
 
     uploaded = next(
         step["with"]["path"] for step in build if step.get("uses", "").startswith("actions/upload-artifact")
     )
     assert uploaded.split() == ["dist/*.whl", "dist/*.tar.gz", "dist/sbom.cdx.json", "dist/SHA256SUMS"]
     runs = [step["run"] for step in build if "run" in step]
-    assert runs.index(".venv/bin/hatchling build") < runs.index("make sbom")
+    assert runs.index("make wheels") < runs.index("make sbom")
 
 
 def test_dependencies_are_audited_every_day() -> None:
-    audit = parsed(WORKFLOWS / "audit.yml")
+    audit = parse_workflow(WORKFLOWS / "audit.yml")
 
-    assert re.fullmatch(r"\d+ \d+ \* \* \*", triggers(audit)["schedule"][0]["cron"])
-    assert {"run": "make audit"} in steps(audit)
+    assert re.fullmatch(r"\d+ \d+ \* \* \*", list_triggers(audit)["schedule"][0]["cron"])
+    assert {"run": "make audit"} in list_steps(audit)
     # What is asked for is what a change starts it.
     [pinned] = re.findall(r"^PINNED := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert triggers(audit)["push"]["paths"] == pinned.split()
+    assert list_triggers(audit)["push"]["paths"] == pinned.split()
 
 
-def test_a_hole_or_a_package_that_is_not_known_is_a_problem_and_no_answer_is_none() -> None:
+def test_a_vulnerability_or_an_unknown_package_fails_and_a_missing_answer_does_not_pass() -> None:
     sound = {"name": "a", "version": "1", "vulns": []}
     holed = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
     unknown = {"name": "c", "skip_reason": "not found"}
 
-    assert problems([sound]) == []
-    assert problems([sound, holed, unknown]) == ["c: not found", "b 2: CVE-1, fixed in 3"]
+    assert list_problems([sound]) == []
+    assert list_problems([sound, holed, unknown]) == ["c: not found", "b 2: CVE-1, fixed in 3"]
     for nothing in ([unknown, unknown], []):
-        with pytest.raises(NotAsked):
-            problems(nothing)
+        with pytest.raises(ServiceUnavailable):
+            list_problems(nothing)
 
 
 def test_a_bill_of_materials_has_what_an_attestation_asks_for_and_the_same_number_for_the_same_contents() -> None:
@@ -269,23 +277,23 @@ def test_a_bill_of_materials_has_what_an_attestation_asks_for_and_the_same_numbe
         "components": [],
         "metadata": {"component": {"name": "bpc"}},
     }
-    whole = completed(bill, "1.0.0")
+    completed_bill = complete_bill(bill, "1.0.0")
 
-    assert lacking(whole) == []
-    assert whole["metadata"]["component"] == {"name": "bpc", "version": "1.0.0"}
-    assert completed(whole, "1.0.0") == whole == completed(bill, "1.0.0")
-    assert completed(bill, "1.0.1")["serialNumber"] != whole["serialNumber"]
-    assert lacking({**bill, "serialNumber": "1"}) == ["a serial number of the right form", "bpc's version"]
+    assert find_missing(completed_bill) == []
+    assert completed_bill["metadata"]["component"] == {"name": "bpc", "version": "1.0.0"}
+    assert complete_bill(completed_bill, "1.0.0") == completed_bill == complete_bill(bill, "1.0.0")
+    assert complete_bill(bill, "1.0.1")["serialNumber"] != completed_bill["serialNumber"]
+    assert find_missing({**bill, "serialNumber": "1"}) == ["a serial number of the right form", "bpc's version"]
 
 
 def test_ci_checks_the_files_for_containers_and_builds_the_site() -> None:
-    ran = [step["run"] for step in parsed(WORKFLOWS / "ci.yml")["jobs"]["files"]["steps"] if "run" in step]
+    ran = [step["run"] for step in parse_workflow(WORKFLOWS / "ci.yml")["jobs"]["files"]["steps"] if "run" in step]
 
     assert ran == ["make manifests", "make site"]
 
 
 def test_hooks_before_a_commit_fetch_nothing() -> None:
-    repos = parsed(ROOT / ".pre-commit-config.yaml")["repos"]
+    repos = parse_workflow(ROOT / ".pre-commit-config.yaml")["repos"]
 
     hooks = [hook for repo in repos for hook in repo["hooks"]]
     assert {repo["repo"] for repo in repos} == {"local"}

@@ -30,47 +30,47 @@ HEADING = re.compile(r"^#{1,6} +(?P<text>.+?) *#*$", re.MULTILINE)
 HERE = {"localhost", "127.0.0.1"}
 
 
-def pages() -> list[Path]:
+def list_pages() -> list[Path]:
     """Every Markdown file that git has or would have."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.md"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
-    return [ROOT / path for path in listed if path and (ROOT / path).is_file()]
+    tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [ROOT / path for path in tracked if path and (ROOT / path).is_file()]
 
 
-def prose(text: str) -> str:
+def strip_code(text: str) -> str:
     """`text` without what is shown as it is written: blocks, code, comments."""
     return CODE.sub("`code`", COMMENT.sub("", FENCED.sub("", text)))
 
 
-def anchors(text: str) -> set[str]:
+def list_anchors(text: str) -> set[str]:
     """The places on a page that can be linked to, as GitHub and the site name them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     names = set()
     for heading in HEADING.finditer(COMMENT.sub("", FENCED.sub("", text))):
-        shown = LINK.sub(lambda link: link["text"], heading["text"]).replace("`", "")
-        slug = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
-        names.add(f"{slug}-{found[slug]}" if found[slug] else slug)
-        found[slug] += 1
+        title = LINK.sub(lambda link: link["text"], heading["text"]).replace("`", "")
+        slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        names.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
+        counts[slug] += 1
     return names
 
 
 @cache
-def anchors_of(page: Path) -> set[str]:
-    return anchors(page.read_text())
+def read_anchors(page: Path) -> set[str]:
+    return list_anchors(page.read_text())
 
 
-def links(text: str) -> Iterator[str]:
-    shown = prose(text)
-    for link in (*LINK.finditer(shown), *DEFINED.finditer(shown)):
+def list_links(text: str) -> Iterator[str]:
+    visible_text = strip_code(text)
+    for link in (*LINK.finditer(visible_text), *DEFINED.finditer(visible_text)):
         yield link["target"]
 
 
 @pytest.fixture(scope="module")
-def document() -> api_reference.Json:
-    return api_reference.read()
+def openapi_document() -> api_reference.Json:
+    return api_reference.load_document()
 
 
-def fault(page: Path, target: str) -> str | None:
+def find_fault(page: Path, target: str) -> str | None:
     """What is wrong with a link on `page`."""
     try:
         parts = urlsplit(target)
@@ -82,52 +82,54 @@ def fault(page: Path, target: str) -> str | None:
             parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE) or parts.scheme == "mailto"
         )
         return None if good else "is not an https address"
-    there = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-    if not there.is_relative_to(ROOT):
+    file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if not file.is_relative_to(ROOT):
         return "leads out of the repository"
-    if not there.is_file():
+    if not file.is_file():
         return "leads to no file"
-    if parts.fragment and there.suffix == ".md" and parts.fragment not in anchors_of(there):
+    if parts.fragment and file.suffix == ".md" and parts.fragment not in read_anchors(file):
         return "leads to no heading"
     return None
 
 
 def test_every_link_leads_somewhere() -> None:
-    found = {
-        f"{page.relative_to(ROOT)}: {target}": fault(page, target)
-        for page in pages()
-        for target in dict.fromkeys(links(page.read_text()))
+    faults = {
+        f"{page.relative_to(ROOT)}: {target}": find_fault(page, target)
+        for page in list_pages()
+        for target in dict.fromkeys(list_links(page.read_text()))
     }
 
-    assert len(found) > 500
-    assert {link: what for link, what in found.items() if what} == {}
+    assert len(faults) > 500
+    assert {link: what for link, what in faults.items() if what} == {}
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    docs = [str(page.relative_to(ROOT)) for page in pages() if page.is_relative_to(ROOT / "docs")]
+    docs = [str(page.relative_to(ROOT)) for page in list_pages() if page.is_relative_to(ROOT / "docs")]
 
-    listed = Counter(navigation.listed(ROOT))
+    navigation_counts = Counter(navigation.iterate_pages(ROOT))
 
-    assert sorted(set(docs) - set(listed)) == []
-    assert sorted(page for page in listed if not (ROOT / page).is_file()) == []
-    assert [page for page, times in listed.items() if times > 1] == []
+    assert sorted(set(docs) - set(navigation_counts)) == []
+    assert sorted(page for page in navigation_counts if not (ROOT / page).is_file()) == []
+    assert [page for page, times in navigation_counts.items() if times > 1] == []
 
 
 def test_the_navigation_has_the_five_kinds_of_pages() -> None:
-    titles = [section.title for section in navigation.sections((ROOT / navigation.INDEX).read_text())]
+    titles = [section.title for section in navigation.read_sections((ROOT / navigation.INDEX).read_text())]
 
     assert titles == ["Start", "How-to guides", "Reference", "Explanation", "The project"]
 
 
-def test_the_api_reference_is_made_from_the_openapi_document(document: api_reference.Json) -> None:
-    assert api_reference.TARGET.read_text() == api_reference.text(document), "`make cases` rewrites it"
+def test_the_api_reference_is_made_from_the_openapi_document(openapi_document: api_reference.Json) -> None:
+    assert api_reference.TARGET.read_text() == api_reference.format_page(openapi_document), "`make cases` rewrites it"
 
 
-def test_the_api_reference_has_every_route_and_every_model(document: api_reference.Json) -> None:
+def test_the_api_reference_has_every_route_and_every_model(openapi_document: api_reference.Json) -> None:
     page = api_reference.TARGET.read_text()
 
-    routes = {f"### `{method.upper()} {path}`" for path, methods in document["paths"].items() for method in methods}
-    models = {f"### {name}" for name in document["components"]["schemas"]}
+    routes = {
+        f"### `{method.upper()} {path}`" for path, methods in openapi_document["paths"].items() for method in methods
+    }
+    models = {f"### {name}" for name in openapi_document["components"]["schemas"]}
     assert (routes | models) - set(page.splitlines()) == set()
 
 
@@ -137,7 +139,9 @@ def test_the_site_has_an_environment_of_its_own_and_fails_on_every_warning() -> 
 
     pinned = (ROOT / "requirements" / "site.txt").read_text()
     assert [
-        each for each in groups["site"] if not re.search(rf"^{re.split('[<>=]', each)[0]}==", pinned, re.MULTILINE)
+        requirement
+        for requirement in groups["site"]
+        if not re.search(rf"^{re.split('[<>=]', requirement)[0]}==", pinned, re.MULTILINE)
     ] == []
     assert "--fail-on-warning" in recipe
     assert "tools/site/built.py dist/site" in recipe
@@ -164,11 +168,11 @@ PAGE = """\
 
 
 def test_links_are_read_where_they_are_links() -> None:
-    assert list(links(PAGE)) == ["other.md#two-words", "#a-first-page-really", "https://example.org/"]
+    assert list(list_links(PAGE)) == ["other.md#two-words", "#a-first-page-really", "https://example.org/"]
 
 
 def test_places_on_a_page_have_the_names_that_github_gives_them() -> None:
-    assert anchors(PAGE) == {"a-first-page-really", "two-words", "two-words-1"}
+    assert list_anchors(PAGE) == {"a-first-page-really", "two-words", "two-words-1"}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +192,7 @@ def test_places_on_a_page_have_the_names_that_github_gives_them() -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_found(target: str, what: str | None) -> None:
-    assert fault(ROOT / "README.md", target) == what
+    assert find_fault(ROOT / "README.md", target) == what
 
 
 def test_what_a_built_page_loads_from_elsewhere_or_links_to_in_vain_is_found(tmp_path: Path) -> None:
@@ -200,7 +204,7 @@ def test_what_a_built_page_loads_from_elsewhere_or_links_to_in_vain_is_found(tmp
         '<a href="https://example.org/">followed by people only</a>'
     )
 
-    assert built.faults(tmp_path) == [
+    assert built.find_faults(tmp_path) == [
         "index.html loads https://cdn.example/a.js",
         "index.html loads gone.png, which is not there",
         "index.html links to other.html#end, and there is no such place on that page",

@@ -1,4 +1,4 @@
-"""The map in docs/architecture.md is the tree: `src/bpc`, two levels deep, each file with a description."""
+"""The map in docs/architecture.md is the tree: every folder two levels deep, each with a description, and no more."""
 
 import re
 import subprocess
@@ -6,87 +6,76 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-TOP = "src/bpc/"
+TOPS = ("packages/", "src/bpc/")
+MAX_LINES = 90
 
-NEED_NOT_BE_LISTED = {"__init__.py", "__main__.py", "py.typed"}
-BLOCK = re.compile(rf"^```[a-z]*\n({re.escape(TOP)}.*?)^```$", re.MULTILINE | re.DOTALL)
-ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+)(?:  +(?P<says>\S.*))?")
+BLOCK = re.compile(rf"^```[a-z]*\n({re.escape(TOPS[0])}.*?)^```$", re.MULTILINE | re.DOTALL)
+ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+/)(?:  +(?P<description>\S.*))?")
 
 
-def mapped(block: str) -> dict[str, str | None]:
-    """Return each path of the map, folders with a trailing slash, and what the map says of it."""
+def parse_map(block: str) -> dict[str, str | None]:
+    """Return each folder of the map with its description; a line without indentation begins a tree."""
     entries: dict[str, str | None] = {}
     folders: list[str] = []
-    for line in block.splitlines()[1:]:
-        if not line.strip():
-            continue
+    for line in block.splitlines():
         entry = ENTRY.fullmatch(line.rstrip())
-        assert entry, f"not a line of the map (name, two spaces, description): `{line}`"
+        assert entry, f"not a line of the map (a folder, two spaces, its description): `{line}`"
         depth, odd = divmod(len(entry["indent"]), 2)
-        nested = not odd and 1 <= depth <= len(folders) + 1
-        assert nested, f"the map is nested by two spaces, below a folder: `{line}`"
-        folders = folders[: depth - 1]
-        entries["".join(folders) + entry["name"]] = entry["says"]
-        if entry["name"].endswith("/"):
-            folders.append(entry["name"])
+        is_nested = not odd and depth <= len(folders)
+        assert is_nested, f"the map is nested by two spaces, below a folder: `{line}`"
+        folders = [*folders[:depth], entry["name"]]
+        if depth:
+            entries["".join(folders)] = entry["description"]
     return entries
 
 
-def the_map() -> dict[str, str | None]:
-    assert PAGE.exists(), "docs/architecture.md, with the map of src/bpc, is missing"
-    blocks = BLOCK.findall(PAGE.read_text())
-    assert len(blocks) == 1, f"docs/architecture.md has {len(blocks)} fenced blocks starting with `{TOP}`, not one"
-    return mapped(blocks[0])
+def read_map() -> dict[str, str | None]:
+    blocks: list[str] = BLOCK.findall(PAGE.read_text())
+    assert len(blocks) == 1, f"docs/architecture.md has {len(blocks)} fenced blocks starting with `{TOPS[0]}`, not one"
+    assert len(blocks[0].splitlines()) <= MAX_LINES
+    return parse_map(blocks[0])
 
 
-def the_tree() -> set[str]:
-    """Return the files git has or would have, and their folders, from `src/bpc`."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", TOP]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
-    files = {Path(path).relative_to(TOP) for path in listed if path and (ROOT / path).exists()}
-    folders = {parent for file in files for parent in file.parents} - {Path()}
-    return {str(file) for file in files} | {f"{folder}/" for folder in folders}
+def list_folders() -> set[str]:
+    """Return the folders of what git has or would have: packages, and two levels of `src/bpc`."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *TOPS]
+    tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    folders = {parent for path in tracked if path and (ROOT / path).exists() for parent in Path(path).parents}
+    return {f"{folder}/" for folder in folders if is_on_map(folder)}
 
 
-def needs_listing(path: str) -> bool:
-    parts = Path(path).parts
-    return len(parts) <= 2 and parts[-1] not in NEED_NOT_BE_LISTED
+def is_on_map(folder: Path) -> bool:
+    parts = folder.parts
+    return (parts[:1] == ("packages",) and len(parts) == 2) or (parts[:2] == ("src", "bpc") and 3 <= len(parts) <= 4)
 
 
 def test_the_map_shows_the_tree() -> None:
-    tree, shown = the_tree(), the_map().keys()
+    tree = {folder for folder in list_folders() if not folder.endswith("/demo_battery/")}
+    folders_on_map = read_map().keys()
 
-    not_on_the_map = sorted(path for path in tree - shown if needs_listing(path))
-    not_in_the_tree = sorted(shown - tree)
-
-    assert {"not on the map": not_on_the_map, "on the map but not in the tree": not_in_the_tree} == {
-        "not on the map": [],
-        "on the map but not in the tree": [],
+    assert {"not on the map": tree - folders_on_map, "not in the tree": folders_on_map - tree} == {
+        "not on the map": set(),
+        "not in the tree": set(),
     }
 
 
-def test_the_map_says_what_each_file_is_for() -> None:
-    silent = [path for path, says in the_map().items() if not says and not path.endswith("/")]
-
-    assert silent == []
+def test_the_map_describes_each_folder() -> None:
+    assert [folder for folder, description in read_map().items() if not description] == []
 
 
 def test_the_map_is_read_by_its_indentation() -> None:
     block = """\
+packages/
+  engine/           runs jobs
 src/bpc/
   core/             what is true
-    canon.py        canonical JSON
-    rules/          the language
-      lex.py        words
+    language/       the language
   settings/
-    env.py          the environment
 """
 
-    assert mapped(block) == {
-        "core/": "what is true",
-        "core/canon.py": "canonical JSON",
-        "core/rules/": "the language",
-        "core/rules/lex.py": "words",
-        "settings/": None,
-        "settings/env.py": "the environment",
+    assert parse_map(block) == {
+        "packages/engine/": "runs jobs",
+        "src/bpc/core/": "what is true",
+        "src/bpc/core/language/": "the language",
+        "src/bpc/settings/": None,
     }

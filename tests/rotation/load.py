@@ -18,16 +18,16 @@ from uuid import UUID
 
 import httpx2
 
-from bpc import fresh
-from tests.journey.compilable import Compilable
-from tests.measuring import effort
+from bpc.runtime import clock
+from tests.journey.compile_ready import CompileReady
+from tests.measurements import choose_effort
 
 Client = Literal["reader", "pager", "writer", "compiler"]
 CLIENTS: tuple[Client, ...] = get_args(Client)
 PAGE = 2
 # Seconds between two requests of the reader, the pager, the writer and the compiler: a load, not a flood. What is
 # measured is whether anything fails, and beside other tests it must leave them something.
-PAUSES = effort(test=(0.1, 0.05, 0.1, 0.3), shown=(0.005, 0.005, 0.01, 0.1), campaign=(0.005, 0.005, 0.01, 0.1))
+PAUSES = choose_effort(test=(0.1, 0.05, 0.1, 0.3), shown=(0.005, 0.005, 0.01, 0.1), campaign=(0.005, 0.005, 0.01, 0.1))
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Load:
     """What was asked so far, and what became of it."""
 
     url: str
-    about: Compilable
+    about: CompileReady
     answered: Counter[Client] = field(default_factory=Counter)  # for each client; also what was not answered well
     failed: list[str] = field(default_factory=list)
     versions: list[UUID] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Load:
     def requests(self) -> int:
         return self.answered.total()
 
-    async def settled(self, more: int) -> None:
+    async def wait_for_requests(self, more: int) -> None:
         """Return when `more` requests were answered from now on, and a whole round of the list was read.
 
         Each client has asked since: the second answer that it gets is to what it asked after now.
@@ -61,24 +61,24 @@ class Load:
         await self._ask("reader", client, "GET", f"/v1/passports/{self.about.passport_id}")
 
     async def page(self, client: httpx2.AsyncClient) -> None:
-        found: list[UUID] = []
+        fact_ids: list[UUID] = []
         cursor: str | None = None
         while True:
             parameters = {"limit": str(PAGE)} | ({} if cursor is None else {"cursor": cursor})
             page = await self._ask("pager", client, "GET", "/v1/facts", params=parameters)
             if page is None:
                 return
-            found += [UUID(item["fact_id"]) for item in page["items"]]
+            fact_ids += [UUID(item["fact_id"]) for item in page["items"]]
             await asyncio.sleep(PAUSES[1])
             cursor = page["next_cursor"]
             if cursor is None:
                 break
         self.rounds += 1
-        if tuple(found) != self.about.facts:
-            self.failed.append(f"the list has {len(found)} rows, not {len(self.about.facts)}, or others")
+        if tuple(fact_ids) != self.about.facts:
+            self.failed.append(f"the list has {len(fact_ids)} rows, not {len(self.about.facts)}, or others")
 
     async def write(self, client: httpx2.AsyncClient) -> None:
-        headers = {"Idempotency-Key": str(fresh.new_id())}
+        headers = {"Idempotency-Key": str(clock.new_id())}
         what = {"json": {"kind": "BOM"}, "headers": headers}
         first, second = [await self._ask("writer", client, "POST", "/v1/documents", **what) for _ in range(2)]
         if first != second:
@@ -89,11 +89,11 @@ class Load:
             "snapshot_id": str(self.about.snapshot_id),
             "rule_package_version_id": str(self.about.rule_package_version_id),
         }
-        headers = {"Idempotency-Key": str(fresh.new_id())}
+        headers = {"Idempotency-Key": str(clock.new_id())}
         path = f"/v1/passports/{self.about.passport_id}/compile"
-        made = await self._ask("compiler", client, "POST", path, json=body, headers=headers)
-        if made is not None:
-            self.versions.append(UUID(made["passport_version_id"]))
+        requested = await self._ask("compiler", client, "POST", path, json=body, headers=headers)
+        if requested is not None:
+            self.versions.append(UUID(requested["passport_version_id"]))
 
     async def _ask(self, who: Client, client: httpx2.AsyncClient, method: str, path: str, **what: Any) -> Any:
         """Ask once: whatever is not a good answer is a failed request."""
@@ -111,14 +111,14 @@ class Load:
 
 
 @asynccontextmanager
-async def loaded(url: str, api_keys: list[str], about: Compilable) -> AsyncIterator[Load]:
+async def run_load(url: str, api_keys: list[str], about: CompileReady) -> AsyncIterator[Load]:
     """The load, for as long as the block lasts. Each client has a key of its own."""
     load = Load(url, about)
     over = asyncio.Event()
     staying, anew = httpx2.Limits(max_connections=1), httpx2.Limits(max_keepalive_connections=0)
     kinds = [(load.read, staying), (load.page, staying), (load.write, anew), (load.compile, anew)]
     running = [
-        asyncio.create_task(_keep(url, key, ask, limits, pause, over))
+        asyncio.create_task(_repeat_requests(url, key, ask, limits, pause, over))
         for key, (ask, limits), pause in zip(api_keys, kinds, PAUSES, strict=True)
     ]
     try:
@@ -128,7 +128,7 @@ async def loaded(url: str, api_keys: list[str], about: Compilable) -> AsyncItera
         await asyncio.gather(*running)
 
 
-async def _keep(
+async def _repeat_requests(
     url: str,
     key: str,
     ask: Callable[[httpx2.AsyncClient], Awaitable[None]],

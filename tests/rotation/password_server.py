@@ -10,11 +10,10 @@ from pathlib import Path
 
 import asyncpg
 
-from bpc import fresh
-from bpc.db.embedded.account import server_account
-from bpc.db.embedded.binaries import find_binaries
-from bpc.db.embedded.cluster import SERVER_ENVIRONMENT
-from tests.ports import free_ports
+from bpc.runtime import clock
+from bpc.runtime.postgres.cluster import SERVER_ENVIRONMENT
+from bpc.runtime.postgres.programs import find_binaries, find_server_account
+from tests.ports import find_free_ports
 
 DATABASE = "bpc"
 TRIES = 3
@@ -45,30 +44,32 @@ class PasswordServer:
 
 
 @contextmanager
-def password_server(folder: Path) -> Iterator[PasswordServer]:
+def run_password_server(folder: Path) -> Iterator[PasswordServer]:
     """A new, empty server; whatever happens, it does not outlive the block."""
-    account = server_account()
-    binaries, who = find_binaries(account), account.popen_arguments()
-    account.own(folder)
-    password = fresh.entropy(16).hex()
-    given = folder.with_name(f"{folder.name}.password")
-    given.write_text(password)
-    given.chmod(0o644)
-    made = [binaries.path("initdb"), "-D", folder, "-U", "postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
-    made += ["--auth=scram-sha-256", f"--pwfile={given}"]
-    done = subprocess.run(made, check=False, capture_output=True, text=True, cwd="/", env=SERVER_ENVIRONMENT, **who)  # type: ignore[call-overload]
-    assert done.returncode == 0, done.stderr
+    account = find_server_account()
+    binaries, run_as = find_binaries(account), account.popen_arguments()
+    account.take_folder(folder)
+    password = clock.random_bytes(16).hex()
+    password_file = folder.with_name(f"{folder.name}.password")
+    password_file.write_text(password)
+    password_file.chmod(0o644)
+    initdb = [binaries / "initdb", "-D", folder, "-U", "postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
+    initdb += ["--auth=scram-sha-256", f"--pwfile={password_file}"]
+    result = subprocess.run(
+        initdb, check=False, capture_output=True, text=True, cwd="/", env=SERVER_ENVIRONMENT, **run_as
+    )  # type: ignore[call-overload]
+    assert result.returncode == 0, result.stderr
     options = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
     options += ["-c", "max_connections=100", "-c", "fsync=off"]
-    command = [binaries.path("postgres"), "-D", folder, *options]
+    command = [binaries / "postgres", "-D", folder, *options]
     log = folder.with_name(f"{folder.name}.log")
-    for port in free_ports(TRIES):  # one that was free may be taken by now
+    for port in find_free_ports(TRIES):  # one that was free may be taken by now
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [*command, "-p", str(port)], stdout=out, stderr=out, cwd="/", env=SERVER_ENVIRONMENT, **who
+                [*command, "-p", str(port)], stdout=out, stderr=out, cwd="/", env=SERVER_ENVIRONMENT, **run_as
             )  # type: ignore[call-overload]
         try:
-            if _comes_up(folder, process):
+            if _wait_until_ready(folder, process):
                 yield PasswordServer(port, password)
                 return
         finally:
@@ -77,7 +78,7 @@ def password_server(folder: Path) -> Iterator[PasswordServer]:
     raise AssertionError(log.read_text())
 
 
-def _comes_up(folder: Path, process: "subprocess.Popen[bytes]") -> bool:
+def _wait_until_ready(folder: Path, process: "subprocess.Popen[bytes]") -> bool:
     """Wait until it lets people in, which is some time after it listens; False if it ends instead."""
     deadline = time.monotonic() + 60
     while not _is_ready(folder / "postmaster.pid"):

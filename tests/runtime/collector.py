@@ -18,15 +18,15 @@ class Collector:
         self.heads: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
         self.hangs = threading.Event()  # set: takes what comes and never answers
-        self.over = threading.Event()
+        self.stopped = threading.Event()
 
-    def take(self, path: str, head: dict[str, str], body: bytes) -> None:
+    def record(self, path: str, head: dict[str, str], body: bytes) -> None:
         assert path == "/v1/traces", path
         self.heads.append(head)
         self.bodies.append(body)
         request = ExportTraceServiceRequest.FromString(body)
         for sent in request.resource_spans:
-            about = {each.key: each.value for each in sent.resource.attributes}
+            about = {attribute.key: attribute.value for attribute in sent.resource.attributes}
             for scope in sent.scope_spans:
                 for span in scope.spans:
                     self.spans.append(
@@ -39,21 +39,22 @@ class Collector:
                             "id": span.span_id.hex(),
                             "parent": span.parent_span_id.hex(),
                             "attributes": {
-                                each.key: each.value.string_value or each.value.int_value for each in span.attributes
+                                attribute.key: attribute.value.string_value or attribute.value.int_value
+                                for attribute in span.attributes
                             },
                         }
                     )
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def run_collector() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if collector.hangs.is_set():
-                collector.over.wait(60)
+                collector.stopped.wait(60)
                 return
-            collector.take(self.path, dict(self.headers), body)
+            collector.record(self.path, dict(self.headers), body)
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -68,7 +69,7 @@ def collecting() -> Iterator[Collector]:
     try:
         yield collector
     finally:
-        collector.over.set()
+        collector.stopped.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-import typer
 
-from bpc.cli import supervise
-from bpc.cli.supervise import Refused, Role, supervised
+from bpc.runtime import supervision
+from bpc.runtime.supervision import ChildRefused, ChildSpec, supervise_processes
 
 SECONDS = 30
 
@@ -43,42 +42,42 @@ while True:
 DIES = f"{READY}\nos.kill(os.getpid(), signal.SIGKILL)"
 
 
-def refusing(code: str) -> str:
+def make_refusing_script(code: str) -> str:
     error = {"code": code, "message": "no such thing", "fix": "look", "details": {}}
     return f"import sys\nprint({json.dumps(json.dumps({'error': error}))})\nsys.exit(1)"
 
 
-def role(script: str, *, stop_seconds: float = SECONDS) -> Role:
-    return Role(name="child", command=(sys.executable, "-S", "-c", script), stop_seconds=stop_seconds)
+def make_spec(script: str, *, stop_seconds: float = SECONDS) -> ChildSpec:
+    return ChildSpec(name="child", command=(sys.executable, "-S", "-c", script), stop_seconds=stop_seconds)
 
 
-async def until(happened: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(SECONDS):
-        while not happened():
+        while not condition():
             await asyncio.sleep(0.01)
 
 
-async def test_one_that_dies_is_started_again_and_the_others_are_left_alone() -> None:
-    async with supervised([role(STAYS), role(STAYS)]) as fleet:
-        assert await fleet.ready()
-        victim, other = fleet.children
-        before = [child.pid for child in fleet.children]
+async def test_a_dead_child_is_restarted_and_the_others_are_left_alone() -> None:
+    async with supervise_processes([make_spec(STAYS), make_spec(STAYS)]) as group:
+        assert await group.wait_until_ready()
+        victim, other = group.children
+        before = [child.pid for child in group.children]
         assert before[0] is not None
 
         os.kill(before[0], signal.SIGKILL)
-        await until(lambda: victim.started == 2 and victim.ready.is_set())
+        await wait_until(lambda: victim.start_count == 2 and victim.ready.is_set())
 
         assert victim.pid not in {None, before[0]}
-        assert (other.pid, other.started) == (before[1], 1)
+        assert (other.pid, other.start_count) == (before[1], 1)
 
 
-async def test_one_that_keeps_dying_is_started_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "LONGEST_PAUSE", 0.4)
-    async with supervised([role(DIES)]) as fleet:
-        (child,) = fleet.children
+async def test_the_pause_grows_while_a_child_keeps_dying(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "LONGEST_PAUSE", 0.4)
+    async with supervise_processes([make_spec(DIES)]) as group:
+        (child,) = group.children
         starts: list[float] = []
         while len(starts) < 6:
-            await until(lambda: child.started > len(starts))
+            await wait_until(lambda: child.start_count > len(starts))
             starts.append(time.monotonic())
 
     gaps = [later - earlier for earlier, later in pairwise(starts)]
@@ -88,90 +87,88 @@ async def test_one_that_keeps_dying_is_started_ever_less_often(monkeypatch: pyte
     assert all(gap < 0.8 + 5 for gap in gaps[3:])
 
 
-async def test_what_is_refused_from_the_start_ends_all_of_it_in_its_own_words() -> None:
-    with pytest.raises(Refused) as refused:
-        async with supervised([role(STAYS), role(refusing("DB_UNAVAILABLE"))]) as fleet:
-            assert not await fleet.ready()
+async def test_a_child_refused_at_its_start_stops_all_with_its_own_message() -> None:
+    with pytest.raises(ChildRefused) as refused:
+        async with supervise_processes([make_spec(STAYS), make_spec(make_refusing_script("DB_UNAVAILABLE"))]) as group:
+            assert not await group.wait_until_ready()
 
     assert (refused.value.code, refused.value.says, refused.value.fix) == ("DB_UNAVAILABLE", "no such thing", "look")
-    assert all(child.pid is None for child in fleet.children)
+    assert all(child.pid is None for child in group.children)
 
 
 @pytest.mark.parametrize(("code", "ends"), [("SCHEMA_MISMATCH", True), ("DB_UNAVAILABLE", False)])
-async def test_what_is_refused_later_ends_all_of_it_only_if_waiting_would_not_help(
+async def test_a_child_refused_later_stops_all_only_for_a_wrong_configuration(
     tmp_path: Path, code: str, ends: bool
 ) -> None:
     first = tmp_path / "first"
-    script = f"import os\nif os.path.exists({str(first)!r}):\n{textwrap.indent(refusing(code), '    ')}\n"
+    script = f"import os\nif os.path.exists({str(first)!r}):\n{textwrap.indent(make_refusing_script(code), '    ')}\n"
     script += f"open({str(first)!r}, 'w').close()\n{DIES}"
 
-    with pytest.raises(Refused, match="no such thing") if ends else nullcontext():
-        async with supervised([role(script)]) as fleet:
-            (child,) = fleet.children
-            await until(lambda: child.started >= 3 or fleet.is_over)
+    with pytest.raises(ChildRefused, match="no such thing") if ends else nullcontext():
+        async with supervise_processes([make_spec(script)]) as group:
+            (child,) = group.children
+            await wait_until(lambda: child.start_count >= 3 or group.is_stopping)
 
-    assert child.started == (2 if ends else 3)
+    assert child.start_count == (2 if ends else 3)
 
 
-async def test_one_that_ends_before_it_is_ready_without_a_word_is_a_mistake_of_ours() -> None:
-    with pytest.raises(Refused, match="ended with exit code 3 before it was ready") as refused:
-        async with supervised([role("raise SystemExit(3)")]) as fleet:
-            await fleet.over()
+async def test_a_child_that_exits_silently_before_it_is_ready_is_an_internal_error() -> None:
+    with pytest.raises(ChildRefused, match="ended with exit code 3 before it was ready") as refused:
+        async with supervise_processes([make_spec("raise SystemExit(3)")]) as group:
+            await group.wait_until_stopping()
 
     assert refused.value.code == "INTERNAL_ERROR"
 
 
-async def test_one_that_cannot_be_started_at_all_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervise, "LONGEST_PAUSE", 0.1)
+async def test_a_child_that_cannot_be_started_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "LONGEST_PAUSE", 0.1)
     program = tmp_path / "program"
-    late = Role(name="child", command=(str(program), "-S", "-c", STAYS), stop_seconds=SECONDS)
+    late = ChildSpec(name="child", command=(str(program), "-S", "-c", STAYS), stop_seconds=SECONDS)
 
-    async with supervised([late]) as fleet:
+    async with supervise_processes([late]) as group:
         await asyncio.sleep(0.05)
         program.symlink_to(sys.executable)
 
         async with asyncio.timeout(SECONDS):
-            assert await fleet.ready()
+            assert await group.wait_until_ready()
 
-    assert fleet.children[0].started == 1
+    assert group.children[0].start_count == 1
 
 
-async def test_told_to_stop_all_stop_and_none_is_started_again() -> None:
-    async with supervised([role(STAYS), role(STAYS)]) as fleet:
-        assert await fleet.ready()
+async def test_stopping_stops_every_child_and_restarts_none() -> None:
+    async with supervise_processes([make_spec(STAYS), make_spec(STAYS)]) as group:
+        assert await group.wait_until_ready()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await fleet.over(SECONDS)
+        assert await group.wait_until_stopping(SECONDS)
 
-    assert [(child.started, child.pid) for child in fleet.children] == [(1, None)] * 2
+    assert [(child.start_count, child.pid) for child in group.children] == [(1, None)] * 2
 
 
-async def test_who_does_not_stop_in_time_is_killed() -> None:
+async def test_a_child_that_does_not_stop_in_time_is_killed() -> None:
     async with asyncio.timeout(SECONDS):
-        async with supervised([role(DEAF, stop_seconds=0.2)]) as fleet:
-            await until(lambda: fleet.children[0].told == {"deaf": 1})
+        async with supervise_processes([make_spec(DEAF, stop_seconds=0.2)]) as group:
+            await wait_until(lambda: group.children[0].ready_message == {"deaf": 1})
 
 
 async def test_a_second_ctrl_c_does_not_wait() -> None:
     async with asyncio.timeout(SECONDS):
-        with pytest.raises(typer.Exit) as ended:
-            async with supervised([role(DEAF)]) as fleet:
-                await until(lambda: fleet.children[0].started == 1 and fleet.children[0].told == {"deaf": 1})
-                assert await fleet.ready()
+        with pytest.raises(KeyboardInterrupt):
+            async with supervise_processes([make_spec(DEAF)]) as group:
+                await wait_until(
+                    lambda: group.children[0].start_count == 1 and group.children[0].ready_message == {"deaf": 1}
+                )
+                assert await group.wait_until_ready()
                 os.kill(os.getpid(), signal.SIGINT)
-                assert await fleet.over(SECONDS)
+                assert await group.wait_until_stopping(SECONDS)
                 os.kill(os.getpid(), signal.SIGINT)
 
-    assert ended.value.exit_code == 130
 
-
-async def test_a_mistake_of_ours_leaves_nobody_behind() -> None:
+async def test_an_exception_in_the_parent_leaves_no_child_running() -> None:
     pids: list[int | None] = []
     with pytest.raises(ZeroDivisionError):
-        async with supervised([role(STAYS)]) as fleet:
-            await fleet.ready()
-            pids = [child.pid for child in fleet.children]
+        async with supervise_processes([make_spec(STAYS)]) as group:
+            await group.wait_until_ready()
+            pids = [child.pid for child in group.children]
             raise ZeroDivisionError
 
     assert pids[0] is not None
@@ -179,33 +176,33 @@ async def test_a_mistake_of_ours_leaves_nobody_behind() -> None:
 
 
 async def test_a_child_is_asked_and_one_that_is_gone_does_not_answer() -> None:
-    async with supervised([role(ECHO)]) as fleet:
-        (child,) = fleet.children
+    async with supervise_processes([make_spec(ECHO)]) as group:
+        (child,) = group.children
         assert await child.ask("figures") is None
-        await fleet.ready()
+        await group.wait_until_ready()
 
         assert await asyncio.gather(*(child.ask(f"figures {number}") for number in range(20))) == [
             f"figures {number}!" for number in range(20)
         ]
-        fleet.kill()
-        await fleet.ended()
+        group.kill()
+        await group.wait_until_ended()
         assert await child.ask("figures") is None
 
 
-async def test_a_child_that_does_not_answer_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "PATIENCE", 0.05)
-    async with supervised([role(STAYS)]) as fleet:
-        await fleet.ready()
+async def test_a_question_to_a_silent_child_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "CHILD_ANSWER_SECONDS", 0.05)
+    async with supervise_processes([make_spec(STAYS)]) as group:
+        await group.wait_until_ready()
 
-        assert await fleet.children[0].ask("figures") is None
+        assert await group.children[0].ask("figures") is None
 
 
 ORPHAN = """
 import asyncio, os, sys
-from bpc.cli.supervise import on_the_line
+from bpc.runtime.supervision import open_parent_channel
 
 async def main():
-    async with on_the_line(int(sys.argv[-1]), {}):
+    async with open_parent_channel(int(sys.argv[-1]), {}):
         print('{"worker": 1}', flush=True)
         await asyncio.sleep(600)
 
@@ -213,14 +210,14 @@ asyncio.run(main())
 """
 PARENT = f"""
 import asyncio, sys
-from bpc.cli.supervise import Role, supervised
+from bpc.runtime.supervision import ChildSpec, supervise_processes
 
 async def main():
-    roles = [Role(name="child", command=(sys.executable, "-c", {ORPHAN!r}), stop_seconds=1)]
-    async with supervised(roles) as fleet:
-        await fleet.ready()
-        print(fleet.children[0].pid, flush=True)
-        await fleet.over()
+    specs = [ChildSpec(name="child", command=(sys.executable, "-c", {ORPHAN!r}), stop_seconds=1)]
+    async with supervise_processes(specs) as group:
+        await group.wait_until_ready()
+        print(group.children[0].pid, flush=True)
+        await group.wait_until_stopping()
 
 asyncio.run(main())
 """

@@ -15,20 +15,21 @@ from uuid import UUID
 
 import httpx2
 import pytest
+from bpc_client import Client
+from prometheus_client.parser import text_string_to_metric_families
+from service_jobs import Metrics
 
-from bpc.client import Client
-from bpc.telemetry import is_wanted
-from tests.cli.program import Program
-from tests.cli.started import started
-from tests.journey.compilable import compilable
-from tests.telemetry.collector import collecting
+from bpc.runtime.telemetry import is_tracing_enabled, merge_metrics, select_cumulative
+from tests.cli.program import Program, start_command
+from tests.journey.compile_ready import prepare_compile
+from tests.runtime.collector import run_collector
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 
 
 @pytest.mark.parametrize(
-    ("environment", "wanted"),
+    ("environment", "expected"),
     [
         ({}, False),
         ({"OTEL_SERVICE_NAME": "mine"}, False),
@@ -45,13 +46,13 @@ COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
         (COLLECTOR | {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"}, False),
     ],
 )
-def test_the_standard_variables_decide(environment: dict[str, str], *, wanted: bool) -> None:
-    assert is_wanted(environment) is wanted
+def test_the_standard_variables_decide(environment: dict[str, str], *, expected: bool) -> None:
+    assert is_tracing_enabled(environment) is expected
 
 
 def test_what_is_asked_for_and_not_spoken_here_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    is_wanted(COLLECTOR | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
-    is_wanted({"OTEL_TRACES_EXPORTER": "zipkin,otlp"})
+    is_tracing_enabled(COLLECTOR | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+    is_tracing_enabled({"OTEL_TRACES_EXPORTER": "zipkin,otlp"})
 
     assert [record.getMessage() for record in caplog.records] == [
         "no traces are sent: the only protocol is http/protobuf",
@@ -75,11 +76,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_where_nothing_is_set_nothing_is_imported_and_no_span_is_made() -> None:
     done = run("""
         import os, sys
-        import bpc.cli.api, bpc.cli.worker
-        from bpc.telemetry import traced
-        from bpc.jobs.tracing import UNTRACED, submitting
-        with traced("bpc-api", os.environ):
-            assert submitting("report") is UNTRACED
+        import bpc.cli.run.api, bpc.cli.run.worker
+        from bpc.runtime.telemetry import trace_to_collector
+        from service_jobs.telemetry import UNTRACED, trace_submit
+        with trace_to_collector("bpc-api", os.environ):
+            assert trace_submit("report") is UNTRACED
         heavy = ("opentelemetry.sdk", "opentelemetry.exporter", "google.protobuf", "requests")
         print([name for name in heavy if name in sys.modules])
     """)
@@ -88,13 +89,13 @@ def test_where_nothing_is_set_nothing_is_imported_and_no_span_is_made() -> None:
 
 
 def test_spans_are_sent_at_the_end_as_the_environment_says() -> None:
-    with collecting() as collector:
+    with run_collector() as collector:
         done = run(
             """
             import os
             from opentelemetry import trace
-            from bpc.telemetry import traced
-            with traced("bpc-api", os.environ):
+            from bpc.runtime.telemetry import trace_to_collector
+            with trace_to_collector("bpc-api", os.environ):
                 with trace.get_tracer("test").start_as_current_span("kept"):
                     pass
             """,
@@ -111,14 +112,14 @@ def test_spans_are_sent_at_the_end_as_the_environment_says() -> None:
     assert collector.heads[0]["x-tenant"] == "7"
 
 
-def test_a_sampler_that_wants_none_sends_none() -> None:
-    with collecting() as collector:
+def test_a_sampler_that_drops_everything_sends_no_spans() -> None:
+    with run_collector() as collector:
         done = run(
             """
             import os
             from opentelemetry import trace
-            from bpc.telemetry import traced
-            with traced("bpc-api", os.environ):
+            from bpc.runtime.telemetry import trace_to_collector
+            with trace_to_collector("bpc-api", os.environ):
                 with trace.get_tracer("test").start_as_current_span("not kept"):
                     pass
             """,
@@ -132,11 +133,11 @@ def test_a_sampler_that_wants_none_sends_none() -> None:
 AWAY = """
     import logging, os, sys, time
     from opentelemetry import trace
-    from bpc import logs
-    from bpc.telemetry import traced
+    from bpc.runtime import logs
+    from bpc.runtime.telemetry import trace_to_collector
     logs.configure(level="info", json=True, component="api", stream=sys.stderr)
     longest, begun = 0.0, time.perf_counter()
-    with traced("bpc-api", os.environ):
+    with trace_to_collector("bpc-api", os.environ):
         tracer = trace.get_tracer("test")
         while time.perf_counter() - begun < 0.8:
             for _ in range(200):
@@ -150,8 +151,8 @@ AWAY = """
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_collector_that_is_away_or_hangs_delays_nobody_and_is_said_once(*, hangs: bool) -> None:
-    with collecting() as collector:
+def test_an_unreachable_or_hanging_collector_delays_nothing_and_is_logged_once(*, hangs: bool) -> None:
+    with run_collector() as collector:
         collector.hangs.set()
         done = run(
             AWAY,
@@ -159,30 +160,34 @@ def test_a_collector_that_is_away_or_hangs_delays_nobody_and_is_said_once(*, han
             OTEL_EXPORTER_OTLP_TIMEOUT="2",
             OTEL_BSP_SCHEDULE_DELAY="100",
         )
-        collector.over.set()
+        collector.stopped.set()
 
-    longest, stopping = (float(each) for each in done.stdout.split())
+    longest, stopping = (float(text) for text in done.stdout.split())
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert longest < 1.5  # a span is put into a queue; the rest is a machine that is busy
     assert stopping < 8
-    failed = [line for line in lines if line["msg"] == "traces were not taken"]
-    assert [(line["level"], line["logger"]) for line in failed] == [("warn", "bpc.telemetry")]
-    assert failed[0]["spans"] > 0
-    assert failed[0]["reason"]
-    assert {line["logger"] for line in lines} == {"bpc.telemetry"}
+    failed = [line for line in lines if line["msg"] == "traces could not be sent"]
+    assert len(failed) <= 1
+    for line in failed:
+        assert line["spans"] > 0
+        assert line["reason"]
+    # On a busy machine, the program may end before the first attempt to send does; then that is the warning.
+    assert failed or [line for line in lines if line["msg"].startswith("the last traces could not be sent")]
+    assert {line["level"] for line in lines} == {"warn"}
+    assert {line["logger"] for line in lines} == {"bpc.runtime.telemetry"}
 
 
 def test_one_trace_goes_from_the_client_through_the_request_to_its_last_job(run_folder: Path) -> None:
     folder = Path(tempfile.mkdtemp(prefix="traced-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    with collecting() as collector:
+    with run_collector() as collector:
         settings = {
             "BPC_LOG_LEVEL": "error",
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
             "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only what its sender traces
         }
-        with started(Program(folder, settings), "up", "--port", "0") as (process, told):
-            version = asyncio.run(_compiled(told["url"], told["api_key"]))
+        with start_command(Program(folder, settings), "up", "--port", "0") as (process, ready):
+            version = asyncio.run(_compile_passport(ready["url"], ready["api_key"]))
             process.send_signal(signal.SIGTERM)
             _, err = process.communicate(timeout=60)
 
@@ -192,43 +197,43 @@ def test_one_trace_goes_from_the_client_through_the_request_to_its_last_job(run_
     jobs = [spans["job.execute", job] for job in ("COMPILE_PASSPORT", "SIGN_PASSPORT", "GENERATE_QR")]
     assert {span["trace"] for span in collector.spans} == {TRACE}
     assert request["parent"] == SPAN
-    assert _ancestors(jobs[0], collector.spans)[-1] == request["id"]
-    assert jobs[0]["id"] in _ancestors(jobs[1], collector.spans)
-    assert jobs[1]["id"] in _ancestors(jobs[2], collector.spans)
+    assert _list_ancestors(jobs[0], collector.spans)[-1] == request["id"]
+    assert jobs[0]["id"] in _list_ancestors(jobs[1], collector.spans)
+    assert jobs[1]["id"] in _list_ancestors(jobs[2], collector.spans)
     assert (request["service"], {span["service"] for span in jobs}) == ("bpc-api", {"bpc-worker"})
     # Nothing in it says who: no key, no tenant, no passport, no article.
     everything = b"".join(collector.bodies)
-    tenant, key = told["tenant_id"], told["api_key"]
+    tenant, key = ready["tenant_id"], ready["api_key"]
     for word in (key, key.split("_")[1], tenant, str(version), "SKU-123", "First"):
         assert word.encode() not in everything, word
 
 
-async def _compiled(url: str, key: str) -> UUID:
+async def _compile_passport(url: str, key: str) -> UUID:
     async with Client(url, key) as bpc:
-        made = await compilable(bpc)
-        async with httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}) as http:
+        ready_passport = await prepare_compile(bpc)
+        async with httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as http:
             answer = await http.post(
-                f"/v1/passports/{made.passport_id}/compile",
+                f"/v1/passports/{ready_passport.passport_id}/compile",
                 json={
-                    "snapshot_id": str(made.snapshot_id),
-                    "rule_package_version_id": str(made.rule_package_version_id),
+                    "snapshot_id": str(ready_passport.snapshot_id),
+                    "rule_package_version_id": str(ready_passport.rule_package_version_id),
                 },
                 headers={"Idempotency-Key": "traced", "traceparent": f"00-{TRACE}-{SPAN}-01"},
             )
         assert answer.status_code == 202, answer.text
         version = UUID(answer.json()["passport_version_id"])
-        await bpc.until(lambda: bpc.get_qr_code(version), lambda seen: bool(seen.content), seconds=120)
+        await bpc.wait_until(lambda: bpc.get_qr_code(version), lambda code: bool(code.content), seconds=120)
     return version
 
 
-def _ancestors(span: dict[str, str], spans: list[dict[str, str]]) -> list[str]:
+def _list_ancestors(span: dict[str, str], spans: list[dict[str, str]]) -> list[str]:
     """The ids above it, up to the first that was made here."""
-    by_id = {each["id"]: each for each in spans}
-    found = []
+    by_id = {candidate["id"]: candidate for candidate in spans}
+    ancestors = []
     while (parent := by_id.get(span["parent"])) is not None:
-        found.append(parent["id"])
+        ancestors.append(parent["id"])
         span = parent
-    return found
+    return ancestors
 
 
 @pytest.mark.parametrize(
@@ -240,12 +245,12 @@ def _ancestors(span: dict[str, str], spans: list[dict[str, str]]) -> list[str]:
         {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "-3"},
     ],
 )
-def test_a_mistyped_variable_stops_nobody(mistyped: dict[str, str]) -> None:
+def test_a_mistyped_variable_does_not_stop_the_program(mistyped: dict[str, str]) -> None:
     done = run(
         """
         import os
-        from bpc.telemetry import traced
-        with traced("bpc-api", os.environ):
+        from bpc.runtime.telemetry import trace_to_collector
+        with trace_to_collector("bpc-api", os.environ):
             print("serves")
         """,
         **{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"} | mistyped,
@@ -260,12 +265,72 @@ def test_a_header_that_is_mistyped_is_not_quoted() -> None:
     done = run(
         """
         import os
-        from bpc.telemetry import traced
-        with traced("bpc-api", os.environ):
+        from bpc.runtime.telemetry import trace_to_collector
+        with trace_to_collector("bpc-api", os.environ):
             pass
         """,
         OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
         OTEL_EXPORTER_OTLP_HEADERS="x-team: hunter2",
     )
 
-    assert done.stderr == "a header in OTEL_EXPORTER_OTLP_HEADERS is not `name=value`, and is left out\n"
+    assert done.stderr == "a header in OTEL_EXPORTER_OTLP_HEADERS is not `name=value` and is ignored\n"
+
+
+def parse_samples(text: bytes) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def count_some_work(metrics: Metrics, *, times: int, depth: int) -> None:
+    metrics.count_enqueued("a", times)
+    metrics.change_running("a", 1)
+    metrics.count_finished("a", "SUCCEEDED", times, [0.2] * times)
+    metrics.observe_depth({"a": depth})
+    metrics.observe_dead_letters({"a": depth})
+
+
+@pytest.fixture
+def two_metrics() -> tuple[Metrics, Metrics]:
+    one, other = Metrics("bpc"), Metrics("bpc")
+    one.expect_types(["a", "b"])
+    count_some_work(one, times=3, depth=7)
+    count_some_work(other, times=4, depth=6)
+    return one, other
+
+
+def test_counts_and_durations_add_up_and_what_is_read_from_the_database_does_not(
+    two_metrics: tuple[Metrics, Metrics],
+) -> None:
+    merged = parse_samples(merge_metrics(metrics.render_text() for metrics in two_metrics))
+
+    assert merged["bpc_jobs_enqueued_total", ("a",)] == 7
+    assert merged["bpc_jobs_enqueued_total", ("b",)] == 0
+    assert merged["bpc_jobs_running", ("a",)] == 2
+    assert merged["bpc_job_duration_seconds_count", ("a",)] == 7
+    assert merged["bpc_job_duration_seconds_sum", ("a",)] == pytest.approx(1.4)
+    assert merged["bpc_job_queue_depth", ("a",)] == 7
+    assert merged["bpc_jobs_dead_letter", ("a",)] == 7
+
+
+def test_the_figures_of_one_are_those_of_one(two_metrics: tuple[Metrics, Metrics]) -> None:
+    assert merge_metrics([two_metrics[0].render_text()]) == two_metrics[0].render_text()
+    assert merge_metrics([two_metrics[0].render_text(), b""]) == two_metrics[0].render_text()
+    assert merge_metrics([]) == b""
+
+
+def test_every_family_is_described_once(two_metrics: tuple[Metrics, Metrics]) -> None:
+    lines = merge_metrics(metrics.render_text() for metrics in two_metrics).decode().splitlines()
+    described = [line for line in lines if line.startswith("#")]
+
+    assert len(described) == len(set(described))
+
+
+def test_of_a_process_that_is_gone_only_what_it_counted_is_left(two_metrics: tuple[Metrics, Metrics]) -> None:
+    left = parse_samples(select_cumulative(two_metrics[0].render_text()))
+
+    assert left["bpc_jobs_enqueued_total", ("a",)] == 3
+    assert left["bpc_job_duration_seconds_count", ("a",)] == 3
+    assert not {"bpc_jobs_running", "bpc_job_queue_depth"} & {name for name, _ in left}

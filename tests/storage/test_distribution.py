@@ -1,13 +1,19 @@
 """Tables that can be spread over nodes by tenant: every key holds inside one tenant, and the proof of it can fail."""
 
 import re
-from typing import Final, TypeAlias
+from typing import Final
 
-import asyncpg
-
-from tools.distribution import LOCAL, REFERENCE, STATEMENTS, catalog_of, planned, problems, read, written
-
-Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+from tests.storage.probes import Superuser
+from tools.distribution import (
+    LOCAL,
+    REFERENCE,
+    STATEMENTS,
+    list_problems,
+    load_catalog,
+    parse_statements,
+    plan_placement,
+    write_statements,
+)
 
 TENANT: Final = "tenant_id uuid NOT NULL REFERENCES tenants"
 GOOD: Final = f"CREATE TABLE good ({TENANT}, id uuid, PRIMARY KEY (tenant_id, id))"
@@ -58,28 +64,28 @@ BAD: Final = {
 }
 
 
-async def found(superuser: Superuser, statements: str | None = None) -> list[str]:
-    catalog = await catalog_of(superuser)
-    return problems(catalog, read(statements or written(catalog)))
+async def find_problems(superuser: Superuser, statements: str | None = None) -> list[str]:
+    catalog = await load_catalog(superuser)
+    return list_problems(catalog, parse_statements(statements or write_statements(catalog)))
 
 
-async def test_every_table_has_its_place_and_every_key_contains_the_tenant(superuser: Superuser) -> None:
-    catalog = await catalog_of(superuser)
+async def test_every_table_is_distributed_or_reference_and_every_key_contains_the_tenant(superuser: Superuser) -> None:
+    catalog = await load_catalog(superuser)
 
-    assert problems(catalog, read(STATEMENTS.read_text())) == []
+    assert list_problems(catalog, parse_statements(STATEMENTS.read_text())) == []
     assert {*REFERENCE, *LOCAL} <= set(catalog.tables)
-    places = list(planned(catalog).values())
+    places = list(plan_placement(catalog).values())
     assert places.count("distributed") > 25
-    assert len([key for key in catalog.keys if planned(catalog)[key.table] == "distributed"]) > 45
+    assert len([key for key in catalog.keys if plan_placement(catalog)[key.table] == "distributed"]) > 45
 
 
-async def test_the_statements_are_those_that_the_catalog_asks_for(superuser: Superuser) -> None:
-    assert STATEMENTS.read_text() == written(await catalog_of(superuser)), "run tools/distribution.py"
+async def test_the_statements_match_the_catalog(superuser: Superuser) -> None:
+    assert STATEMENTS.read_text() == write_statements(await load_catalog(superuser)), "run tools/distribution.py"
 
 
-async def test_each_table_comes_behind_those_it_refers_to(superuser: Superuser) -> None:
-    catalog, text = await catalog_of(superuser), STATEMENTS.read_text()
-    order = [table for table, place in read(text) if place != "local"]
+async def test_each_table_comes_after_the_tables_it_refers_to(superuser: Superuser) -> None:
+    catalog, text = await load_catalog(superuser), STATEMENTS.read_text()
+    order = [table for table, place in parse_statements(text) if place != "local"]
     taken_off = set(re.findall(r"DROP CONSTRAINT (\w+);", text))
 
     for key in catalog.foreign_keys:
@@ -89,32 +95,34 @@ async def test_each_table_comes_behind_those_it_refers_to(superuser: Superuser) 
     assert taken_off == set(re.findall(r"ADD CONSTRAINT (\w+) ", text))
 
 
-async def test_what_of_it_is_plain_sql_leaves_keys_and_policies_in_force(superuser: Superuser) -> None:
-    before = await catalog_of(superuser)
+async def test_the_plain_sql_part_keeps_keys_and_policies(superuser: Superuser) -> None:
+    before = await load_catalog(superuser)
     plain = re.findall(r"^(?:ALTER (?:POLICY|TABLE)|DROP POLICY) .*?;", STATEMENTS.read_text(), re.MULTILINE)
 
     transaction = superuser.transaction()
     await transaction.start()
     await superuser.execute("\n".join(plain))
-    after = await catalog_of(superuser)
+    after = await load_catalog(superuser)
     await transaction.rollback()
 
     assert (after.tables, after.keys, after.foreign_keys) == (before.tables, before.keys, before.foreign_keys)
     spread = [policy for policy in after.policies if policy.table not in LOCAL]
     assert len(spread) == len([policy for policy in before.policies if policy.table not in LOCAL]) - 1
-    assert [policy for policy in spread if "SELECT" in f"{policy.shown} {policy.taken}"] == []
+    assert [policy for policy in spread if "SELECT" in f"{policy.using_expression} {policy.check_expression}"] == []
     own = [policy for policy in spread if policy.name == "own_tenant"]
-    assert {(policy.shown, policy.taken) for policy in own} == {("(tenant_id = current_tenant())",) * 2}
+    assert {(policy.using_expression, policy.check_expression) for policy in own} == {
+        ("(tenant_id = current_tenant())",) * 2
+    }
 
 
 async def test_the_proof_fails_for_whatever_citus_would_refuse(superuser: Superuser) -> None:
-    for problem, made in BAD.items():
+    for problem, statements in BAD.items():
         transaction = superuser.transaction()
         await transaction.start()
-        await superuser.execute("; ".join(made))
-        problems_found = await found(superuser)
+        await superuser.execute("; ".join(statements))
+        problems_found = await find_problems(superuser)
         await transaction.rollback()
-        assert problem in problems_found, made
+        assert problem in problems_found, statements
 
 
 async def test_tables_with_the_tenant_in_every_key_are_no_problem(superuser: Superuser) -> None:
@@ -125,19 +133,19 @@ async def test_tables_with_the_tenant_in_every_key_are_no_problem(superuser: Sup
         "CREATE UNIQUE INDEX ON better (good_id, tenant_id) WHERE good_id IS NOT NULL"
     )
 
-    assert await found(superuser) == []
+    assert await find_problems(superuser) == []
 
 
 async def test_a_table_that_the_statements_forget_or_name_twice_is_found(superuser: Superuser) -> None:
     await superuser.execute(GOOD)
-    kept = STATEMENTS.read_text()
-    twice = kept.replace(
+    written_file = STATEMENTS.read_text()
+    twice = written_file.replace(
         "-- local: jobs.batch\n", "-- local: jobs.batch\nSELECT create_reference_table('jobs.batch');\n"
     )
-    other = kept.replace("'public.facts', 'tenant_id'", "'public.facts', 'fact_id'")
-    gone = kept.replace("'public.facts'", "'public.fact'")
+    other_column = written_file.replace("'public.facts', 'tenant_id'", "'public.facts', 'fact_id'")
+    unknown_table = written_file.replace("'public.facts'", "'public.fact'")
 
-    assert await found(superuser, kept) == ["public.good is named 0 times"]
-    assert "jobs.batch is named 2 times" in await found(superuser, twice)
-    assert "public.facts is named 0 times" in await found(superuser, other)
-    assert "public.fact is named and does not exist" in await found(superuser, gone)
+    assert await find_problems(superuser, written_file) == ["public.good is named 0 times"]
+    assert "jobs.batch is named 2 times" in await find_problems(superuser, twice)
+    assert "public.facts is named 0 times" in await find_problems(superuser, other_column)
+    assert "public.fact is named and does not exist" in await find_problems(superuser, unknown_table)

@@ -10,34 +10,35 @@ from typing import cast
 import asyncpg
 import pytest
 
-from bpc import fresh
-from bpc.core.digest import sha256
-from bpc.db.address import Address
-from bpc.db.migrate import (
+from bpc.cli.support.output import find_fix
+from bpc.core.formats.hashes import sha256
+from bpc.runtime import clock
+from bpc.runtime.postgres.address import Address
+from bpc.storage.connection import RolesMissing
+from bpc.storage.migrate import (
     Migration,
     MigrationBlocked,
     MigrationEdited,
     MigrationFailed,
     MigrationsMissing,
-    State,
-    compare,
+    SchemaState,
+    compare_schema,
+    list_migrations,
     migrate,
-    our_migrations,
     read_migrations,
-    require_current,
+    require_current_schema,
 )
-from bpc.db.roles import RolesMissing
-from tests.conftest import TestServer
-from tests.measuring import effort
-from tools.schema import SCHEMA, dumped
+from tests.fixtures import TestServer
+from tests.measurements import choose_effort
+from tools.schema import SCHEMA, dump_schema
 
-OURS = our_migrations()
+ALL_MIGRATIONS = list_migrations()
 WAITS_FOR_TENANTS = """
     SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'tenants'::regclass AND NOT granted)
 """
 
 
-async def migrated(address: Address, migrations: list[Migration] = OURS) -> list[str]:
+async def migrate_database(address: Address, migrations: list[Migration] = ALL_MIGRATIONS) -> list[str]:
     conn = await asyncpg.connect(**address.connect_arguments())
     try:
         return await migrate(conn, migrations)
@@ -45,103 +46,107 @@ async def migrated(address: Address, migrations: list[Migration] = OURS) -> list
         await conn.close()
 
 
-async def as_application(address: Address) -> "asyncpg.Connection[asyncpg.Record]":
+async def connect_as_app(address: Address) -> "asyncpg.Connection[asyncpg.Record]":
     conn: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(**address.connect_arguments())
     await conn.execute("SET ROLE bpc_app")
     return conn
 
 
-def a_migration(version: int, sql: str) -> Migration:
+def make_migration(version: int, sql: str) -> Migration:
     return Migration(
         component="bpc", version=version, name=f"{version:04}_more.sql", sql=sql, sha256=sha256(sql.encode())
     )
 
 
-def migrate_in_a_process(address: Address) -> list[str]:
-    return asyncio.run(migrated(address))
+def migrate_in_process(address: Address) -> list[str]:
+    return asyncio.run(migrate_database(address))
 
 
 @pytest.mark.external
-async def test_running_them_twice_does_nothing_the_second_time(empty_address: Address) -> None:
-    assert await migrated(empty_address) == [migration.name for migration in OURS]
-    assert await migrated(empty_address) == []
+async def test_running_the_migrations_again_does_nothing(empty_address: Address) -> None:
+    assert await migrate_database(empty_address) == [migration.name for migration in ALL_MIGRATIONS]
+    assert await migrate_database(empty_address) == []
 
 
 @pytest.mark.external
-async def test_several_processes_at_once_make_one_schema_and_none_fails(empty_address: Address) -> None:
-    count = effort(test=4, shown=10, campaign=10)
+async def test_several_processes_migrate_at_once_and_none_fails(empty_address: Address) -> None:
+    count = choose_effort(test=4, shown=10, campaign=10)
 
     with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as processes:
-        applied = await asyncio.to_thread(lambda: list(processes.map(migrate_in_a_process, [empty_address] * count)))
+        applied = await asyncio.to_thread(lambda: list(processes.map(migrate_in_process, [empty_address] * count)))
 
-    assert sorted(name for names in applied for name in names) == sorted(migration.name for migration in OURS)
+    assert sorted(name for names in applied for name in names) == sorted(migration.name for migration in ALL_MIGRATIONS)
     conn = await asyncpg.connect(**empty_address.connect_arguments())
-    assert (await require_current(conn, OURS)).state is State.CURRENT
+    assert (await require_current_schema(conn, ALL_MIGRATIONS)).state is SchemaState.CURRENT
     await conn.close()
 
 
 @pytest.mark.external
 async def test_an_applied_file_that_was_edited_is_refused_by_name(empty_address: Address) -> None:
-    await migrated(empty_address)
-    edited = [replace(OURS[0], sha256=sha256(OURS[0].sql.encode() + b"\n")), *OURS[1:]]
+    await migrate_database(empty_address)
+    edited = [replace(ALL_MIGRATIONS[0], sha256=sha256(ALL_MIGRATIONS[0].sql.encode() + b"\n")), *ALL_MIGRATIONS[1:]]
 
     conn = await asyncpg.connect(**empty_address.connect_arguments())
-    for attempt in (migrate, require_current, compare):
-        with pytest.raises(MigrationEdited, match=OURS[0].name):
+    for attempt in (migrate, require_current_schema, compare_schema):
+        with pytest.raises(MigrationEdited, match=ALL_MIGRATIONS[0].name):
             await attempt(conn, edited)
     await conn.close()
 
 
 @pytest.mark.external
-async def test_a_database_that_lacks_some_is_refused_at_start_with_the_command_to_run(empty_address: Address) -> None:
+async def test_a_database_that_lacks_migrations_is_refused_at_start_with_the_command_to_run(
+    empty_address: Address,
+) -> None:
     conn = await asyncpg.connect(**empty_address.connect_arguments())
     with pytest.raises(MigrationsMissing) as before:
-        await require_current(conn, OURS)
-    await migrate(conn, OURS[:2])
+        await require_current_schema(conn, ALL_MIGRATIONS)
+    await migrate(conn, ALL_MIGRATIONS[:2])
     with pytest.raises(MigrationsMissing) as half:
-        await require_current(conn, OURS)
+        await require_current_schema(conn, ALL_MIGRATIONS)
     await conn.close()
 
-    assert before.value.fix == "run `bpc migrate`"
-    assert half.value.details == {"pending": [migration.name for migration in OURS[2:]]}
+    assert find_fix(before.value) == "run `bpc migrate`"
+    assert half.value.details == {"pending": [migration.name for migration in ALL_MIGRATIONS[2:]]}
 
 
 @pytest.mark.external
 async def test_a_database_that_is_ahead_serves_the_older_build(empty_address: Address) -> None:
-    newer = a_migration(len(OURS) + 1, "CREATE TABLE later (x int)")
-    await migrated(empty_address, [*OURS, newer])
+    newer = make_migration(len(ALL_MIGRATIONS) + 1, "CREATE TABLE later (x int)")
+    await migrate_database(empty_address, [*ALL_MIGRATIONS, newer])
 
     conn = await asyncpg.connect(**empty_address.connect_arguments())
-    found = await require_current(conn, OURS)
+    comparison = await require_current_schema(conn, ALL_MIGRATIONS)
     await conn.close()
 
-    assert (found.state, found.unknown) == (State.AHEAD, (newer.name,))
+    assert (comparison.state, comparison.unknown) == (SchemaState.AHEAD, (newer.name,))
 
 
 @pytest.mark.external
 async def test_a_migration_that_fails_leaves_nothing_behind_and_can_be_repeated(empty_address: Address) -> None:
-    broken = a_migration(len(OURS) + 1, "CREATE TABLE half (x int); SELECT 1 / 0")
+    broken = make_migration(len(ALL_MIGRATIONS) + 1, "CREATE TABLE half (x int); SELECT 1 / 0")
 
     with pytest.raises(MigrationFailed, match="division by zero"):
-        await migrated(empty_address, [*OURS, broken])
+        await migrate_database(empty_address, [*ALL_MIGRATIONS, broken])
 
     conn = await asyncpg.connect(**empty_address.connect_arguments())
     assert await conn.fetchval("SELECT to_regclass('public.half')") is None
     await conn.close()
-    assert await migrated(empty_address, [*OURS, a_migration(broken.version, "CREATE TABLE half (x int)")])
+    assert await migrate_database(
+        empty_address, [*ALL_MIGRATIONS, make_migration(broken.version, "CREATE TABLE half (x int)")]
+    )
 
 
 @pytest.mark.external
-async def test_a_migration_that_waits_for_a_table_keeps_nobody_else_from_it_and_is_tried_again(
+async def test_a_migration_that_waits_for_a_table_does_not_block_others_and_is_tried_again(
     address: Address,
 ) -> None:
     """The outage everybody has once: a report runs, a migration waits for it, and all requests wait behind that."""
-    newer = a_migration(len(OURS) + 1, "ALTER TABLE tenants ADD COLUMN later int")
-    report, request = await as_application(address), await as_application(address)
+    newer = make_migration(len(ALL_MIGRATIONS) + 1, "ALTER TABLE tenants ADD COLUMN later int")
+    report, request = await connect_as_app(address), await connect_as_app(address)
     running = report.transaction()
     await running.start()
     await report.fetch("SELECT * FROM tenants")
-    migrating = asyncio.create_task(migrated(address, [*OURS, newer]))
+    migrating = asyncio.create_task(migrate_database(address, [*ALL_MIGRATIONS, newer]))
     async with asyncio.timeout(60):
         while not await request.fetchval(WAITS_FOR_TENANTS):
             await asyncio.sleep(0.01)
@@ -157,31 +162,33 @@ async def test_a_migration_that_waits_for_a_table_keeps_nobody_else_from_it_and_
 
 
 @pytest.mark.external
-async def test_a_migration_that_never_gets_its_table_ends_with_a_name_and_a_way_out(address: Address) -> None:
-    newer = a_migration(len(OURS) + 1, "CREATE TABLE half (x int); ALTER TABLE tenants ADD COLUMN later int")
-    report, ours = await as_application(address), await asyncpg.connect(**address.connect_arguments())
+async def test_a_migration_that_never_gets_its_table_fails_with_its_name_and_a_next_step(address: Address) -> None:
+    newer = make_migration(
+        len(ALL_MIGRATIONS) + 1, "CREATE TABLE half (x int); ALTER TABLE tenants ADD COLUMN later int"
+    )
+    report, migrator = await connect_as_app(address), await asyncpg.connect(**address.connect_arguments())
     running = report.transaction()
     await running.start()
     await report.fetch("SELECT * FROM tenants")
 
     with pytest.raises(MigrationBlocked) as refused:
-        await migrate(ours, [*OURS, newer], patience=0.1)
+        await migrate(migrator, [*ALL_MIGRATIONS, newer], patience=0.1)
 
     assert newer.name in refused.value.says
-    assert f"process {report.get_server_pid()} of the database" in (refused.value.fix or "")
-    assert await ours.fetchval("SELECT to_regclass('public.half')") is None
+    assert f"process {report.get_server_pid()} of the database" in (find_fix(refused.value) or "")
+    assert await migrator.fetchval("SELECT to_regclass('public.half')") is None
     await report.close()
-    await ours.close()
+    await migrator.close()
 
 
 @pytest.mark.external
-async def test_however_many_wait_for_a_table_they_leave_it_to_others_between_two_attempts(address: Address) -> None:
-    newer = a_migration(len(OURS) + 1, "ALTER TABLE tenants ADD COLUMN later int")
-    report, request = await as_application(address), await as_application(address)
+async def test_any_number_of_waiting_migrations_leave_the_table_to_others_between_attempts(address: Address) -> None:
+    newer = make_migration(len(ALL_MIGRATIONS) + 1, "ALTER TABLE tenants ADD COLUMN later int")
+    report, request = await connect_as_app(address), await connect_as_app(address)
     running = report.transaction()
     await running.start()
     await report.fetch("SELECT * FROM tenants")
-    migrating = [asyncio.create_task(migrated(address, [*OURS, newer])) for _ in range(5)]
+    migrating = [asyncio.create_task(migrate_database(address, [*ALL_MIGRATIONS, newer])) for _ in range(5)]
     waiting = 0
     for _ in range(150):  # for three seconds, in which five would try five times and more if they did not wait together
         waiting += await request.fetchval(WAITS_FOR_TENANTS)
@@ -197,7 +204,7 @@ async def test_however_many_wait_for_a_table_they_leave_it_to_others_between_two
 
 @pytest.mark.external
 async def test_the_table_of_migrations_may_be_in_use_too(address: Address) -> None:
-    report, ours = (
+    report, migrator = (
         await asyncpg.connect(**address.connect_arguments()),
         await asyncpg.connect(**address.connect_arguments()),
     )
@@ -205,26 +212,28 @@ async def test_the_table_of_migrations_may_be_in_use_too(address: Address) -> No
     await running.start()
     await report.execute("SET LOCAL ROLE bpc_owner; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
 
-    with pytest.raises(MigrationBlocked, match="the look at what is applied"):
-        await migrate(ours, OURS, patience=0.1)
+    with pytest.raises(MigrationBlocked, match="reading the applied migrations"):
+        await migrate(migrator, ALL_MIGRATIONS, patience=0.1)
     await running.rollback()
 
-    assert await migrate(ours, OURS) == []
+    assert await migrate(migrator, ALL_MIGRATIONS) == []
     await report.close()
-    await ours.close()
+    await migrator.close()
 
 
 async def test_the_migrations_make_exactly_schema_sql(server: TestServer, address: Address) -> None:
     if server.is_external:
         pytest.skip("schema.sql is written with the embedded server's pg_dump")
 
-    assert dumped(server.admin.at(address.database)) == SCHEMA.read_text(), "run `make cases` and read the diff"
+    assert dump_schema(server.admin.with_database(address.database)) == SCHEMA.read_text(), (
+        "run `make cases` and read the diff"
+    )
 
 
 @pytest.mark.parametrize(
     "names", [["0001_a.sql", "0003_b.sql"], ["0002_a.sql"], ["0001_a.sql", "0001_b.sql"], ["1_a.sql"]]
 )
-def test_a_gap_a_doubled_number_or_a_wrong_name_is_our_mistake_and_stops_us(tmp_path: Path, names: list[str]) -> None:
+def test_a_gap_a_duplicate_number_or_a_wrong_file_name_is_an_error(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).write_text("SELECT 1")
 
@@ -233,24 +242,24 @@ def test_a_gap_a_doubled_number_or_a_wrong_name_is_our_mistake_and_stops_us(tmp_
 
 
 @pytest.mark.external
-async def test_a_login_that_may_make_roles_but_does_not_own_the_database_is_told_what_an_administrator_has_to_run(
+async def test_a_login_that_does_not_own_the_database_is_told_what_an_administrator_has_to_run(
     server: TestServer, empty_address: Address
 ) -> None:
-    login = f"maker_{fresh.new_id().hex[:8]}"
-    admin = await asyncpg.connect(**server.admin.at(empty_address.database).connect_arguments())
+    login = f"maker_{clock.new_id().hex[:8]}"
+    admin = await asyncpg.connect(**server.admin.with_database(empty_address.database).connect_arguments())
     await admin.execute(f"CREATE ROLE {login} CREATEROLE; GRANT bpc_owner, bpc_app, bpc_system TO {login}")
     await admin.execute("REVOKE ALL ON SCHEMA public FROM bpc_owner, bpc_app, bpc_system")
     await admin.execute(f'ALTER DATABASE "{empty_address.database}" OWNER TO CURRENT_USER')
     try:
         await admin.execute(f"SET SESSION AUTHORIZATION {login}")
         with pytest.raises(RolesMissing) as refused:
-            await migrate(admin, OURS)
+            await migrate(admin, ALL_MIGRATIONS)
         await admin.execute("RESET SESSION AUTHORIZATION")
         for statement in cast("list[str]", refused.value.details["sql"]):
             await admin.execute(statement)
         await admin.execute(f"SET SESSION AUTHORIZATION {login}")
 
-        assert await migrate(admin, OURS) == [migration.name for migration in OURS]
+        assert await migrate(admin, ALL_MIGRATIONS) == [migration.name for migration in ALL_MIGRATIONS]
     finally:
         await admin.execute("RESET SESSION AUTHORIZATION")
         await admin.execute(f"DROP OWNED BY {login}; DROP ROLE {login}")
@@ -258,5 +267,5 @@ async def test_a_login_that_may_make_roles_but_does_not_own_the_database_is_told
 
 
 def test_no_migration_needs_an_extension() -> None:
-    for migration in OURS:
+    for migration in ALL_MIGRATIONS:
         assert "CREATE EXTENSION" not in migration.sql.upper()

@@ -6,26 +6,24 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bpc import fresh
+from bpc.core.audit.events import Act
 from bpc.core.errors import Refusal
-from bpc.core.events import Act
-from bpc.db import tenants
-from bpc.db.address import Address
-from bpc.db.backup.manifest import Manifest
-from bpc.db.backup.restoring import TABLES, NotEmpty, restore_dump
-from bpc.db.backup.script import LEFT_OUT, Lines
-from bpc.db.backup.taking import take
-from bpc.db.connection import connected
-from bpc.db.database import Database
-from tests.conftest import TestServer
+from bpc.runtime import clock
+from bpc.runtime.postgres.address import Address
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.backup import BackupManifest, take_backup
+from bpc.storage.connection import open_connection
+from bpc.storage.database import Database
+from bpc.storage.restore import COUNT_TABLES, SKIPPED_LINE, RestoreTargetNotEmpty, ScriptLines, restore_dump
+from tests.fixtures import TestServer
 
 pytestmark = pytest.mark.external
 AWKWARD = "tab\there, \\. alone, \\N, ünï\u2028code, 'quote' \"double\""
 
 
-async def contents(address: Address) -> dict[str, list[str]]:
+async def read_all_tables(address: Address) -> dict[str, list[str]]:
     """Every row of every table, as text."""
-    async with connected(address) as conn:
+    async with open_connection(address) as conn:
         tables = await conn.fetch(
             "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables"
             " WHERE schemaname IN ('public', 'jobs') ORDER BY 1"
@@ -37,57 +35,57 @@ async def contents(address: Address) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-async def dumped(server: TestServer, database: Database, tmp_path: Path) -> tuple[Path, Manifest, Address]:
+async def dump_backup(server: TestServer, database: Database, tmp_path: Path) -> tuple[Path, BackupManifest, Address]:
     """A backup of a database, and the address of that database."""
     for slug in ("acme", "other"):
-        await tenants.create(database, slug=slug, name=AWKWARD, act=Act(None, fresh.now()))
-    source = server.admin.at(database.address.database)
-    made, found = await take(tmp_path, source, None, keys=None, build="test", at=fresh.now())
-    return made, found, source
+        await tenants_and_actors.create_tenant(database, slug=slug, name=AWKWARD, act=Act(None, clock.now()))
+    source = server.admin.with_database(database.address.database)
+    backup_folder, manifest = await take_backup(tmp_path, source, None, keys=None, build="test", at=clock.now())
+    return backup_folder, manifest, source
 
 
-async def test_a_dump_comes_back_row_for_row(
-    server: TestServer, dumped: tuple[Path, Manifest, Address], empty_address: Address
+async def test_a_restored_dump_has_the_same_rows(
+    server: TestServer, dump_backup: tuple[Path, BackupManifest, Address], empty_address: Address
 ) -> None:
-    made, found, source = dumped
-    target = server.admin.at(empty_address.database)
+    backup_folder, manifest, source = dump_backup
+    target = server.admin.with_database(empty_address.database)
 
-    await restore_dump(made, found, target)
+    await restore_dump(backup_folder, manifest, target)
 
-    before = await contents(source)
+    before = await read_all_tables(source)
     assert len(before) > 40
-    assert await contents(target) == before
-    async with connected(target) as conn:
+    assert await read_all_tables(target) == before
+    async with open_connection(target) as conn:
         assert await conn.fetchval("SELECT name FROM tenants WHERE slug = 'acme'") == AWKWARD
-    with pytest.raises(NotEmpty):
-        await restore_dump(made, found, target)
+    with pytest.raises(RestoreTargetNotEmpty):
+        await restore_dump(backup_folder, manifest, target)
 
 
 @pytest.mark.parametrize("ends", [b"", b"\n"])
-async def test_lines_are_as_long_as_they_are(ends: bytes) -> None:
+async def test_lines_of_any_length_are_read_whole(ends: bytes) -> None:
     script = asyncio.StreamReader(limit=1 << 16)
-    wanted = [b"a\n", b"\n", b"x" * (5 << 20) + b"\n", b"b" + ends]
-    script.feed_data(b"".join(wanted))
+    expected = [b"a\n", b"\n", b"x" * (5 << 20) + b"\n", b"b" + ends]
+    script.feed_data(b"".join(expected))
     script.feed_eof()
-    lines = Lines(script)
+    lines = ScriptLines(script)
 
-    assert [await lines.next() for _ in wanted] == wanted
-    assert await lines.next() == b""
+    assert [await lines.read_line() for _ in expected] == expected
+    assert await lines.read_line() == b""
 
 
-async def test_half_a_dump_leaves_nothing(
-    server: TestServer, dumped: tuple[Path, Manifest, Address], empty_address: Address
+async def test_a_truncated_dump_restores_nothing(
+    server: TestServer, dump_backup: tuple[Path, BackupManifest, Address], empty_address: Address
 ) -> None:
-    made, found, _ = dumped
-    whole = (made / "bpc.dump").read_bytes()
-    (made / "bpc.dump").write_bytes(whole[: len(whole) * 9 // 10])
-    target = server.admin.at(empty_address.database)
+    backup_folder, manifest, _ = dump_backup
+    original = (backup_folder / "bpc.dump").read_bytes()
+    (backup_folder / "bpc.dump").write_bytes(original[: len(original) * 9 // 10])
+    target = server.admin.with_database(empty_address.database)
 
     with pytest.raises((Refusal, asyncpg.PostgresError)):
-        await restore_dump(made, found, target)
+        await restore_dump(backup_folder, manifest, target)
 
-    async with connected(target) as conn:
-        assert await conn.fetchval(TABLES) == 0
+    async with open_connection(target) as conn:
+        assert await conn.fetchval(COUNT_TABLES) == 0
 
 
 @pytest.mark.parametrize(
@@ -103,5 +101,5 @@ async def test_half_a_dump_leaves_nothing(
         (b"  PERFORM set_config('transaction_timeout', '0', true);", False),
     ],
 )
-def test_only_what_concerns_neither_data_nor_schema_is_left_out(line: bytes, goes: bool) -> None:
-    assert bool(LEFT_OUT.fullmatch(line)) is goes
+def test_only_lines_without_data_or_schema_are_skipped(line: bytes, goes: bool) -> None:
+    assert bool(SKIPPED_LINE.fullmatch(line)) is goes

@@ -4,25 +4,34 @@ Tables, keys and references are taken from the catalog, so a table that is added
 """
 
 import json
-from typing import TypeAlias
 
 import asyncpg
 import pytest
 
-from bpc.core.apikeys import PREFIX_LENGTH
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db import apikeys
-from bpc.db.address import Address
-from bpc.db.connection import Connection
-from bpc.db.database import Database, open_database
-from bpc.db.roles import APP, OWNER, SYSTEM
-from bpc.db.tenants import SYSTEM_TENANT
-from tests.db.rows import PEPPER, acting, an_actor, one_of_everything, outcome, rolled_back
+from bpc.core.api_keys import PREFIX_LENGTH
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime.postgres.address import Address
+from bpc.storage.access import api_keys
+from bpc.storage.access.api_requests import find_caller
+from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
+from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE, Connection
+from bpc.storage.database import Database, open_database
+from tests.storage.catalogue import (
+    COLUMNS,
+    NOT_SYSTEM_SCHEMA,
+    REFERENCES,
+    TABLES,
+    UNIQUE_KEYS,
+    fetch_rows,
+    list_tenant_tables,
+)
+from tests.storage.probes import NO_RIGHT, Superuser
+from tests.storage.rows import PEPPER, fill_every_table, insert_actor
+from tests.storage.statements import act_as_role, roll_back_after, try_statement
 
 pytestmark = pytest.mark.external
 
-NO_RIGHT = "42501"  # insufficient_privilege: what row-level security and missing grants both say
 NO_SUCH_ROW = "23503"  # foreign_key_violation
 
 # Tables of the whole installation, and why.
@@ -61,63 +70,25 @@ OTHER_POLICIES = {
     ("events", "without_a_tenant", "bpc_owner", "SELECT"): "finds events in nobody's log, and no others",
 }
 
-OURS = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
-TABLES = f"""
-    SELECT c.oid, c.oid::regclass::text AS name, c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
-           EXISTS (SELECT FROM pg_attribute a
-                    WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) AS has_tenant
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.relkind IN ('r', 'p') AND {OURS}
-     ORDER BY name
-"""
-UNIQUE_KEYS = """
-    SELECT i.indexrelid::regclass::text AS name,
-           array(SELECT a.attname::text FROM pg_attribute a
-                  WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[])) AS columns
-      FROM pg_index i WHERE i.indisunique AND i.indrelid = $1
-"""
-REFERENCES = """
-    SELECT k.conname AS name, k.confrelid::regclass::text AS target,
-           array(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS key(number, place)
-                   JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = key.number ORDER BY place) AS columns,
-           array(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY AS key(number, place)
-                   JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = key.number ORDER BY place) AS targets
-      FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = $1
-"""
-COLUMNS = """
-    SELECT attname::text AS name FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
-"""
 # The row goes in as JSON, so that one statement does for every table.
 INSERT_ROW = "INSERT INTO {0} SELECT (jsonb_populate_record(NULL::{0}, $1::text::jsonb)).*"
 
-Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-
-
-async def tenant_tables(conn: Connection) -> list[str]:
-    return [row["name"] for row in await conn.fetch(TABLES) if row["has_tenant"]]
-
-
-async def rows_of(superuser: Connection, table: str, tenant: TenantId) -> list[str]:
-    """All rows of a tenant as JSON, seen by somebody who sees everything."""
-    query = f"SELECT to_jsonb(t)::text AS line FROM {table} t WHERE tenant_id = $1 ORDER BY line"
-    return [row["line"] for row in await superuser.fetch(query, tenant)]
-
 
 @pytest.fixture
-async def both(database: Database, tenant: TenantId, other_tenant: TenantId, act: Act) -> None:
+async def two_full_tenants(database: Database, tenant: TenantId, other_tenant: TenantId, act: Act) -> None:
     """Two tenants with a row in every table."""
-    await one_of_everything(database, tenant, act)
-    await one_of_everything(database, other_tenant, act)
+    await fill_every_table(database, tenant, act)
+    await fill_every_table(database, other_tenant, act)
 
 
 async def test_every_table_has_row_level_security_that_binds_even_its_owner_or_a_reason_not_to(
     superuser: Superuser,
 ) -> None:
-    found = await superuser.fetch(TABLES)
+    table_rows = await superuser.fetch(TABLES)
 
-    assert {row["name"] for row in found if not row["has_tenant"]} == GLOBAL_TABLES.keys()
-    assert [row["name"] for row in found if row["has_tenant"] and not row["is_forced"]] == []
-    assert "tenants" in await tenant_tables(superuser)
+    assert {row["name"] for row in table_rows if not row["has_tenant"]} == GLOBAL_TABLES.keys()
+    assert [row["name"] for row in table_rows if row["has_tenant"] and not row["is_forced"]] == []
+    assert "tenants" in await list_tenant_tables(superuser)
 
 
 async def test_every_key_and_every_reference_of_a_tenants_table_contains_the_tenant(superuser: Superuser) -> None:
@@ -126,9 +97,9 @@ async def test_every_key_and_every_reference_of_a_tenants_table_contains_the_ten
         if not table["has_tenant"]:
             continue
         keys |= {row["name"] for row in await superuser.fetch(UNIQUE_KEYS, table["oid"]) if not has_tenant(row)}
-        found = await superuser.fetch(REFERENCES, table["oid"])
-        references += [(table["name"], row["name"]) for row in found if not same_tenant(row)]
-        if table["name"] != "tenants" and "tenants" not in {row["target"] for row in found}:
+        reference_rows = await superuser.fetch(REFERENCES, table["oid"])
+        references += [(table["name"], row["name"]) for row in reference_rows if not same_tenant(row)]
+        if table["name"] != "tenants" and "tenants" not in {row["target"] for row in reference_rows}:
             unbound.append(table["name"])
 
     assert keys == GLOBAL_KEYS.keys()
@@ -146,8 +117,8 @@ def same_tenant(reference: asyncpg.Record) -> bool:
     return ("tenant_id", "tenant_id") in pairs or reference["target"] in GLOBAL_TABLES
 
 
-async def test_the_only_policies_beside_the_own_tenants_rows_are_the_ones_with_a_reason(superuser: Superuser) -> None:
-    tables = await tenant_tables(superuser)
+async def test_every_policy_that_shows_more_than_the_own_tenants_rows_has_a_reason(superuser: Superuser) -> None:
+    tables = await list_tenant_tables(superuser)
     policies = await superuser.fetch("SELECT * FROM pg_policies ORDER BY schemaname, tablename, policyname")
 
     own = [row for row in policies if row["policyname"] == "own_tenant"]
@@ -168,7 +139,7 @@ async def test_the_roles_of_the_product_are_ordinary_and_own_nothing(superuser: 
     attributes = await superuser.fetch(
         """SELECT rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication
              FROM pg_roles WHERE rolname = ANY ($1)""",
-        [OWNER, APP, SYSTEM],
+        [OWNER_ROLE, APP_ROLE, SYSTEM_ROLE],
     )
     owned = await superuser.fetch(
         """SELECT classid::regclass::text, objid FROM pg_shdepend
@@ -180,13 +151,13 @@ async def test_the_roles_of_the_product_are_ordinary_and_own_nothing(superuser: 
         """SELECT u.rolname AS member, r.rolname AS role FROM pg_auth_members m
              JOIN pg_roles r ON r.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
             WHERE u.rolname = ANY ($1)""",
-        [OWNER, APP, SYSTEM],
+        [OWNER_ROLE, APP_ROLE, SYSTEM_ROLE],
     )
 
     assert len(attributes) == 3
     assert [row for row in attributes if any(list(row.values())[1:])] == []
     assert owned == []
-    assert [tuple(row.values()) for row in becomes] == [(SYSTEM, APP)]
+    assert [tuple(row.values()) for row in becomes] == [(SYSTEM_ROLE, APP_ROLE)]
 
 
 async def test_the_public_has_no_right_on_any_table_column_or_function_of_ours(superuser: Superuser) -> None:
@@ -194,14 +165,14 @@ async def test_the_public_has_no_right_on_any_table_column_or_function_of_ours(s
         f"""WITH given(what, acl) AS (
               SELECT c.oid::regclass::text, coalesce(c.relacl, acldefault('r', c.relowner))
                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND {OURS}
+               WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND {NOT_SYSTEM_SCHEMA}
               UNION ALL
               SELECT c.oid::regclass || '.' || a.attname, a.attacl
                 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE {OURS}
+               WHERE {NOT_SYSTEM_SCHEMA}
               UNION ALL
               SELECT p.oid::regprocedure::text, coalesce(p.proacl, acldefault('f', p.proowner))
-                FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {OURS})
+                FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE {NOT_SYSTEM_SCHEMA})
             SELECT what, privilege_type FROM given, aclexplode(acl) WHERE grantee = 0"""
     )
 
@@ -209,13 +180,13 @@ async def test_the_public_has_no_right_on_any_table_column_or_function_of_ours(s
     assert [tuple(row.values()) for row in rights] == [("schema_migrations", "SELECT")]
 
 
-@pytest.mark.usefixtures("both")
+@pytest.mark.usefixtures("two_full_tenants")
 async def test_a_tenant_sees_its_own_rows_of_every_table_and_nobody_elses(
     database: Database, superuser: Superuser, tenant: TenantId, other_tenant: TenantId
 ) -> None:
-    tables = await tenant_tables(superuser)
+    tables = await list_tenant_tables(superuser)
     for table in tables:
-        mine, others = await rows_of(superuser, table, tenant), await rows_of(superuser, table, other_tenant)
+        mine, others = await fetch_rows(superuser, table, tenant), await fetch_rows(superuser, table, other_tenant)
         assert mine, f"this test needs a row of each tenant in {table}"
         assert others, f"this test needs a row of each tenant in {table}"
 
@@ -227,30 +198,30 @@ async def test_a_tenant_sees_its_own_rows_of_every_table_and_nobody_elses(
             assert seen == mine, table
 
 
-@pytest.mark.usefixtures("both")
-async def test_nothing_a_tenant_may_do_without_saying_which_rows_touches_anothers(
+@pytest.mark.usefixtures("two_full_tenants")
+async def test_a_statement_without_a_where_clause_touches_only_rows_of_its_tenant(
     superuser: Superuser, tenant: TenantId, other_tenant: TenantId
 ) -> None:
-    tables = await tenant_tables(superuser)
-    before = {table: await rows_of(superuser, table, other_tenant) for table in tables}
+    tables = await list_tenant_tables(superuser)
+    before = {table: await fetch_rows(superuser, table, other_tenant) for table in tables}
 
-    for role in (APP, SYSTEM, OWNER):
+    for role in (APP_ROLE, SYSTEM_ROLE, OWNER_ROLE):
         for table in tables:
-            if role == SYSTEM and table in SEEN_BY_THE_SYSTEM - {"tenants"}:
+            if role == SYSTEM_ROLE and table in SEEN_BY_THE_SYSTEM - {"tenants"}:
                 continue  # what a worker does is bound by its statements
             columns = [row["name"] for row in await superuser.fetch(COLUMNS, table)]
-            async with rolled_back(superuser):
+            async with roll_back_after(superuser):
                 await superuser.execute(f"SET LOCAL ROLE {role}; SET LOCAL app.tenant_id = '{tenant}'")
                 for statement in [
                     *(f"UPDATE {table} SET {column} = {column}" for column in columns),
                     f"DELETE FROM {table}",
                 ]:
-                    await applied_if_allowed(superuser, statement)
+                    await execute_if_allowed(superuser, statement)
                 await superuser.execute("RESET ROLE")
-                assert await rows_of(superuser, table, other_tenant) == before[table], (role, table)
+                assert await fetch_rows(superuser, table, other_tenant) == before[table], (role, table)
 
 
-async def applied_if_allowed(conn: Connection, statement: str) -> None:
+async def execute_if_allowed(conn: Connection, statement: str) -> None:
     try:
         async with conn.transaction():
             await conn.execute(statement)
@@ -258,75 +229,80 @@ async def applied_if_allowed(conn: Connection, statement: str) -> None:
         pass  # refused is also a way of not touching it
 
 
-@pytest.mark.usefixtures("both")
-async def test_the_border_holds_without_the_help_of_missing_rights_triggers_and_references(
+@pytest.mark.usefixtures("two_full_tenants")
+async def test_row_level_security_alone_separates_tenants_without_rights_triggers_and_references(
     superuser: Superuser, tenant: TenantId, other_tenant: TenantId
 ) -> None:
-    async with rolled_back(superuser):
+    async with roll_back_after(superuser):
         await superuser.execute("SET LOCAL session_replication_role = replica")  # no triggers, no foreign keys
-        for table in await tenant_tables(superuser):
-            await superuser.execute(f"GRANT ALL ON {table} TO {APP}")
-            count, others = len(await rows_of(superuser, table, tenant)), await rows_of(superuser, table, other_tenant)
-            await superuser.execute(f"SET LOCAL ROLE {APP}; SET LOCAL app.tenant_id = '{tenant}'")
+        for table in await list_tenant_tables(superuser):
+            await superuser.execute(f"GRANT ALL ON {table} TO {APP_ROLE}")
+            count, others = (
+                len(await fetch_rows(superuser, table, tenant)),
+                await fetch_rows(superuser, table, other_tenant),
+            )
+            await superuser.execute(f"SET LOCAL ROLE {APP_ROLE}; SET LOCAL app.tenant_id = '{tenant}'")
 
-            assert await outcome(superuser, f"UPDATE {table} SET tenant_id = tenant_id") == f"UPDATE {count}", table
-            assert await outcome(superuser, f"UPDATE {table} SET tenant_id = '{other_tenant}'") == NO_RIGHT, table
-            refused = await outcome(superuser, INSERT_ROW.format(table), others[0])
+            assert await try_statement(superuser, f"UPDATE {table} SET tenant_id = tenant_id") == f"UPDATE {count}", (
+                table
+            )
+            assert await try_statement(superuser, f"UPDATE {table} SET tenant_id = '{other_tenant}'") == NO_RIGHT, table
+            refused = await try_statement(superuser, INSERT_ROW.format(table), others[0])
             assert refused == (REFUSED_FIRST[table] if table == "jobs.job_ready" else NO_RIGHT), table
             assert await superuser.execute(f"DELETE FROM {table}") == f"DELETE {count}", table
             await superuser.execute("RESET ROLE")
-            assert await rows_of(superuser, table, other_tenant) == others, table
+            assert await fetch_rows(superuser, table, other_tenant) == others, table
 
 
-@pytest.mark.usefixtures("both")
-async def test_a_row_that_says_it_is_another_tenants_is_refused_in_every_table(
+@pytest.mark.usefixtures("two_full_tenants")
+async def test_a_row_with_the_id_of_another_tenant_is_refused_in_every_table(
     superuser: Superuser, tenant: TenantId, other_tenant: TenantId
 ) -> None:
-    rows = [(name, await rows_of(superuser, name, other_tenant)) for name in await tenant_tables(superuser)]
+    rows = [(name, await fetch_rows(superuser, name, other_tenant)) for name in await list_tenant_tables(superuser)]
 
-    for role in (APP, SYSTEM, OWNER):
-        async with acting(superuser, role, tenant):
+    for role in (APP_ROLE, SYSTEM_ROLE, OWNER_ROLE):
+        async with act_as_role(superuser, role, tenant):
             for table, others in rows:
-                if role != SYSTEM or table not in SEEN_BY_THE_SYSTEM:
-                    refused = await outcome(superuser, INSERT_ROW.format(table), others[0])
+                if role != SYSTEM_ROLE or table not in SEEN_BY_THE_SYSTEM:
+                    refused = await try_statement(superuser, INSERT_ROW.format(table), others[0])
                     assert refused in {NO_RIGHT, REFUSED_FIRST.get(table, NO_RIGHT)}, (role, table)
 
 
-@pytest.mark.usefixtures("both")
+@pytest.mark.usefixtures("two_full_tenants")
 async def test_a_reference_to_another_tenants_row_is_refused_for_every_foreign_key(
     superuser: Superuser, tenant: TenantId, other_tenant: TenantId
 ) -> None:
     references = [
-        (table["name"], reference["name"], reference["target"], pointers(reference))
+        (table["name"], reference["name"], reference["target"], list_reference_columns(reference))
         for table in await superuser.fetch(TABLES)
         if table["has_tenant"]
         for reference in await superuser.fetch(REFERENCES, table["oid"])
         if reference["target"] not in GLOBAL_TABLES
     ]
-    across = [found for found in references if found[3]]  # the others point at the tenant itself
+    across = [pointer for pointer in references if pointer[3]]  # the others point at the tenant itself
 
     for table, name, target, columns in across:
-        mine = json.loads((await rows_of(superuser, table, tenant))[0])
-        theirs = json.loads((await rows_of(superuser, target, other_tenant))[0])
-        pointing = mine | {here: theirs[there] for here, there in columns.items()}
-        async with rolled_back(superuser):
-            await take_out(superuser, table, json.dumps(mine))
-            role = SYSTEM if table in WRITTEN_BY_THE_SYSTEM else APP
+        own_row = json.loads((await fetch_rows(superuser, table, tenant))[0])
+        other_row = json.loads((await fetch_rows(superuser, target, other_tenant))[0])
+        pointing = own_row | {column: other_row[target_column] for column, target_column in columns.items()}
+        async with roll_back_after(superuser):
+            await delete_past_triggers(superuser, table, json.dumps(own_row))
+            role = SYSTEM_ROLE if table in WRITTEN_BY_THE_SYSTEM else APP_ROLE
             await superuser.execute(f"SET LOCAL ROLE {role}; SET LOCAL app.tenant_id = '{tenant}'")
 
-            assert await outcome(superuser, INSERT_ROW.format(table), json.dumps(mine)) == "INSERT 0 1", table
-            assert await outcome(superuser, INSERT_ROW.format(table), json.dumps(pointing)) == NO_SUCH_ROW, name
+            assert await try_statement(superuser, INSERT_ROW.format(table), json.dumps(own_row)) == "INSERT 0 1", table
+            assert await try_statement(superuser, INSERT_ROW.format(table), json.dumps(pointing)) == NO_SUCH_ROW, name
 
     assert len(across) > 25
 
 
-def pointers(reference: asyncpg.Record) -> dict[str, str]:
+def list_reference_columns(reference: asyncpg.Record) -> dict[str, str]:
     """Which column points at which, without the tenant."""
     pairs = zip(reference["columns"], reference["targets"], strict=True)
-    return {here: there for here, there in pairs if here != "tenant_id"}
+    return {column: target_column for column, target_column in pairs if column != "tenant_id"}
 
 
-async def take_out(superuser: Connection, table: str, row: str) -> None:
+async def delete_past_triggers(superuser: Connection, table: str, row: str) -> None:
     """Remove a row past all triggers, so that a copy of it breaks no unique key; rules take fields as drafts only."""
     await superuser.execute("SET LOCAL session_replication_role = replica")
     if table == "rule_fields":
@@ -335,20 +311,20 @@ async def take_out(superuser: Connection, table: str, row: str) -> None:
     await superuser.execute("SET LOCAL session_replication_role = origin")
 
 
-@pytest.mark.usefixtures("both")
-async def test_without_a_tenant_nothing_is_seen_and_nothing_can_be_written(
+@pytest.mark.usefixtures("two_full_tenants")
+async def test_without_a_tenant_nothing_can_be_read_or_written(
     database: Database, superuser: Superuser, tenant: TenantId
 ) -> None:
-    tables = await tenant_tables(superuser)
-    rows = {table: (await rows_of(superuser, table, tenant))[0] for table in tables}
+    tables = await list_tenant_tables(superuser)
+    rows = {table: (await fetch_rows(superuser, table, tenant))[0] for table in tables}
 
-    for role in (APP, SYSTEM):
-        async with acting(superuser, role):
+    for role in (APP_ROLE, SYSTEM_ROLE):
+        async with act_as_role(superuser, role):
             for table in tables:
-                if role == SYSTEM and table in SEEN_BY_THE_SYSTEM:
+                if role == SYSTEM_ROLE and table in SEEN_BY_THE_SYSTEM:
                     continue
                 assert await superuser.fetchval(f"SELECT count(*) FROM {table}") == 0, (role, table)
-                refused = await outcome(superuser, INSERT_ROW.format(table), rows[table])
+                refused = await try_statement(superuser, INSERT_ROW.format(table), rows[table])
                 assert refused in {NO_RIGHT, REFUSED_FIRST.get(table, NO_RIGHT)}, (role, table)
     async with database.system() as conn:
         slugs = [row["slug"] for row in await conn.fetch("SELECT slug FROM tenants ORDER BY slug")]
@@ -370,7 +346,7 @@ async def test_a_connection_that_served_a_tenant_shows_nothing_to_a_plain_query(
         )
 
         assert now is not None
-        assert tuple(now.values()) == (served, APP, None, 0)
+        assert tuple(now.values()) == (served, APP_ROLE, None, 0)
     finally:
         await pool_of_one.close()
 
@@ -379,24 +355,24 @@ async def test_a_key_is_found_by_its_exact_prefix_and_by_nothing_else(
     database: Database, tenant: TenantId, other_tenant: TenantId, act: Act
 ) -> None:
     async with database.tenant(tenant) as conn:
-        issued = await apikeys.create(conn, tenant, await an_actor(conn, tenant, act), pepper=PEPPER, act=act)
+        issued = await api_keys.create_key(conn, tenant, await insert_actor(conn, tenant, act), pepper=PEPPER, act=act)
     prefix = issued.api_key.prefix
     near = [prefix[:-1], prefix + "0", prefix.swapcase(), f" {prefix}", f"{prefix}\n", "%", "_" * PREFIX_LENGTH, ""]
 
     async with database.tenant(other_tenant) as conn:  # the question is asked before the tenant is known
-        found = await apikeys.find(conn, prefix)
-        misses = [await apikeys.find(conn, text) for text in near]
+        stored_key = await find_caller(conn, prefix)
+        misses = [await find_caller(conn, text) for text in near]
         unknown = await conn.fetch("SELECT * FROM find_api_key(NULL)")
         otherwise = [await conn.fetchval(f"SELECT count(*) FROM {table}") for table in ("api_keys", "api_key_prefixes")]
 
-    assert found is not None
-    assert (found.tenant_id, found.api_key_id) == (tenant, issued.api_key_id)
+    assert stored_key is not None
+    assert (stored_key.tenant_id, stored_key.api_key_id) == (tenant, issued.api_key_id)
     assert misses == [None] * len(near)
     assert unknown == []
     assert otherwise == [0, 0]
 
 
-async def test_the_tenant_of_the_installation_is_as_closed_as_any_other(database: Database, tenant: TenantId) -> None:
+async def test_the_system_tenant_is_as_separate_as_any_other(database: Database, tenant: TenantId) -> None:
     async with database.tenant(SYSTEM_TENANT) as conn:
         slugs = [row["slug"] for row in await conn.fetch("SELECT slug FROM tenants")]
         roles = await conn.fetchval("SELECT count(*) FROM roles")

@@ -1,39 +1,40 @@
-"""Products that something is known of: their facts, as if documents had said them."""
+"""Products with facts, stored as if they had been read from documents."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from bpc import fresh
-from bpc.core import canon
-from bpc.core.digest import sha256
-from bpc.core.documents import ReadFact
-from bpc.core.facts import SnapshotFact
-from bpc.core.ids import DocumentVersionId, TenantId
-from bpc.db import facts
-from bpc.db.connection import Connection
-from tests.db.rows import insert
+from bpc.core.audit.events import Act
+from bpc.core.documents.reader import ExtractedFact
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import DocumentId, DocumentVersionId, TenantId
+from bpc.runtime import clock
+from bpc.storage.connection import Connection
+from bpc.storage.evidence import facts, statements
+from tests.storage.statements import insert_row
 
 
-def battery(sku: str, capacity: str = "75.500000") -> SnapshotFact:
-    return _fact("Battery", f"battery:{sku}", {"sku": sku, "capacity_kwh": capacity})
+def make_battery(sku: str, capacity: str = "75.500000") -> SnapshotFact:
+    return _make_fact("Battery", f"battery:{sku}", {"sku": sku, "capacity_kwh": capacity})
 
 
-def footprint(sku: str, total: str = "6040.00") -> SnapshotFact:
-    return _fact("PCF", f"pcf:{sku}", {"sku": sku, "total_gco2e": total})
+def make_footprint(sku: str, total: str = "6040.00") -> SnapshotFact:
+    return _make_fact("PCF", f"pcf:{sku}", {"sku": sku, "total_gco2e": total})
 
 
-def component(sku: str, part: str) -> SnapshotFact:
-    return _fact("Component", f"component:{sku}:{part}", {"sku": sku, "part": part})
+def make_component(sku: str, part: str) -> SnapshotFact:
+    return _make_fact("Component", f"component:{sku}:{part}", {"sku": sku, "part": part})
 
 
-async def say(
-    conn: Connection, tenant: TenantId, said: Sequence[SnapshotFact], *, at: datetime | None = None
+async def insert_document_facts(
+    conn: Connection, tenant: TenantId, snapshot_facts: Sequence[SnapshotFact], *, at: datetime | None = None
 ) -> DocumentVersionId:
     """A document that says these facts, uploaded at this moment."""
-    document, version, at = fresh.new_id(), DocumentVersionId(fresh.new_id()), at or fresh.now()
+    document, version, at = DocumentId(clock.new_id()), DocumentVersionId(clock.new_id()), at or clock.now()
     content = str(version).encode()
-    await insert(conn, "documents", tenant_id=tenant, document_id=document, kind="BOM")
-    await insert(
+    await insert_row(conn, "documents", tenant_id=tenant, document_id=document, kind="BOM")
+    await insert_row(
         conn,
         "document_versions",
         tenant_id=tenant,
@@ -46,23 +47,24 @@ async def say(
         content=content,
         uploaded_at=at,
     )
-    await facts.add(conn, tenant, version, [_read(fact) for fact in said], at=at)
+    await statements.insert_statement(conn, tenant, document, version, act=Act(None, at))
+    await facts.insert_facts(conn, tenant, version, [_to_read_fact(fact) for fact in snapshot_facts], at=at)
     return version
 
 
-async def describe(conn: Connection, tenant: TenantId, *skus: str) -> None:
+async def insert_product_facts(conn: Connection, tenant: TenantId, *skus: str) -> None:
     """All that the rules of the tests read, of each of these."""
     for sku in skus:
-        await say(conn, tenant, [battery(sku), footprint(sku), component(sku, "cell")])
+        await insert_document_facts(conn, tenant, [make_battery(sku), make_footprint(sku), make_component(sku, "cell")])
 
 
-def _fact(kind: str, key: str, payload: dict[str, str]) -> SnapshotFact:
+def _make_fact(kind: str, key: str, payload: dict[str, str]) -> SnapshotFact:
     return SnapshotFact(fact_type=kind, fact_key=key, schema_version=1, payload=payload)
 
 
-def _read(fact: SnapshotFact) -> ReadFact:
-    canonical = canon.encode(fact.payload)
-    return ReadFact(
+def _to_read_fact(fact: SnapshotFact) -> ExtractedFact:
+    canonical = canonical_json.encode(fact.payload)
+    return ExtractedFact(
         fact_type=fact.fact_type,
         fact_key=fact.fact_key,
         schema_version=fact.schema_version,

@@ -1,25 +1,27 @@
-"""Running rule tests as a job: what a run finds is written down once, and only enough that passed moves a draft on."""
+"""Specification of rule tests as a job: a run is stored once, and a draft that passes enough cases is validated."""
 
 import asyncio
 from datetime import timedelta
 
 import asyncpg
 import pytest
+from service_jobs import Handlers, Jobs, ProcessPool
+from service_jobs.job import Ending
+from service_jobs.testing import InlineRun, run_inline
+from tests.jobs.support.run_workers import run_worker, wait_until_status
 
-from bpc import fresh
-from bpc.core.events import Act
-from bpc.core.ids import RulePackageVersionId, RuleTestsRunId, TenantId
-from bpc.core.rules.failure import MAX_STEPS
-from bpc.core.rules.package import checked_program
-from bpc.db import events, rule_runs, rule_status, rules
-from bpc.db.database import Database
-from bpc.db.jobs import sessions_of
-from bpc.db.rule_runs import Run
-from bpc.errands import rule_tests
-from bpc.jobs import Handlers, Jobs, Processes
-from bpc.jobs.outcome import Ending
-from bpc.jobs.testing import Ran, run_inline
-from tests.jobs.working import until_status, working
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.formats.ids import AggregateId, RulePackageVersionId, RuleTestsRunId, TenantId
+from bpc.core.language.evaluation import MAX_STEPS
+from bpc.core.language.package import read_program
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.database import Database
+from bpc.storage.jobs import open_job_sessions
+from bpc.storage.rules import lifecycle, packages
+from bpc.storage.rules.lifecycle import RuleTestRunRow
+from bpc.tasks import rule_tests
+from tests.pipeline.compile_fixtures import wait_for_lock
 
 RULES = 'field battery.chemistry @public: Text = "LFP";\nfield battery.cells @public: Int = 96;\n'
 ENOUGH = """
@@ -44,180 +46,177 @@ property nothing_is_below_itself: cases(500) seed(1) given {} =>
 """
 
 
-async def _version(
+async def _create_version(
     database: Database, tenant: TenantId, act: Act, tests: str, dsl: str = RULES
 ) -> RulePackageVersionId:
-    fields = rules.fields_of(checked_program(dsl.encode(), tests.encode()))
+    fields = packages.extract_fields(read_program(dsl.encode(), tests.encode()))
     async with database.tenant(tenant) as conn:
-        package = await rules.create(conn, tenant, name=f"rules {fresh.new_id()}", description=None, act=act)
-        made = await rules.add_version(
+        package = await packages.create_package(conn, tenant, name=f"rules {clock.new_id()}", description=None, act=act)
+        row = await packages.insert_version(
             conn, tenant, package.rule_package_id, dsl=dsl.encode(), tests=tests.encode(), fields=fields, act=act
         )
-    return made.rule_package_version_id
+    return row.rule_package_version_id
 
 
-def _order(version: RulePackageVersionId, *, seed: int = 7) -> rule_tests.TestsOrder:
-    return rule_tests.TestsOrder(run_id=fresh.new_id(), rule_package_version_id=version, seed=seed, actor_id=None)
+def _make_order(version: RulePackageVersionId, *, seed: int = 7) -> rule_tests.TestsOrder:
+    return rule_tests.TestsOrder(
+        run_id=RuleTestsRunId(clock.new_id()), rule_package_version_id=version, seed=seed, actor_id=None
+    )
 
 
-async def _run(
+async def _run_tests(
     database: Database, tenant: TenantId, order: rule_tests.TestsOrder, *, max_steps: int = MAX_STEPS
-) -> Ran[None]:
-    handler = rule_tests.tests_job(Handlers(), max_steps=max_steps, opening=database.tenant)
+) -> InlineRun[None]:
+    handler = rule_tests.declare_tests_job(Handlers(), max_steps=max_steps, open_transaction=database.tenant)
     async with database.tenant(tenant) as conn:
         return await run_inline(handler, order, tenant=tenant, conn=conn)
 
 
-async def _status(database: Database, tenant: TenantId, version: RulePackageVersionId) -> str:
+async def _get_status(database: Database, tenant: TenantId, version: RulePackageVersionId) -> str:
     async with database.tenant(tenant) as conn:
-        return (await rules.version(conn, tenant, version)).status
+        return (await packages.get_version(conn, tenant, version)).status
 
 
-async def _found(database: Database, tenant: TenantId, order: rule_tests.TestsOrder) -> Run:
+async def _get_run(database: Database, tenant: TenantId, order: rule_tests.TestsOrder) -> RuleTestRunRow:
     async with database.tenant(tenant) as conn:
         version = RulePackageVersionId(order.rule_package_version_id)
-        return await rule_runs.get(conn, tenant, version, RuleTestsRunId(order.run_id))
+        return await lifecycle.get_test_run(conn, tenant, version, RuleTestsRunId(order.run_id))
 
 
-async def _told(database: Database, tenant: TenantId, version: RulePackageVersionId) -> list[str]:
+async def _list_event_types(database: Database, tenant: TenantId, version: RulePackageVersionId) -> list[str]:
     async with database.tenant(tenant) as conn:
-        chain = await events.read_chain(conn, rules.stream_of(tenant, version))
+        chain = await events.read_chain(conn, EventStream(tenant, "RulePackageVersion", AggregateId(version)))
     return [stored.event.event_type for stored in chain]
 
 
 async def test_a_draft_that_passes_five_hundred_cases_is_validated(
     database: Database, tenant: TenantId, act: Act
 ) -> None:
-    version = await _version(database, tenant, act, ENOUGH + ONE)
-    order = _order(version)
+    version = await _create_version(database, tenant, act, ENOUGH + ONE)
+    order = _make_order(version)
 
-    ran = await _run(database, tenant, order)
+    ran = await _run_tests(database, tenant, order)
 
     assert ran.ending is Ending.SUCCEEDED
     assert [note["percent"] for note in ran.progress] == [0, 100]
-    found = await _found(database, tenant, order)
-    assert (found.status, found.cases, found.passed, found.failed, found.seed) == ("PASSED", 501, 501, 0, 7)
-    assert found.failure is None
-    assert found.coverage["fields"] == {"total": 2, "reached": 2, "percent": 100}
-    assert await _status(database, tenant, version) == "VALIDATED"
-    assert await _told(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
+    row = await _get_run(database, tenant, order)
+    assert (row.status, row.cases, row.passed, row.failed, row.seed) == ("PASSED", 501, 501, 0, 7)
+    assert row.failure is None
+    assert row.coverage["fields"] == {"total": 2, "reached": 2, "percent": 100}
+    assert await _get_status(database, tenant, version) == "VALIDATED"
+    assert await _list_event_types(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
 
 
-async def test_tests_that_fail_are_a_run_that_failed_and_a_job_that_succeeded(
+async def test_failing_tests_give_a_failed_run_and_a_succeeded_job(
     database: Database, tenant: TenantId, act: Act
 ) -> None:
-    version = await _version(database, tenant, act, ENOUGH + WRONG)
-    order = _order(version)
+    version = await _create_version(database, tenant, act, ENOUGH + WRONG)
+    order = _make_order(version)
 
-    ran = await _run(database, tenant, order)
+    ran = await _run_tests(database, tenant, order)
 
     assert ran.ending is Ending.SUCCEEDED
-    found = await _found(database, tenant, order)
-    assert (found.status, found.passed, found.failed) == ("FAILED", 500, 1)
-    assert found.failure is not None
-    assert (found.failure["test"], found.failure["file"]) == ("it_is_nmc", "tests.bpc")
-    assert await _status(database, tenant, version) == "DRAFT"
-    assert await _told(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
+    row = await _get_run(database, tenant, order)
+    assert (row.status, row.passed, row.failed) == ("FAILED", 500, 1)
+    assert row.failure is not None
+    assert (row.failure["test"], row.failure["file"]) == ("it_is_nmc", "tests.bpc")
+    assert await _get_status(database, tenant, version) == "DRAFT"
+    assert await _list_event_types(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
 
 
-async def test_too_few_cases_leave_a_draft_a_draft(database: Database, tenant: TenantId, act: Act) -> None:
-    version = await _version(database, tenant, act, ONE)
-    order = _order(version)
+async def test_a_draft_with_too_few_cases_stays_a_draft(database: Database, tenant: TenantId, act: Act) -> None:
+    version = await _create_version(database, tenant, act, ONE)
+    order = _make_order(version)
 
-    await _run(database, tenant, order)
+    await _run_tests(database, tenant, order)
 
-    assert (await _found(database, tenant, order)).status == "PASSED"
-    assert await _status(database, tenant, version) == "DRAFT"
+    assert (await _get_run(database, tenant, order)).status == "PASSED"
+    assert await _get_status(database, tenant, version) == "DRAFT"
 
 
-async def test_cases_whose_premises_do_not_hold_count_for_nothing(
+async def test_discarded_cases_do_not_count(database: Database, tenant: TenantId, act: Act) -> None:
+    version = await _create_version(database, tenant, act, NEVER)
+    order = _make_order(version)
+
+    await _run_tests(database, tenant, order)
+
+    row = await _get_run(database, tenant, order)
+    assert (row.status, row.passed) == ("FAILED", 0)
+    assert row.discarded >= 500
+    assert await _get_status(database, tenant, version) == "DRAFT"
+
+
+async def test_a_failed_run_does_not_lower_the_status_of_a_version(
     database: Database, tenant: TenantId, act: Act
 ) -> None:
-    version = await _version(database, tenant, act, NEVER)
-    order = _order(version)
+    version = await _create_version(database, tenant, act, ENOUGH)
+    await _run_tests(database, tenant, _make_order(version))
+    order = _make_order(version)
 
-    await _run(database, tenant, order)
+    await _run_tests(database, tenant, order, max_steps=1)
 
-    found = await _found(database, tenant, order)
-    assert (found.status, found.passed) == ("FAILED", 0)
-    assert found.discarded >= 500
-    assert await _status(database, tenant, version) == "DRAFT"
-
-
-async def test_a_run_that_fails_lowers_nothing(database: Database, tenant: TenantId, act: Act) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
-    await _run(database, tenant, _order(version))
-    order = _order(version)
-
-    await _run(database, tenant, order, max_steps=1)
-
-    found = await _found(database, tenant, order)
-    assert found.status == "FAILED"
-    assert found.failure is not None
-    assert found.failure["error"]["code"] == "RULE_LIMIT_EXCEEDED"
-    assert await _status(database, tenant, version) == "VALIDATED"
+    row = await _get_run(database, tenant, order)
+    assert row.status == "FAILED"
+    assert row.failure is not None
+    assert row.failure["error"]["code"] == "RULE_LIMIT_EXCEEDED"
+    assert await _get_status(database, tenant, version) == "VALIDATED"
 
 
-async def test_the_run_that_is_written_last_is_the_newest_whatever_the_clock_says(
+async def test_the_run_that_is_stored_last_is_the_newest_even_if_the_clock_goes_back(
     database: Database, tenant: TenantId, act: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
-    still = fresh.now() + timedelta(hours=1)
-    orders = [_order(version) for _ in range(8)]
+    version = await _create_version(database, tenant, act, ENOUGH)
+    still = clock.now() + timedelta(hours=1)
+    orders = [_make_order(version) for _ in range(8)]
 
-    await _run(database, tenant, orders[0])
+    await _run_tests(database, tenant, orders[0])
     for number, order in enumerate(orders[1:], start=1):
-        monkeypatch.setattr(fresh, "now", lambda behind=number: still - timedelta(minutes=behind))
-        await _run(database, tenant, order)
+        monkeypatch.setattr(clock, "now", lambda behind=number: still - timedelta(minutes=behind))
+        await _run_tests(database, tenant, order)
 
         async with database.tenant(tenant) as conn:
-            newest = await rule_runs.newest(conn, tenant, version)
+            newest = await lifecycle.find_newest_test_run(conn, tenant, version)
         assert newest is not None
         assert newest.run_id == order.run_id
 
 
-async def test_a_run_has_the_time_at_which_it_could_be_written(database: Database, tenant: TenantId, act: Act) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
-    order = _order(version)
+async def test_a_run_has_the_time_at_which_it_was_stored(database: Database, tenant: TenantId, act: Act) -> None:
+    version = await _create_version(database, tenant, act, ENOUGH)
+    order = _make_order(version)
 
     async with database.tenant(tenant) as conn:
-        await rules.locked_version(conn, tenant, version)
-        running = asyncio.create_task(_run(database, tenant, order))
-        await _until_somebody_waits(database)
-        held_until = fresh.now()
+        await packages.lock_version(conn, tenant, version)
+        running = asyncio.create_task(_run_tests(database, tenant, order))
+        await wait_for_lock(database)
+        held_until = clock.now()
     await running
 
-    assert (await _found(database, tenant, order)).created_at >= held_until
+    assert (await _get_run(database, tenant, order)).created_at >= held_until
 
 
-async def _until_somebody_waits(database: Database) -> None:
-    """Return when a session waits for another one's lock."""
-    async with asyncio.timeout(60), database.plain() as conn:
-        while not await conn.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
-            await asyncio.sleep(0.005)
-
-
-async def test_a_version_that_was_retired_meanwhile_stays_so(database: Database, tenant: TenantId, act: Act) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
-    order = _order(version)
+async def test_a_version_that_was_retired_meanwhile_stays_retired(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    version = await _create_version(database, tenant, act, ENOUGH)
+    order = _make_order(version)
     async with database.tenant(tenant) as conn:
-        await rule_status.retire(conn, tenant, version, act=act)
+        await lifecycle.retire_version(conn, tenant, version, act=act)
 
-    await _run(database, tenant, order)
+    await _run_tests(database, tenant, order)
 
-    assert (await _found(database, tenant, order)).status == "PASSED"
-    assert await _status(database, tenant, version) == "RETIRED"
+    assert (await _get_run(database, tenant, order)).status == "PASSED"
+    assert await _get_status(database, tenant, version) == "RETIRED"
 
 
-async def test_an_order_that_is_carried_out_twice_is_one_run(database: Database, tenant: TenantId, act: Act) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
-    order = _order(version)
+async def test_an_order_that_runs_twice_stores_one_run(database: Database, tenant: TenantId, act: Act) -> None:
+    version = await _create_version(database, tenant, act, ENOUGH)
+    order = _make_order(version)
 
-    await _run(database, tenant, order)
-    again = await _run(database, tenant, order)
+    await _run_tests(database, tenant, order)
+    again = await _run_tests(database, tenant, order)
 
     assert again.ending is Ending.SUCCEEDED
-    assert await _told(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
+    assert await _list_event_types(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
 
 
 async def test_the_same_version_and_seed_give_the_same_run(database: Database, tenant: TenantId, act: Act) -> None:
@@ -226,13 +225,13 @@ async def test_the_same_version_and_seed_give_the_same_run(database: Database, t
       forall x: Int . implies(x > 50, field("battery.cells") > x);
     ;
     """
-    version = await _version(database, tenant, act, wrong_for_some)
-    one, other = _order(version, seed=11), _order(version, seed=11)
+    version = await _create_version(database, tenant, act, wrong_for_some)
+    one, other = _make_order(version, seed=11), _make_order(version, seed=11)
 
-    await _run(database, tenant, one)
-    await _run(database, tenant, other)
+    await _run_tests(database, tenant, one)
+    await _run_tests(database, tenant, other)
 
-    first, second = await _found(database, tenant, one), await _found(database, tenant, other)
+    first, second = await _get_run(database, tenant, one), await _get_run(database, tenant, other)
     assert first.failure is not None
     assert (first.failure, first.cases, first.discarded) == (second.failure, second.cases, second.discarded)
 
@@ -240,27 +239,27 @@ async def test_the_same_version_and_seed_give_the_same_run(database: Database, t
 async def test_sources_that_were_changed_in_the_database_are_not_tested(
     database: Database, tenant: TenantId, act: Act, superuser: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
+    version = await _create_version(database, tenant, act, ENOUGH)
     await superuser.execute("SET session_replication_role = replica")
     await superuser.execute("UPDATE rule_package_versions SET dsl_source = dsl_source || $1", b"-- more\n")
 
-    ran = await _run(database, tenant, _order(version))
+    ran = await _run_tests(database, tenant, _make_order(version))
 
     assert ran.ending is Ending.FAILED
     assert ran.error is not None
     assert "do not have the hashes" in ran.error.message
-    assert await _told(database, tenant, version) == ["RULE_VERSION_CREATED"]
+    assert await _list_event_types(database, tenant, version) == ["RULE_VERSION_CREATED"]
 
 
-async def test_a_version_that_nobody_knows_is_no_job_to_try_again(database: Database, tenant: TenantId) -> None:
-    ran = await _run(database, tenant, _order(RulePackageVersionId(fresh.new_id())))
+async def test_a_job_with_an_unknown_version_fails_without_a_retry(database: Database, tenant: TenantId) -> None:
+    ran = await _run_tests(database, tenant, _make_order(RulePackageVersionId(clock.new_id())))
 
     assert ran.ending is Ending.FAILED
     assert ran.error is not None
     assert ran.error.code == "NOT_FOUND"
 
 
-async def test_a_failure_is_kept_with_numbers_of_any_length(database: Database, tenant: TenantId, act: Act) -> None:
+async def test_a_failure_is_stored_with_numbers_of_any_length(database: Database, tenant: TenantId, act: Act) -> None:
     failing = """
     property it_is_nmc: cases(500) seed(1) given {
       fact p("PCF", "pcf:1") = {"total_gco2e": 12345678901234567890123};
@@ -268,15 +267,15 @@ async def test_a_failure_is_kept_with_numbers_of_any_length(database: Database, 
       forall x: Int . implies(x == x, field("battery.chemistry") == "NMC");
     ;
     """
-    version = await _version(database, tenant, act, failing)
-    order = _order(version)
+    version = await _create_version(database, tenant, act, failing)
+    order = _make_order(version)
 
-    ran = await _run(database, tenant, order)
+    ran = await _run_tests(database, tenant, order)
 
     assert ran.ending is Ending.SUCCEEDED
-    found = await _found(database, tenant, order)
-    assert found.failure is not None
-    [fact] = found.failure["case"]["facts"]
+    row = await _get_run(database, tenant, order)
+    assert row.failure is not None
+    [fact] = row.failure["case"]["facts"]
     assert fact["payload"] == {"total_gco2e": 12345678901234567890123}
 
 
@@ -289,7 +288,7 @@ OLD_TRANSACTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = curren
 
 
 @pytest.mark.parametrize("children", [True, False], ids=["in a child process", "without any"])
-async def test_a_run_says_how_far_it_is_and_keeps_no_transaction_open_meanwhile(
+async def test_a_run_reports_progress_and_has_no_open_transaction_meanwhile(
     database: Database,
     tenant: TenantId,
     act: Act,
@@ -298,18 +297,18 @@ async def test_a_run_says_how_far_it_is_and_keeps_no_transaction_open_meanwhile(
     children: bool,
 ) -> None:
     monkeypatch.setattr(rule_tests, "REPORT_EVERY", 0.005)
-    version = await _version(database, tenant, act, LONG)
+    version = await _create_version(database, tenant, act, LONG)
     handlers = Handlers()
-    handler = rule_tests.tests_job(handlers, max_steps=MAX_STEPS, opening=database.tenant)
-    processes = Processes(1) if children else None
+    handler = rule_tests.declare_tests_job(handlers, max_steps=MAX_STEPS, open_transaction=database.tenant)
+    processes = ProcessPool(1) if children else None
     seen, begun = list[int](), list[int]()
 
-    async with sessions_of(database) as sessions:
+    async with open_job_sessions(database) as sessions:
         jobs = Jobs(handlers, sessions, processes=processes)
-        async with working(jobs), asyncio.timeout(60):
-            job_id = await jobs.submit(handler, _order(version), tenant=tenant)
+        async with run_worker(jobs), asyncio.timeout(60):
+            job_id = await jobs.submit(handler, _make_order(version), tenant=tenant)
             since = None
-            while (job := await jobs.job(tenant, job_id)).status != "SUCCEEDED":
+            while (job := await jobs.get_job(tenant, job_id)).status != "SUCCEEDED":
                 if job.progress is not None and 0 < (job.progress["percent"] or 0) < 100:
                     seen.append(job.progress["percent"])
                     since = since or await superuser.fetchval("SELECT clock_timestamp()")
@@ -327,18 +326,18 @@ async def test_a_run_says_how_far_it_is_and_keeps_no_transaction_open_meanwhile(
 async def test_a_worker_runs_tests_with_child_processes_or_without(
     database: Database, tenant: TenantId, act: Act, children: bool
 ) -> None:
-    version = await _version(database, tenant, act, ENOUGH)
+    version = await _create_version(database, tenant, act, ENOUGH)
     handlers = Handlers()
-    handler = rule_tests.tests_job(handlers, max_steps=MAX_STEPS, opening=database.tenant)
-    processes = Processes(1) if children else None
+    handler = rule_tests.declare_tests_job(handlers, max_steps=MAX_STEPS, open_transaction=database.tenant)
+    processes = ProcessPool(1) if children else None
 
-    async with sessions_of(database) as sessions:
+    async with open_job_sessions(database) as sessions:
         jobs = Jobs(handlers, sessions, processes=processes)
-        async with working(jobs):
-            job_id = await jobs.submit(handler, _order(version), tenant=tenant)
-            await until_status(jobs, tenant, job_id, "SUCCEEDED", "FAILED", "DEAD_LETTER", seconds=60)
+        async with run_worker(jobs):
+            job_id = await jobs.submit(handler, _make_order(version), tenant=tenant)
+            await wait_until_status(jobs, tenant, job_id, "SUCCEEDED", "FAILED", "DEAD_LETTER", seconds=60)
         await jobs.close()
     if processes is not None:
         await processes.close()
 
-    assert await _status(database, tenant, version) == "VALIDATED"
+    assert await _get_status(database, tenant, version) == "VALIDATED"

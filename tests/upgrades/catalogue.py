@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from bpc.db.connection import Connection
+from bpc.storage.connection import Connection
 
 # Ours, with `public` left out of names, as everywhere.
 TABLES = """
@@ -27,10 +27,11 @@ COLUMNS = """
            atthasdef OR attidentity <> '' AS filled
       FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped
 """
+# A constraint trigger is a trigger: as with others, the reviewer asks what the old version writes.
 CONSTRAINTS = """
     SELECT conrelid AS oid, conname AS name, contype::text AS kind, pg_get_constraintdef(oid) AS says,
            ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY (conkey)) AS columns
-      FROM pg_constraint WHERE conrelid <> 0 AND contype <> 'n'
+      FROM pg_constraint WHERE conrelid <> 0 AND contype NOT IN ('n', 't')
 """
 INDEXES = """
     SELECT i.indrelid AS oid, c.relname AS name, i.indisunique AS is_unique, pg_get_indexdef(i.indexrelid) AS says,
@@ -83,8 +84,10 @@ EXCLUSIVE = """
      WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock' AND relation IS NOT NULL
 """
 
-CONTRACT = re.compile(r"^-- contract: nobody needs (?P<what>.+) since (?P<version>\d+\.\d+\.\d+)$", re.MULTILINE)
-LOCKS = re.compile(r"^-- locks: (?P<table>\S+): \S.*$", re.MULTILINE)
+CONTRACT_COMMENT = re.compile(
+    r"^-- contract: nobody needs (?P<what>.+) since (?P<version>\d+\.\d+\.\d+)$", re.MULTILINE
+)
+LOCKS_COMMENT = re.compile(r"^-- locks: (?P<table>\S+): \S.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,53 +115,58 @@ class Finding:
     locks: bool = False
 
 
-async def read(conn: Connection) -> Catalogue:
+async def read_catalogue(conn: Connection) -> Catalogue:
     """The catalogue as this transaction sees it, with the locks that it holds."""
     tables = {row["name"]: row for row in await conn.fetch(TABLES)}
     name_of = {row["oid"]: name for name, row in tables.items()}
 
-    async def of_tables(query: str) -> dict[str, asyncpg.Record]:
+    async def fetch_by_table(query: str) -> dict[str, asyncpg.Record]:
         rows = await conn.fetch(query)
         return {f"{name_of[row['oid']]}.{row['name']}": row for row in rows if row["oid"] in name_of}
 
-    async def named(query: str) -> dict[str, asyncpg.Record]:
+    async def fetch_by_name(query: str) -> dict[str, asyncpg.Record]:
         return {row["name"]: row for row in await conn.fetch(query)}
 
     return Catalogue(
         tables=tables,
-        columns=await of_tables(COLUMNS),
-        constraints=await of_tables(CONSTRAINTS),
-        indexes=await of_tables(INDEXES),
-        triggers=await of_tables(TRIGGERS),
-        policies=await of_tables(POLICIES),
-        functions=await named(FUNCTIONS),
-        types=await named(TYPES),
+        columns=await fetch_by_table(COLUMNS),
+        constraints=await fetch_by_table(CONSTRAINTS),
+        indexes=await fetch_by_table(INDEXES),
+        triggers=await fetch_by_table(TRIGGERS),
+        policies=await fetch_by_table(POLICIES),
+        functions=await fetch_by_name(FUNCTIONS),
+        types=await fetch_by_name(TYPES),
         rights=frozenset((row["holder"], row["privilege"], row["what"]) for row in await conn.fetch(RIGHTS)),
         locked=frozenset(name_of[row["oid"]] for row in await conn.fetch(EXCLUSIVE) if row["oid"] in name_of),
     )
 
 
-def found(before: Catalogue, after: Catalogue) -> set[Finding]:
+def find_breaking_changes(before: Catalogue, after: Catalogue) -> set[Finding]:
     """What between the two an old version does not survive."""
-    return {*_gone(before, after), *_changed(before, after), *_narrowed(before, after), *_locked(before, after)}
+    return {
+        *_find_dropped(before, after),
+        *_find_changed(before, after),
+        *_find_narrowed(before, after),
+        *_find_locked(before, after),
+    }
 
 
-def _gone(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
+def _find_dropped(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
     for kind in ("table", "column", "constraint", "trigger", "policy", "function", "type"):
-        then, now = _all(before, kind), _all(after, kind)
+        then, now = _get_kind(before, kind), _get_kind(after, kind)
         for name in then.keys() - now.keys():
-            if kind in {"table", "function", "type"} or _table_of(name) in after.tables:  # once is enough
+            if kind in {"table", "function", "type"} or _get_table(name) in after.tables:  # once is enough
                 yield Finding(f"{kind} {name}", "it is gone")
     for name in before.indexes.keys() - after.indexes.keys():
-        if _table_of(name) in after.tables and name not in before.constraints:
+        if _get_table(name) in after.tables and name not in before.constraints:
             yield Finding(f"index {name}", "it is gone, and what it made fast with it")
-    there = after.tables.keys() | after.columns.keys() | after.functions.keys()
+    remaining = after.tables.keys() | after.columns.keys() | after.functions.keys()
     for holder, privilege, what in before.rights - after.rights:
-        if what in there:
+        if what in remaining:
             yield Finding(f"right of {holder} to {privilege} {what}", "it is gone")
 
 
-def _changed(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
+def _find_changed(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
     for name in before.columns.keys() & after.columns.keys():
         then, now = before.columns[name], after.columns[name]
         if then["type"] != now["type"]:
@@ -171,7 +179,7 @@ def _changed(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
         if before.functions[name]["result"] != after.functions[name]["result"]:
             yield Finding(f"function {name}", "it returns something else")
     for kind in ("constraint", "policy"):
-        then_all, now_all = _all(before, kind), _all(after, kind)
+        then_all, now_all = _get_kind(before, kind), _get_kind(after, kind)
         for name in then_all.keys() & now_all.keys():
             if then_all[name]["says"] != now_all[name]["says"]:
                 yield Finding(f"{kind} {name}", "it says something else")
@@ -182,66 +190,68 @@ def _changed(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
             yield Finding(f"type {name}", "it allows something else")
 
 
-def _narrowed(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
+def _find_narrowed(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
     """What is new on old tables, and in the way of whoever does not know it."""
     old = before.tables.keys() & after.tables.keys()
     for name in after.columns.keys() - before.columns.keys():
         column = after.columns[name]
-        if _table_of(name) in old and column["required"] and not column["filled"]:
+        if _get_table(name) in old and column["required"] and not column["filled"]:
             yield Finding(f"column {name}", "an old version writes rows without it")
     for name in after.constraints.keys() - before.constraints.keys():
-        if _table_of(name) in old and not _about_new_columns(name, after.constraints[name], before):
+        if _get_table(name) in old and not _covers_only_new_columns(name, after.constraints[name], before):
             yield Finding(f"constraint {name}", "an old version may write what it forbids")
     for name in after.indexes.keys() - before.indexes.keys() - after.constraints.keys():
         index = after.indexes[name]
-        if _table_of(name) in old and index["is_unique"] and not _new_columns(name, index, before):
+        if _get_table(name) in old and index["is_unique"] and not _list_new_columns(name, index, before):
             yield Finding(f"index {name}", "an old version may write what it forbids")
     for name in after.policies.keys() - before.policies.keys():
-        if _table_of(name) in old and not after.policies[name]["permissive"]:
+        if _get_table(name) in old and not after.policies[name]["permissive"]:
             yield Finding(f"policy {name}", "it hides rows from an old version")
     for name in old:
         if after.tables[name]["secured"] and not before.tables[name]["secured"]:
             yield Finding(f"table {name}", "row-level security hides its rows from an old version")
 
 
-def _locked(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
+def _find_locked(before: Catalogue, after: Catalogue) -> Iterable[Finding]:
     """What keeps others from a table for as long as it takes, however many rows it has."""
     old = before.tables.keys() & after.tables.keys()
     for name in old:
         if before.tables[name]["file"] != after.tables[name]["file"]:
             yield Finding(name, "it is rewritten", locks=True)
     for name in after.indexes.keys() - before.indexes.keys():
-        if _table_of(name) in old:
-            yield Finding(_table_of(name), "nobody writes to it while an index is built", locks=True)
-    held = old & (after.locked - before.locked)
-    if len(held) > 1:
-        for name in held:
+        if _get_table(name) in old:
+            yield Finding(_get_table(name), "nobody writes to it while an index is built", locks=True)
+    newly_locked = old & (after.locked - before.locked)
+    if len(newly_locked) > 1:
+        for name in newly_locked:
             yield Finding(name, "it is locked together with others, which may end in a deadlock", locks=True)
 
 
-def _about_new_columns(name: str, constraint: asyncpg.Record, before: Catalogue) -> bool:
+def _covers_only_new_columns(name: str, constraint: asyncpg.Record, before: Catalogue) -> bool:
     """Whether rows written without the new columns cannot break it."""
-    new = _new_columns(name, constraint, before)
+    new = _list_new_columns(name, constraint, before)
     return bool(new) and (constraint["kind"] in {"f", "u"} or len(new) == len(constraint["columns"]))
 
 
-def _new_columns(name: str, on: asyncpg.Record, before: Catalogue) -> set[str]:
-    return {column for column in on["columns"] if f"{_table_of(name)}.{column}" not in before.columns}
+def _list_new_columns(name: str, on: asyncpg.Record, before: Catalogue) -> set[str]:
+    return {column for column in on["columns"] if f"{_get_table(name)}.{column}" not in before.columns}
 
 
-def _all(catalogue: Catalogue, kind: str) -> Mapping[str, asyncpg.Record]:
-    kept: Mapping[str, asyncpg.Record] = getattr(catalogue, {"policy": "policies"}.get(kind, f"{kind}s"))
-    return kept
+def _get_kind(catalogue: Catalogue, kind: str) -> Mapping[str, asyncpg.Record]:
+    objects: Mapping[str, asyncpg.Record] = getattr(catalogue, {"policy": "policies"}.get(kind, f"{kind}s"))
+    return objects
 
 
-def _table_of(name: str) -> str:
+def _get_table(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def not_said(sql: str, findings: set[Finding]) -> list[str]:
+def list_undeclared(sql: str, findings: set[Finding]) -> list[str]:
     """What the head of a migration does not own up to, and what it says without doing it."""
-    contracted = {match["what"] for match in CONTRACT.finditer(sql)}
-    locked = {match["table"] for match in LOCKS.finditer(sql)}
-    silent = [each for each in findings if each.what not in (locked if each.locks else contracted)]
-    idle = (contracted | locked) - {each.what for each in findings}
-    return sorted([f"{each.what}: {each.why}" for each in silent] + [f"{what}: nothing happens to it" for what in idle])
+    contracted = {match["what"] for match in CONTRACT_COMMENT.finditer(sql)}
+    locked = {match["table"] for match in LOCKS_COMMENT.finditer(sql)}
+    silent = [finding for finding in findings if finding.what not in (locked if finding.locks else contracted)]
+    idle = (contracted | locked) - {finding.what for finding in findings}
+    return sorted(
+        [f"{finding.what}: {finding.why}" for finding in silent] + [f"{what}: nothing happens to it" for what in idle]
+    )

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from bpc.db.address import Address
-from bpc.db.connection import Connection
-from tests.conftest import TestServer
+from bpc.runtime.postgres.address import Address
+from bpc.storage.connection import Connection
+from tests.fixtures import TestServer
 
 FOLDER = Path(__file__).parent / "frozen"
 
@@ -56,41 +56,41 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def every_frozen_database() -> list[Frozen]:
+def list_frozen_databases() -> list[Frozen]:
     return [Frozen(file.parent, json.loads(file.read_text())) for file in sorted(FOLDER.glob("*/frozen.json"))]
 
 
-async def put_back(frozen: Frozen, server: TestServer, address: Address) -> None:
+async def restore_frozen(frozen: Frozen, server: TestServer, address: Address) -> None:
     """Into the empty database at `address`."""
-    conn = await asyncpg.connect(**server.admin.at(address.database).connect_arguments())
+    conn = await asyncpg.connect(**server.admin.with_database(address.database).connect_arguments())
     try:
         await conn.execute(frozen.sql)
     finally:
         await conn.close()
 
 
-async def columns_of(conn: Connection) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+async def load_columns(conn: Connection) -> dict[str, tuple[str, ...]]:
+    columns: dict[str, tuple[str, ...]] = {}
     for row in await conn.fetch(COLUMNS):
-        found[row["table_name"]] = (*found.get(row["table_name"], ()), row["column_name"])
-    return found
+        columns[row["table_name"]] = (*columns.get(row["table_name"], ()), row["column_name"])
+    return columns
 
 
-async def byte_columns_of(conn: Connection) -> list[tuple[str, str]]:
+async def load_byte_columns(conn: Connection) -> list[tuple[str, str]]:
     return [(row["table_name"], row["column_name"]) for row in await conn.fetch(COLUMNS) if row["is_bytes"]]
 
 
-async def everything(conn: Connection, columns: dict[str, tuple[str, ...]]) -> dict[str, Table]:
+async def read_all_tables(conn: Connection, columns: dict[str, tuple[str, ...]]) -> dict[str, Table]:
     """What is in these columns of these tables; `conn` must be one that no row is hidden from."""
-    found = {}
+    tables = {}
     for table, names in columns.items():
         texts = ", ".join(f'"{name}"::text' for name in names)
         rows = await conn.fetch(f"SELECT {texts} FROM {table}")
-        found[table] = Table(names, tuple(sorted((tuple(row.values()) for row in rows), key=repr)))
-    return found
+        tables[table] = Table(names, tuple(sorted((tuple(row.values()) for row in rows), key=repr)))
+    return tables
 
 
-def url_of(address: Address) -> str:
+def make_url(address: Address) -> str:
     """For DATABASE_URL: with the password, if there is one."""
     if address.url is None:
         return str(address)

@@ -9,19 +9,19 @@ import asyncpg
 import pytest
 
 from bpc import __version__
-from bpc.db.address import Address
-from bpc.db.migrate import our_migrations
-from bpc.db.roles import OWNER
-from tests.conftest import TestServer
-from tests.upgrades.catalogue import CONTRACT, found, not_said, read
-from tests.upgrades.frozen_databases import every_frozen_database, put_back
+from bpc.runtime.postgres.address import Address
+from bpc.storage.connection import OWNER_ROLE
+from bpc.storage.migrate import list_migrations
+from tests.fixtures import TestServer
+from tests.upgrades.catalogue import CONTRACT_COMMENT, find_breaking_changes, list_undeclared, read_catalogue
+from tests.upgrades.frozen_databases import list_frozen_databases, restore_frozen
 
-pytestmark = pytest.mark.usefixtures("template")  # whose making brings the roles to a server that is not ours
-OLDEST = every_frozen_database()[0]
-NEW = [migration for migration in our_migrations() if migration.name not in OLDEST.facts["migrations"]]
+pytestmark = pytest.mark.usefixtures("template_name")  # whose making brings the roles to a server that is not ours
+OLDEST = list_frozen_databases()[0]
+NEW = [migration for migration in list_migrations() if migration.name not in OLDEST.facts["migrations"]]
 
 # What a migration might do, and what is found to be wrong with it; None is fine.
-DEEDS: list[tuple[str, str | None]] = [
+STATEMENTS: list[tuple[str, str | None]] = [
     ("CREATE TABLE later (x int PRIMARY KEY, y text NOT NULL UNIQUE, CHECK (x > 0))", None),
     ("CREATE INDEX ON tenants (name)", "tenants: nobody writes to it while an index is built"),
     ("ALTER TABLE tenants ADD COLUMN later text", None),
@@ -77,74 +77,76 @@ DEEDS: list[tuple[str, str | None]] = [
 
 
 @pytest.mark.external
-async def test_no_migration_takes_from_the_version_that_still_serves(
-    server: TestServer, empty_address: Address
-) -> None:
-    await put_back(OLDEST, server, empty_address)
+async def test_no_migration_removes_what_the_previous_version_uses(server: TestServer, empty_address: Address) -> None:
+    await restore_frozen(OLDEST, server, empty_address)
     conn = await asyncpg.connect(**empty_address.connect_arguments())
 
-    said = {}
+    undeclared = {}
     for migration in NEW:
         async with conn.transaction():
-            await conn.execute(f"SET LOCAL ROLE {OWNER}; SET LOCAL search_path = public")
-            before = await read(conn)
+            await conn.execute(f"SET LOCAL ROLE {OWNER_ROLE}; SET LOCAL search_path = public")
+            before = await read_catalogue(conn)
             await conn.execute(migration.sql)
-            said[migration.name] = not_said(migration.sql, found(before, await read(conn)))
+            undeclared[migration.name] = list_undeclared(
+                migration.sql, find_breaking_changes(before, await read_catalogue(conn))
+            )
     await conn.close()
 
-    assert {name: faults for name, faults in said.items() if faults} == {}
+    assert {name: faults for name, faults in undeclared.items() if faults} == {}
 
 
 @pytest.mark.external
-async def test_what_an_old_version_would_not_survive_is_found(server: TestServer, address: Address) -> None:
-    conn = await asyncpg.connect(**server.admin.at(address.database).connect_arguments())
-    before = await read(conn)
+async def test_a_change_that_breaks_the_previous_version_is_detected(server: TestServer, address: Address) -> None:
+    conn = await asyncpg.connect(**server.admin.with_database(address.database).connect_arguments())
+    before = await read_catalogue(conn)
 
     wrong = []
-    for sql, expected in DEEDS:
+    for sql, expected in STATEMENTS:
         transaction = conn.transaction()
         await transaction.start()
-        await conn.execute(f"SET LOCAL ROLE {OWNER}; SET LOCAL search_path = public")
+        await conn.execute(f"SET LOCAL ROLE {OWNER_ROLE}; SET LOCAL search_path = public")
         await conn.execute(sql)
-        said = not_said(sql, found(before, await read(conn)))
+        undeclared = list_undeclared(sql, find_breaking_changes(before, await read_catalogue(conn)))
         await transaction.rollback()
-        as_expected = said == [] if expected is None else any(each.startswith(expected) for each in said)
+        as_expected = (
+            undeclared == [] if expected is None else any(finding.startswith(expected) for finding in undeclared)
+        )
         if not as_expected:
-            wrong.append((sql, said))
+            wrong.append((sql, undeclared))
     await conn.close()
 
     assert wrong == []
 
 
 @pytest.mark.external
-async def test_a_migration_that_says_what_it_takes_away_may_and_only_that(server: TestServer, address: Address) -> None:
+async def test_a_migration_may_remove_only_what_it_declares(server: TestServer, address: Address) -> None:
     sql = """
         ALTER TABLE tenants DROP COLUMN name;
         CREATE INDEX ON actors (email);
     """
-    said = "-- contract: nobody needs column tenants.name since 0.1.0\n-- locks: actors: it is small\n"
-    conn = await asyncpg.connect(**server.admin.at(address.database).connect_arguments())
+    header = "-- contract: nobody needs column tenants.name since 0.1.0\n-- locks: actors: it is small\n"
+    conn = await asyncpg.connect(**server.admin.with_database(address.database).connect_arguments())
     transaction = conn.transaction()
     await transaction.start()
-    before = await read(conn)
+    before = await read_catalogue(conn)
     await conn.execute(sql)
-    findings = found(before, await read(conn))
+    findings = find_breaking_changes(before, await read_catalogue(conn))
     await transaction.rollback()
     await conn.close()
 
     check = "-- contract: nobody needs constraint tenants.tenants_name_check since 0.1.0\n"
-    assert not_said(said + check, findings) == []
-    assert not_said(said, findings) == ["constraint tenants.tenants_name_check: it is gone"]
-    assert not_said(said + check + "-- locks: events: quick\n", findings) == ["events: nothing happens to it"]
+    assert list_undeclared(header + check, findings) == []
+    assert list_undeclared(header, findings) == ["constraint tenants.tenants_name_check: it is gone"]
+    assert list_undeclared(header + check + "-- locks: events: quick\n", findings) == ["events: nothing happens to it"]
 
 
-def test_what_is_taken_away_was_not_needed_by_a_version_before_this_one() -> None:
-    ours = _parts(__version__)
+def test_declared_removals_were_not_used_by_the_previous_version() -> None:
+    this_version = _parse_version(__version__)
 
-    for migration in our_migrations():
-        for match in CONTRACT.finditer(migration.sql):
-            assert _parts(match["version"]) < ours, f"{migration.name}: {match['what']}"
+    for migration in list_migrations():
+        for match in CONTRACT_COMMENT.finditer(migration.sql):
+            assert _parse_version(match["version"]) < this_version, f"{migration.name}: {match['what']}"
 
 
-def _parts(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -10,26 +10,25 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from bpc_client import Client
 
-from bpc.client import Client
-from bpc.core.signing import checked_public_key, from_base64
+from bpc.core.audit.signing import from_base64, parse_public_key
 from bpc.core.verify.bundle import verify_bundle
-from bpc.db.address import Address
-from bpc.db.migrate import our_migrations
-from tests.cli.program import Program
-from tests.cli.started import started
-from tests.conftest import TestServer
+from bpc.runtime.postgres.address import Address
+from bpc.storage.migrate import list_migrations
+from tests.cli.program import Program, start_command
+from tests.fixtures import TestServer
 from tests.upgrades.frozen_databases import (
     Frozen,
-    byte_columns_of,
-    columns_of,
-    every_frozen_database,
-    everything,
-    put_back,
-    url_of,
+    list_frozen_databases,
+    load_byte_columns,
+    load_columns,
+    make_url,
+    read_all_tables,
+    restore_frozen,
 )
 
-pytestmark = pytest.mark.usefixtures("template")  # whose making brings the roles to a server that is not ours
+pytestmark = pytest.mark.usefixtures("template_name")  # whose making brings the roles to a server that is not ours
 GROWS = "public.schema_migrations"
 MAY_BE_EMPTY = {"jobs.job_dependency"}  # none of our jobs needs another
 LEASES_OF_THE_DEAD = "SELECT count(*) FROM jobs.job_lease WHERE owner LIKE 'frozen%'"
@@ -37,24 +36,24 @@ VERSIONS = "SELECT passport_version_id FROM passport_versions ORDER BY 1"
 SECONDS = 60
 
 frozen_databases = pytest.mark.parametrize(
-    "frozen", every_frozen_database(), ids=[each.folder.name for each in every_frozen_database()]
+    "frozen", list_frozen_databases(), ids=[each.folder.name for each in list_frozen_databases()]
 )
 
 
-def installed(frozen: Frozen, address: Address, data_dir: Path) -> Program:
+def make_program(frozen: Frozen, address: Address, data_dir: Path) -> Program:
     """This version, with the database and the keys of the one before."""
     settings = {**frozen.facts["settings"], "BPC_WORKER_ID": "upgraded", "BPC_OUTBOUND_ALLOW": ""}
-    return Program(data_dir, {**settings, "DATABASE_URL": url_of(address)})
+    return Program(data_dir, {**settings, "DATABASE_URL": make_url(address)})
 
 
-async def asked(bpc: Program, *arguments: str | Path, code: int = 0) -> Any:
-    ended = await asyncio.to_thread(bpc.run, *arguments, "--json")
-    assert ended.code == code, ended
-    return ended.json()
+async def run_json(bpc: Program, *arguments: str | Path, code: int = 0) -> Any:
+    result = await asyncio.to_thread(bpc.run, *arguments, "--json")
+    assert result.code == code, result
+    return result.json()
 
 
-def checks(doctor: dict[str, Any], health: str) -> list[str]:
-    return [each["check"] for each in doctor["checks"] if each["health"] == health]
+def list_checks(doctor: dict[str, Any], health: str) -> list[str]:
+    return [check["check"] for check in doctor["checks"] if check["health"] == health]
 
 
 @pytest.mark.external
@@ -62,49 +61,49 @@ def checks(doctor: dict[str, Any], health: str) -> list[str]:
 async def test_an_upgrade_leaves_everything_that_was_stored_as_it_was(
     frozen: Frozen, server: TestServer, empty_address: Address, data_dir: Path
 ) -> None:
-    bpc, pending = installed(frozen, empty_address, data_dir), _since(frozen)
-    await put_back(frozen, server, empty_address)
-    conn = await asyncpg.connect(**server.admin.at(empty_address.database).connect_arguments())
-    columns = await columns_of(conn)
-    before = await everything(conn, columns)
+    bpc, pending = make_program(frozen, empty_address, data_dir), _list_pending(frozen)
+    await restore_frozen(frozen, server, empty_address)
+    conn = await asyncpg.connect(**server.admin.with_database(empty_address.database).connect_arguments())
+    columns = await load_columns(conn)
+    before = await read_all_tables(conn, columns)
 
-    doctor = await asked(bpc, "doctor", code=1 if pending else 0)
-    listed = await asked(bpc, "migrate", "--check", code=1 if pending else 0)
-    applied = await asked(bpc, "migrate")
-    after = await everything(conn, columns)
+    doctor = await run_json(bpc, "doctor", code=1 if pending else 0)
+    check_report = await run_json(bpc, "migrate", "--check", code=1 if pending else 0)
+    applied = await run_json(bpc, "migrate")
+    after = await read_all_tables(conn, columns)
     await conn.close()
 
-    assert checks(doctor, "fail") == (["migrations"] if pending else [])
-    assert [each["fix"] for each in doctor["checks"] if each["health"] == "fail"] == ["run `bpc migrate`"] * bool(
+    assert list_checks(doctor, "fail") == (["migrations"] if pending else [])
+    assert [entry["fix"] for entry in doctor["checks"] if entry["health"] == "fail"] == ["run `bpc migrate`"] * bool(
         pending
     )
-    assert listed["pending"] == applied["applied"] == pending
+    assert check_report["pending"] == applied["applied"] == pending
     assert {name: len(table.rows) for name, table in before.items()} == frozen.facts["rows"]
     assert {name for name, table in before.items() if not table.rows} <= MAY_BE_EMPTY
     assert set(frozen.facts["job_statuses"]) == {"CANCELLED", "DEAD_LETTER", "FAILED", "QUEUED", "SUCCEEDED"}
     assert [name for name in before if name != GROWS and before[name] != after[name]] == []
     assert set(before[GROWS].rows) <= set(after[GROWS].rows)
-    assert (await asked(bpc, "migrate", "--check"))["state"] == "current"
-    assert checks(await asked(bpc, "doctor"), "fail") == []
-    assert {each["tenant"]: each["faults"] for each in (await asked(bpc, "audit", "verify"))["tenants"]} == {
+    assert (await run_json(bpc, "migrate", "--check"))["state"] == "current"
+    assert list_checks(await run_json(bpc, "doctor"), "fail") == []
+    assert {entry["tenant"]: entry["faults"] for entry in (await run_json(bpc, "audit", "verify"))["tenants"]} == {
         slug: [] for slug in ("bygone", "dev", "frozen", "system")
     }
-    await asked(bpc, "audit", "verify", "--checkpoint", frozen.checkpoint)
+    await run_json(bpc, "audit", "verify", "--checkpoint", frozen.checkpoint)
 
 
 @pytest.mark.external
 @frozen_databases
-async def test_what_an_old_version_left_is_opened_checked_and_done_by_this_one(
+async def test_this_version_verifies_and_finishes_what_an_old_version_left(
     frozen: Frozen, server: TestServer, empty_address: Address, data_dir: Path
 ) -> None:
-    bpc = installed(frozen, empty_address, data_dir)
-    await put_back(frozen, server, empty_address)
-    conn = await asyncpg.connect(**server.admin.at(empty_address.database).connect_arguments())
+    bpc = make_program(frozen, empty_address, data_dir)
+    await restore_frozen(frozen, server, empty_address)
+    conn = await asyncpg.connect(**server.admin.with_database(empty_address.database).connect_arguments())
     assert await conn.fetchval(LEASES_OF_THE_DEAD) > 0
     issued = [row[0] for row in await conn.fetch(VERSIONS)]
 
-    with started(bpc, "up", "--port", "0") as (_, told):
-        async with Client(told["url"], frozen.facts["api_key"]) as old_key:
+    with start_command(bpc, "up", "--port", "0") as (_, ready_message):
+        async with Client(ready_message["url"], frozen.facts["api_key"]) as old_key:
             await asyncio.gather(*(old_key.wait(UUID(job), seconds=SECONDS) for job in frozen.facts["waiting_jobs"]))
             replayed = [await old_key.replay_passport_version(version) for version in issued]
             bundles = [(await old_key.get_bundle(version)).content for version in issued]
@@ -114,25 +113,25 @@ async def test_what_an_old_version_left_is_opened_checked_and_done_by_this_one(
                 await asyncio.sleep(0.05)
     await conn.close()
 
-    public = checked_public_key(from_base64(frozen.facts["public_key_base64"]))
+    public = parse_public_key(from_base64(frozen.facts["public_key_base64"]))
     assert len(issued) >= 4
-    assert [each.status for each in replayed] == ["OK"] * len(issued)
+    assert [result.status for result in replayed] == ["OK"] * len(issued)
     assert [verify_bundle(bundle, pinned=[public]).ok for bundle in bundles] == [True] * len(issued)
     assert audited.ok
 
 
 @frozen_databases
-async def test_a_byte_that_an_upgrade_changed_would_be_seen(
+async def test_a_byte_changed_by_an_upgrade_is_detected(
     frozen: Frozen, server: TestServer, empty_address: Address
 ) -> None:
-    await put_back(frozen, server, empty_address)
-    conn = await asyncpg.connect(**server.admin.at(empty_address.database).connect_arguments())
-    columns = await columns_of(conn)
-    before = await everything(conn, columns)
+    await restore_frozen(frozen, server, empty_address)
+    conn = await asyncpg.connect(**server.admin.with_database(empty_address.database).connect_arguments())
+    columns = await load_columns(conn)
+    before = await read_all_tables(conn, columns)
     await conn.execute("SET session_replication_role = replica")  # or the triggers would refuse it
 
     unseen, empty = [], []
-    for table, column in await byte_columns_of(conn):
+    for table, column in await load_byte_columns(conn):
         changing = conn.transaction()
         await changing.start()
         changed = await conn.execute(
@@ -141,7 +140,7 @@ async def test_a_byte_that_an_upgrade_changed_would_be_seen(
         )
         if changed != "UPDATE 1":
             empty.append(f"{table}.{column}")
-        elif (await everything(conn, {table: columns[table]}))[table] == before[table]:
+        elif (await read_all_tables(conn, {table: columns[table]}))[table] == before[table]:
             unseen.append(f"{table}.{column}")
         await changing.rollback()
     await conn.close()
@@ -149,5 +148,5 @@ async def test_a_byte_that_an_upgrade_changed_would_be_seen(
     assert (unseen, empty) == ([], [])
 
 
-def _since(frozen: Frozen) -> list[str]:
-    return [each.name for each in our_migrations() if each.name not in frozen.facts["migrations"]]
+def _list_pending(frozen: Frozen) -> list[str]:
+    return [migration.name for migration in list_migrations() if migration.name not in frozen.facts["migrations"]]

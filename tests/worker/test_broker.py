@@ -1,4 +1,4 @@
-"""RabbitMQ between the API and the workers: it wakes them, and nothing depends on it."""
+"""Specification of RabbitMQ between the API and the workers: it wakes them, and nothing depends on it."""
 
 import asyncio
 import json
@@ -10,19 +10,19 @@ from pathlib import Path
 import aio_pika
 import httpx2
 import pytest
+from tests.jobs.support.rabbitmq_broker import broker_url, wire_to
 
-from bpc import fresh
-from bpc.api.app import create_app
-from bpc.api.serve import serving
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.core.signing import Signer
-from bpc.db.database import Database
-from bpc.settings import Settings
-from bpc.worker.run import working
-from tests.api.conftest import PEPPERS, Api, key_for
-from tests.jobs.broker import broker_url, wire_to
-from tests.pipeline.ready import published_rules
+from bpc.api.http.app import create_app
+from bpc.api.http.server import open_service
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings
+from bpc.storage.database import Database
+from bpc.worker.run import run_worker
+from tests.api.conftest import PEPPERS, Api, create_key
+from tests.pipeline.compile_fixtures import publish_rules
 
 __all__ = ["broker_url"]  # a fixture
 
@@ -30,47 +30,43 @@ SECONDS = 30
 AN_HOUR = 3_600_000
 
 
-def settings_for(folder: Path, url: str) -> Settings:
+def make_settings(folder: Path, url: str) -> Settings:
     """Workers that look by themselves once an hour."""
     return Settings(
         env="test",
         data_dir=folder,
         queue_enabled=True,
         queue_url=url,
-        queue_exchange=f"bpc-{fresh.new_id()}",
+        queue_exchange=f"bpc-{clock.new_id()}",
         jobs_poll_interval_ms=AN_HOUR,
     )
 
 
-def _no_signer(key_id: str) -> Signer | None:
-    return None
-
-
 @asynccontextmanager
-async def api_of(settings: Settings, database: Database, key: str) -> AsyncIterator[Api]:
-    async with serving(settings, database, peppers=PEPPERS, signer=_no_signer) as service:
+async def open_api(settings: Settings, database: Database, key: str) -> AsyncIterator[Api]:
+    async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({})) as service:
         transport = httpx2.ASGITransport(app=create_app(service))
         async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as http:
             yield Api(http, key)
 
 
-async def submitted(api: Api) -> str:
+async def submit_job(api: Api) -> str:
     """A job that the API was asked for: reading a document that says nothing."""
-    document = await api.made("/v1/documents", {"kind": "BOM"})
-    body = {"mime_type": "application/json", "content_base64": b64encode(str(fresh.new_id()).encode()).decode()}
-    made = await api.made(f"/v1/documents/{document['document_id']}/versions", body)
-    return str(made["job_id"])
+    document = await api.post_json("/v1/documents", {"kind": "BOM"})
+    body = {"mime_type": "application/json", "content_base64": b64encode(str(clock.new_id()).encode()).decode()}
+    version = await api.post_json(f"/v1/documents/{document['document_id']}/versions", body)
+    return str(version["job_id"])
 
 
-async def until_over(api: Api, job_id: str) -> str:
+async def wait_for_job(api: Api, job_id: str) -> str:
     async with asyncio.timeout(SECONDS):
-        while (status := (await api.got(f"/v1/jobs/{job_id}"))["status"]) in {"QUEUED", "RUNNING"}:
+        while (status := (await api.get_json(f"/v1/jobs/{job_id}"))["status"]) in {"QUEUED", "RUNNING"}:
             await asyncio.sleep(0.01)
     return str(status)
 
 
 @asynccontextmanager
-async def overheard(settings: Settings) -> AsyncIterator["asyncio.Queue[str]"]:
+async def listen_to_exchange(settings: Settings) -> AsyncIterator["asyncio.Queue[str]"]:
     """The ids of the jobs that the exchange was told of."""
     heard: asyncio.Queue[str] = asyncio.Queue()
     connection = await aio_pika.connect(settings.queue_url.get_secret_value())
@@ -89,59 +85,63 @@ async def overheard(settings: Settings) -> AsyncIterator["asyncio.Queue[str]"]:
 
 @pytest.fixture
 async def key(database: Database, tenant: TenantId, act: Act) -> str:
-    return await key_for(database, tenant, "Admin", act)
+    return await create_key(database, tenant, "Admin", act)
 
 
-async def test_what_the_api_is_asked_for_is_told_to_the_exchange_and_done(
+async def test_a_job_from_the_api_is_announced_to_the_exchange_and_runs(
     database: Database, key: str, tmp_path: Path, broker_url: str
 ) -> None:
-    settings = settings_for(tmp_path, broker_url)
+    settings = make_settings(tmp_path, broker_url)
 
     async with (
-        overheard(settings) as heard,
-        working(settings, database, signer=_no_signer),
-        api_of(settings, database, key) as api,
+        listen_to_exchange(settings) as heard,
+        run_worker(settings, database, key_ring=KeyRing({})),
+        open_api(settings, database, key) as api,
     ):
-        job = await submitted(api)
+        job = await submit_job(api)
         async with asyncio.timeout(SECONDS):
-            told = await heard.get()
-        status = await until_over(api, job)
+            job_ids = await heard.get()
+        status = await wait_for_job(api, job)
 
-    assert (told, status) == (job, "FAILED")
+    assert (job_ids, status) == (job, "FAILED")
 
 
-async def test_webhooks_and_bulk_runs_that_are_asked_for_are_told_too(
+async def test_webhooks_and_bulk_runs_are_announced_to_the_exchange(
     database: Database, key: str, tmp_path: Path, broker_url: str, tenant: TenantId, act: Act
 ) -> None:
-    settings = settings_for(tmp_path, broker_url)
+    settings = make_settings(tmp_path, broker_url)
     async with database.tenant(tenant) as conn:
-        rules = await published_rules(conn, tenant, act)
+        rules = await publish_rules(conn, tenant, act)
 
-    async with overheard(settings) as heard, api_of(settings, database, key) as api, asyncio.timeout(SECONDS):
-        endpoint = await api.made("/v1/webhook-endpoints", {"url": "https://supplier.example/hook"})
+    async with (
+        listen_to_exchange(settings) as heard,
+        open_api(settings, database, key) as api,
+        asyncio.timeout(SECONDS),
+    ):
+        endpoint = await api.post_json("/v1/webhook-endpoints", {"url": "https://supplier.example/hook"})
         sent = await api.post(f"/v1/webhook-endpoints/{endpoint['webhook_endpoint_id']}:test")
         assert await heard.get() == sent.json()["job_id"]
         body = {"rule_package_version_id": str(rules), "items": [{"sku": "A", "name": "Cell"}]}
         answer = await api.post("/v1/passports:bulk-compile", body)
         assert answer.status_code == 202, answer.text
-        [row] = (await api.got("/v1/jobs?type=COMPILE_ROW"))["items"]
+        [row] = (await api.get_json("/v1/jobs?type=COMPILE_ROW"))["items"]
         assert await heard.get() == row["job_id"]
 
 
-async def test_a_broker_that_is_away_costs_a_warning_and_nothing_else(
+async def test_an_unreachable_broker_costs_only_a_warning(
     database: Database, key: str, tmp_path: Path, broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with wire_to(broker_url) as wire:
-        settings = settings_for(tmp_path, wire.url)
+        settings = make_settings(tmp_path, wire.url)
         async with (
-            working(settings, database, signer=_no_signer),
-            api_of(settings, database, key) as api,
+            run_worker(settings, database, key_ring=KeyRing({})),
+            open_api(settings, database, key) as api,
         ):
-            assert await until_over(api, await submitted(api)) == "FAILED"
+            assert await wait_for_job(api, await submit_job(api)) == "FAILED"
             await wire.cut()
-            assert await until_over(api, await submitted(api)) == "FAILED"
+            assert await wait_for_job(api, await submit_job(api)) == "FAILED"
             async with asyncio.timeout(SECONDS):
-                while not any("RabbitMQ is away" in record.message for record in caplog.records):
+                while not any("RabbitMQ is unreachable" in record.message for record in caplog.records):
                     await asyncio.sleep(0.01)
 
     assert {record.levelname for record in caplog.records if "RabbitMQ" in record.message} == {"WARNING"}

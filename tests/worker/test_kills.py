@@ -1,19 +1,19 @@
-"""`kill -9` of workers while passports go through them: each version comes to its end, and everything happens once."""
+"""Specification of `kill -9` of workers: every version is finished, and nothing happens twice."""
 
 from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.jobs.faults.fault_database import create_random
 
-from bpc.db.address import Address
+from bpc.runtime.postgres.address import Address
 from tests.cli.program import Program
-from tests.jobs.faults.ground import seeded
-from tests.measuring import Measured, effort
-from tests.worker.plant import planted
+from tests.measurements import RecordMeasurement, choose_effort
+from tests.worker.worker_installation import open_installation
 
-WORKERS = effort(test=2, shown=4, campaign=4)
-KILLS = effort(test=3, shown=50, campaign=200)
-PASSPORTS = effort(test=20, shown=500, campaign=2_000)
+WORKERS = choose_effort(test=2, shown=4, campaign=4)
+KILLS = choose_effort(test=3, shown=50, campaign=200)
+PASSPORTS = choose_effort(test=20, shown=500, campaign=2_000)
 SETTINGS = {
     "BPC_JOBS_LEASE_SECONDS": "2",
     "BPC_JOBS_LEASE_RENEW_SECONDS": "1",
@@ -24,37 +24,37 @@ SETTINGS = {
 }
 
 
-async def test_kill_9_of_workers_loses_no_version_and_makes_none_twice(
+async def test_killing_workers_loses_no_version_and_makes_none_twice(
     address: Address,
     data_dir: Path,
     superuser: "asyncpg.Connection[asyncpg.Record]",
-    measured: Measured,
+    record_measurement: RecordMeasurement,
     request: pytest.FixtureRequest,
 ) -> None:
-    chance = seeded(request.node.name)
+    chance = create_random(request.node.name)
     program = Program(data_dir, {"DATABASE_URL": str(address), **SETTINGS})
-    async with planted(program, address, superuser) as plant:
+    async with open_installation(program, address, superuser) as installation:
         for _ in range(WORKERS):
-            plant.start()
+            installation.start_worker()
         for _ in range(KILLS):
-            await plant.request(PASSPORTS // (KILLS + 1))
-            await plant.kill_one_at_work(chance)
-            plant.start()
-        await plant.request(max(0, PASSPORTS - len(plant.versions)))
-        await plant.over(seconds=60 + PASSPORTS / 10)
-        plant.stop()
+            await installation.request_versions(PASSPORTS // (KILLS + 1))
+            await installation.kill_busy_worker(chance)
+            installation.start_worker()
+        await installation.request_versions(max(0, PASSPORTS - len(installation.versions)))
+        await installation.wait_until_idle(seconds=60 + PASSPORTS / 10)
+        installation.stop()
 
-        most_attempts = await plant.judge()
-        measured(
+        most_attempts = await installation.assert_done_once()
+        record_measurement(
             "worker-kill-9",
             kills=KILLS,
-            passports=len(plant.versions),
+            passports=len(installation.versions),
             lease_seconds=2,
             versions_lost=0,
             versions_doubled=0,
             events_doubled=0,
             deliveries_doubled=0,
-            replays_equal=len(plant.versions),
-            webhooks_heard_again=len(plant.receiver.received) - len(plant.versions),
+            replays_equal=len(installation.versions),
+            webhooks_heard_again=len(installation.receiver.received) - len(installation.versions),
             most_attempts=most_attempts,
         )

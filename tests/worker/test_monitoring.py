@@ -1,4 +1,4 @@
-"""What a worker tells monitoring: three pages, whatever is sent to it, and never more than there is to know."""
+"""Specification of a worker's health and metrics pages."""
 
 import asyncio
 import socket
@@ -8,49 +8,46 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from bpc.core.signing import Signer
-from bpc.db.database import Database
-from bpc.settings import Settings
-from bpc.sockets import CannotListen, bound
-from bpc.worker import http
-from bpc.worker.health import Condition
-from bpc.worker.http import Watched, watchable, watched
-from bpc.worker.run import working
-from tests.ports import free_ports
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings
+from bpc.runtime.sockets import CannotListen, open_listening_socket
+from bpc.storage.database import Database
+from bpc.worker import monitoring
+from bpc.worker.monitoring import MonitoringSource, WorkerHealth, make_monitoring_source, serve_monitoring
+from bpc.worker.run import run_worker
+from tests.ports import find_free_ports
 
 
-def settings_with(folder: Path, **more: object) -> Settings:
-    return Settings(**{"env": "test", "data_dir": folder, "worker_http_port": free_ports(1)[0], **more})
+def make_settings(folder: Path, **more: object) -> Settings:
+    return Settings(**{"env": "test", "data_dir": folder, "worker_http_port": find_free_ports(1)[0], **more})
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return settings_with(tmp_path)
+    return make_settings(tmp_path)
 
 
-def conditions_of(**checks: str) -> Watched:
-    async def conditions() -> list[Condition]:
-        return [Condition(worker="vm:1:ab", checks=checks)]  # type: ignore[arg-type]
+def make_health_check(**checks: str) -> MonitoringSource:
+    async def conditions() -> list[WorkerHealth]:
+        return [WorkerHealth(worker="vm:1:ab", checks=checks)]  # type: ignore[arg-type]
 
-    return Watched(figures=None, conditions=conditions)
+    return MonitoringSource(read_metrics=None, check_workers=conditions)
 
 
 @pytest.fixture
 async def client(settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{settings.worker_http_port}") as made:
-        yield made
+    async with httpx2.AsyncClient(
+        base_url=f"http://127.0.0.1:{settings.worker_http_port}", timeout=60
+    ) as opened_client:
+        yield opened_client
 
 
-def _no_signer(key_id: str) -> Signer | None:
-    return None
-
-
-async def test_a_worker_is_ready_while_it_works_and_not_any_more_when_it_stops(
+async def test_a_worker_is_ready_while_it_runs_and_not_ready_while_it_stops(
     database: Database, settings: Settings, client: httpx2.AsyncClient
 ) -> None:
     async with (
-        working(settings, database, signer=_no_signer) as worker,
-        watchable(settings, watched(settings, worker, database)),
+        run_worker(settings, database, key_ring=KeyRing({})) as worker,
+        serve_monitoring(settings, make_monitoring_source(settings, worker, database)),
     ):
         ready, live = await client.get("/health/ready"), await client.get("/health/live")
         figures = await client.get("/metrics")
@@ -71,12 +68,12 @@ async def test_a_worker_is_ready_while_it_works_and_not_any_more_when_it_stops(
     assert stopping.json()["workers"][0]["checks"]["claiming"] == "FAILED"
 
 
-async def test_without_its_database_it_is_alive_and_not_ready(
+async def test_without_its_database_a_worker_is_alive_and_not_ready(
     database: Database, settings: Settings, client: httpx2.AsyncClient
 ) -> None:
     async with (
-        working(settings, database, signer=_no_signer) as worker,
-        watchable(settings, watched(settings, worker, database)),
+        run_worker(settings, database, key_ring=KeyRing({})) as worker,
+        serve_monitoring(settings, make_monitoring_source(settings, worker, database)),
     ):
         await database.pool.close()
         ready, live = await client.get("/health/ready"), await client.get("/health/live")
@@ -99,8 +96,8 @@ async def test_without_its_database_it_is_alive_and_not_ready(
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 10_000 + b"\r\n\r\n", b"400 Bad Request"),
     ],
 )
-async def test_whatever_is_sent_gets_one_short_answer(settings: Settings, sent: bytes, status: bytes) -> None:
-    async with watchable(settings, conditions_of(database="FAILED")) as port:
+async def test_every_request_gets_one_short_answer(settings: Settings, sent: bytes, status: bytes) -> None:
+    async with serve_monitoring(settings, make_health_check(database="FAILED")) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
         answer = await reader.read()
@@ -111,12 +108,12 @@ async def test_whatever_is_sent_gets_one_short_answer(settings: Settings, sent: 
     assert (body == b"") == sent.startswith(b"HEAD")
 
 
-async def test_who_says_nothing_is_left_and_others_are_served(
+async def test_a_silent_connection_is_closed_and_others_are_served(
     settings: Settings, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "SECONDS", 0.2)
-    monkeypatch.setattr(http, "MOST", 2)
-    async with watchable(settings, conditions_of(database="OK")) as port:
+    monkeypatch.setattr(monitoring, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(monitoring, "MAX_CONNECTIONS", 2)
+    async with serve_monitoring(settings, make_health_check(database="OK")) as port:
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
 
         live = await client.get("/health/live")
@@ -128,30 +125,33 @@ async def test_who_says_nothing_is_left_and_others_are_served(
     assert ends == [b""] * 4
 
 
-async def test_a_port_is_off_or_refused_where_it_was_asked_for_and_else_done_without(tmp_path: Path) -> None:
-    pages = conditions_of(database="OK")
-    async with watchable(settings_with(tmp_path, worker_http_port=0), pages) as off:
+async def test_a_taken_port_is_an_error_only_if_it_was_configured(tmp_path: Path) -> None:
+    pages = make_health_check(database="OK")
+    async with serve_monitoring(make_settings(tmp_path, worker_http_port=0), pages) as off:
         assert off is None
-    with bound("127.0.0.1", 0, fix="") as taken:
-        asked = settings_with(tmp_path, worker_http_port=taken.getsockname()[1])
+    with open_listening_socket("127.0.0.1", 0, fix="") as taken:
+        settings_with_port = make_settings(tmp_path, worker_http_port=taken.getsockname()[1])
         with pytest.raises(CannotListen) as refused:
-            async with watchable(asked, pages):
+            async with serve_monitoring(settings_with_port, pages):
                 pass
-        unasked = asked.model_copy()
+        unasked = settings_with_port.model_copy()
         unasked.model_fields_set.discard("worker_http_port")
-        async with watchable(unasked, pages) as done_without:
+        async with serve_monitoring(unasked, pages) as done_without:
             assert done_without is None
     assert "BPC_WORKER_HTTP_PORT" in str(refused.value.fix)
 
 
-def test_an_address_that_is_not_ours_is_refused() -> None:
-    with pytest.raises(CannotListen, match=r"cannot listen on 192\.0\.2\.1:80: "), bound("192.0.2.1", 80, fix="x"):
+def test_an_address_of_another_machine_is_refused() -> None:
+    with (
+        pytest.raises(CannotListen, match=r"cannot listen on 192\.0\.2\.1:80: "),
+        open_listening_socket("192.0.2.1", 80, fix="x"),
+    ):
         pass
 
 
 def test_a_socket_listens_at_once_and_is_free_again_after_it() -> None:
-    with bound("::1" if socket.has_dualstack_ipv6() else "127.0.0.1", 0, fix="") as sock:
+    with open_listening_socket("::1" if socket.has_dualstack_ipv6() else "127.0.0.1", 0, fix="") as sock:
         host, port = sock.getsockname()[:2]
         socket.create_connection((host, port)).close()
-    with bound(host, port, fix=""):
+    with open_listening_socket(host, port, fix=""):
         pass

@@ -40,60 +40,60 @@ class Page(HTMLParser):
         HTMLParser.__init__(self)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.anchors.update(given[name] for name in ("id", "name") if given.get(name))
-        for name, value in given.items():
-            if (tag, name) in LOADS and given.get("rel") not in NAMES_ONLY:
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors.update(attributes[name] for name in ("id", "name") if attributes.get(name))
+        for name, value in attributes.items():
+            if (tag, name) in LOADS and attributes.get("rel") not in NAMES_ONLY:
                 self.loads.append(value)
             elif (tag, name) == ("a", "href"):
                 self.links.append(value)
 
 
-def faults(site: Path) -> list[str]:
+def find_faults(site: Path) -> list[str]:
     """Sentences about what is wrong with the site in the folder `site`; none if nothing is."""
-    pages = {file: _read(file) for file in sorted(site.rglob("*.html"))}
-    found = [fault for file, page in pages.items() for fault in _faults(site, file, page, pages)]
+    pages = {file: _parse_page(file) for file in sorted(site.rglob("*.html"))}
+    page_faults = [fault for file, page in pages.items() for fault in _find_page_faults(site, file, page, pages)]
     styles = [
         f"{file.relative_to(site)} loads {style['url']}"
         for file in sorted(site.rglob("*.css"))
         for style in FROM_STYLES.finditer(file.read_text(encoding="utf-8"))
     ]
-    return found + styles
+    return page_faults + styles
 
 
-def _read(file: Path) -> Page:
+def _parse_page(file: Path) -> Page:
     page = Page()
     page.feed(file.read_text(encoding="utf-8"))
     return page
 
 
-def _faults(site: Path, file: Path, page: Page, pages: dict[Path, Page]) -> Iterator[str]:
-    where = file.relative_to(site)
+def _find_page_faults(site: Path, file: Path, page: Page, pages: dict[Path, Page]) -> Iterator[str]:
+    page_path = file.relative_to(site)
     for url in page.loads:
         parts = urlsplit(url)
         if parts.netloc or parts.scheme not in {"", "data"}:
-            yield f"{where} loads {url}"
+            yield f"{page_path} loads {url}"
         elif parts.path and not parts.scheme and not (file.parent / unquote(parts.path)).is_file():
-            yield f"{where} loads {url}, which is not there"
+            yield f"{page_path} loads {url}, which is not there"
     for url in page.links:
         parts = urlsplit(url)
         if parts.netloc or parts.scheme:
             continue
         target = (file.parent / unquote(parts.path)).resolve() if parts.path else file.resolve()
         if not target.is_file():
-            yield f"{where} links to {url}, which is not there"
+            yield f"{page_path} links to {url}, which is not there"
         elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
-            yield f"{where} links to {url}, and there is no such place on that page"
+            yield f"{page_path} links to {url}, and there is no such place on that page"
 
 
 def main() -> None:
     site = Path(sys.argv[1]).resolve()
-    found = faults(site)
+    fault_lines = find_faults(site)
     print(
-        "\n".join(found)
+        "\n".join(fault_lines)
         or f"{len(list(site.rglob('*.html')))} pages: every link leads somewhere, and nothing comes from elsewhere"
     )
-    sys.exit(1 if found else 0)
+    sys.exit(1 if fault_lines else 0)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tools.site.lexer import RuleLexer  # noqa: E402 (Sphinx starts elsewhere)
-from tools.site.navigation import INDEX, below, sections  # noqa: E402
+from tools.site.navigation import INDEX, list_folder_pages, read_sections  # noqa: E402
 
 project = "BPC"
 html_title = "Battery Passport Compiler"
@@ -46,12 +46,14 @@ def add_lists(app: Sphinx, docname: str, source: list[str]) -> None:  # noqa: AR
     """Add to the index its sections, and to a folder's README.md its folder, as lists that only the site shows."""
     page = f"{docname}.md"
     if page == INDEX:
-        source[0] += "".join(_toctree(each.pages, caption=each.title) for each in sections(source[0]))
-    elif pages := below(ROOT, page) if docname.startswith("docs/") else []:
-        source[0] += _toctree(pages)
+        source[0] += "".join(
+            _format_toctree(section.pages, caption=section.title) for section in read_sections(source[0])
+        )
+    elif pages := list_folder_pages(ROOT, page) if docname.startswith("docs/") else []:
+        source[0] += _format_toctree(pages)
 
 
-def _toctree(pages: tuple[str, ...] | list[str], caption: str = "") -> str:
+def _format_toctree(pages: tuple[str, ...] | list[str], caption: str = "") -> str:
     names = "\n".join(f"/{PurePosixPath(page).with_suffix('')}" for page in pages)
     options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
     return f"\n\n```{{toctree}}\n{options}\n{names}\n```\n"

@@ -24,29 +24,29 @@ class Section:
     pages: tuple[str, ...]
 
 
-def sections(index: str) -> list[Section]:
+def read_sections(index: str) -> list[Section]:
     """The sections of the index page `index` that list pages."""
-    found: list[tuple[str, list[str]]] = []
+    headings: list[tuple[str, list[str]]] = []
     for line in index.splitlines():
         if heading := HEADING.fullmatch(line):
-            found.append((heading["title"], []))
-        elif found and (entry := ENTRY.match(line)):
-            found[-1][1].append(normpath(f"docs/{entry['target']}"))
-    return [Section(title=title, pages=tuple(pages)) for title, pages in found if pages]
+            headings.append((heading["title"], []))
+        elif headings and (entry := ENTRY.match(line)):
+            headings[-1][1].append(normpath(f"docs/{entry['target']}"))
+    return [Section(title=title, pages=tuple(pages)) for title, pages in headings if pages]
 
 
-def below(root: Path, page: str) -> list[str]:
+def list_folder_pages(root: Path, page: str) -> list[str]:
     """The pages that a folder's README.md stands for; none for any other page."""
     path = root / page
     if path.name != "README.md" or page == INDEX:
         return []
-    return [str(other.relative_to(root)) for other in sorted(path.parent.glob("*.md")) if other != path]
+    return [str(sibling.relative_to(root)) for sibling in sorted(path.parent.glob("*.md")) if sibling != path]
 
 
-def listed(root: Path) -> Iterator[str]:
+def iterate_pages(root: Path) -> Iterator[str]:
     """Every page of the navigation, as often as it is in it."""
     yield INDEX
-    for section in sections((root / INDEX).read_text(encoding="utf-8")):
+    for section in read_sections((root / INDEX).read_text(encoding="utf-8")):
         for page in section.pages:
             yield page
-            yield from below(root, page)
+            yield from list_folder_pages(root, page)

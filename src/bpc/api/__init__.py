@@ -1,1 +1,1 @@
-"""The API: HTTP and GraphQL in, steps of the pipeline or tables out."""
+"""The API: requests over HTTP and GraphQL in, steps of the pipeline and queries behind them."""

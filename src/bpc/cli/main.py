@@ -1,10 +1,10 @@
-"""`bpc`: the commands, and how each of them ends.
+"""`bpc`: the list of commands, and the exit code of each.
 
-    arguments ─► the one command that was named is imported and run ─► exit code
+    arguments ─► import and run the one command ─► exit code
 
 A refusal prints its code first and exits as the table of codes says; a bug exits 70 with its correlation id, and
-the trace goes to the log, not to the person. Every command is the file of its name, whose `app` it is; importing
-them all would make `bpc canonicalize` wait for a database driver.
+the trace goes to the log. `COMMANDS` says where each command is; only that module is imported, so that
+`bpc canonicalize` does not load a database driver.
 """
 
 import errno
@@ -19,92 +19,108 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from bpc import __version__
-from bpc.cli.flags import QuickGroup
-from bpc.cli.output import INTERRUPTED, OUR_BUG, REFUSED, WRONG_USAGE, Refusing, exit_code, print_refusal
+from bpc.cli.support.arguments import QuickGroup, single_command
+from bpc.cli.support.output import (
+    INTERNAL_ERROR,
+    INTERRUPTED,
+    REFUSED,
+    WRONG_USAGE,
+    RefusalLike,
+    choose_exit_code,
+    find_fix,
+    print_refusal,
+)
 
-# What `bpc --help` shows. A test keeps each line equal to the first line of the command's own help.
-COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+# The sections of `bpc --help`. For each command: its module and the function or app in it, and its line of the help,
+# which a test keeps equal to the first line of the command's own help.
+COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Try it and run it": {
-        "demo": "Show what bpc does, printed as it goes.",
-        "up": "Start everything that runs and stay until Ctrl-C.",
-        "api": "Serve the API alone and stay until Ctrl-C.",
-        "worker": "Run jobs and stay until Ctrl-C.",
-        "jobs": "List, watch, retry and cancel jobs.",
-        "doctor": "Find out what is wrong with this installation.",
+        "demo": ("run.demo:run_demo", "Show all eight steps with an example battery."),
+        "up": ("run.up:start_all", "Start the database, the API and workers; run until Ctrl-C."),
+        "api": ("run.api:serve_api", "Run only the API until Ctrl-C."),
+        "worker": ("run.worker:start_worker", "Run a worker until Ctrl-C."),
+        "jobs": ("run.jobs:jobs_app", "List, watch, retry and cancel jobs."),
+        "doctor": ("run.doctor:examine_installation", "Check this installation for problems."),
     },
     "Set it up": {
-        "migrate": "Bring the database's tables up to date.",
-        "seed": "Register the signing key; outside prod, make a tenant.",
-        "tenant": "Create, list, deactivate and reactivate tenants.",
-        "apikey": "Create, list and revoke API keys.",
-        "keys": "List, add and retire signing keys.",
-        "audit": "Verify the audit log, or sign where it stands.",
-        "retention": "Remove what has outlived its time, or stop that.",
-        "backup": "Back up everything that is stored.",
-        "restore": "Restore a backup into an empty place and check it.",
+        "migrate": ("setup.database:migrate_tables", "Bring the database's tables up to date."),
+        "seed": ("setup.access:seed_installation", "Register the signing key; outside prod, create a tenant."),
+        "tenant": ("setup.access:tenant_app", "Create, list, deactivate and reactivate tenants."),
+        "apikey": ("setup.access:apikey_app", "Create, list and revoke API keys."),
+        "keys": ("setup.signing_keys:keys_app", "List, add and retire signing keys."),
+        "audit": ("setup.audit:audit_app", "Verify the audit log, or write a signed checkpoint."),
+        "retention": ("setup.retention:retention_app", "Delete data whose retention period is over."),
+        "backup": ("setup.database:back_up", "Back up everything that is stored."),
+        "restore": ("setup.database:restore", "Restore a backup into an empty database and check it."),
     },
     "Over the API": {
-        "upload": "Upload a document over the API.",
-        "passports": "Compile passports of many products at once, over the API.",
-        "bundle": "Fetch the bundle of a passport version over the API.",
-        "get": "Get anything from the API, printed as it is.",
+        "upload": ("online.transfer:upload", "Upload a document over the API."),
+        "documents": ("online.documents:documents_app", "Show, correct and withdraw what documents say."),
+        "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
+        "passports": ("online.passports:passports_app", "Compile passports for many products over the API."),
+        "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
+        "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),
     },
     "Without a database": {
-        "template": "Write the file that a supplier fills in.",
-        "rules": "Check, format, test, try out and publish rules.",
-        "compile": "Compile a passport from files.",
-        "verify": "Check a bundle or a view, step by step.",
-        "view": "Show one audience its part of a passport, checkably.",
-        "export": "Print a passport, or write it in another form.",
-        "keygen": "Make a new signing key.",
-        "canonicalize": "Write the canonical bytes of a JSON document.",
-        "why": "Tell how a field came to its value.",
+        "template": ("offline.template:write_template", "Write an empty form for suppliers."),
+        "rules": ("offline.rules:rules_app", "Check, format, test, try out and publish rules."),
+        "compile": ("offline.compile:compile_files", "Compile a passport from files."),
+        "verify": ("offline.bundles:verify", "Check a bundle or a view, step by step."),
+        "view": ("offline.bundles:write_view", "Write the part of a passport that one audience may see."),
+        "export": ("offline.bundles:write_export", "Export a passport as PDF, JSON-LD, XML or a table."),
+        "keygen": ("setup.signing_keys:generate_key", "Generate a new signing key."),
+        "canonicalize": ("offline.canonicalize:canonicalize_app", "Write JSON in canonical form: one exact spelling."),
+        "why": ("offline.bundles:print_explanation", "Explain how a field got its value."),
     },
 }
-# How writing to a stream fails that has nowhere to put it. Files we open ourselves are refused where they are written.
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+# Errors of a stream whose disk is full. Files that we open ourselves are refused where they are written.
+OUTPUT_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 EPILOG: Final = (
     "Settings are environment variables; docs/configuration.md lists them.\n\n"
-    "Exit codes: 0 done, 1 refused or a check failed, 2 wrong usage, 69 something is unavailable, 70 a bug of bpc, "
+    "Exit codes: 0 done, 1 refused or a check failed, 2 wrong usage, 69 something is unavailable, 70 internal error, "
     "78 configuration."
 )
 
 
-class Commands(QuickGroup):
+class CommandGroup(QuickGroup):
     """Lists every command without importing it; the one that is run, or completed, is imported then."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         for section in COMMANDS.values():
-            for name, summary in section.items():
+            for name, (_, summary) in section.items():
                 self.add_command(TyperCommand(name, help=summary))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, listed, rest = super().resolve_command(ctx, args)
-        return name, None if listed is None else loaded(str(listed.name)), rest
+        name, placeholder, remaining = super().resolve_command(ctx, args)
+        return name, None if placeholder is None else load_command(str(placeholder.name)), remaining
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (typer's signature)
         width = max(len(name) for section in COMMANDS.values() for name in section)
         for title, section in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), summary) for name, summary in section.items()])
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in section.items()])
 
 
-def loaded(name: str) -> Any:
-    """The command `name`, from the file of that name."""
-    return get_command(importlib.import_module(f"bpc.cli.{name}").app)
+def load_command(name: str) -> Any:
+    """Import the module of the command `name` and return the command."""
+    place = next(section[name][0] for section in COMMANDS.values() if name in section)
+    module, _, attribute = place.partition(":")
+    command = getattr(importlib.import_module(f"bpc.cli.{module}"), attribute)
+    return get_command(command if isinstance(command, typer.Typer) else single_command(command))
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"bpc {__version__}")
         raise typer.Exit
 
 
 app = typer.Typer(
-    cls=Commands,
-    help="Battery Passport Compiler: supplier documents in, signed EU battery passports that anyone can check out.\n\n"
-    "Start with `bpc demo`, then `bpc up`. Every command takes --help, and those that report something take --json.",
+    cls=CommandGroup,
+    help="Battery Passport Compiler: turns supplier documents into signed EU battery passports that anyone can verify."
+    "\n\n"
+    "Start with `bpc demo`, then `bpc up`. Every command has --help; commands that report something have --json.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -113,7 +129,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def everything(
+def accept_global_options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
@@ -122,74 +138,74 @@ def everything(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
-    _print_anything()
+    argument_list = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in argument_list
+    _escape_unprintable()
     try:
-        return _run(given, as_json=as_json)
-    except BrokenPipeError:  # whoever read our output has heard enough
-        _print_no_more()
+        return _run_command(argument_list, as_json=as_json)
+    except BrokenPipeError:  # the reader of our output closed it, for example `| head`
+        _discard_output()
         return REFUSED
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _run(given: Sequence[str], *, as_json: bool) -> int:
+def _run_command(arguments: Sequence[str], *, as_json: bool) -> int:
     try:
-        code = get_command(app).main(args=given, prog_name="bpc", standalone_mode=False)
+        code = get_command(app).main(args=arguments, prog_name="bpc", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.TyperException as wrong:
-        return _wrong_usage(wrong, as_json=as_json)
+        return _report_wrong_usage(wrong, as_json=as_json)
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person gets a sentence, the log the trace)
-        if isinstance(error, Refusing):
-            print_refusal(error.code, error.says, error.fix, error.details, as_json=as_json)
-            return exit_code(error.code)
-        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
-            return _not_printed(error)
-        return _our_bug(error, as_json=as_json)
+        if isinstance(error, RefusalLike):
+            print_refusal(error.code, error.says, find_fix(error), error.details, as_json=as_json)
+            return choose_exit_code(error.code)
+        if isinstance(error, OSError) and error.errno in OUTPUT_FULL_ERRORS and error.filename is None:
+            return _report_full_output(error)
+        return _report_bug(error, as_json=as_json)
 
 
-def _print_anything() -> None:
-    """A name that the terminal's encoding cannot show is shown escaped; it does not end the program."""
+def _escape_unprintable() -> None:
+    """Escape characters that the terminal's encoding does not have, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _print_no_more() -> None:
-    """For the flush at the very end."""
+def _discard_output() -> None:
+    """So that Python's last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _not_printed(failed: OSError) -> int:
-    """What reads our output cannot take it, a full disk for one: only standard error is left to say so."""
-    _print_no_more()
+def _report_full_output(failed: OSError) -> int:
+    """Standard output cannot be written, for example to a full disk: say so on standard error."""
+    _discard_output()
     says = f"the output cannot be written: {failed.strerror}"
-    print_refusal("VALIDATION_ERROR", says, "make room where it goes to", {}, as_json=False)
+    print_refusal("VALIDATION_ERROR", says, "free some space there", {}, as_json=False)
     return REFUSED
 
 
-def _wrong_usage(wrong: typer.TyperException, *, as_json: bool) -> int:
+def _report_wrong_usage(wrong: typer.TyperException, *, as_json: bool) -> int:
     says = wrong.format_message()
-    if says.startswith("Usage:"):  # no command was named: the help is the answer
+    if says.startswith("Usage:"):  # no command: print the help
         typer.echo(says, err=True)
         return WRONG_USAGE
     command = getattr(getattr(wrong, "ctx", None), "command_path", "bpc")
     says = says.removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
     sentence = says[:1].lower() + says[1:]
-    print_refusal("VALIDATION_ERROR", sentence, f"`{command} --help` shows how it is called", {}, as_json=as_json)
+    print_refusal("VALIDATION_ERROR", sentence, f"see `{command} --help`", {}, as_json=as_json)
     return WRONG_USAGE
 
 
-def _our_bug(error: Exception, *, as_json: bool) -> int:
-    from bpc.cli import bug  # noqa: PLC0415 (logging is slow to import, and there is hardly ever a bug)
+def _report_bug(error: Exception, *, as_json: bool) -> int:
+    from bpc.cli.support import session  # noqa: PLC0415 (logging is slow to import)
 
-    reference = bug.logged(error)
+    reference = session.log_bug(error)
     print_refusal(
         "INTERNAL_ERROR",
-        f"bpc made a mistake; the log has the trace under correlation id {reference}",
-        "report it together with that trace",
+        f"internal error in bpc; the log has the details under correlation id {reference}",
+        "please report it with those log lines",
         {"correlation_id": reference},
         as_json=as_json,
     )
-    return OUR_BUG
+    return INTERNAL_ERROR

@@ -1,14 +1,14 @@
-"""Where we may call for a tenant, with a webhook or to fetch a document, as far as a URL says it by itself.
+"""Outbound URLs: where the service may send a webhook or fetch a document for a tenant.
 
-Pure. A URL has one plain form: scheme, host, maybe a port, path and query; no user, no fragment, nothing that two
-programs could read in two ways. An address in it must be one of the open Internet, unless the installation names it.
-What a name resolves to is found out, and checked, when something is sent.
+Pure. A URL has one plain form: scheme, host, optional port, path and query; no user, no fragment, nothing that two
+programs could read in two ways. An IP address in it must be public, unless the installation allows it. What a host name
+resolves to is looked up and checked when something is sent.
 
-    url ─► checked_url ─┬─► the same text
-                        ├─► BadUrl           it has not that form
-                        └─► OutboundBlocked  it names an address that nothing is sent to
+    url ─► check_url ─┬─► the same text
+                      ├─► BadUrl           the URL does not have that form
+                      └─► OutboundBlocked  it names an address that nothing is sent to
 
-    url ─► destination ─► Destination; is it `may_reach`(destination, address it resolved to)?
+    url ─► parse_destination ─► Destination ─► may_reach(destination, the address it resolved to)
 """
 
 import re
@@ -19,7 +19,7 @@ from typing import Final
 
 from bpc.core.errors import Invalid, Refusal
 
-LONGEST: Final = 2000
+MAX_URL_LENGTH: Final = 2000
 _URL: Final = re.compile(
     r"(?P<scheme>https?)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))"
@@ -32,7 +32,7 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 # https://www.iana.org/assignments/iana-ipv4-special-registry, and multicast
-_CLOSED_V4: Final = tuple(
+_NON_PUBLIC_V4: Final = tuple(
     ip_network(text)
     for text in (
         "0.0.0.0/8",
@@ -53,33 +53,34 @@ _CLOSED_V4: Final = tuple(
 )
 # Of IPv6 only 2000::/3 is given out, and parts of that carry an IPv4 address inside (Teredo, 6to4) or are for books.
 # NAT64, mapped addresses, link-local and private ones and multicast lie outside of it.
-_OPEN_V6: Final = ip_network("2000::/3")
-_CLOSED_V6: Final = tuple(ip_network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+_PUBLIC_V6: Final = ip_network("2000::/3")
+_NON_PUBLIC_V6: Final = tuple(ip_network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 
 
 class BadUrl(Invalid):
-    """Not a URL that something can be sent to."""
+    """The URL does not have the plain form."""
 
     def __init__(self, says: str) -> None:
         super().__init__(says, fix="write it like `https://example.com/battery`")
 
 
 class NotHttps(BadUrl):
-    """Sent in the clear, where that is not accepted."""
+    """The URL uses plain HTTP where HTTPS is required."""
 
     def __init__(self) -> None:
         super().__init__("the URL must begin with `https://`")
 
 
 class OutboundBlocked(Refusal):
-    """An address that is not on the open Internet."""
+    """The address is not public."""
 
     code = "OUTBOUND_BLOCKED"
 
     def __init__(self) -> None:
         super().__init__(
-            "nothing is sent to a private, local or special address",
-            fix="use a public one, or have it named in BPC_OUTBOUND_ALLOW",
+            "the address is private, local or reserved, so nothing is sent to it",
+            fix="use a public address",
+            hint="allow the address",
         )
 
 
@@ -100,55 +101,55 @@ class Destination:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def checked_url(text: str, *, https_only: bool, allowed: Iterable[str] = ()) -> str:
-    """`text`, or the refusal of what is wrong with it. `allowed` is what the installation names, see `may_reach`."""
-    found = destination(text, https_only=https_only)
-    if found.address is not None and not may_reach(found, found.address, allowed):
+def check_url(text: str, *, https_only: bool, allowed: Iterable[str] = ()) -> str:
+    """`text`, if something may be sent to it; otherwise a refusal. `allowed`: see `may_reach`."""
+    parsed = parse_destination(text, https_only=https_only)
+    if parsed.address is not None and not may_reach(parsed, parsed.address, allowed):
         raise OutboundBlocked
     return text
 
 
-def destination(text: str, *, https_only: bool) -> Destination:
-    """Where a URL leads. Raises `BadUrl`."""
-    if len(text) > LONGEST:
-        raise BadUrl(f"the URL has more than {LONGEST} characters")
-    found = _URL.fullmatch(text)
-    if found is None:
+def parse_destination(text: str, *, https_only: bool) -> Destination:
+    """The parts of a URL. Raises `BadUrl`."""
+    if len(text) > MAX_URL_LENGTH:
+        raise BadUrl(f"the URL has more than {MAX_URL_LENGTH} characters")
+    match = _URL.fullmatch(text)
+    if match is None:
         raise BadUrl("the URL is not http or https, a host, and maybe port, path and query, in plain ASCII")
-    if https_only and found["scheme"] != "https":
+    if https_only and match["scheme"] != "https":
         raise NotHttps
-    target = found["target"] or "/"
+    target = match["target"] or "/"
     return Destination(
-        scheme=found["scheme"],
-        host=found["name"] or found["v6"],
-        port=_port(found["port"], found["scheme"]),
+        scheme=match["scheme"],
+        host=match["name"] or match["v6"],
+        port=_parse_port(match["port"], match["scheme"]),
         target=target if target.startswith("/") else f"/{target}",
-        address=_address_v4(found["name"]) if found["v6"] is None else _address_v6(found["v6"]),
+        address=_parse_ipv4(match["name"]) if match["v6"] is None else _parse_ipv6(match["v6"]),
     )
 
 
-def may_reach(wanted: Destination, address: IPv4Address | IPv6Address, allowed: Iterable[str]) -> bool:
-    """Whether something may be sent to `address` because `wanted` led there.
+def may_reach(destination: Destination, address: IPv4Address | IPv6Address, allowed: Iterable[str]) -> bool:
+    """Whether something may be sent to `address` because `destination` resolved to it.
 
     It is one of the open Internet, or the installation names it: by a network, or by an address or a host (`*.` before
     it for all below it), each with or without a port.
     """
-    return is_open(address) or is_named(wanted, address, allowed)
+    return is_public(address) or is_allowlisted(destination, address, allowed)
 
 
-def is_named(wanted: Destination, address: IPv4Address | IPv6Address | None, allowed: Iterable[str]) -> bool:
+def is_allowlisted(destination: Destination, address: IPv4Address | IPv6Address | None, allowed: Iterable[str]) -> bool:
     """Whether the installation names this destination: by its host or, where that is known, by its address."""
-    return any(_names(item, wanted, address) for item in allowed)
+    return any(_entry_matches(entry, destination, address) for entry in allowed)
 
 
-def is_open(address: IPv4Address | IPv6Address) -> bool:
+def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether an address is one of the open Internet."""
     if isinstance(address, IPv4Address):
-        return not any(address in network for network in _CLOSED_V4)
-    return address in _OPEN_V6 and not any(address in network for network in _CLOSED_V6)
+        return not any(address in network for network in _NON_PUBLIC_V4)
+    return address in _PUBLIC_V6 and not any(address in network for network in _NON_PUBLIC_V6)
 
 
-def _port(text: str | None, scheme: str) -> int:
+def _parse_port(text: str | None, scheme: str) -> int:
     if text is None:
         return _PORTS[scheme]
     if not 1 <= int(text) <= 65535:
@@ -156,42 +157,42 @@ def _port(text: str | None, scheme: str) -> int:
     return int(text)
 
 
-def _address_v6(text: str) -> IPv6Address:
+def _parse_ipv6(text: str) -> IPv6Address:
     try:
         return IPv6Address(text)
     except ValueError:
-        raise BadUrl("the URL has something in brackets that is not an address") from None
+        raise BadUrl("the text in brackets is not an IPv6 address") from None
 
 
-def _address_v4(host: str) -> IPv4Address | None:
+def _parse_ipv4(host: str) -> IPv4Address | None:
     """The address that `host` is; None for a name."""
     labels = host.split(".")
     if not all(_LABEL.fullmatch(label) for label in labels):
-        raise BadUrl("the URL's host is not a name")
+        raise BadUrl("the URL's host is not a valid host name")
     if not _NUMBER.fullmatch(labels[-1]):
         return None
     try:
         return IPv4Address(host)
     except ValueError:
-        raise BadUrl("the URL's host looks like an address and is none") from None
+        raise BadUrl("the URL's host looks like an IP address but is not a valid one") from None
 
 
-def _names(item: str, wanted: Destination, address: IPv4Address | IPv6Address | None) -> bool:
+def _entry_matches(entry: str, destination: Destination, address: IPv4Address | IPv6Address | None) -> bool:
     """Whether an entry of the installation's list names this destination. Folders are on it too, and name none."""
     try:
-        network = ip_network(item, strict=False)
+        network = ip_network(entry, strict=False)
     except ValueError:
-        host, _, port = item.partition(":")
+        host, _, port = entry.partition(":")
     else:
         return address is not None and address in network
-    if port and port != str(wanted.port):
+    if port and port != str(destination.port):
         return False
     try:
         return ip_address(host) == address
     except ValueError:
-        return _matches(host, wanted.host)
+        return _host_matches(host, destination.host)
 
 
-def _matches(pattern: str, host: str) -> bool:
-    below, name = pattern.startswith("*."), re.escape(pattern.removeprefix("*."))
-    return re.fullmatch(rf".+\.{name}" if below else name, host, re.ASCII | re.IGNORECASE) is not None
+def _host_matches(pattern: str, host: str) -> bool:
+    is_wildcard, name = pattern.startswith("*."), re.escape(pattern.removeprefix("*."))
+    return re.fullmatch(rf".+\.{name}" if is_wildcard else name, host, re.ASCII | re.IGNORECASE) is not None

@@ -18,9 +18,9 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Final, Literal, cast
 
-from bpc.core.canon import Json, decode, encode
-from bpc.core.ids import AggregateId, EventId, TenantId, WebhookDeliveryId
-from bpc.core.timestamps import format_time
+from bpc.core.formats.canonical_json import Json, decode, encode
+from bpc.core.formats.ids import AggregateId, EventId, TenantId, WebhookDeliveryId
+from bpc.core.formats.timestamps import format_time
 
 WebhookType = Literal[
     "document.version.validated",
@@ -31,7 +31,7 @@ WebhookType = Literal[
     "passport.version.mismatch",
 ]
 
-ANNOUNCED: Final[Mapping[str, WebhookType]] = {
+WEBHOOK_TYPES: Final[Mapping[str, WebhookType]] = {
     "FACTS_PARSED": "document.version.validated",
     "RULES_PUBLISHED": "rules.version.published",
     "PASSPORT_SIGNED": "passport.version.signed",
@@ -39,18 +39,19 @@ ANNOUNCED: Final[Mapping[str, WebhookType]] = {
     "PASSPORT_REVOKED": "passport.version.revoked",
     "REPLAY_MISMATCH": "passport.version.mismatch",
 }
-TESTED: Final = "WEBHOOK_ENDPOINT_TESTED"  # sent on demand, to one endpoint
-TEST_TYPE: Final = "webhook.test"
+TEST_EVENT_TYPE: Final = "WEBHOOK_ENDPOINT_TESTED"  # sent on demand, to one endpoint
+TEST_WEBHOOK_TYPE: Final = "webhook.test"
 
-OVERLAP: Final = timedelta(hours=24)  # so long the secret before a rotation still signs, too
-LONGEST_REST: Final = 1024  # seconds that we let a receiver put us off
-NOT_FINAL: Final = frozenset({408, 425, 429})
+ROTATION_OVERLAP: Final = timedelta(hours=24)  # so long the secret before a rotation still signs, too
+MAX_RETRY_AFTER_SECONDS: Final = 1024  # seconds that we let a receiver put us off
+RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 GONE: Final = 410
 _SECONDS: Final = re.compile("[0-9]+")
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class WebhookMessage:
     """What a webhook tells about one event."""
 
     tenant_id: TenantId
@@ -64,9 +65,9 @@ class Announcement:
 
     @property
     def webhook_type(self) -> str:
-        return TEST_TYPE if self.event_type == TESTED else ANNOUNCED[self.event_type]
+        return TEST_WEBHOOK_TYPE if self.event_type == TEST_EVENT_TYPE else WEBHOOK_TYPES[self.event_type]
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """BPC-WEBHOOK-1: canonical JSON, the same whenever it is made."""
         return encode(
             {
@@ -85,21 +86,21 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class WebhookKeys:
     """What an endpoint's webhooks are signed with: the key, and the one before if it was replaced not long ago."""
 
     current: bytes = field(repr=False)
     previous: bytes | None = field(default=None, repr=False)
     rotated_at: datetime | None = None
 
-    def at(self, moment: datetime) -> Sequence[bytes]:
+    def list_active(self, moment: datetime) -> Sequence[bytes]:
         """The keys to sign with, the newest first."""
-        if self.previous is None or self.rotated_at is None or moment >= self.rotated_at + OVERLAP:
+        if self.previous is None or self.rotated_at is None or moment >= self.rotated_at + ROTATION_OVERLAP:
             return (self.current,)
         return (self.current, self.previous)
 
 
-class Verdict(StrEnum):
+class DeliveryVerdict(StrEnum):
     """What an answer means for its delivery."""
 
     DELIVERED = "DELIVERED"
@@ -107,56 +108,52 @@ class Verdict(StrEnum):
     AGAIN = "AGAIN"
 
 
-def headers(
-    body: bytes, *, webhook_type: str, delivery: WebhookDeliveryId, moment: datetime, keys: Keys
+def build_headers(
+    body: bytes, *, webhook_type: str, delivery: WebhookDeliveryId, moment: datetime, keys: WebhookKeys
 ) -> dict[str, str]:
     """All headers of one attempt. `moment` is when it is sent, so that a receiver can tell a copy that comes late."""
-    seconds = _unix_seconds(moment)
-    signing = keys.at(moment)
-    sent = {
+    seconds = (moment - _UNIX_EPOCH) // timedelta(seconds=1)
+    active_keys = keys.list_active(moment)
+    fields = {
         "Content-Type": "application/json",
         "X-BPC-Event-Type": webhook_type,
         "X-BPC-Delivery-Id": str(delivery),
         "X-BPC-Timestamp": str(seconds),
-        "X-BPC-Signature": _plain_signature(signing[0], body),
+        "X-BPC-Signature": _sign_body(active_keys[0], body),
         "webhook-id": str(delivery),
         "webhook-timestamp": str(seconds),
-        "webhook-signature": " ".join(_standard_signature(key, delivery, seconds, body) for key in signing),
+        "webhook-signature": " ".join(_sign_standard_webhook(key, delivery, seconds, body) for key in active_keys),
     }
-    for key in signing[1:]:
-        sent["X-BPC-Signature-Previous"] = _plain_signature(key, body)
-    return sent
+    for key in active_keys[1:]:
+        fields["X-BPC-Signature-Previous"] = _sign_body(key, body)
+    return fields
 
 
-def verdict_on(status: int) -> Verdict:
+def judge_status(status: int) -> DeliveryVerdict:
     """2xx is taken; a redirect and most of 4xx are final; the rest may be different next time."""
     if 200 <= status < 300:
-        return Verdict.DELIVERED
-    return Verdict.FAILED if 300 <= status < 500 and status not in NOT_FINAL else Verdict.AGAIN
+        return DeliveryVerdict.DELIVERED
+    return DeliveryVerdict.FAILED if 300 <= status < 500 and status not in RETRYABLE_STATUSES else DeliveryVerdict.AGAIN
 
 
-def rest_asked(retry_after: str | None, moment: datetime) -> int:
-    """The seconds a `Retry-After` asks for, at most `LONGEST_REST`; 0 for none, or one that cannot be read."""
+def parse_retry_after(retry_after: str | None, moment: datetime) -> int:
+    """The seconds a `Retry-After` asks for, up to `MAX_RETRY_AFTER_SECONDS`; 0 without one that can be read."""
     # RFC 9110 10.2.3: a number of seconds, or a date.
     text = (retry_after or "").strip()
     if _SECONDS.fullmatch(text):
-        return min(int(text[:10]), LONGEST_REST)
+        return min(int(text[:10]), MAX_RETRY_AFTER_SECONDS)
     try:
         until = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return 0
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return min(max(-((moment - until) // timedelta(seconds=1)), 0), LONGEST_REST)
+    return min(max(-((moment - until) // timedelta(seconds=1)), 0), MAX_RETRY_AFTER_SECONDS)
 
 
-def _unix_seconds(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
-
-
-def _plain_signature(key: bytes, body: bytes) -> str:
+def _sign_body(key: bytes, body: bytes) -> str:
     return f"sha256={hmac.digest(key, body, 'sha256').hex()}"
 
 
-def _standard_signature(key: bytes, delivery: WebhookDeliveryId, seconds: int, body: bytes) -> str:
-    signed = f"{delivery}.{seconds}.".encode() + body
-    return f"v1,{b64encode(hmac.digest(key, signed, 'sha256')).decode()}"
+def _sign_standard_webhook(key: bytes, delivery: WebhookDeliveryId, seconds: int, body: bytes) -> str:
+    signed_content = f"{delivery}.{seconds}.".encode() + body
+    return f"v1,{b64encode(hmac.digest(key, signed_content, 'sha256')).decode()}"

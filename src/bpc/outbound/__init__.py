@@ -1,15 +1,13 @@
-"""The way out: HTTP to where an installation lets its tenants send, and to nowhere else.
+"""Outbound requests: HTTP, and files of allowed folders, only where an installation lets its tenants send or read.
 
     guard = Guard(allow=settings.outbound_allow, https_only=settings.env == "prod")
     answer = await guard.send("POST", url, headers={…}, content=body)
     async with guard.open_url(url, start=0, validator=None) as response: …
 
-A tenant names the URLs; none of them reaches into the network this runs in. Nothing else of ours opens a connection to
-a place that a tenant named.
+Tenants choose the URLs; none of them reaches into the network of this machine. No other module opens a connection to a
+host that a tenant chose.
 """
 
-from bpc.outbound.addresses import Resolve, resolved
-from bpc.outbound.answers import Answer, OutboundFailed, OutboundTimedOut
-from bpc.outbound.guard import Guard
+from bpc.outbound.guard import Guard, OutboundAnswer, OutboundFailed, OutboundTimedOut, Resolve, resolve_host
 
-__all__ = ["Answer", "Guard", "OutboundFailed", "OutboundTimedOut", "Resolve", "resolved"]
+__all__ = ["Guard", "OutboundAnswer", "OutboundFailed", "OutboundTimedOut", "Resolve", "resolve_host"]

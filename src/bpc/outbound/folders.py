@@ -1,7 +1,7 @@
-"""Folders: files that an installation lets its tenants take in, by `file:///…` URLs.
+"""Folders: files that an installation lets its tenants read, by `file:///…` URLs.
 
-Only what lies below a folder that BPC_OUTBOUND_ALLOW names, only plain files, and no step of the way below it is a
-symbolic link: what is opened is what was named, whoever else writes there.
+Only plain files below an allowed folder are opened, and no part of the path below it may be a symbolic link. So the
+file that is opened is the one the URL names, even if others write to the folder.
 """
 
 import asyncio
@@ -19,28 +19,28 @@ from bpc.core.errors import Refusal
 from bpc.core.outbound_urls import BadUrl
 
 SCHEME: Final = "file:"
-_URL: Final = re.compile(r"file://(?P<path>/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)")
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-NOT_THERE: Final = 404
+_FILE_URL: Final = re.compile(r"file://(?P<path>/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)")
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+NOT_FOUND: Final = 404
 
 
 class FolderBlocked(Refusal):
-    """Not below a folder that the installation names."""
+    """The file is not in an allowed folder."""
 
     code = "OUTBOUND_BLOCKED"
 
     def __init__(self) -> None:
         super().__init__(
-            "no file is taken from outside the folders that are open to this",
-            fix="use a file in such a folder, or have its folder named in BPC_OUTBOUND_ALLOW",
+            "files are read only from allowed folders",
+            fix="use a file in an allowed folder, or ask the operator to allow its folder",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """There is no such file."""
+class MissingFile:
+    """The answer for a file that does not exist."""
 
-    status: int = NOT_THERE
+    status: int = NOT_FOUND
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -53,7 +53,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file from byte `start` on, as `bpc.jobs.download` wants it."""
+    """A file from byte `start` on, in the form that `service_jobs.download` reads."""
 
     fd: int
     start: int
@@ -66,10 +66,10 @@ class OpenedFile:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        named = {"ETag": self.etag, "Content-Length": str(self.size - self.start)}
+        headers = {"ETag": self.etag, "Content-Length": str(self.size - self.start)}
         if self.start:
-            named["Content-Range"] = f"bytes {self.start}-{self.size - 1}/{self.size}"
-        return named
+            headers["Content-Range"] = f"bytes {self.start}-{self.size - 1}/{self.size}"
+        return headers
 
     async def chunks(self, size: int) -> AsyncIterator[bytes]:
         at = self.start
@@ -79,49 +79,49 @@ class OpenedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folders:
-    """Opens files. `allow` is BPC_OUTBOUND_ALLOW, of which those that begin with `/` are folders."""
+class AllowedFolders:
+    """Opens files. The entries of `allow` that begin with `/` are folders; the others are for `Guard`."""
 
     allow: Sequence[str] = ()
 
-    def checked(self, url: str) -> tuple[str, PurePosixPath]:
-        """The folder a URL leads into, and the way from there. Raises `BadUrl` or `FolderBlocked`."""
-        found = _URL.fullmatch(url)
-        if found is None:
-            raise BadUrl("the URL is not `file://` and an absolute path, in plain ASCII, other characters as %XX")
-        path = PurePosixPath(os.fsdecode(unquote_to_bytes(found["path"])))
+    def locate_file(self, url: str) -> tuple[str, PurePosixPath]:
+        """The allowed folder of a URL, and the path below it. Raises `BadUrl` or `FolderBlocked`."""
+        url_parts = _FILE_URL.fullmatch(url)
+        if url_parts is None:
+            raise BadUrl("the URL must be `file://` and an absolute path; write characters that are not ASCII as %XX")
+        path = PurePosixPath(os.fsdecode(unquote_to_bytes(url_parts["path"])))
         if "\0" in str(path) or ".." in path.parts:
-            raise BadUrl("the path in the URL must not go up, nor contain NUL")
+            raise BadUrl("the path in the URL must not contain `..` or NUL")
         for folder in self.allow:
             if folder.startswith("/") and path != PurePosixPath(folder) and path.is_relative_to(folder):
                 return folder, path.relative_to(folder)
         raise FolderBlocked
 
     @asynccontextmanager
-    async def open_url(self, url: str, *, start: int, validator: str | None) -> AsyncIterator[OpenedFile | Missing]:
-        """The file from byte `start` on, if it is still the one with this `validator`, else from its beginning."""
-        folder, way = self.checked(url)
-        with _opened(folder, way) as fd:
+    async def open_url(self, url: str, *, start: int, validator: str | None) -> AsyncIterator[OpenedFile | MissingFile]:
+        """Open the file at byte `start` if its `validator` is still the same, else at its beginning."""
+        folder, relative_path = self.locate_file(url)
+        with _open_file(folder, relative_path) as fd:
             if fd is None:
-                yield Missing()
+                yield MissingFile()
                 return
-            found = os.fstat(fd)
-            etag = f'"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"'
-            goes_on = start < found.st_size and validator == etag
-            yield OpenedFile(fd, start if goes_on else 0, found.st_size, etag)
+            file_stat = os.fstat(fd)
+            etag = f'"{file_stat.st_ino:x}-{file_stat.st_size:x}-{file_stat.st_mtime_ns:x}"'
+            is_unchanged = start < file_stat.st_size and validator == etag
+            yield OpenedFile(fd, start if is_unchanged else 0, file_stat.st_size, etag)
 
 
 @contextmanager
-def _opened(folder: str, way: PurePosixPath) -> Iterator[int | None]:
-    """The file, reached step by step; None if it is not there, or not a plain file."""
+def _open_file(folder: str, relative_path: PurePosixPath) -> Iterator[int | None]:
+    """Open the file folder by folder; None if it does not exist or is not a plain file."""
     fds: list[int] = []
     try:
         try:
             fds.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-            for step in way.parts[:-1]:
-                fds.append(os.open(step, _FLAGS | os.O_DIRECTORY, dir_fd=fds[-1]))
-            # Not waiting: a pipe that nobody writes to would keep us.
-            fds.append(os.open(way.name, _FLAGS | os.O_NONBLOCK, dir_fd=fds[-1]))
+            for step in relative_path.parts[:-1]:
+                fds.append(os.open(step, _OPEN_FLAGS | os.O_DIRECTORY, dir_fd=fds[-1]))
+            # Without O_NONBLOCK, opening a pipe would wait for a writer.
+            fds.append(os.open(relative_path.name, _OPEN_FLAGS | os.O_NONBLOCK, dir_fd=fds[-1]))
         except OSError:
             yield None
         else:

@@ -1,42 +1,128 @@
-"""The guard: an HTTP client that connects to addresses it has checked, and to those only.
+"""The guard: an HTTP client that connects only to addresses it has checked.
 
-  1. the URL has the plain form, and is https where only that is accepted
-  2. every address of its name may be reached
-  3. the connection goes to one of these addresses; TLS and the Host header keep the name
-  4. what it answers is read as it is: no redirect is followed, nothing is unpacked, no more is read than asked for
-  5. all of it within a time
-
-No proxy of the environment is used: it would do the resolving, and reach what we may not.
+A request gives an answer or a refusal. Refusals name the host as it was written and never an address it resolved to, so
+that a tenant learns nothing about the network of this machine.
 """
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 import httpx2
 
 from bpc import __version__
-from bpc.core.outbound_urls import Destination, NotHttps, checked_url, destination, is_named
-from bpc.outbound.addresses import Address, Resolve, addresses_of, resolved
-from bpc.outbound.answers import Answer, in_words
+from bpc.core.errors import Refusal
+from bpc.core.outbound_urls import (
+    Destination,
+    NotHttps,
+    OutboundBlocked,
+    check_url,
+    is_allowlisted,
+    may_reach,
+    parse_destination,
+)
 
-LONGEST: Final = 30.0  # seconds for a request and its answer
-CLOSING: Final = 1.0  # seconds to hang up in
-MOST_BYTES: Final = 65_536  # of an answer's body; of its head the HTTP client reads at most 100 KiB
+CHECK_SERVER_HINT: Final = "if this continues, check that server and the network path to it"
+MAX_ADDRESSES: Final = 4  # of one name
+DEFAULT_TIMEOUT: Final = 30.0  # seconds for a request and its answer
+CLOSE_TIMEOUT: Final = 1.0  # seconds for closing a connection
+MAX_BODY_BYTES: Final = 65_536  # of an answer; the HTTP client limits the headers to 100 KiB
 OWN_HEADERS: Final = {"User-Agent": f"bpc/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
-# A connection that was made for one name must not serve another one that has the same address.
-ONE_USE: Final = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
+# A connection to one name must not be used for another name with the same address.
+SINGLE_USE_LIMITS: Final = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
+
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundAnswer:
+    """The answer of a server. `body` is as it was sent; `is_truncated` says that it has more."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+    is_truncated: bool = False
+
+
+class OutboundFailed(Refusal):
+    """The network or the other server failed; another attempt may succeed."""
+
+    code = "OUTBOUND_FAILED"
+
+
+class OutboundTimedOut(OutboundFailed):
+    """No answer within the time limit."""
+
+    code = "REQUEST_TIMEOUT"
+
+
+@contextmanager
+def translate_errors(remote: Destination, seconds: float) -> Iterator[None]:
+    """Turn errors of the HTTP client into refusals."""
+    authority = f"`{remote.authority}`"
+    try:
+        yield
+    except (httpx2.TimeoutException, TimeoutError):
+        raise OutboundTimedOut(f"{authority} did not answer within {seconds:g} s", fix=CHECK_SERVER_HINT) from None
+    except httpx2.ConnectError as error:
+        raise _explain_connect_error(authority, error) from None
+    except httpx2.RemoteProtocolError:
+        says = f"{authority} did not answer in HTTP, or stopped in the middle of its answer"
+        raise OutboundFailed(says, fix=CHECK_SERVER_HINT) from None
+    except (httpx2.TransportError, OSError):
+        raise OutboundFailed(f"the connection to {authority} was lost", fix=CHECK_SERVER_HINT) from None
+
+
+def _explain_connect_error(authority: str, error: BaseException) -> OutboundFailed:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return OutboundFailed(
+                f"the certificate of {authority} was not accepted: {cause.verify_message}",
+                fix="renew it, or get one for this name from an authority that this machine trusts",
+            )
+        if isinstance(cause, ssl.SSLError):
+            return OutboundFailed(
+                f"no TLS connection to {authority} is possible", fix="enable TLS 1.2 or later on that server"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return OutboundFailed(f"{authority} could not be reached", fix=CHECK_SERVER_HINT)
+
+
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name by the resolver of this machine, in the order to try them."""
+    loop = asyncio.get_running_loop()
+    try:
+        records = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(record[4][0]) for record in records))
+
+
+async def find_addresses(remote: Destination, *, allow: Sequence[str], resolve: Resolve) -> Sequence[Address]:
+    """The addresses to try. Raises `OutboundBlocked`, or `OutboundFailed` for a name without an address."""
+    addresses: list[Address] = [remote.address] if remote.address is not None else []
+    if remote.address is None:
+        addresses = [ip_address(text) for text in await resolve(remote.host, remote.port)]
+    if not addresses:
+        raise OutboundFailed(f"the name `{remote.host}` has no address", fix="check its spelling and its DNS records")
+    if not all(may_reach(remote, address, allow) for address in addresses):
+        raise OutboundBlocked
+    return addresses[:MAX_ADDRESSES]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """An answer whose body is still to come, as `bpc.jobs.download` wants it."""
+class OpenedResponse:
+    """An answer whose body is not read yet, in the form that `service_jobs.download` reads."""
 
-    wanted: Destination
+    remote: Destination
     response: httpx2.Response
     stalled_after: float
 
@@ -50,24 +136,24 @@ class Opened:
 
     async def chunks(self, size: int) -> AsyncIterator[bytes]:
         """The body as it was sent, in pieces of `size` bytes."""
-        with in_words(self.wanted, self.stalled_after):
+        with translate_errors(self.remote, self.stalled_after):
             async for piece in self.response.aiter_raw(size):
                 yield piece
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """Sends to where it may. `allow` is BPC_OUTBOUND_ALLOW; `trust` says whose certificates are accepted.
+    """Sends to public addresses and to what `allow` names. `trust` decides which certificates are accepted.
 
-    With `http_to_allowed`, "https only" does not hold for what `allow` names.
+    With `http_to_allowed`, `https_only` does not apply to what `allow` names.
     """
 
     allow: Sequence[str] = ()
     https_only: bool = True
     http_to_allowed: bool = False
-    resolve: Resolve = resolved
+    resolve: Resolve = resolve_host
     trust: ssl.SSLContext | None = field(default=None, repr=False)
-    longest: float = LONGEST
+    max_seconds: float = DEFAULT_TIMEOUT
 
     async def send(
         self,
@@ -77,107 +163,111 @@ class Guard:
         headers: Mapping[str, str] | None = None,
         content: bytes = b"",
         timeout: float | None = None,  # noqa: ASYNC109 (for all of it together)
-        most_bytes: int = MOST_BYTES,
-    ) -> Answer:
-        """Send a request and read the answer, to its end or to `most_bytes` of its body. A redirect is an answer.
+        max_bytes: int = MAX_BODY_BYTES,
+    ) -> OutboundAnswer:
+        """Send a request and read the answer, with at most `max_bytes` of its body. Redirects are not followed.
 
-        The head says what became of the request. If it is there in time, that is the answer, and of a body that is not
-        there when the time is over, or breaks off, there is what came.
+        Status and headers must arrive in time. If the body does not, or breaks off, the answer has the part that came.
 
         Raises `BadUrl` or `OutboundBlocked`, which are final, or `OutboundFailed`.
         """
-        wanted = self._wanted(url)
-        seconds = self.longest if timeout is None else timeout
-        until = asyncio.get_running_loop().time() + seconds
-        async with self._asked(method, wanted, headers or {}, content, seconds) as response:
-            body, is_cut = await _beginning(response, most_bytes, until)
-        return Answer(status=response.status_code, headers=dict(response.headers), body=body, is_cut=is_cut)
+        remote = self._check_destination(url)
+        seconds = self.max_seconds if timeout is None else timeout
+        deadline = asyncio.get_running_loop().time() + seconds
+        async with self._open_response(method, remote, headers or {}, content, seconds) as response:
+            body, is_truncated = await _read_beginning(response, max_bytes, deadline)
+        return OutboundAnswer(
+            status=response.status_code, headers=dict(response.headers), body=body, is_truncated=is_truncated
+        )
 
     @asynccontextmanager
-    async def open_url(self, url: str, *, start: int, validator: str | None) -> AsyncIterator[Opened]:
-        """Ask for a file from byte `start` on, on condition that it is still the one with this `validator`.
+    async def open_url(self, url: str, *, start: int, validator: str | None) -> AsyncIterator[OpenedResponse]:
+        """Ask for a file from byte `start` on, if its `validator` is still the same.
 
-        The answer must begin within the guard's time and make no pause that is longer; how long all of it may take is
-        for the reader to say.
+        The answer must begin within `max_seconds` and make no longer pause. The caller limits the total time.
         """
-        wanted = self._wanted(url)
+        remote = self._check_destination(url)
         headers = {"Range": f"bytes={start}-"} if start else {}
         if start and validator is not None:
             headers["If-Range"] = validator
-        async with self._asked("GET", wanted, headers, b"", self.longest) as response:
-            yield Opened(wanted, response, self.longest)
+        async with self._open_response("GET", remote, headers, b"", self.max_seconds) as response:
+            yield OpenedResponse(remote, response, self.max_seconds)
 
     @asynccontextmanager
-    async def _asked(
-        self, method: str, wanted: Destination, headers: Mapping[str, str], content: bytes, seconds: float
+    async def _open_response(
+        self, method: str, remote: Destination, headers: Mapping[str, str], content: bytes, seconds: float
     ) -> AsyncIterator[httpx2.Response]:
-        """The answer as far as its head."""
-        sent = OWN_HEADERS | dict(headers) | {"Host": wanted.authority}
-        client = self._client(seconds)
+        """The answer with its headers; the body is not read yet."""
+        all_headers = OWN_HEADERS | dict(headers) | {"Host": remote.authority}
+        client = self._build_client(seconds)
         try:
-            with in_words(wanted, seconds):
+            with translate_errors(remote, seconds):
                 async with asyncio.timeout(seconds):
-                    addresses = await addresses_of(wanted, allow=self.allow, resolve=self.resolve)
-                    response = await _first_that_connects(client, method, wanted, addresses, sent, content)
+                    addresses = await find_addresses(remote, allow=self.allow, resolve=self.resolve)
+                    response = await _send_to_first_reachable(client, method, remote, addresses, all_headers, content)
             try:
                 yield response
             finally:
-                await _hung_up(response.aclose())
+                await _close_quietly(response.aclose())
         finally:
-            await _hung_up(client.aclose())
+            await _close_quietly(client.aclose())
 
     def check(self, url: str) -> None:
-        """Refuse a URL that says by itself that nothing will come of it: `BadUrl` or `OutboundBlocked`."""
-        checked_url(url, https_only=False, allowed=self.allow)
-        self._wanted(url)
+        """Refuse a URL that can never be reached: `BadUrl` or `OutboundBlocked`."""
+        check_url(url, https_only=False, allowed=self.allow)
+        self._check_destination(url)
 
-    def _wanted(self, url: str) -> Destination:
-        wanted = destination(url, https_only=self.https_only and not self.http_to_allowed)
-        if self.https_only and wanted.scheme != "https" and not is_named(wanted, wanted.address, self.allow):
+    def _check_destination(self, url: str) -> Destination:
+        remote = parse_destination(url, https_only=self.https_only and not self.http_to_allowed)
+        if self.https_only and remote.scheme != "https" and not is_allowlisted(remote, remote.address, self.allow):
             raise NotHttps
-        return wanted
+        return remote
 
-    def _client(self, seconds: float) -> httpx2.AsyncClient:
-        # A third for each of TCP and TLS: whoever does not take calls leaves time for the next address.
-        waits = httpx2.Timeout(seconds, connect=seconds / 3)
+    def _build_client(self, seconds: float) -> httpx2.AsyncClient:
+        # A third for each of TCP and TLS, so that an address that does not answer leaves time for the next one.
+        timeouts = httpx2.Timeout(seconds, connect=seconds / 3)
         return httpx2.AsyncClient(
-            verify=self._trusted, trust_env=False, follow_redirects=False, limits=ONE_USE, timeout=waits
+            verify=self._ssl_context,
+            trust_env=False,
+            follow_redirects=False,
+            limits=SINGLE_USE_LIMITS,
+            timeout=timeouts,
         )
 
     @cached_property
-    def _trusted(self) -> ssl.SSLContext:
-        return self.trust or httpx2.create_ssl_context()  # those of this machine, or of SSL_CERT_FILE
+    def _ssl_context(self) -> ssl.SSLContext:
+        return self.trust or httpx2.create_ssl_context()  # the authorities of this machine, or of SSL_CERT_FILE
 
 
-async def _hung_up(closing: Awaitable[None]) -> None:
-    """We have what we wanted: whoever does not let go, or breaks off, changes nothing about it."""
+async def _close_quietly(closing: Awaitable[None]) -> None:
+    """Close the connection. A server that does not close in time does not change the answer."""
     with suppress(httpx2.TransportError, OSError):  # a TimeoutError is one, too
-        async with asyncio.timeout(CLOSING):
+        async with asyncio.timeout(CLOSE_TIMEOUT):
             await closing
 
 
-async def _first_that_connects(
+async def _send_to_first_reachable(
     client: httpx2.AsyncClient,
     method: str,
-    wanted: Destination,
+    remote: Destination,
     addresses: Sequence[Address],
     headers: Mapping[str, str],
     content: bytes,
 ) -> httpx2.Response:
-    """The answer of the first address that a connection can be made to. The request is sent there only."""
-    *before, last = addresses
-    for address in before:
+    """Send the request to the first address that accepts a connection, and to no other."""
+    *others, last = addresses
+    for address in others:
         try:
-            return await client.send(_request(client, method, wanted, address, headers, content), stream=True)
+            return await client.send(_build_request(client, method, remote, address, headers, content), stream=True)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             continue
-    return await client.send(_request(client, method, wanted, last, headers, content), stream=True)
+    return await client.send(_build_request(client, method, remote, last, headers, content), stream=True)
 
 
-def _request(
+def _build_request(
     client: httpx2.AsyncClient,
     method: str,
-    wanted: Destination,
+    remote: Destination,
     address: Address,
     headers: Mapping[str, str],
     content: bytes,
@@ -185,25 +275,25 @@ def _request(
     host = f"[{address}]" if address.version == 6 else str(address)
     return client.build_request(
         method,
-        f"{wanted.scheme}://{host}:{wanted.port}{wanted.target}",
+        f"{remote.scheme}://{host}:{remote.port}{remote.target}",
         headers=[(name.encode(), value.encode()) for name, value in headers.items()],
         content=content or None,
-        # The certificate must be of the name; the path goes out as it was written.
-        extensions={"sni_hostname": wanted.host, "target": wanted.target.encode()},
+        # The certificate must be for the name. The path is sent as it was written.
+        extensions={"sni_hostname": remote.host, "target": remote.target.encode()},
     )
 
 
-async def _beginning(response: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
-    """The body, at most its first `most` bytes and what came `until` then, and whether there is more."""
+async def _read_beginning(response: httpx2.Response, max_bytes: int, deadline: float) -> tuple[bytes, bool]:
+    """The body up to `max_bytes` or to what came before `deadline`, and whether there is more."""
     body = bytearray()
     try:
-        async with asyncio.timeout_at(until):
+        async with asyncio.timeout_at(deadline):
             async for piece in response.aiter_raw():
                 body += piece
-                if len(body) > most:
+                if len(body) > max_bytes:
                     break
             else:
                 return bytes(body), False
     except (httpx2.TransportError, OSError):  # a TimeoutError is one, too
         pass
-    return bytes(body[:most]), True
+    return bytes(body[:max_bytes]), True

@@ -1,34 +1,32 @@
 """Compile, the fourth step: a sealed snapshot and published rules in, a passport version with its proof out.
 
-Everything that the bytes depend on is fixed when somebody asks: the moment, the version's id, the product's SKU and
-name, build, key, and the hashes of snapshot and rules. So the job gives the same bytes however often and wherever it
-runs. A job that ends FAILED or DEAD_LETTER, for whatever reason, is on the passport's record once.
+The request fixes everything that the bytes depend on: the time, the version's id, the product's SKU and name, the
+build, the signing key, and the hashes of snapshot and rules. So the job gives the same bytes on every run and every
+machine. A job that ends FAILED or DEAD_LETTER is recorded once on the passport, whatever the reason.
 
-    request_compile ─► COMPILE_PASSPORT ┬─► a version that is COMPILING, and a job that signs it
-                                        └─► no version, COMPILE_FAILED on the passport's record
+    request_compile ─► COMPILE_PASSPORT ┬─► a version with status COMPILING, and the job that signs it
+                                        └─► no version; COMPILE_FAILED is recorded on the passport
+
+The job: run ─► load_input ─► compile_here_or_in_child ─► store_version
 """
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass as plain_dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, Literal, Protocol, TypeVar, TypeVarTuple
-from uuid import UUID
+from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple
 
-from pydantic.dataclasses import dataclass
+from service_jobs import HIGH, Context, Handler, Handlers, JobError, ProcessesUnavailable, SubmitQueue
 
-from bpc import fresh
-from bpc.core.compile import Compiled, Limits, compile_passport
-from bpc.core.compile_input import CompileInput, Product
-from bpc.core.digest import from_hex, sha256, to_hex
+from bpc.core.audit.events import EMPTY_CHAIN, Act
 from bpc.core.errors import Conflict
-from bpc.core.events import EMPTY, Act, Stream
-from bpc.core.ids import (
-    AggregateId,
+from bpc.core.formats.hashes import from_hex, sha256, to_hex
+from bpc.core.formats.ids import (
+    ActorId,
     JobId,
     PassportId,
     PassportVersionId,
@@ -36,33 +34,39 @@ from bpc.core.ids import (
     SnapshotId,
     TenantId,
 )
-from bpc.core.rules.evaluating.evaluate import Machine
-from bpc.core.rules.package import checked_program
-from bpc.core.timestamps import format_time
-from bpc.db import compiling, events, passport_versions, passports, products, rules, snapshots
-from bpc.db import jobs as recorded
-from bpc.db.connection import Connection
-from bpc.db.failures import SnapshotNotReady
-from bpc.jobs import HIGH, Context, Handler, Handlers, JobError, NoProcesses, Queue
+from bpc.core.formats.timestamps import format_time
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.package import read_program
+from bpc.core.passport.compile import ArtifactLimits, CompiledPassport, compile_passport
+from bpc.core.passport.compile_input import CompileInput, Product
 from bpc.pipeline.sign import SignOrder
+from bpc.runtime import clock
+from bpc.runtime.telemetry import JobMetrics
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection
+from bpc.storage.error_mapping import SnapshotNotReady
+from bpc.storage.evidence import snapshots
+from bpc.storage.jobs import load_job_input
+from bpc.storage.passports import compile_inputs, passport_versions, passports
+from bpc.storage.rules import packages
 
-MACHINES: Final = 32
-AT_ONCE: Final = 0.005  # seconds that a compile may take before others in this process notice
-LARGE: Final = 65_536  # bytes; longer rules take seconds to make ready, and hold the interpreter lock for some of it
+MAX_CACHED_RULES: Final = 32
+QUICK_SECONDS: Final = 0.005  # a compile this quick does not delay the other jobs of the process
+LARGE_RULES_BYTES: Final = 65_536  # longer rules take seconds to parse, and hold the interpreter lock for part of it
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
+# Runs a function with its arguments in a child process. Raises `ProcessesUnavailable` if there are no child processes.
+ComputePool: TypeAlias = Callable[..., Awaitable[Any]]
 
-Result = Literal["SUCCEEDED", "FAILED"]
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOrder:
-    """What is to be compiled, of what, and as what."""
+    """The stored input of the job: everything that the bytes of the new version depend on."""
 
-    passport_version_id: UUID
-    passport_id: UUID
-    snapshot_id: UUID
-    rule_package_version_id: UUID
+    passport_version_id: PassportVersionId
+    passport_id: PassportId
+    snapshot_id: SnapshotId
+    rule_package_version_id: RulePackageVersionId
     product_sku: str
     product_name: str
     issued_at: datetime
@@ -71,38 +75,17 @@ class CompileOrder:
     snapshot_hash: str
     dsl_sha256: str
     tests_sha256: str
-    actor_id: UUID | None
-    activate: bool = False  # as soon as it has its QR code
+    actor_id: ActorId | None
+    activate: bool = False  # as soon as the version has its QR code
 
 
-@plain_dataclass(frozen=True, slots=True, kw_only=True)
-class Requested:
-    """A compile that was asked for; the version is there when the job has succeeded."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedCompile:
+    """A requested compile. The version exists once the job has succeeded."""
 
     job_id: JobId
     passport_version_id: PassportVersionId
     issued_at: datetime
-
-
-class Measures(Protocol):
-    """Whoever keeps count of what was compiled."""
-
-    def compiled(
-        self,
-        result: Result,
-        seconds: float,
-        payload_bytes: int | None,
-        proof_bytes: int | None,
-        receipt_bytes: int | None,
-    ) -> None:
-        """One execution is over; there are sizes if it succeeded."""
-        ...
-
-
-class Beside(Protocol):
-    """Runs a function in a child process; `NoProcesses` where there are none."""
-
-    async def __call__(self, function: Callable[[*Args], T], *arguments: *Args) -> T: ...
 
 
 class RulesNotPublished(Conflict):
@@ -118,39 +101,18 @@ class RulesNotPublished(Conflict):
         )
 
 
-class BuildTooOld(Conflict):
-    """The rules are written in a later form of the language."""
+class CompileInputChanged(Conflict):
+    """The stored rules or facts are not those that the request fixed."""
 
-    def __init__(self, needed: str) -> None:
+    def __init__(self, changed_part: str) -> None:
         super().__init__(
-            f"these rules need a build of language level {needed}, and this one has {rules.LANGUAGE_LEVEL}",
-            fix="upgrade bpc",
-            details={"needed": needed, "level": rules.LANGUAGE_LEVEL},
-        )
-
-
-class NotWhatWasAskedFor(Conflict):
-    """What is stored today is not what the request fixed."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"the {what} stored today are not those the compile was asked for", fix="ask for the compile again"
-        )
-
-
-class OtherVersion(Conflict):
-    """There is a version of this id with other bytes."""
-
-    def __init__(self, version: PassportVersionId) -> None:
-        super().__init__(
-            f"passport version `{version}` exists already, with other hashes",
-            fix="ask for the compile again: it gets an id of its own",
+            f"the stored {changed_part} have changed since the compile was requested", fix="request the compile again"
         )
 
 
 async def request_compile(
     conn: Connection,
-    queue: Queue,
+    queue: SubmitQueue,
     job: Handler[CompileOrder, None],
     tenant: TenantId,
     passport: PassportId,
@@ -162,11 +124,13 @@ async def request_compile(
     act: Act,
     activate: bool = False,
     priority: int = HIGH,
-) -> Requested:
-    """Fix what a new version will be compiled of, on record, and have it compiled; with `activate`, to count then."""
-    product = await products.get(conn, tenant, (await passports.get(conn, tenant, passport)).battery_product_id)
+) -> RequestedCompile:
+    """Fix and record what a new version is compiled from, and submit the job. `activate` also activates it."""
+    product = await passports.get_product(
+        conn, tenant, (await passports.get_passport(conn, tenant, passport)).battery_product_id
+    )
     order = CompileOrder(
-        passport_version_id=fresh.new_id(),
+        passport_version_id=PassportVersionId(clock.new_id()),
         passport_id=passport,
         snapshot_id=snapshot,
         rule_package_version_id=rule_version,
@@ -175,229 +139,230 @@ async def request_compile(
         issued_at=act.at,
         compiler_build_id=compiler_build_id,
         signing_key_id=signing_key_id,
-        snapshot_hash=await _snapshot_hash(conn, tenant, snapshot),
-        **await _rule_hashes(conn, tenant, rule_version),
+        snapshot_hash=await _require_snapshot_hash(conn, tenant, snapshot),
+        **await _require_rule_hashes(conn, tenant, rule_version),
         actor_id=act.actor_id,
         activate=activate,
     )
-    said = act.says("COMPILE_REQUESTED", _as_json(order))
-    await events.append(conn, Stream(tenant, "Passport", AggregateId(passport)), said)
+    await events.append_act(conn, act, tenant, "Passport", passport, "COMPILE_REQUESTED", _to_event_payload(order))
     job_id = await queue.submit(job, order, key=f"compile:{order.passport_version_id}", priority=priority)
-    return Requested(
-        job_id=JobId(job_id), passport_version_id=PassportVersionId(order.passport_version_id), issued_at=act.at
-    )
+    return RequestedCompile(job_id=JobId(job_id), passport_version_id=order.passport_version_id, issued_at=act.at)
 
 
-def compile_job(
-    handlers: Handlers, *, limits: Limits, measures: Measures, then: Handler[SignOrder, None]
+def declare_compile_job(
+    handlers: Handlers, *, limits: ArtifactLimits, metrics: JobMetrics, then: Handler[SignOrder, None]
 ) -> Handler[CompileOrder, None]:
-    """Compile; a refusal of rules or facts is the job's end."""
-
-    shelf = Shelf()
+    """The job COMPILE_PASSPORT. If the rules or facts are refused, the job has failed."""
+    rule_cache = RuleCache()
 
     @handlers.job("COMPILE_PASSPORT")
     async def run(ctx: Context, order: CompileOrder) -> None:
-        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
-        compiled = await _measured(ctx, tenant, order, shelf, limits, measures)
-        await _keep(conn, tenant, order, compiled, _act(order))
+        conn, tenant, started = await ctx.transaction(), TenantId(ctx.tenant), time.perf_counter()
+        try:
+            compile_input, texts = await load_input(conn, tenant, order, rule_cache)
+            output = await compile_here_or_in_child(ctx, compile_input, texts, order.snapshot_hash, limits)
+        except Exception:
+            metrics.record_compile(time.perf_counter() - started, None)
+            raise
+        metrics.record_compile(time.perf_counter() - started, output)
+        await store_version(conn, tenant, order, output)
         version = order.passport_version_id
-        following = SignOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
-        ctx.submit(then, following, key=f"sign:{version}", priority=HIGH)
+        sign_order = SignOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
+        ctx.submit(then, sign_order, key=f"sign:{version}", priority=HIGH)
 
     @run.on_failure
-    async def failed(ctx: Context, error: JobError) -> None:
-        # Also where nobody ran it to its end: all that is known then is what is stored of the job.
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        # Also runs where the worker died: then only the stored input of the job is known.
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
-        order = run.read_input(await recorded.payload_of(conn, tenant, ctx.job_id))
-        await _put_on_record(conn, tenant, order, error, _act(order))
+        await _record_failure(conn, tenant, await load_job_input(conn, tenant, ctx.job_id, run), error)
 
     return run
 
 
-@lru_cache(maxsize=MACHINES)
-def machine_of(dsl: bytes) -> Machine:
-    """Rules, ready to run. A pure function of their bytes that is expensive, so the last few are remembered."""
-    return Machine(checked_program(dsl))
+@lru_cache(maxsize=MAX_CACHED_RULES)
+def build_machine(dsl: bytes) -> Machine:
+    """Rules, ready to run. Pure and expensive, so the last few are cached."""
+    return Machine(read_program(dsl))
 
 
-@plain_dataclass(slots=True, kw_only=True)
-class Texts:
-    """Rules and their tests as they were written. Compiling so many facts by them has not taken long."""
+@dataclass(slots=True, kw_only=True)
+class RuleTexts:
+    """The source of rules and of their tests. `quick_fact_count` facts have been compiled quickly with them."""
 
     dsl: bytes
     tests: bytes
-    quick_with: int = 0
+    quick_fact_count: int = 0
 
-    def took(self, seconds: float, facts: int) -> None:
-        """Remember how a compile went: what was quick is done where it stands, what was not in a thread."""
-        self.quick_with = max(self.quick_with, facts) if seconds <= AT_ONCE else 0
+    def record_duration(self, seconds: float, facts: int) -> None:
+        """Remember a compile: quick ones run on the event loop from now on, others in a thread."""
+        self.quick_fact_count = max(self.quick_fact_count, facts) if seconds <= QUICK_SECONDS else 0
 
 
-class Shelf:
-    """The texts of the last few rules that were compiled, by their hashes: what has the hashes is the text."""
+class RuleCache:
+    """The sources of the rules that this process compiled last, by their hashes."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Texts] = OrderedDict()
+        self._texts_by_hash: OrderedDict[tuple[str, str], RuleTexts] = OrderedDict()
 
-    async def texts(self, conn: Connection, tenant: TenantId, order: CompileOrder) -> Texts:
-        """The texts that an order names, whose hashes have been compared with what is stored."""
-        wanted = order.dsl_sha256, order.tests_sha256
-        if wanted not in self._known:
-            found = await rules.sources(conn, tenant, RulePackageVersionId(order.rule_package_version_id))
-            if (to_hex(sha256(found.dsl)), to_hex(sha256(found.tests))) != wanted:
-                raise NotWhatWasAskedFor("rules")
-            self._known[wanted] = Texts(dsl=found.dsl, tests=found.tests)
-        self._known.move_to_end(wanted)
-        if len(self._known) > MACHINES:
-            self._known.popitem(last=False)
-        return self._known[wanted]
-
-
-async def _snapshot_hash(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> str:
-    found = await snapshots.shared(conn, tenant, snapshot)
-    if found.snapshot_hash is None:
-        raise SnapshotNotReady(
-            f"snapshot `{snapshot}` is {found.status}, and only SEALED ones compile",
-            fix="build and seal it first",
-            details={"snapshot_id": str(snapshot), "status": found.status},
-        )
-    return to_hex(found.snapshot_hash)
+    async def load_texts(self, conn: Connection, tenant: TenantId, order: CompileOrder) -> RuleTexts:
+        """The sources that an order names. Their hashes were compared when they were loaded."""
+        hashes = order.dsl_sha256, order.tests_sha256
+        if hashes not in self._texts_by_hash:
+            sources = await packages.load_sources(conn, tenant, order.rule_package_version_id)
+            if (to_hex(sha256(sources.dsl)), to_hex(sha256(sources.tests))) != hashes:
+                raise CompileInputChanged("rules")
+            self._texts_by_hash[hashes] = RuleTexts(dsl=sources.dsl, tests=sources.tests)
+        self._texts_by_hash.move_to_end(hashes)
+        if len(self._texts_by_hash) > MAX_CACHED_RULES:
+            self._texts_by_hash.popitem(last=False)
+        return self._texts_by_hash[hashes]
 
 
-async def _rule_hashes(conn: Connection, tenant: TenantId, version: RulePackageVersionId) -> dict[str, str]:
-    # Whoever deprecates it now waits until our job is there, and whoever was first is seen.
-    found = await rules.shared_version(conn, tenant, version)
-    if found.status != "PUBLISHED":
-        raise RulesNotPublished(version, found.status)
-    _check_level(found.compiler_min_build)
-    return {"dsl_sha256": to_hex(found.dsl_sha256), "tests_sha256": to_hex(found.tests_sha256)}
-
-
-def _check_level(needed: str) -> None:
-    if int(needed) > int(rules.LANGUAGE_LEVEL):
-        raise BuildTooOld(needed)
-
-
-async def _input(conn: Connection, tenant: TenantId, order: CompileOrder, shelf: Shelf) -> tuple[CompileInput, Texts]:
-    """What the order names, as it is stored; refused where it is no longer what the order fixed."""
-    passport, rule_version = PassportId(order.passport_id), RulePackageVersionId(order.rule_package_version_id)
-    found = await compiling.found(conn, tenant, passport, rule_version)
-    _check_level(found.compiler_min_build)
-    if (to_hex(found.dsl_sha256), to_hex(found.tests_sha256)) != (order.dsl_sha256, order.tests_sha256):
-        raise NotWhatWasAskedFor("rules")
-    texts, snapshot = await shelf.texts(conn, tenant, order), SnapshotId(order.snapshot_id)
-    given = CompileInput(
+async def load_input(
+    conn: Connection, tenant: TenantId, order: CompileOrder, rule_cache: RuleCache
+) -> tuple[CompileInput, RuleTexts]:
+    """Load what the order names. Raises `CompileInputChanged` if the rules are not those that the order fixed."""
+    stored = await compile_inputs.load_compile_input(conn, tenant, order.passport_id, order.rule_package_version_id)
+    _require_language_level(stored.compiler_min_build)
+    if (to_hex(stored.dsl_sha256), to_hex(stored.tests_sha256)) != (order.dsl_sha256, order.tests_sha256):
+        raise CompileInputChanged("rules")
+    texts = await rule_cache.load_texts(conn, tenant, order)
+    compile_input = CompileInput(
         tenant_id=tenant,
-        passport_id=passport,
-        passport_version_id=PassportVersionId(order.passport_version_id),
-        product=Product(battery_product_id=found.battery_product_id, sku=order.product_sku, name=order.product_name),
-        snapshot_id=snapshot,
-        rule_package_version_id=rule_version,
+        passport_id=order.passport_id,
+        passport_version_id=order.passport_version_id,
+        product=Product(battery_product_id=stored.battery_product_id, sku=order.product_sku, name=order.product_name),
+        snapshot_id=order.snapshot_id,
+        rule_package_version_id=order.rule_package_version_id,
         issued_at=order.issued_at,
         compiler_build_id=order.compiler_build_id,
         signing_key_id=order.signing_key_id,
-        facts=tuple(await snapshots.facts_of(conn, tenant, snapshot)),
+        facts=tuple(await snapshots.load_facts(conn, tenant, order.snapshot_id)),
         rules=texts.dsl,
         tests=texts.tests,
     )
-    return given, texts
+    return compile_input, texts
 
 
-async def _measured(
-    ctx: Context, tenant: TenantId, order: CompileOrder, shelf: Shelf, limits: Limits, measures: Measures
-) -> Compiled:
-    started = time.perf_counter()
-    try:
-        given, texts = await _input(await ctx.transaction(), tenant, order, shelf)
-        compiled = await _made(ctx, given, texts, order, limits)
-    except Exception:
-        measures.compiled("FAILED", time.perf_counter() - started, None, None, None)
-        raise
-    sizes = len(compiled.payload), len(compiled.proof), len(compiled.receipt)
-    measures.compiled("SUCCEEDED", time.perf_counter() - started, *sizes)
-    return compiled
-
-
-async def _made(ctx: Context, given: CompileInput, texts: Texts, order: CompileOrder, limits: Limits) -> Compiled:
-    """Compile, here if that has been quick with as many facts; elsewhere otherwise, so that others go on."""
-    facts, asked = len(given.facts), (given, order.snapshot_hash, limits)
-    if facts <= texts.quick_with:
-        compiled, seconds = _timed(*asked)
+async def compile_here_or_in_child(
+    ctx: Context, compile_input: CompileInput, texts: RuleTexts, snapshot_hash: str, limits: ArtifactLimits
+) -> CompiledPassport:
+    """Compile on the event loop if as many facts were quick before; otherwise beside it, so that other jobs go on."""
+    fact_count, arguments = len(compile_input.facts), (compile_input, snapshot_hash, limits)
+    if fact_count <= texts.quick_fact_count:
+        output, seconds = compile_and_check(*arguments)
     else:
-        compiled, seconds = await elsewhere(ctx.compute, given.rules, _timed, *asked)
-    if len(given.rules) <= LARGE:  # others are ready in a child process, and not here
-        texts.took(seconds, facts)
-    return compiled
+        pool = choose_pool(ctx.compute, texts.dsl)
+        output, seconds = await run_in_child_or_thread(pool, compile_and_check, *arguments)
+    if len(texts.dsl) <= LARGE_RULES_BYTES:  # larger rules are parsed in a child process, and not here
+        texts.record_duration(seconds, fact_count)
+    return output
 
 
-async def elsewhere(beside: Beside | None, rules: bytes, function: Callable[[*Args], T], *arguments: *Args) -> T:
-    """What a function makes that runs these rules: large ones in a child process, if there is one; else in a thread."""
-    if beside is not None and len(rules) > LARGE:
-        with suppress(NoProcesses):
-            return await beside(function, *arguments)
+def compile_and_check(
+    compile_input: CompileInput, snapshot_hash: str, limits: ArtifactLimits
+) -> tuple[CompiledPassport, float]:
+    """The compiled passport, and how many seconds of CPU time it took. Pure, and may run in a child process."""
+    started = time.thread_time()
+    output = compile_passport(compile_input, limits=limits, machine=build_machine(compile_input.rules))
+    # The compiler lists and hashes the facts that it read, so this one comparison checks all of them.
+    if output.snapshot_hash != from_hex(snapshot_hash):
+        raise CompileInputChanged("facts of the snapshot")
+    return output, time.thread_time() - started
+
+
+def choose_pool(pool: ComputePool | None, rules: bytes) -> ComputePool | None:
+    """The child processes for large rules; None for others, which are quicker in a thread."""
+    return pool if len(rules) > LARGE_RULES_BYTES else None
+
+
+async def run_in_child_or_thread(pool: ComputePool | None, function: Callable[[*Args], T], *arguments: *Args) -> T:
+    """Run a module-level function in a child process; in a thread if there is no pool or no process in it."""
+    if pool is not None:
+        with suppress(ProcessesUnavailable):
+            result: T = await pool(function, *arguments)
+            return result
     return await asyncio.to_thread(function, *arguments)
 
 
-def _timed(given: CompileInput, snapshot_hash: str, limits: Limits) -> tuple[Compiled, float]:
-    started = time.thread_time()
-    return _compiled(given, snapshot_hash, limits), time.thread_time() - started
-
-
-def _compiled(given: CompileInput, snapshot_hash: str, limits: Limits) -> Compiled:
-    compiled = compile_passport(given, limits=limits, machine=machine_of(given.rules))
-    # The compiler lists and hashes the facts it was given; so this is the check of every one of them.
-    if compiled.snapshot_hash != from_hex(snapshot_hash):
-        raise NotWhatWasAskedFor("snapshot's facts")
-    return compiled
-
-
-async def _keep(conn: Connection, tenant: TenantId, order: CompileOrder, compiled: Compiled, act: Act) -> None:
-    version = PassportVersionId(order.passport_version_id)
-    added = await passport_versions.add(
+async def store_version(conn: Connection, tenant: TenantId, order: CompileOrder, output: CompiledPassport) -> None:
+    """Insert and record the version. If an earlier execution stored it, only compare the hashes."""
+    version = order.passport_version_id
+    is_new = await passport_versions.insert_version(
         conn,
         tenant,
         version,
-        compiled,
-        passport=PassportId(order.passport_id),
-        snapshot=SnapshotId(order.snapshot_id),
-        rules=RulePackageVersionId(order.rule_package_version_id),
+        output,
+        passport=order.passport_id,
+        snapshot=order.snapshot_id,
+        rules=order.rule_package_version_id,
         compiler_build_id=order.compiler_build_id,
         at=order.issued_at,
     )
-    if not added:
-        there = await passport_versions.get(conn, tenant, version)
-        hashes = compiled.payload_hash, compiled.proof_root_hash, compiled.receipt_hash
-        if (there.payload_hash, there.proof_root_hash, there.receipt_hash) != hashes:
-            raise OtherVersion(version)
+    if not is_new:
+        stored = await passport_versions.get_version(conn, tenant, version)
+        hashes = output.payload_hash, output.proof_root_hash, output.receipt_hash
+        if (stored.payload_hash, stored.proof_root_hash, stored.receipt_hash) != hashes:
+            raise Conflict(
+                f"passport version `{version}` exists already, with other hashes",
+                fix="request the compile again: the new version gets an id of its own",
+            )
         return
     payload = {
         "passport_id": str(order.passport_id),
-        "payload_hash": to_hex(compiled.payload_hash),
-        "proof_root_hash": to_hex(compiled.proof_root_hash),
-        "receipt_hash": to_hex(compiled.receipt_hash),
+        "payload_hash": to_hex(output.payload_hash),
+        "proof_root_hash": to_hex(output.proof_root_hash),
+        "receipt_hash": to_hex(output.receipt_hash),
     }
-    stream = Stream(tenant, "PassportVersion", AggregateId(version))
-    await events.append(conn, stream, act.says("PASSPORT_COMPILED", payload), head=EMPTY)
+    act = Act(order.actor_id, clock.now())
+    await events.append_act(
+        conn, act, tenant, "PassportVersion", version, "PASSPORT_COMPILED", payload, head=EMPTY_CHAIN
+    )
 
 
-async def _put_on_record(conn: Connection, tenant: TenantId, order: CompileOrder, error: JobError, act: Act) -> None:
+async def _require_snapshot_hash(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> str:
+    row = await snapshots.lock_snapshot_shared(conn, tenant, snapshot)
+    if row.snapshot_hash is None:
+        raise SnapshotNotReady(
+            f"snapshot `{snapshot}` is {row.status}, and only a SEALED snapshot can be compiled",
+            fix="build and seal it first",
+            details={"snapshot_id": str(snapshot), "status": row.status},
+        )
+    return to_hex(row.snapshot_hash)
+
+
+async def _require_rule_hashes(conn: Connection, tenant: TenantId, version: RulePackageVersionId) -> dict[str, str]:
+    # The lock makes a deprecation wait until our job is submitted; one that came first is seen here.
+    row = await packages.lock_version_shared(conn, tenant, version)
+    if row.status != "PUBLISHED":
+        raise RulesNotPublished(version, row.status)
+    _require_language_level(row.compiler_min_build)
+    return {"dsl_sha256": to_hex(row.dsl_sha256), "tests_sha256": to_hex(row.tests_sha256)}
+
+
+def _require_language_level(needed: str) -> None:
+    if int(needed) > int(packages.LANGUAGE_LEVEL):
+        raise Conflict(
+            f"these rules need a build of language level {needed}, and this one has {packages.LANGUAGE_LEVEL}",
+            fix="upgrade bpc",
+            details={"needed": needed, "level": packages.LANGUAGE_LEVEL},
+        )
+
+
+async def _record_failure(conn: Connection, tenant: TenantId, order: CompileOrder, error: JobError) -> None:
     payload = {
         "passport_version_id": str(order.passport_version_id),
         "snapshot_id": str(order.snapshot_id),
         "rule_package_version_id": str(order.rule_package_version_id),
         "code": error.code,
-        # A rule's own words may hold what an event cannot.
+        # The message may quote a rule's own text, and an event cannot hold U+0000.
         "message": error.message.replace("\0", "\N{REPLACEMENT CHARACTER}"),
     }
-    stream = Stream(tenant, "Passport", AggregateId(order.passport_id))
-    await events.append(conn, stream, act.says("COMPILE_FAILED", payload))
+    act = Act(order.actor_id, clock.now())
+    await events.append_act(conn, act, tenant, "Passport", order.passport_id, "COMPILE_FAILED", payload)
 
 
-def _act(order: CompileOrder) -> Act:
-    return Act.ordered_by(order.actor_id, fresh.now())
-
-
-def _as_json(order: CompileOrder) -> dict[str, object]:
+def _to_event_payload(order: CompileOrder) -> dict[str, object]:
     return {
         "passport_version_id": str(order.passport_version_id),
         "snapshot_id": str(order.snapshot_id),

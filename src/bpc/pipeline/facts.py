@@ -1,42 +1,45 @@
-"""Facts, the second step: a document version in, what it says out, all of it or nothing.
+"""Facts, the second step: a document version in, its facts out, all of them or none.
 
-UPLOADED ─┬─► VALIDATED   its facts are there, and on record how many and what nobody reads
-          └─► REJECTED    no fact is there, and on record everything that is wrong with it
+UPLOADED ─┬─► VALIDATED   all facts are stored; the event has their number and the members that were ignored
+          └─► REJECTED    no fact is stored; the event has every problem of the document
 
-A document comes from strangers. Small texts are read here: the worst of them that we know takes 30 milliseconds.
-Everything else is read in a child process with limits, and what takes more is rejected: it would take more the next
-time, too.
+Documents are untrusted. A small text is read in this process: the worst one that we know takes 30 milliseconds.
+Everything else is read in a child process with limits. A document that exceeds a limit is rejected: it would exceed it
+again next time.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
-from pydantic.dataclasses import dataclass
+from service_jobs import Context, Handler, Handlers, LimitedProcesses, LimitExceeded, ProcessLimits, Rejection
 
-from bpc import fresh
-from bpc.core.documents import Found, Note, Read, Rejected, is_text, read_document
+from bpc.core.audit.events import Act
+from bpc.core.documents import DocumentNote, NoteSummary
+from bpc.core.documents.reader import DocumentFacts, DocumentProblems, is_text, read_document
 from bpc.core.errors import Conflict, Invalid
-from bpc.core.events import Act, Said, Stream
-from bpc.core.ids import AggregateId, DocumentVersionId, TenantId
-from bpc.db import events, facts, readings
-from bpc.db.connection import Connection
-from bpc.jobs import Context, Handler, Handlers, Limited, LimitExceeded, Limits, Refused
+from bpc.core.formats.ids import ActorId, DocumentVersionId, TenantId
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection
+from bpc.storage.evidence import facts, parse_results
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
-# Bytes. Above this, reading can take long enough for others to notice.
-READ_AT_ONCE: Final = 4_096
-# With the program itself that is below 256 MB. Fifty thousand components take most of that, and a fifth of the time.
-READING: Final = Limits(memory_bytes=220_000_000, cpu_seconds=30)
+MAX_INLINE_BYTES: Final = 4_096  # a larger document may take so long that other jobs are delayed
+# With the program itself that is below 256 MB. 50,000 components take most of the memory and a fifth of the time.
+READ_LIMITS: Final = ProcessLimits(memory_bytes=220_000_000, cpu_seconds=30)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParseOrder:
-    document_version_id: UUID
-    actor_id: UUID | None
+    """The document version to read."""
+
+    document_version_id: DocumentVersionId
+    actor_id: ActorId | None
 
 
 class DocumentRejected(Invalid):
-    """The document is not what its kind says."""
+    """The document does not have the format of its kind."""
 
     def __init__(self, version: DocumentVersionId, problems: list[dict[str, str]], total: int) -> None:
         first = f": `{problems[0]['at']}` {problems[0]['says']}" if problems else ""
@@ -48,81 +51,71 @@ class DocumentRejected(Invalid):
         )
 
 
-class ContentGone(Conflict):
-    """Retention was faster."""
-
-    def __init__(self, version: DocumentVersionId) -> None:
-        super().__init__(
-            f"the content of document version `{version}` was removed before it was read",
-            fix="upload the document again",
-        )
-
-
-def parse_job(handlers: Handlers, *, reading: Limited) -> Handler[ParseOrder, None]:
-    """`reading` are the child processes, with the limits `READING`."""
+def declare_parse_job(handlers: Handlers, *, reader_pool: LimitedProcesses) -> Handler[ParseOrder, None]:
+    """The job PARSE_FACTS. `reader_pool` are child processes with `READ_LIMITS`."""
 
     @handlers.job("PARSE_FACTS")
-    async def run(ctx: Context, order: ParseOrder) -> Refused | None:
+    async def run(ctx: Context, order: ParseOrder) -> Rejection | None:
         return await parse(
             await ctx.transaction(),
             TenantId(ctx.tenant),
-            DocumentVersionId(order.document_version_id),
-            reading=reading,
-            act=Act.ordered_by(order.actor_id, fresh.now()),
+            order.document_version_id,
+            reader_pool=reader_pool,
+            act=Act(order.actor_id, clock.now()),
         )
 
     return run
 
 
 async def parse(
-    conn: Connection, tenant: TenantId, version: DocumentVersionId, *, reading: Limited, act: Act
-) -> Refused | None:
-    """Read a version that was uploaded; one that was read before stays as it is."""
-    found = await readings.locked(conn, tenant, version)
-    if found.status == "VALIDATED":
+    conn: Connection, tenant: TenantId, version: DocumentVersionId, *, reader_pool: LimitedProcesses, act: Act
+) -> Rejection | None:
+    """Read an uploaded version. One that was read before stays as it is."""
+    row = await parse_results.lock_version_for_parse(conn, tenant, version)
+    if row.status == "VALIDATED":
         return None
-    if found.status == "REJECTED":
-        before = await readings.outcome(conn, tenant, version)
-        return Refused.because(DocumentRejected(version, before.problems, before.problems_total))
-    if found.content is None:
-        raise ContentGone(version)
-    outcome = await _read(reading, found.kind, found.mime_type, found.content)
-    stream = Stream(tenant, "DocumentVersion", AggregateId(version))
-    if isinstance(outcome, Rejected):
-        await readings.set_status(conn, tenant, version, "REJECTED")
-        await events.append(conn, stream, _rejected(outcome, act))
-        return Refused.because(DocumentRejected(version, outcome.problems.as_json(), outcome.problems.total))
-    new = await facts.add(conn, tenant, version, outcome.facts, at=act.at)
-    await readings.set_status(conn, tenant, version, "VALIDATED")
-    await events.append(conn, stream, _parsed(outcome, new, act))
-    return None
-
-
-async def _read(reading: Limited, kind: str, mime_type: str, content: bytes) -> Read | Rejected:
-    if len(content) <= READ_AT_ONCE and is_text(content):
-        return read_document(kind, mime_type, content)
-    try:
-        return await reading.run(read_document, (kind, mime_type, content))
-    except LimitExceeded as much:
-        return Rejected(Found((Note("$", f"{much.says}; split the document"),), 1), Found())
-
-
-def _rejected(outcome: Rejected, act: Act) -> Said:
-    payload = {
-        "problems": outcome.problems.as_json(),
-        "problems_total": outcome.problems.total,
-        "warnings": outcome.warnings.as_json(),
-        "warnings_total": outcome.warnings.total,
-    }
-    return act.says("DOCUMENT_REJECTED", payload)
-
-
-def _parsed(outcome: Read, new: int, act: Act) -> Said:
+    if row.status == "REJECTED":
+        earlier = await parse_results.load_parse_result(conn, tenant, version)
+        return Rejection.from_exception(DocumentRejected(version, earlier.problems, earlier.problems_total))
+    if row.content is None:
+        raise Conflict(
+            f"the content of document version `{version}` was removed before it was read",
+            fix="upload the document again",
+        )
+    outcome = await _read_content(reader_pool, row.kind, row.mime_type, row.content)
+    if isinstance(outcome, DocumentProblems):
+        await parse_results.set_document_status(conn, tenant, version, "REJECTED")
+        payload = _describe_notes(problems=outcome.problems, warnings=outcome.warnings)
+        await events.append_act(conn, act, tenant, "DocumentVersion", version, "DOCUMENT_REJECTED", payload)
+        return Rejection.from_exception(DocumentRejected(version, outcome.problems.as_json(), outcome.problems.total))
+    new_count = await facts.insert_facts(conn, tenant, version, outcome.facts, at=act.at)
+    await parse_results.set_document_status(conn, tenant, version, "VALIDATED")
     payload = {
         "fact_count": len(outcome.facts),
         "fact_types": dict(Counter(fact.fact_type for fact in outcome.facts)),
-        "new_fact_count": new,
-        "warnings": outcome.warnings.as_json(),
-        "warnings_total": outcome.warnings.total,
+        "new_fact_count": new_count,
+        **_describe_notes(warnings=outcome.warnings),
     }
-    return act.says("FACTS_PARSED", payload)
+    await append_and_announce(conn, act, tenant, "DocumentVersion", version, "FACTS_PARSED", payload)
+    return None
+
+
+async def _read_content(
+    reader_pool: LimitedProcesses, kind: str, mime_type: str, content: bytes
+) -> DocumentFacts | DocumentProblems:
+    if len(content) <= MAX_INLINE_BYTES and is_text(content):
+        return read_document(kind, mime_type, content)
+    try:
+        return await reader_pool.run(read_document, (kind, mime_type, content))
+    except LimitExceeded as exceeded:
+        return DocumentProblems(
+            NoteSummary((DocumentNote("$", f"{exceeded.says}; split the document"),), 1), NoteSummary()
+        )
+
+
+def _describe_notes(**summaries: NoteSummary) -> dict[str, object]:
+    """Each summary under its name, and how many notes there are in all."""
+    payload: dict[str, object] = {}
+    for name, summary in summaries.items():
+        payload |= {name: summary.as_json(), f"{name}_total": summary.total}
+    return payload

@@ -1,17 +1,17 @@
-"""Replay, the eighth step: compile a version again from what was kept, and compare every byte.
+"""Replay, the eighth step: compile a version again from its stored inputs, and compare every byte.
 
-Whatever replay finds goes on the version's record, also that it does not hold. Nothing is repaired: what differs was
-changed behind our back, or by a build that compiles differently.
+The result is recorded on the version, also if something differs. Nothing is repaired: a difference means that somebody
+changed the stored data, or that this build compiles differently.
 
 Checks:
-  1. snapshot   the snapshot is sealed, has the hash it was sealed with, and is the one the receipt names
+  1. snapshot   the snapshot is sealed, has its stored hash, and is the one the receipt names
   2. facts      its facts can be read, each type and key once
   3. rules      rules and tests were published, have their hashes, and are those the receipt names
   4. product    the passport is for the product that the receipt and the payload name
   5. replay     compiling again gives the same snapshot, payload, proof and receipt, byte for byte
-  6. hashes     the hashes that are stored are those of the bytes
+  6. hashes     the stored hashes are those of the stored bytes
   7. signature  the key that is registered under the receipt's key id signed it
-  8. qr         text and pixels of the QR code are this version's, where it has one
+  8. qr         text and pixels of the QR code belong to this version, if it has one
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,78 +19,82 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from bpc.core.bundle import qr_text_of
-from bpc.core.digest import Digest, sha256, to_hex
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import PublicKey
 from bpc.core.errors import Invalid, Refusal
-from bpc.core.events import Act, Stream
-from bpc.core.facts import SnapshotFact
-from bpc.core.facts_file import sealed
-from bpc.core.ids import AggregateId, PassportVersionId, TenantId
-from bpc.core.qr import check_qr_png
-from bpc.core.receipt import read_receipt
-from bpc.core.replay import input_of
-from bpc.core.replay import replay as compile_again
-from bpc.core.signing import PublicKey
-from bpc.core.verify.report import NotChecked, Step, Wrong, counted, taken
-from bpc.db import events, passport_versions, passports, products, rules, signing_keys, snapshots
-from bpc.db.connection import Connection
-from bpc.db.passport_versions import Stored, Version
-from bpc.db.products import Product
-from bpc.db.rules import Sources
-from bpc.db.snapshots import Snapshot
-from bpc.pipeline.activate import WrongStatus
-from bpc.pipeline.compile import Beside, elsewhere, machine_of
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.snapshot import order_facts
+from bpc.core.formats.hashes import Digest, sha256, to_hex
+from bpc.core.formats.ids import PassportVersionId, TenantId
+from bpc.core.passport.bundle import format_receipt_qr_text
+from bpc.core.passport.compile import read_compile_input
+from bpc.core.passport.compile import replay_passport as compile_again
+from bpc.core.passport.qr import check_qr_png
+from bpc.core.passport.receipt import read_receipt
+from bpc.core.verify import CheckFailed, NotChecked, StepResult, format_count, run_step
+from bpc.pipeline.activate import WrongVersionStatus
+from bpc.pipeline.compile import ComputePool, build_machine, choose_pool, run_in_child_or_thread
+from bpc.storage.audit import events, signing_keys
+from bpc.storage.connection import Connection
+from bpc.storage.evidence import snapshots
+from bpc.storage.evidence.snapshots import SnapshotRow
+from bpc.storage.passports import passport_versions, passports
+from bpc.storage.passports.passport_versions import PassportVersionBytes, PassportVersionRow
+from bpc.storage.passports.passports import ProductRow
+from bpc.storage.rules import packages
+from bpc.storage.rules.packages import RuleSources
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
-WERE_PUBLISHED: Final = ("PUBLISHED", "DEPRECATED", "RETIRED")
-LONGEST_DETAIL: Final = 2000
+PUBLISHED_STATUSES: Final = ("PUBLISHED", "DEPRECATED", "RETIRED")
+MAX_DETAIL_CHARS: Final = 2000
 
 
-class NotReplayed(Refusal):
-    """Replay does not give what was kept."""
+class ReplayMismatch(Refusal):
+    """Compiling again gives something else than what is stored."""
 
     code = "REPLAY_MISMATCH"
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[StepResult]) -> None:
         first = next(step for step in steps if not step.ok)
         super().__init__(
-            f"replay does not give what was kept: {first.name}: {first.detail}",
-            fix="do not use this version until it is known why; `bpc audit verify` says what else is not intact",
+            f"replay differs from the stored version: {first.name}: {first.detail}",
+            fix="do not use this version until you know why; `bpc audit verify` shows what else is not intact",
             details={"steps": [step._asdict() for step in steps]},
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayResult:
     """Every check, in order."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[StepResult, ...]
 
     @property
-    def refusal(self) -> NotReplayed | None:
-        return None if all(step.ok for step in self.steps) else NotReplayed(self.steps)
+    def refusal(self) -> ReplayMismatch | None:
+        return None if all(step.ok for step in self.steps) else ReplayMismatch(self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What is stored of a version, and of everything it was made from, as it is. `facts` may be unreadable."""
+class ReplayInput:
+    """A version and everything it was compiled from, as stored. `facts` is an error if they cannot be read."""
 
-    version: Version
-    stored: Stored
-    snapshot: Snapshot
+    version: PassportVersionRow
+    stored: PassportVersionBytes
+    snapshot: SnapshotRow
     facts: Sequence[SnapshotFact] | Invalid
-    sources: Sources
-    product: Product
+    sources: RuleSources
+    product: ProductRow
     key: PublicKey | None
 
-    def facts_file(self) -> bytes:
+    def build_facts_file(self) -> bytes:
         if isinstance(self.facts, Invalid):
-            raise Wrong(f"the facts cannot be read: {self.facts.says}")
-        return sealed(self.facts).lines
+            raise CheckFailed(f"the facts cannot be read: {self.facts.says}")
+        return order_facts(self.facts).lines
 
-    def entries(self) -> Mapping[str, bytes]:
-        """What replay compiles and compares, under the names of a bundle."""
+    def to_entries(self) -> Mapping[str, bytes]:
+        """The files that replay compiles and compares, under their names in a bundle."""
         return {
-            "facts.jsonl": self.facts_file(),
+            "facts.jsonl": self.build_facts_file(),
             "payload.json": self.stored.payload,
             "proof.json": self.stored.proof,
             "receipt.json": self.stored.receipt,
@@ -101,54 +105,58 @@ class Kept:
 
 
 async def replay(
-    conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act, beside: Beside | None = None
-) -> Replayed:
-    """Check a signed version, on record. Whoever refuses because of what was found commits the record all the same.
+    conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act, pool: ComputePool | None = None
+) -> ReplayResult:
+    """Check a signed version, and record the result. A caller that refuses because of it must commit all the same.
 
-    What takes long is computed `beside` the event loop, in a child process, where there is one.
+    Large rules are compiled in a child process of `pool`, if there is one.
     """
-    version = await passport_versions.get(conn, tenant, version_id)
+    version = await passport_versions.get_version(conn, tenant, version_id)
     if version.status == "COMPILING":
-        raise WrongStatus(version, "only what is signed can be replayed", fix="wait for the SIGN_PASSPORT job")
-    kept = await gathered(conn, tenant, version)
-    if isinstance(kept.facts, Invalid):  # nothing is compiled then
-        beside = None
-    replayed = Replayed(steps=await elsewhere(beside, kept.sources.dsl, check, kept))
-    await passport_versions.replayed(conn, tenant, version_id, at=act.at)
-    stream = Stream(tenant, "PassportVersion", AggregateId(version_id))
-    if (refusal := replayed.refusal) is None:
-        said = act.says("PASSPORT_REPLAYED", {"steps": [step.name for step in replayed.steps]})
+        raise WrongVersionStatus(version, "only a signed one can be replayed", fix="wait for the SIGN_PASSPORT job")
+    replay_input = await load_replay_input(conn, tenant, version)
+    # Unreadable facts are not compiled, so that needs no child process.
+    pool = None if isinstance(replay_input.facts, Invalid) else choose_pool(pool, replay_input.sources.dsl)
+    result = ReplayResult(steps=await run_in_child_or_thread(pool, check_all, replay_input))
+    await passport_versions.set_replayed_at(conn, tenant, version_id, at=act.at)
+    if (refusal := result.refusal) is None:
+        payload: dict[str, object] = {"steps": [step.name for step in result.steps]}
+        await events.append_act(conn, act, tenant, "PassportVersion", version_id, "PASSPORT_REPLAYED", payload)
     else:
-        failed = [step.name for step in replayed.steps if not step.ok]
-        said = act.says("REPLAY_MISMATCH", {"failed": failed, "detail": refusal.says[:LONGEST_DETAIL]})
-    await events.append(conn, stream, said)
-    return replayed
+        failed_names = [step.name for step in result.steps if not step.ok]
+        payload = {"failed": failed_names, "detail": refusal.says[:MAX_DETAIL_CHARS]}
+        await append_and_announce(conn, act, tenant, "PassportVersion", version_id, "REPLAY_MISMATCH", payload)
+    return result
 
 
-async def gathered(conn: Connection, tenant: TenantId, version: Version) -> Kept:
-    """What is stored of a version, from all tables it stands on."""
-    passport = await passports.get(conn, tenant, version.passport_id)
-    return Kept(
+async def load_replay_input(conn: Connection, tenant: TenantId, version: PassportVersionRow) -> ReplayInput:
+    """Load a version and everything it was compiled from."""
+    passport = await passports.get_passport(conn, tenant, version.passport_id)
+    return ReplayInput(
         version=version,
-        stored=await passport_versions.stored(conn, tenant, version.passport_version_id),
-        snapshot=await snapshots.get(conn, tenant, version.snapshot_id),
-        facts=await _facts(conn, tenant, version),
-        sources=await rules.sources(conn, tenant, version.rule_package_version_id),
-        product=await products.get(conn, tenant, passport.battery_product_id),
-        key=None if version.signing_key_id is None else await signing_keys.public_key(conn, version.signing_key_id),
+        stored=await passport_versions.load_bytes(conn, tenant, version.passport_version_id),
+        snapshot=await snapshots.get_snapshot(conn, tenant, version.snapshot_id),
+        facts=await _load_facts(conn, tenant, version),
+        sources=await packages.load_sources(conn, tenant, version.rule_package_version_id),
+        product=await passports.get_product(conn, tenant, passport.battery_product_id),
+        key=None
+        if version.signing_key_id is None
+        else await signing_keys.find_public_key(conn, version.signing_key_id),
     )
 
 
-async def _facts(conn: Connection, tenant: TenantId, version: Version) -> Sequence[SnapshotFact] | Invalid:
+async def _load_facts(
+    conn: Connection, tenant: TenantId, version: PassportVersionRow
+) -> Sequence[SnapshotFact] | Invalid:
     try:
-        return await snapshots.facts_of(conn, tenant, version.snapshot_id)
-    except Invalid as wrong:
-        return wrong
+        return await snapshots.load_facts(conn, tenant, version.snapshot_id)
+    except Invalid as error:
+        return error
 
 
-def check(kept: Kept) -> tuple[Step, ...]:
-    """Every check; none is left out because of another. Pure, and as much work as compiling."""
-    checks: Mapping[str, Callable[[Kept], str]] = {
+def check_all(replay_input: ReplayInput) -> tuple[StepResult, ...]:
+    """Run every check, also after one has failed. Pure, and as much work as compiling."""
+    checks: Mapping[str, Callable[[ReplayInput], str]] = {
         "snapshot": _check_snapshot,
         "facts": _check_facts,
         "rules": _check_rules,
@@ -158,88 +166,90 @@ def check(kept: Kept) -> tuple[Step, ...]:
         "signature": _check_signature,
         "qr": _check_qr,
     }
-    return tuple(taken(name, partial(function, kept)) for name, function in checks.items())
+    return tuple(run_step(name, partial(function, replay_input)) for name, function in checks.items())
 
 
-def _check_snapshot(kept: Kept) -> str:  # 1
-    snapshot, receipt = kept.snapshot, read_receipt(kept.stored.receipt)
+def _check_snapshot(replay_input: ReplayInput) -> str:  # 1
+    snapshot, receipt = replay_input.snapshot, read_receipt(replay_input.stored.receipt)
     if snapshot.snapshot_canonical is None or snapshot.snapshot_hash is None:
-        raise Wrong(f"the snapshot is {snapshot.status}, not SEALED")
-    _same("the id of the snapshot", str(kept.version.snapshot_id), str(receipt.snapshot_id))
-    _same_hash("the snapshot", snapshot.snapshot_hash, sha256(snapshot.snapshot_canonical))
-    _same_hash("the snapshot that the receipt names", receipt.snapshot_hash, snapshot.snapshot_hash)
+        raise CheckFailed(f"the snapshot is {snapshot.status}, not SEALED")
+    _require_same("the id of the snapshot", str(replay_input.version.snapshot_id), str(receipt.snapshot_id))
+    _require_same_hash("the snapshot", snapshot.snapshot_hash, sha256(snapshot.snapshot_canonical))
+    _require_same_hash("the snapshot that the receipt names", receipt.snapshot_hash, snapshot.snapshot_hash)
     return f"it is sealed as {to_hex(snapshot.snapshot_hash)}"
 
 
-def _check_facts(kept: Kept) -> str:  # 2
-    lines = kept.facts_file().count(b"\n")
-    return f"{counted(lines, 'fact')}, each type and key once"
+def _check_facts(replay_input: ReplayInput) -> str:  # 2
+    lines = replay_input.build_facts_file().count(b"\n")
+    return f"{format_count(lines, 'fact')}, each type and key once"
 
 
-def _check_rules(kept: Kept) -> str:  # 3
-    sources, receipt = kept.sources, read_receipt(kept.stored.receipt)
-    if sources.status not in WERE_PUBLISHED:
-        raise Wrong(f"the rules are {sources.status} and were never published")
-    _same("the id of the rules", str(kept.version.rule_package_version_id), str(receipt.rule_package_version_id))
-    for name, text, stored, named in (
+def _check_rules(replay_input: ReplayInput) -> str:  # 3
+    sources, receipt = replay_input.sources, read_receipt(replay_input.stored.receipt)
+    if sources.status not in PUBLISHED_STATUSES:
+        raise CheckFailed(f"the rules are {sources.status} and were never published")
+    _require_same(
+        "the id of the rules", str(replay_input.version.rule_package_version_id), str(receipt.rule_package_version_id)
+    )
+    for name, text, stored, receipt_hash in (
         ("the rules", sources.dsl, sources.dsl_sha256, receipt.dsl_sha256),
         ("the rules' tests", sources.tests, sources.tests_sha256, receipt.tests_sha256),
     ):
-        _same_hash(name, stored, sha256(text))
-        _same_hash(f"{name} that the receipt names", named, stored)
+        _require_same_hash(name, stored, sha256(text))
+        _require_same_hash(f"{name} that the receipt names", receipt_hash, stored)
     return f"the rules are {to_hex(sources.dsl_sha256)}"
 
 
-def _check_product(kept: Kept) -> str:  # 4
-    receipt, product = read_receipt(kept.stored.receipt), kept.product
-    named = input_of(kept.entries()).product
-    _same("the passport's id", str(kept.version.passport_id), str(receipt.passport_id))
-    for found in (receipt.battery_product_id, named.battery_product_id):
-        _same("the product's id", str(product.battery_product_id), str(found))
-    # Its name may change; what it was then is in the payload.
-    _same("the product's SKU", product.sku, named.sku)
+def _check_product(replay_input: ReplayInput) -> str:  # 4
+    receipt, product = read_receipt(replay_input.stored.receipt), replay_input.product
+    payload_product = read_compile_input(replay_input.to_entries()).product
+    _require_same("the passport's id", str(replay_input.version.passport_id), str(receipt.passport_id))
+    for product_id in (receipt.battery_product_id, payload_product.battery_product_id):
+        _require_same("the product's id", str(product.battery_product_id), str(product_id))
+    # The product's name may have changed since; the payload has the name of that time.
+    _require_same("the product's SKU", product.sku, payload_product.sku)
     return f"it is for `{product.sku}`"
 
 
-def _check_replay(kept: Kept) -> str:  # 5
-    compile_again(kept.entries(), machine=machine_of(kept.sources.dsl))
+def _check_replay(replay_input: ReplayInput) -> str:  # 5
+    compile_again(replay_input.to_entries(), machine=build_machine(replay_input.sources.dsl))
     return "compiling again gives the same payload, proof and receipt, byte for byte"
 
 
-def _check_hashes(kept: Kept) -> str:  # 6
-    version, receipt = kept.version, read_receipt(kept.stored.receipt)
-    _same("the version's id", str(version.passport_version_id), str(receipt.passport_version_id))
-    _same("the build", version.compiler_build_id, receipt.compiler_build_id)
-    _same_hash("the payload", version.payload_hash, sha256(kept.stored.payload))
-    _same_hash("the proof's root", version.proof_root_hash, receipt.proof_root_hash)
-    _same_hash("the receipt", version.receipt_hash, receipt.hash())
+def _check_hashes(replay_input: ReplayInput) -> str:  # 6
+    version, receipt = replay_input.version, read_receipt(replay_input.stored.receipt)
+    _require_same("the version's id", str(version.passport_version_id), str(receipt.passport_version_id))
+    _require_same("the build", version.compiler_build_id, receipt.compiler_build_id)
+    _require_same_hash("the payload", version.payload_hash, sha256(replay_input.stored.payload))
+    _require_same_hash("the proof's root", version.proof_root_hash, receipt.proof_root_hash)
+    _require_same_hash("the receipt", version.receipt_hash, receipt.hash())
     return f"the receipt is {to_hex(version.receipt_hash)}"
 
 
-def _check_signature(kept: Kept) -> str:  # 7
-    receipt = read_receipt(kept.stored.receipt)
-    if kept.key is None:
+def _check_signature(replay_input: ReplayInput) -> str:  # 7
+    receipt = read_receipt(replay_input.stored.receipt)
+    if replay_input.key is None:
         raise NotChecked("the key is not registered")
-    _same("the signing key", str(kept.version.signing_key_id), receipt.signing_key_id)
-    if kept.stored.signature != receipt.signature:
-        raise Wrong("the signature that is stored is not the receipt's")
-    receipt.verify(kept.key)
+    _require_same("the signing key", str(replay_input.version.signing_key_id), receipt.signing_key_id)
+    if replay_input.stored.signature != receipt.signature:
+        raise CheckFailed("the stored signature is not the receipt's")
+    receipt.verify(replay_input.key)
     return f"signed by key `{receipt.signing_key_id}`, as it is registered"
 
 
-def _check_qr(kept: Kept) -> str:  # 8
-    if kept.stored.qr_png is None or kept.stored.qr_payload is None:
-        return "it has none yet"
-    text = qr_text_of(read_receipt(kept.stored.receipt))
-    _same("the text of the QR code", kept.stored.qr_payload, text)
-    check_qr_png(kept.stored.qr_png, text)
-    return "text and pixels are this version's"
+def _check_qr(replay_input: ReplayInput) -> str:  # 8
+    if replay_input.stored.qr_png is None or replay_input.stored.qr_payload is None:
+        return "no QR code yet"
+    text = format_receipt_qr_text(read_receipt(replay_input.stored.receipt))
+    _require_same("the text of the QR code", replay_input.stored.qr_payload, text)
+    check_qr_png(replay_input.stored.qr_png, text)
+    return "text and pixels belong to this version"
 
 
-def _same_hash(what: str, stored: Digest, found: Digest) -> None:
-    _same(f"the hash of {what}", to_hex(stored), to_hex(found))
+def _require_same_hash(label: str, stored: Digest, actual: Digest) -> None:
+    _require_same(f"the hash of {label}", to_hex(stored), to_hex(actual))
 
 
-def _same(what: str, stored: str, found: str) -> None:
-    if stored != found:
-        raise Wrong(f"{what} is stored as {stored[:200]}, and what was kept says {found[:200]}")
+def _require_same(label: str, stored: str, actual: str) -> None:
+    if stored != actual:
+        raise CheckFailed(f"{label} is stored as {stored[:200]}, but the stored artifacts say {actual[:200]}")

@@ -1,35 +1,38 @@
 """Sign, the fifth step: the receipt of a compiled version gets the signature of the key that it names.
 
-Only that key: it has to be at hand, registered, not retired, and the one that was registered under its name. Otherwise
-the job fails with SIGNING_KEY_MISSING, and is run again when somebody has put it right.
+Only that key signs. It must be registered and not retired, this worker must have its private half, and that must belong
+to the registered public key. Otherwise the job fails with SIGNING_KEY_MISSING; retry it when the key is corrected.
+
+Key files are read before the transaction opens, never in it.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from uuid import UUID
+import asyncio
+from dataclasses import dataclass, replace
 
-from pydantic.dataclasses import dataclass
+from service_jobs import NORMAL, Context, Handler, Handlers
 
-from bpc import fresh
-from bpc.core.digest import to_hex
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import Signer
 from bpc.core.errors import Conflict, Refusal
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, PassportVersionId, TenantId
-from bpc.core.receipt import Receipt, read_receipt, written
-from bpc.core.signing import Signer
-from bpc.db import events, passport_versions, signing_keys
-from bpc.db.connection import Connection
-from bpc.db.passport_versions import Issuing
-from bpc.jobs import NORMAL, Context, Handler, Handlers
+from bpc.core.formats.hashes import to_hex
+from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
+from bpc.core.passport.receipt import Receipt, encode_receipt, read_receipt
 from bpc.pipeline.qr import QrOrder
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing, SigningKeys
+from bpc.storage.audit import signing_keys
+from bpc.storage.connection import Connection
+from bpc.storage.passports import passport_versions
+from bpc.storage.passports.passport_versions import LockedPassportVersion
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SignOrder:
-    """Which version is to be signed, and whether it is to count as soon as it can."""
+    """The version to sign, and whether to activate it when it has its QR code."""
 
-    passport_version_id: UUID
-    actor_id: UUID | None
+    passport_version_id: PassportVersionId
+    actor_id: ActorId | None
     activate: bool = False
 
 
@@ -41,37 +44,26 @@ class SigningKeyMissing(Refusal):
     def __init__(self, key_id: str, reason: str) -> None:
         super().__init__(
             f"the signing key `{key_id}` {reason}",
-            fix="put it right and retry the job, or compile again with another key",
+            fix="correct that and retry the job, or compile again with another key",
             details={"signing_key_id": key_id},
         )
 
 
-class NotWhatWasCompiled(Conflict):
-    """What is stored is not what was compiled: nobody signs that."""
-
-    def __init__(self, version: PassportVersionId) -> None:
-        super().__init__(
-            f"what is stored of passport version `{version}` does not have the hashes it was compiled with",
-            fix="compile it again, and find out who changed it: `bpc audit verify` says what is intact",
-        )
-
-
-def sign_job(
-    handlers: Handlers, *, signer: Callable[[str], Signer | None], then: Handler[QrOrder, None]
+def declare_sign_job(
+    handlers: Handlers, *, key_ring: KeyRing, then: Handler[QrOrder, None]
 ) -> Handler[SignOrder, None]:
-    """Sign; a version that is signed already is left as it is."""
+    """The job SIGN_PASSPORT. A version that is signed already stays as it is."""
 
     @handlers.job("SIGN_PASSPORT")
     async def run(ctx: Context, order: SignOrder) -> None:
-        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
-        version = PassportVersionId(order.passport_version_id)
-        found = await passport_versions.issuing(conn, tenant, version)
-        if found.status != "COMPILING":
+        keys = await asyncio.to_thread(key_ring.load)
+        conn, tenant, version = await ctx.transaction(), TenantId(ctx.tenant), order.passport_version_id
+        row = await passport_versions.lock_version_and_chain(conn, tenant, version)
+        if row.status != "COMPILING":
             return
-        act = Act.ordered_by(order.actor_id, fresh.now())
-        await _sign(conn, tenant, version, found, signer, act)
-        following = QrOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
-        ctx.submit(then, following, key=f"qr:{version}", priority=NORMAL)
+        await _sign(conn, tenant, version, row, keys, Act(order.actor_id, clock.now()))
+        qr_order = QrOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
+        ctx.submit(then, qr_order, key=f"qr:{version}", priority=NORMAL)
 
     return run
 
@@ -80,42 +72,44 @@ async def _sign(
     conn: Connection,
     tenant: TenantId,
     version: PassportVersionId,
-    found: Issuing,
-    signer: Callable[[str], Signer | None],
+    row: LockedPassportVersion,
+    keys: SigningKeys,
     act: Act,
 ) -> None:
-    receipt = _compiled(version, found)
-    key = await _key(conn, receipt.signing_key_id, signer)
+    receipt = _require_compiled_receipt(version, row)
+    key = await _require_registered_key(conn, receipt.signing_key_id, keys)
     signature = key.sign(receipt.hash())
-    await passport_versions.sign(
+    await passport_versions.set_signature(
         conn,
         tenant,
         version,
-        receipt=written(replace(receipt, signature=signature)),
+        receipt=encode_receipt(replace(receipt, signature=signature)),
         signature=signature,
         key_id=receipt.signing_key_id,
     )
-    payload = {"signing_key_id": receipt.signing_key_id, "receipt_hash": to_hex(found.receipt_hash)}
-    stream = Stream(tenant, "PassportVersion", AggregateId(version))
-    await events.append(conn, stream, act.says("PASSPORT_SIGNED", payload), head=found.head)
+    payload = {"signing_key_id": receipt.signing_key_id, "receipt_hash": to_hex(row.receipt_hash)}
+    await append_and_announce(conn, act, tenant, "PassportVersion", version, "PASSPORT_SIGNED", payload, head=row.head)
 
 
-def _compiled(version: PassportVersionId, found: Issuing) -> Receipt:
-    """The receipt, if what is stored is what was compiled."""
-    receipt = read_receipt(found.receipt)
-    named = receipt.passport_version_id, receipt.hash(), receipt.payload_hash, receipt.proof_root_hash
-    if named != (version, found.receipt_hash, found.payload_sha256, found.proof_root_hash):
-        raise NotWhatWasCompiled(version)
+def _require_compiled_receipt(version: PassportVersionId, row: LockedPassportVersion) -> Receipt:
+    """The stored receipt, if the stored bytes still have the hashes that they were compiled with."""
+    receipt = read_receipt(row.receipt)
+    receipt_hashes = receipt.passport_version_id, receipt.hash(), receipt.payload_hash, receipt.proof_root_hash
+    if receipt_hashes != (version, row.receipt_hash, row.payload_sha256, row.proof_root_hash):
+        raise Conflict(
+            f"the stored bytes of passport version `{version}` do not have the hashes it was compiled with",
+            fix="compile it again, and find out who changed it: `bpc audit verify` shows what is intact",
+        )
     return receipt
 
 
-async def _key(conn: Connection, key_id: str, signer: Callable[[str], Signer | None]) -> Signer:
-    registered = await signing_keys.to_sign_with(conn, key_id)
+async def _require_registered_key(conn: Connection, key_id: str, keys: SigningKeys) -> Signer:
+    registered = await signing_keys.find_public_key(conn, key_id, active_only=True)
     if registered is None:
-        raise SigningKeyMissing(key_id, "is not registered, or retired")
-    key = signer(key_id)
+        raise SigningKeyMissing(key_id, "is not registered, or is retired")
+    key = keys.find(key_id)
     if key is None:
-        raise SigningKeyMissing(key_id, "is not at hand here")
+        raise SigningKeyMissing(key_id, "is not available on this worker")
     if key.public_key != registered:
-        raise SigningKeyMissing(key_id, "at hand is not the one that is registered")
+        raise SigningKeyMissing(key_id, "on this worker differs from the registered key")
     return key

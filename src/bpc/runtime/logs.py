@@ -35,29 +35,29 @@ LEVELS: Final[Mapping[Level, int]] = {
     "error": logging.ERROR,
 }
 REDACTED: Final = "[redacted]"
-LONGEST: Final = 32_768  # characters of one text; what is longer is data, not a message
-DEEPEST: Final = 12
-TOLD_TOO_MUCH: Final = ("httpx2", "httpcore2")  # every URL whole, and every byte that is sent
+LONGEST_TEXT: Final = 32_768  # characters of one text; what is longer is data, not a message
+DEEPEST_NESTING: Final = 12
+NOISY_LOGGERS: Final = ("httpx2", "httpcore2")  # every URL whole, and every byte that is sent
 
 _correlation: ContextVar[str | None] = ContextVar("correlation_id", default=None)
 
 
-def logger(name: str) -> FilteringBoundLogger:
-    """The logger of a module: `log = logger(__name__)`, then `log.info("job done", job_id=…)`."""
+def get_logger(name: str) -> FilteringBoundLogger:
+    """The logger of a module: `log = get_logger(__name__)`, then `log.info("job done", job_id=…)`."""
     return cast("FilteringBoundLogger", structlog.get_logger(name))
 
 
 @contextmanager
-def correlation(correlation_id: str) -> Iterator[str]:
+def bind_correlation_id(correlation_id: str) -> Iterator[str]:
     """Every line logged inside, in tasks started inside too, carries `correlation_id`."""
-    before = _correlation.set(correlation_id)
+    token = _correlation.set(correlation_id)
     try:
         yield correlation_id
     finally:
-        _correlation.reset(before)
+        _correlation.reset(token)
 
 
-def correlation_id() -> str | None:
+def get_correlation_id() -> str | None:
     """The correlation id of the request or job we are in."""
     return _correlation.get()
 
@@ -68,19 +68,18 @@ def configure(
     json: bool | None,
     component: str,
     stream: TextIO | None = None,
-    always: Mapping[str, str] | None = None,
+    constant_fields: Mapping[str, str] | None = None,
 ) -> None:
     """Send everything that is logged to `stream` (stderr), from now on and in this shape only.
 
-    `always` is added to every line: what tells this process from others that log to the same place.
-
     `json` is what the environment chose; None means that it chose nothing: JSON, except on a terminal.
+    `constant_fields` are added to every line: they tell this process from others that log to the same place.
     Calling it again replaces what was configured before.
     """
     out = stream if stream is not None else sys.stderr
     as_json = not out.isatty() if json is None else json
-    formatter = _formatter(component, always or {}, as_json=as_json, colors=out.isatty())
-    _send_through(_Handler(out), formatter, LEVELS[level])
+    formatter = _make_formatter(component, constant_fields or {}, as_json=as_json, colors=out.isatty())
+    _install_handler(_LogHandler(out), formatter, LEVELS[level])
     structlog.configure(
         processors=[ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -92,7 +91,7 @@ def configure(
     threading.excepthook = _log_uncaught_in_thread
 
 
-class _Handler(logging.StreamHandler[TextIO]):
+class _LogHandler(logging.StreamHandler[TextIO]):
     """Ours, so that configuring again finds and replaces it and leaves others alone."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
@@ -104,33 +103,36 @@ class _Handler(logging.StreamHandler[TextIO]):
             self.stream.write(self.format(lost) + self.terminator)
 
 
-def _send_through(handler: _Handler, formatter: logging.Formatter, level: int) -> None:
+def _install_handler(handler: _LogHandler, formatter: logging.Formatter, level: int) -> None:
     handler.setFormatter(formatter)
     root = logging.getLogger()
-    for old in [known for known in root.handlers if isinstance(known, _Handler)]:
+    for old in [existing for existing in root.handlers if isinstance(existing, _LogHandler)]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    for name in TOLD_TOO_MUCH:
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _formatter(component: str, always: Mapping[str, str], *, as_json: bool, colors: bool) -> logging.Formatter:
+def _make_formatter(
+    component: str, constant_fields: Mapping[str, str], *, as_json: bool, colors: bool
+) -> logging.Formatter:
     # Never with local variables: they are where the secrets are.
     tracebacks = ExceptionDictTransformer(show_locals=False)
     exceptions: Processor = (
         structlog.processors.ExceptionRenderer(tracebacks) if as_json else structlog.processors.format_exc_info
     )
-    ending: list[Processor] = [_json_line] if as_json else [_visible, _readable_line(colors=colors)]
+    console = structlog.dev.ConsoleRenderer(colors=colors, event_key="msg", timestamp_key="ts", sort_keys=False)
+    renderers: list[Processor] = [_render_json] if as_json else [_escape_event, console]
     return ProcessorFormatter(
         foreign_pre_chain=[ExtraAdder()],
         processors=[
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="ts"),
             structlog.processors.StackInfoRenderer(),
             exceptions,
-            _shaped(component, always),
-            _redact,
-            *ending,
+            _make_shaper(component, constant_fields),
+            _redact_event,
+            *renderers,
         ],
     )
 
@@ -138,7 +140,7 @@ def _formatter(component: str, always: Mapping[str, str], *, as_json: bool, colo
 # --- shape
 
 
-def _shaped(component: str, always: Mapping[str, str]) -> Processor:
+def _make_shaper(component: str, constant_fields: Mapping[str, str]) -> Processor:
     def shape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         record: logging.LogRecord = event.pop("_record")
         if not event.pop("_from_structlog"):
@@ -147,12 +149,12 @@ def _shaped(component: str, always: Mapping[str, str]) -> Processor:
             event.pop("asctime", None)
         head = {
             "ts": event.pop("ts"),
-            "level": _level_of(record.levelno),
+            "level": _name_level(record.levelno),
             "component": event.pop("component", component),
             "msg": event.pop("event", ""),
             "correlation_id": event.pop("correlation_id", _correlation.get()),
             "logger": record.name,
-            **always,
+            **constant_fields,
         }
         # A caller's own `level` or `msg` is kept beside ours.
         return head | {f"{key}_" if key in head else key: value for key, value in event.items()}
@@ -160,7 +162,7 @@ def _shaped(component: str, always: Mapping[str, str]) -> Processor:
     return shape
 
 
-def _level_of(number: int) -> Level:
+def _name_level(number: int) -> Level:
     if number >= logging.ERROR:
         return "error"
     if number >= logging.WARNING:
@@ -177,7 +179,7 @@ SECRET_NAME: Final = re.compile(
 # Ids and prefixes of keys are public and are what one searches logs for.
 PUBLIC_NAME: Final = re.compile(r"key(ids?|prefix)$")
 
-_ASSIGNED: Final = (
+_CREDENTIAL_ASSIGNMENT: Final = (
     r"(?:passw(?:or)?d|passphrase|secret|pepper|api[_-]?key|private[_-]?key|[a-z]_token|\btoken(?=[\"']?=|[\"']\s?:))"
     r"[\"']?\s{0,4}[:=]\s{0,4}"
 )
@@ -185,10 +187,7 @@ SECRET_TEXT: Final = tuple(
     (re.compile(pattern, re.DOTALL), replacement)
     for pattern, replacement in (
         # PEM private key, also one that was cut off
-        (
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
-            REDACTED,
-        ),
+        (r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", REDACTED),
         # scheme://user:password@ up to the last @ of the word: a password may hold unescaped signs itself
         (r"(?<=://)(?:[^\s:@/]{0,256}:\S{0,2048}|[^\s/?#@]{1,2048})@", f"{REDACTED}@"),
         (r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]+", rf"\1{REDACTED}"),
@@ -201,62 +200,62 @@ SECRET_TEXT: Final = tuple(
         (r"bpc_[A-Za-z0-9]{1,64}_(?=[a-z_-]{0,256}[A-Z0-9])[A-Za-z0-9_-]{8,}", REDACTED),
         # password=…, 'api_key': '…' in texts of other libraries
         (
-            rf"(?i)({_ASSIGNED})(?!\[redacted\])(?:\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|[^\s\"',;&}}\]]+)",
+            rf"(?i)({_CREDENTIAL_ASSIGNMENT})(?!\[redacted\])(?:\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|[^\s\"',;&}}\]]+)",
             rf"\1{REDACTED}",
         ),
     )
 )
 
 
-def redacted(text: str) -> str:
+def redact_text(text: str) -> str:
     """`text` without anything that looks like a key, a token, a password or a URL that holds one."""
     for pattern, replacement in SECRET_TEXT:
         text = pattern.sub(replacement, text)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST} more)"
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT} more)"
 
 
-def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {key: _safe(value, key, 0) for key, value in event.items()}
+def _redact_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: _make_safe(value, key, 0) for key, value in event.items()}
 
 
-def _safe(value: object, name: str, depth: int) -> object:
+def _make_safe(value: object, name: str, depth: int) -> object:
     """`value` as JSON can hold it, redacted by its name and by its text."""
     if value is None or isinstance(value, bool):
         return value
-    if _names_a_secret(name):
+    if _is_secret_name(name):
         return REDACTED
     if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return "…" if depth >= DEEPEST else _safe_items(value, depth + 1)
-    return _safe_leaf(value)
+        return "…" if depth >= DEEPEST_NESTING else _make_items_safe(value, depth + 1)
+    return _make_leaf_safe(value)
 
 
-def _safe_items(items: Mapping[object, object] | Collection[object], depth: int) -> object:
+def _make_items_safe(items: Mapping[object, object] | Collection[object], depth: int) -> object:
     if isinstance(items, Mapping):
-        return {redacted(_text(key)): _safe(item, _text(key), depth) for key, item in items.items()}
+        return {redact_text(_to_text(key)): _make_safe(item, _to_text(key), depth) for key, item in items.items()}
     # Headers travel as pairs.
     match items:
         case (str() as name, value):
-            return [redacted(name), _safe(value, name, depth)]
+            return [redact_text(name), _make_safe(value, name, depth)]
         case _:
-            return [_safe(item, "", depth) for item in items]
+            return [_make_safe(item, "", depth) for item in items]
 
 
-def _safe_leaf(value: object) -> object:
+def _make_leaf_safe(value: object) -> object:
     if isinstance(value, int) and abs(value) < 2**63:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
-    return redacted(_text(value))
+    return redact_text(_to_text(value))
 
 
-def _names_a_secret(name: str) -> bool:
+def _is_secret_name(name: str) -> bool:
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     return SECRET_NAME.search(plain) is not None and PUBLIC_NAME.search(plain) is None
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     try:
         return str(value)
     except Exception:  # noqa: BLE001 - a value that cannot be printed must not stop the work it was logged for
@@ -266,26 +265,22 @@ def _text(value: object) -> str:
 # --- lines
 
 
-def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+def _render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     # Escaped to ASCII: the line is valid whatever the stream's encoding is, also with lone surrogates.
     return stdlib_json.dumps(event, separators=(",", ":"))
 
 
-CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-CONTROL_IN_TRACEBACK: Final = {code: shown for code, shown in CONTROL.items() if code not in b"\n\t"}
+CONTROL_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+CONTROL_ESCAPES_IN_TRACEBACK: Final = {code: shown for code, shown in CONTROL_ESCAPES.items() if code not in b"\n\t"}
 
 
-def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _escape_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Show control characters instead of obeying them: a value must not repaint the terminal or add lines."""
-    return {key: _shown(key, value) if isinstance(value, str) else value for key, value in event.items()}
-
-
-def _shown(key: str, text: str) -> str:
-    return text.translate(CONTROL_IN_TRACEBACK if key in {"exception", "stack"} else CONTROL)
-
-
-def _readable_line(*, colors: bool) -> Processor:
-    return structlog.dev.ConsoleRenderer(colors=colors, event_key="msg", timestamp_key="ts", sort_keys=False)
+    for key, value in event.items():
+        if isinstance(value, str):
+            is_traceback = key in {"exception", "stack"}
+            event[key] = value.translate(CONTROL_ESCAPES_IN_TRACEBACK if is_traceback else CONTROL_ESCAPES)
+    return event
 
 
 # --- uncaught
@@ -295,7 +290,7 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
     if issubclass(kind, KeyboardInterrupt):  # Ctrl-C is not a bug
         sys.__excepthook__(kind, error, trace)
         return
-    logger(__name__).error("uncaught exception", exc_info=(kind, error, trace))
+    get_logger(__name__).error("uncaught exception", exc_info=(kind, error, trace))
 
 
 def _log_uncaught_in_thread(args: threading.ExceptHookArgs) -> None:

@@ -1,7 +1,7 @@
 """Sockets to listen on: an address in, a bound socket out, before anything else is started.
 
-Where a service manager holds the socket (systemd's socket activation), that one is used: it stays open while one
-process takes the place of another, and who connects meanwhile waits instead of being refused.
+Under systemd socket activation the socket of systemd is used: it stays open while one process replaces another, and
+clients that connect meanwhile wait instead of being refused.
 """
 
 import socket
@@ -11,72 +11,62 @@ from typing import Final
 
 from bpc.core.errors import Refusal
 
-LOCAL: Final = "127.0.0.1"  # where nobody says where: only this machine reaches it
+LOOPBACK: Final = "127.0.0.1"  # default host: reachable from this machine only
 BACKLOG: Final = 2048
-FIRST_HANDED_OVER: Final = 3  # sd_listen_fds(3): SD_LISTEN_FDS_START
+FIRST_SYSTEMD_DESCRIPTOR: Final = 3  # sd_listen_fds(3): SD_LISTEN_FDS_START
 
 
 class CannotListen(Refusal):
-    """The address is taken, or not ours."""
+    """The address is in use or not of this machine, or systemd did not pass exactly one listening socket."""
 
     code = "CONFIG_MISSING"
-
-    def __init__(self, host: str, port: int, why: OSError, fix: str) -> None:
-        super().__init__(f"cannot listen on {host}:{port}: {why.strerror or why}", fix=fix)
-
-
-class CannotTake(Refusal):
-    """What a service manager handed over is not one socket that listens."""
-
-    code = "CONFIG_MISSING"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"cannot take the socket of the service manager: {why}",
-            fix="give the socket unit one ListenStream= with an address and a port, and Accept=no",
-        )
 
 
 @contextmanager
-def bound(host: str, port: int, *, fix: str) -> Iterator[socket.socket]:
-    """A socket that listens there until the block ends; `fix` says what to do where it cannot."""
+def open_listening_socket(host: str, port: int, *, fix: str) -> Iterator[socket.socket]:
+    """Yield a listening socket; `fix` is the hint if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or loops do not switch Nagle off
-    with sock:
+    # With the protocol: without it, event loops do not switch off Nagle.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as sock:
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(BACKLOG)
             sock.setblocking(False)
         except OSError as why:
-            raise CannotListen(host, port, why, fix) from why
+            raise CannotListen(f"cannot listen on {host}:{port}: {why.strerror or why}", fix=fix) from why
         yield sock
 
 
-def handed_over(environ: Mapping[str, str], pid: int) -> socket.socket | None:
-    """The socket that a service manager holds for the process `pid`; None where there is none."""
-    # sd_listen_fds(3): the variables are meant for one process, and what that starts inherits them too.
+def take_systemd_socket(environ: Mapping[str, str], pid: int) -> socket.socket | None:
+    """The socket that systemd holds for the process `pid`; None if there is none."""
+    # sd_listen_fds(3): children inherit the variables, but LISTEN_PID names the one process they are for.
     count = environ.get("LISTEN_FDS", "0")
     if environ.get("LISTEN_PID") != str(pid) or count == "0":
         return None
     if count != "1":
-        raise CannotTake(f"there are {count}")
+        raise _refuse_systemd_socket(f"there are {count} sockets, expected 1")
     try:
-        sock = inherited(FIRST_HANDED_OVER)
+        sock = open_inherited_socket(FIRST_SYSTEMD_DESCRIPTOR)
     except OSError as failed:
-        raise CannotTake(failed.strerror or str(failed)) from failed
-    if sock.family not in {socket.AF_INET, socket.AF_INET6} or not _listens(sock):
+        raise _refuse_systemd_socket(failed.strerror or str(failed)) from failed
+    if sock.family not in {socket.AF_INET, socket.AF_INET6} or not _is_listening(sock):
         sock.close()
-        raise CannotTake("it does not listen on a port")
+        raise _refuse_systemd_socket("it does not listen on a port")
     return sock
 
 
-def _listens(sock: socket.socket) -> bool:
+def _refuse_systemd_socket(why: str) -> CannotListen:
+    fix = "give the socket unit one ListenStream= with an address and a port, and Accept=no"
+    return CannotListen(f"cannot use the socket of systemd: {why}", fix=fix)
+
+
+def _is_listening(sock: socket.socket) -> bool:
     return sock.type == socket.SOCK_STREAM and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
-def inherited(descriptor: int) -> socket.socket:
-    """A socket that whoever started us handed over; what we start does not get it."""
+def open_inherited_socket(descriptor: int) -> socket.socket:
+    """A socket that the parent process passed; our own children do not inherit it."""
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     sock.setblocking(False)

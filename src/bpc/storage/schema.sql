@@ -778,6 +778,19 @@ BEGIN
   END IF;
   RETURN item;
 END $$;
+CREATE FUNCTION state_new_version() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+BEGIN
+  INSERT INTO document_statements (tenant_id, statement_id, document_id, sequence, document_version_id, stated_at)
+  SELECT NEW.tenant_id, NEW.document_version_id, NEW.document_id, coalesce(max(s.sequence), 0) + 1,
+         NEW.document_version_id, NEW.uploaded_at
+    FROM document_statements s
+   WHERE s.tenant_id = NEW.tenant_id AND s.document_id = NEW.document_id
+  HAVING NOT coalesce(bool_or(s.document_version_id = NEW.document_version_id), false);
+  RETURN NULL;
+END $$;
 CREATE FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -865,6 +878,7 @@ REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION state_new_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
 GRANT ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
 
@@ -1073,6 +1087,35 @@ GRANT UPDATE(sealed_at) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(snapshot_canonical) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(snapshot_hash) ON TABLE data_snapshots TO bpc_app;
 
+-- document_statements -------------------------------------------------------------------------------------------
+CREATE TABLE document_statements (
+    tenant_id uuid NOT NULL,
+    statement_id uuid NOT NULL,
+    document_id uuid NOT NULL,
+    sequence integer NOT NULL,
+    document_version_id uuid,
+    reason text,
+    stated_at timestamp with time zone DEFAULT now() NOT NULL,
+    stated_by uuid,
+    CONSTRAINT document_statements_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT document_statements_sequence_check CHECK ((sequence >= 1)),
+    CONSTRAINT document_statements_withdrawn_why CHECK (((document_version_id IS NULL) = (reason IS NOT NULL)))
+);
+ALTER TABLE document_statements FORCE ROW LEVEL SECURITY;
+ALTER TABLE document_statements ADD CONSTRAINT document_statements_in_order UNIQUE (tenant_id, document_id, sequence);
+ALTER TABLE document_statements ADD CONSTRAINT document_statements_pkey PRIMARY KEY (tenant_id, statement_id);
+ALTER TABLE document_statements ADD CONSTRAINT document_statements_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
+ALTER TABLE document_statements ADD CONSTRAINT document_statements_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE document_statements ADD CONSTRAINT document_statements_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE document_statements ADD CONSTRAINT document_statements_tenant_id_stated_by_fkey FOREIGN KEY (tenant_id, stated_by) REFERENCES actors(tenant_id, actor_id);
+CREATE INDEX document_statements_by_time ON document_statements USING btree (tenant_id, document_id, stated_at, statement_id);
+CREATE INDEX document_statements_of_version ON document_statements USING btree (tenant_id, document_version_id);
+CREATE TRIGGER document_statements_never_change BEFORE DELETE OR UPDATE ON document_statements FOR EACH ROW EXECUTE FUNCTION refuse('a statement is never changed or deleted');
+CREATE TRIGGER document_statements_not_truncated BEFORE TRUNCATE ON document_statements FOR EACH STATEMENT EXECUTE FUNCTION refuse('statements are never deleted');
+ALTER TABLE document_statements ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON document_statements USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE document_statements TO bpc_app;
+
 -- document_texts ------------------------------------------------------------------------------------------------
 CREATE TABLE document_texts (
     tenant_id uuid NOT NULL,
@@ -1119,6 +1162,7 @@ ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_fkey FO
 CREATE INDEX document_versions_by_time ON document_versions USING btree (tenant_id, document_id, uploaded_at, document_version_id);
 CREATE UNIQUE INDEX document_versions_sha256_key ON document_versions USING btree (tenant_id, sha256) WHERE (status <> 'REJECTED'::document_status);
 CREATE INDEX document_versions_with_content ON document_versions USING btree (tenant_id, uploaded_at) WHERE (content IS NOT NULL);
+CREATE CONSTRAINT TRIGGER document_versions_are_stated AFTER INSERT ON document_versions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION state_new_version();
 CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
 CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
@@ -1145,6 +1189,7 @@ ALTER TABLE documents FORCE ROW LEVEL SECURITY;
 ALTER TABLE documents ADD CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, document_id);
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX documents_by_ref ON documents USING btree (tenant_id, external_ref, created_at, document_id) WHERE (external_ref IS NOT NULL);
 CREATE INDEX documents_by_time ON documents USING btree (tenant_id, created_at, document_id);
 ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON documents USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1216,12 +1261,39 @@ CREATE POLICY without_a_tenant ON events FOR SELECT TO bpc_owner USING ((NOT (EX
 GRANT SELECT,INSERT ON TABLE events TO bpc_app;
 GRANT DELETE ON TABLE events TO bpc_system;
 
+-- fact_decisions ------------------------------------------------------------------------------------------------
+CREATE TABLE fact_decisions (
+    tenant_id uuid NOT NULL,
+    decision_id uuid NOT NULL,
+    fact_type text NOT NULL,
+    fact_key text NOT NULL,
+    member text NOT NULL,
+    document_id uuid NOT NULL,
+    reason text NOT NULL,
+    decided_at timestamp with time zone DEFAULT now() NOT NULL,
+    decided_by uuid,
+    CONSTRAINT fact_decisions_member_check CHECK ((member <> ''::text)),
+    CONSTRAINT fact_decisions_reason_check CHECK ((reason <> ''::text))
+);
+ALTER TABLE fact_decisions FORCE ROW LEVEL SECURITY;
+ALTER TABLE fact_decisions ADD CONSTRAINT fact_decisions_pkey PRIMARY KEY (tenant_id, decision_id);
+ALTER TABLE fact_decisions ADD CONSTRAINT fact_decisions_tenant_id_decided_by_fkey FOREIGN KEY (tenant_id, decided_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE fact_decisions ADD CONSTRAINT fact_decisions_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
+ALTER TABLE fact_decisions ADD CONSTRAINT fact_decisions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX fact_decisions_by_key ON fact_decisions USING btree (tenant_id, fact_key COLLATE "C", fact_type, member);
+CREATE TRIGGER fact_decisions_never_change BEFORE DELETE OR UPDATE ON fact_decisions FOR EACH ROW EXECUTE FUNCTION refuse('a decision is never changed or deleted');
+CREATE TRIGGER fact_decisions_not_truncated BEFORE TRUNCATE ON fact_decisions FOR EACH STATEMENT EXECUTE FUNCTION refuse('decisions are never deleted');
+ALTER TABLE fact_decisions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON fact_decisions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE fact_decisions TO bpc_app;
+
 -- fact_sources --------------------------------------------------------------------------------------------------
 CREATE TABLE fact_sources (
     tenant_id uuid NOT NULL,
     fact_id uuid NOT NULL,
     document_version_id uuid NOT NULL,
-    source_path text NOT NULL
+    source_path text NOT NULL,
+    members text[]
 );
 ALTER TABLE fact_sources FORCE ROW LEVEL SECURITY;
 ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_pkey PRIMARY KEY (tenant_id, fact_id, document_version_id, source_path);

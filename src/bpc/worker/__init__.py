@@ -1,1 +1,1 @@
-"""The worker: job type in, step or errand out."""
+"""The worker: it claims jobs and runs the steps and tasks that handle them."""

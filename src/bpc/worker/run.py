@@ -1,7 +1,7 @@
-"""Run a worker: from settings to jobs that get done, until it is told to stop.
+"""Run a worker in this process until it is stopped.
 
-async with working(settings, database, signer=…) as worker:      # claims and runs jobs of all our types
-    await told_to_stop                                           # then: running jobs may finish, the rest is released
+async with run_worker(settings, database, key_ring=…) as worker:    # claims and runs jobs of all types
+    await stop.wait()                                               # then running jobs may finish, others are released
 """
 
 import asyncio
@@ -9,120 +9,120 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bpc.assembly import assembled
-from bpc.core.signing import Signer
-from bpc.db import announcing, idempotency, tenants
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.db.jobs import bell_of, defaults_of, sessions_of
-from bpc.db.tenants import SYSTEM_TENANT
-from bpc.errands import ingest, nightly
-from bpc.jobs import Jobs, Metrics, Options, Processes, Worker, schedules
-from bpc.jobs.schedules import Schedule
-from bpc.jobs.worker.chores import Chore
-from bpc.jobs.worker.upkeep import upkeep
-from bpc.pipeline.facts import READING
-from bpc.settings import Settings
-from bpc.worker.health import Condition
-from bpc.worker.http import Watched, watchable, watched
-from bpc.worker.metrics import StepMetrics
+from service_jobs import Metrics, ProcessPool, Worker, WorkerOptions, schedules
+from service_jobs.schedules import Schedule
+from service_jobs.worker.maintenance import Chore, build_chores
 
-__all__ = ["Condition", "Watched", "watchable", "watched", "working"]
+from bpc.pipeline.facts import READ_LIMITS
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings
+from bpc.storage.access import api_requests, tenants_and_actors
+from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database
+from bpc.storage.jobs import make_job_metrics, open_jobs
+from bpc.storage.webhooks import webhook_fanout
+from bpc.tasks import ingest
+from bpc.tasks.job_types import declare_job_types, list_nightly_schedules
+from bpc.worker.monitoring import (
+    MonitoringSource,
+    PipelineMetrics,
+    WorkerHealth,
+    make_monitoring_source,
+    serve_monitoring,
+)
+
+__all__ = ["MonitoringSource", "WorkerHealth", "make_monitoring_source", "run_worker", "serve_monitoring"]
 
 EVERY_HOUR: Final = 3600.0
-OUTBOUND: Final = frozenset({announcing.LIMIT.key, ingest.LIMIT.key})  # jobs that wait for somebody else's server
-AT_ONCE: Final = 1000  # answers that are removed in one transaction
+# Jobs that wait for a server of somebody else.
+OUTBOUND_LIMIT_KEYS: Final = frozenset({webhook_fanout.LIMIT.key, ingest.INGEST_LIMIT.key})
+DELETE_BATCH: Final = 1000  # stored answers that one transaction removes
 
 
 @asynccontextmanager
-async def working(
+async def run_worker(
     settings: Settings,
     database: Database,
     *,
-    signer: Callable[[str], Signer | None],
+    key_ring: KeyRing,
     metrics: Metrics | None = None,
-    ended: Callable[[], None] | None = None,
+    on_end: Callable[[], None] | None = None,
 ) -> AsyncIterator[Worker]:
-    """A worker in this process, which claims jobs. At the end it claims no more, and what runs has its time to finish.
+    """A worker that claims jobs. When the block ends it claims no more, and running jobs get time to finish.
 
-    `signer` gives the private key of a name, where it is at hand. `metrics` is where its figures are counted. `ended`
-    is called when it ends, also if nobody has told it to; then leaving raises why.
+    `metrics` is the registry to count in. `on_end` is called when the worker ends, also if it ends by itself; leaving
+    the block then raises the reason.
     """
-    metrics = metrics or Metrics()
-    measures = StepMetrics(metrics.registry)
-    reading = Processes(settings.jobs_cpu_processes, limits=READING)
-    work = assembled(
+    metrics = metrics or make_job_metrics()
+    reader_pool = ProcessPool(settings.jobs_cpu_processes, limits=READ_LIMITS)
+    job_types = declare_job_types(
         settings,
-        signer=signer,
-        measures=measures,
-        replays=measures,
-        deliveries=measures,
         database=database,
-        reading=reading,
+        key_ring=key_ring,
+        metrics=PipelineMetrics(metrics.registry),
+        reader_pool=reader_pool,
     )
-    processes, bell = Processes(settings.jobs_cpu_processes), bell_of(settings)
-    async with sessions_of(database) as sessions:
-        jobs = Jobs(
-            work.handlers, sessions, defaults=defaults_of(settings), metrics=metrics, processes=processes, trigger=bell
-        )
-        await planned(database, *nightly.schedules())
-        chores = (*upkeep(metrics), forgetting(database, settings.idempotency_days))
-        worker = Worker(jobs, options_of(settings), chores=chores, trigger=bell)
-        running = asyncio.create_task(worker.run())
-        if ended is not None:
-            running.add_done_callback(lambda _: ended())
-        try:
-            await _started(worker, running)
-            yield worker
-        finally:
-            worker.stop()
-            try:
-                await running
-            finally:
-                await jobs.close()
-                await processes.close()
-                await reading.close()
-                if bell is not None:
-                    await bell.close()
-
-
-async def _started(worker: Worker, running: "asyncio.Task[None]") -> None:
-    """Return when it claims jobs, or has ended without."""
-    waiting = asyncio.create_task(worker.started.wait())
+    processes = ProcessPool(settings.jobs_cpu_processes)
     try:
-        await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
+        async with open_jobs(settings, database, job_types.handlers, metrics=metrics, processes=processes) as opened:
+            jobs, trigger = opened
+            await ensure_schedules(database, *list_nightly_schedules())
+            chores = (*build_chores(metrics), make_idempotency_cleanup(database, settings.idempotency_days))
+            worker = Worker(jobs, make_worker_options(settings), chores=chores, trigger=trigger)
+            worker_task = asyncio.create_task(worker.run())
+            if on_end is not None:
+                worker_task.add_done_callback(lambda _: on_end())
+            try:
+                await _wait_started(worker, worker_task)
+                yield worker
+            finally:
+                worker.stop()
+                await worker_task
     finally:
-        waiting.cancel()
+        await processes.close()
+        await reader_pool.close()
 
 
-async def planned(database: Database, *ours: Schedule) -> None:
-    """See that the schedules of this build are there; one that somebody paused stays paused."""
+async def _wait_started(worker: Worker, worker_task: "asyncio.Task[None]") -> None:
+    """Return when the worker claims jobs, or has ended."""
+    started_task = asyncio.create_task(worker.started.wait())
+    try:
+        await asyncio.wait({started_task, worker_task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        started_task.cancel()
+
+
+async def ensure_schedules(database: Database, *wanted_schedules: Schedule) -> None:
+    """Create or update the schedules of this build. A paused schedule stays paused."""
     async with database.system(SYSTEM_TENANT) as conn:
-        for schedule in ours:
-            await schedules.put(conn, SYSTEM_TENANT, schedule)
+        for schedule in wanted_schedules:
+            await schedules.put_schedule(conn, SYSTEM_TENANT, schedule)
 
 
-def forgetting(database: Database, days: int) -> Chore:
-    """The chore that removes the answers to idempotency keys that were kept for so many days."""
+def make_idempotency_cleanup(database: Database, days: int) -> Chore:
+    """The chore that removes stored answers of idempotency keys after so many days."""
 
-    async def forget(_: Connection) -> None:
+    async def remove_expired_keys(_: Connection) -> None:
         async with database.system() as conn:
-            known = await tenants.every(conn)
-        for tenant in known:
-            removed = AT_ONCE
-            while removed == AT_ONCE:  # each in a transaction of its own: what is done stays done
+            tenant_rows = await tenants_and_actors.list_tenants(conn)
+        for tenant in tenant_rows:
+            removed = DELETE_BATCH
+            while removed == DELETE_BATCH:  # a transaction for each batch: an interruption loses little
                 async with database.system(tenant.tenant_id) as conn:
-                    removed = await idempotency.forget(conn, tenant.tenant_id, days=days, most=AT_ONCE)
+                    removed = await api_requests.delete_old_responses(
+                        conn, tenant.tenant_id, days=days, limit=DELETE_BATCH
+                    )
 
-    return Chore("idempotency keys", EVERY_HOUR, forget)
+    return Chore("idempotency keys", EVERY_HOUR, remove_expired_keys)
 
 
-def options_of(settings: Settings) -> Options:
-    """How a worker works."""
-    return Options(
+def make_worker_options(settings: Settings) -> WorkerOptions:
+    """The options of the worker, from the settings."""
+    return WorkerOptions(
         name=settings.worker_id,
         concurrency=settings.jobs_concurrency,
-        aside=OUTBOUND,
+        aside=OUTBOUND_LIMIT_KEYS,
         aside_concurrency=settings.jobs_outbound_concurrency,
         lease=settings.jobs_lease_seconds,
         renew=settings.jobs_lease_renew_seconds,

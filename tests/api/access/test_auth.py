@@ -7,36 +7,36 @@ from typing import Any
 import httpx2
 import pytest
 
-from bpc import fresh
-from bpc.api.service import Service
-from bpc.core.apikeys import ENTROPY_BYTES, SECRET_LENGTH, ApiKey, _checksum
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.core.timestamps import format_time
-from bpc.db import callers, tenants
-from bpc.db.database import Database
+from bpc.api.http.request_context import Service
+from bpc.core.api_keys import ENTROPY_BYTES, SECRET_LENGTH, ApiKeySecret, _compute_checksum
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.core.formats.timestamps import format_time
+from bpc.runtime import clock
+from bpc.storage.access import api_requests, tenants_and_actors
+from bpc.storage.database import Database
 from tests.api.conftest import Api
 
 PATH = "/v1/documents"
 
 
-def _key_of(api: Api) -> ApiKey:
+def _parse_key(api: Api) -> ApiKeySecret:
     assert api.key is not None
-    return ApiKey.parse(api.key)
+    return ApiKeySecret.parse(api.key)
 
 
-def _like(key: ApiKey) -> str:
+def _make_similar_key(key: ApiKeySecret) -> str:
     """Another key with the same prefix, well formed."""
-    secret = ApiKey.generate(fresh.entropy(ENTROPY_BYTES)).text.split("_")[2][:SECRET_LENGTH]
+    secret = ApiKeySecret.generate(clock.random_bytes(ENTROPY_BYTES)).text.split("_")[2][:SECRET_LENGTH]
     body = f"bpc_{key.prefix}_{secret}"
-    return body + _checksum(body)
+    return body + _compute_checksum(body)
 
 
-def _code(answer: httpx2.Response) -> tuple[int, str]:
+def _read_code(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-async def _denials(superuser: Any) -> int:
+async def _count_denials(superuser: Any) -> int:
     count: int = await superuser.fetchval("SELECT count(*) FROM events WHERE event_type = 'ACCESS_DENIED'")
     return count
 
@@ -44,12 +44,12 @@ async def _denials(superuser: Any) -> int:
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        (None, "there is no API key"),
-        ("", "there is no API key"),
-        ("Bearer", "there is no API key"),
-        ("Bearer ", "there is no API key"),
-        ("Basic YWRtaW46YWRtaW4=", "there is no API key"),
-        ("bpc_0123456789_x", "there is no API key"),
+        (None, "the request has no API key"),
+        ("", "the request has no API key"),
+        ("Bearer", "the request has no API key"),
+        ("Bearer ", "the request has no API key"),
+        ("Basic YWRtaW46YWRtaW4=", "the request has no API key"),
+        ("bpc_0123456789_x", "the request has no API key"),
         ("Bearer nonsense", "this is not an API key"),
         ("Bearer bpc_0123456789_short", "this is not an API key"),
         ("Bearer bpc_0123456789_" + "0" * 49, "this API key has a typing mistake"),
@@ -63,17 +63,17 @@ async def test_what_is_no_key_is_unauthorized_counted_and_in_no_log_of_events(
 
     answer = await http.get(PATH, headers=sent)
 
-    assert _code(answer) == (401, "UNAUTHORIZED")
+    assert _read_code(answer) == (401, "UNAUTHORIZED")
     assert answer.json()["error"]["message"].startswith(says)
     assert answer.headers["www-authenticate"] == 'Bearer realm="bpc"'
     assert service.metrics.registry.get_sample_value("bpc_unauthorized_total") == 1
-    assert await _denials(superuser) == 0
+    assert await _count_denials(superuser) == 0
 
 
 async def test_two_keys_at_once_are_none(http: httpx2.AsyncClient, admin: Api, officer: Api) -> None:
     headers = [("Authorization", f"Bearer {admin.key}"), ("Authorization", f"Bearer {officer.key}")]
 
-    assert _code(await http.get(PATH, headers=headers)) == (401, "UNAUTHORIZED")
+    assert _read_code(await http.get(PATH, headers=headers)) == (401, "UNAUTHORIZED")
 
 
 async def test_the_scheme_is_read_in_any_case(http: httpx2.AsyncClient, admin: Api) -> None:
@@ -81,27 +81,27 @@ async def test_the_scheme_is_read_in_any_case(http: httpx2.AsyncClient, admin: A
 
 
 async def test_a_wrong_secret_is_told_exactly_like_an_unknown_key(http: httpx2.AsyncClient, admin: Api) -> None:
-    unknown = ApiKey.generate(fresh.entropy(ENTROPY_BYTES)).text
-    named = {"X-Correlation-Id": str(fresh.new_id())}
+    unknown = ApiKeySecret.generate(clock.random_bytes(ENTROPY_BYTES)).text
+    named = {"X-Correlation-Id": str(clock.new_id())}
 
-    answers = [await Api(http, key).get(PATH, headers=named) for key in (_like(_key_of(admin)), unknown)]
+    answers = [await Api(http, key).get(PATH, headers=named) for key in (_make_similar_key(_parse_key(admin)), unknown)]
 
     assert answers[0].content == answers[1].content
-    assert _code(answers[0]) == (401, "UNAUTHORIZED")
+    assert _read_code(answers[0]) == (401, "UNAUTHORIZED")
 
 
 async def test_that_a_key_was_revoked_is_told_only_to_who_has_it(
     http: httpx2.AsyncClient, admin: Api, officer: Api, superuser: Any
 ) -> None:
-    keys = (await admin.got("/v1/api-keys"))["items"]
-    revoked = next(key["api_key_id"] for key in keys if key["key_prefix"] == _key_of(officer).prefix)
-    await admin.made(f"/v1/api-keys/{revoked}:revoke", status=200)
+    keys = (await admin.get_json("/v1/api-keys"))["items"]
+    revoked = next(key["api_key_id"] for key in keys if key["key_prefix"] == _parse_key(officer).prefix)
+    await admin.post_json(f"/v1/api-keys/{revoked}:revoke", status=200)
 
-    guessed = await Api(http, _like(_key_of(officer))).get(PATH)
-    assert (_code(guessed), await _denials(superuser)) == ((401, "UNAUTHORIZED"), 0)
+    guessed = await Api(http, _make_similar_key(_parse_key(officer))).get(PATH)
+    assert (_read_code(guessed), await _count_denials(superuser)) == ((401, "UNAUTHORIZED"), 0)
 
     known = await officer.get(PATH)
-    assert (_code(known), await _denials(superuser)) == ((401, "API_KEY_REVOKED"), 1)
+    assert (_read_code(known), await _count_denials(superuser)) == ((401, "API_KEY_REVOKED"), 1)
     payload = await superuser.fetchval("SELECT payload_canonical FROM events WHERE event_type = 'ACCESS_DENIED'")
     assert payload == b'{"method":"GET","permission":"docs:read","reason":"API_KEY_REVOKED","route":"/v1/documents"}'
 
@@ -111,26 +111,26 @@ async def test_a_revoked_key_stays_revoked_to_its_holder_when_it_has_also_expire
 ) -> None:
     await superuser.execute(
         "UPDATE api_keys SET revoked_at = now(), expires_at = now() - interval '1 day' WHERE key_prefix = $1",
-        _key_of(officer).prefix,
+        _parse_key(officer).prefix,
     )
 
-    assert _code(await officer.get(PATH)) == (401, "API_KEY_REVOKED")
+    assert _read_code(await officer.get(PATH)) == (401, "API_KEY_REVOKED")
 
 
 async def test_a_key_ends_at_the_moment_it_says(officer: Api, superuser: Any) -> None:
     async def ends(at: datetime) -> None:
         await superuser.execute(
-            "UPDATE api_keys SET expires_at = $2 WHERE key_prefix = $1", _key_of(officer).prefix, at
+            "UPDATE api_keys SET expires_at = $2 WHERE key_prefix = $1", _parse_key(officer).prefix, at
         )
 
-    await ends(fresh.now() + timedelta(minutes=5))
+    await ends(clock.now() + timedelta(minutes=5))
     before = await officer.get(PATH)
-    await ends(fresh.now())
+    await ends(clock.now())
     after = await officer.get(PATH)
 
     assert before.status_code == 200
-    assert _code(after) == (401, "UNAUTHORIZED")
-    assert await _denials(superuser) == 0
+    assert _read_code(after) == (401, "UNAUTHORIZED")
+    assert await _count_denials(superuser) == 0
 
 
 async def test_keys_of_an_inactive_actor_or_tenant_are_unauthorized(
@@ -138,41 +138,41 @@ async def test_keys_of_an_inactive_actor_or_tenant_are_unauthorized(
 ) -> None:
     await superuser.execute("UPDATE actors SET is_active = false WHERE display_name = 'ComplianceOfficer'")
     inactive_actor = await officer.get(PATH)
-    acme = await tenants.find(database, "acme")
-    await tenants.set_active(database, acme, active=False, act=act)
+    acme = await tenants_and_actors.find_tenant(database, "acme")
+    await tenants_and_actors.set_tenant_active(database, acme, active=False, act=act)
     inactive_tenant = await auditor.get("/v1/rule-packages")
 
-    assert _code(inactive_actor) == _code(inactive_tenant) == (401, "UNAUTHORIZED")
+    assert _read_code(inactive_actor) == _read_code(inactive_tenant) == (401, "UNAUTHORIZED")
     assert inactive_actor.json()["error"]["message"] == inactive_tenant.json()["error"]["message"]
 
 
 async def test_a_refused_key_is_in_no_answer(http: httpx2.AsyncClient, officer: Api, superuser: Any) -> None:
-    await superuser.execute("UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1", _key_of(officer).prefix)
+    await superuser.execute("UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1", _parse_key(officer).prefix)
 
-    for key in (officer.key, _like(_key_of(officer)), f"{officer.key}x"):
+    for key in (officer.key, _make_similar_key(_parse_key(officer)), f"{officer.key}x"):
         answer = await Api(http, key).get(PATH)
 
         assert str(key)[15:40] not in answer.text
 
 
-async def test_a_key_of_one_tenant_opens_nothing_of_another(admin: Api, rival: Api) -> None:
-    await admin.made(PATH, {"kind": "OTHER"})
+async def test_a_key_of_one_tenant_opens_nothing_of_another(admin: Api, other_admin: Api) -> None:
+    await admin.post_json(PATH, {"kind": "OTHER"})
 
-    assert (await rival.got(PATH))["items"] == []
+    assert (await other_admin.get_json(PATH))["items"] == []
 
 
 async def test_when_a_key_was_used_is_written_at_most_once_a_minute(
     service: Service, officer: Api, superuser: Any
 ) -> None:
     async def used() -> datetime | None:
-        found: datetime | None = await superuser.fetchval(
-            "SELECT last_used_at FROM api_keys WHERE key_prefix = $1", _key_of(officer).prefix
+        used_at: datetime | None = await superuser.fetchval(
+            "SELECT last_used_at FROM api_keys WHERE key_prefix = $1", _parse_key(officer).prefix
         )
-        return found
+        return used_at
 
     async def set_used(at: datetime) -> None:
         await superuser.execute(
-            "UPDATE api_keys SET last_used_at = $2 WHERE key_prefix = $1", _key_of(officer).prefix, at
+            "UPDATE api_keys SET last_used_at = $2 WHERE key_prefix = $1", _parse_key(officer).prefix, at
         )
 
     assert await used() is None
@@ -182,7 +182,7 @@ async def test_when_a_key_was_used_is_written_at_most_once_a_minute(
     assert first is not None
     assert await used() == first
 
-    recently, long_ago = fresh.now() - timedelta(seconds=50), fresh.now() - timedelta(seconds=61)
+    recently, long_ago = clock.now() - timedelta(seconds=50), clock.now() - timedelta(seconds=61)
     await set_used(recently)
     await officer.get(PATH)
     assert await used() == recently
@@ -194,20 +194,22 @@ async def test_when_a_key_was_used_is_written_at_most_once_a_minute(
 async def test_a_refused_request_is_a_use_of_the_key_too(auditor: Api, superuser: Any) -> None:
     assert (await auditor.get(PATH)).status_code == 403
 
-    used = await superuser.fetchval("SELECT last_used_at FROM api_keys WHERE key_prefix = $1", _key_of(auditor).prefix)
+    used = await superuser.fetchval(
+        "SELECT last_used_at FROM api_keys WHERE key_prefix = $1", _parse_key(auditor).prefix
+    )
     assert used is not None
 
 
 async def test_a_key_that_is_in_use_can_be_revoked_meanwhile(
     database: Database, tenant: TenantId, admin: Api, officer: Api
 ) -> None:
-    keys = (await admin.got("/v1/api-keys"))["items"]
-    api_key_id = next(key["api_key_id"] for key in keys if key["key_prefix"] == _key_of(officer).prefix)
+    keys = (await admin.get_json("/v1/api-keys"))["items"]
+    api_key_id = next(key["api_key_id"] for key in keys if key["key_prefix"] == _parse_key(officer).prefix)
     async with database.plain() as conn:
-        caller = await callers.find(conn, _key_of(officer).prefix)
+        caller = await api_requests.find_caller(conn, _parse_key(officer).prefix)
     assert caller is not None
     async with database.plain() as conn:  # a request under way, that has noted its use
-        await callers.note_use(conn, caller, fresh.now())
+        await api_requests.record_key_use(conn, caller, clock.now())
 
         revoked = await admin.post(f"/v1/api-keys/{api_key_id}:revoke")
 
@@ -215,8 +217,10 @@ async def test_a_key_that_is_in_use_can_be_revoked_meanwhile(
 
 
 async def test_a_key_is_good_from_the_moment_it_is_made_until_it_expires(admin: Api) -> None:
-    actor = await admin.made("/v1/actors", {"type": "SERVICE", "display_name": "S", "roles": ["ComplianceOfficer"]})
-    soon = format_time(fresh.now() + timedelta(hours=1))
-    made = await admin.made("/v1/api-keys", {"actor_id": actor["actor_id"], "expires_at": soon})
+    actor = await admin.post_json(
+        "/v1/actors", {"type": "SERVICE", "display_name": "S", "roles": ["ComplianceOfficer"]}
+    )
+    soon = format_time(clock.now() + timedelta(hours=1))
+    api_key = await admin.post_json("/v1/api-keys", {"actor_id": actor["actor_id"], "expires_at": soon})
 
-    assert (await Api(admin.http, made["api_key"]).get(PATH)).status_code == 200
+    assert (await Api(admin.http, api_key["api_key"]).get(PATH)).status_code == 200

@@ -6,26 +6,26 @@ import httpx2
 import orjson
 import pytest
 
-from bpc import fresh
-from bpc.api.service import Service
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db.database import Database
+from bpc.api.http.request_context import Service
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.storage.database import Database
 from tests.api.conftest import Api
-from tests.api.issued import Compilable, compilable, requested
-from tests.api.supplied import facts_of
+from tests.api.evidence_fixtures import create_facts
+from tests.api.passport_fixtures import PassportInputs, create_passport_inputs, request_version
 
 
-async def _policy(
+async def _create_policy(
     admin: Api, effect: str, target: str, *, about: dict[str, Any] | None = None, priority: int = 100
 ) -> None:
     conditions = {} if about is None else {"resource": about}
     body = {"effect": effect, "target": target, "priority": priority, "policy_json": conditions}
-    await admin.made("/v1/policies", {"name": f"{effect} {target} {fresh.new_id()}", **body})
+    await admin.post_json("/v1/policies", {"name": f"{effect} {target} {clock.new_id()}", **body})
 
 
-async def _product(admin: Api, sku: str) -> str:
-    return str((await admin.made("/v1/battery-products", {"sku": sku, "name": "Cell"}))["battery_product_id"])
+async def _create_product(admin: Api, sku: str) -> str:
+    return str((await admin.post_json("/v1/battery-products", {"sku": sku, "name": "Cell"}))["battery_product_id"])
 
 
 def _is_denied(answer: httpx2.Response) -> bool:
@@ -34,42 +34,42 @@ def _is_denied(answer: httpx2.Response) -> bool:
 
 
 @pytest.fixture
-async def given(admin: Api, database: Database, tenant: TenantId, act: Act) -> Compilable:
-    return await compilable(admin, database, tenant, act)
+async def inputs(admin: Api, database: Database, tenant: TenantId, act: Act) -> PassportInputs:
+    return await create_passport_inputs(admin, database, tenant, act)
 
 
 async def test_no_passport_is_created_for_a_sku_that_a_policy_denies(admin: Api, officer: Api, superuser: Any) -> None:
-    denied, other = await _product(admin, "SKU-91"), await _product(admin, "SKU-8")
-    await _policy(admin, "DENY", "passport:*", about={"type": "Passport", "sku": "SKU-9*"})
+    denied, other = await _create_product(admin, "SKU-91"), await _create_product(admin, "SKU-8")
+    await _create_policy(admin, "DENY", "passport:*", about={"type": "Passport", "sku": "SKU-9*"})
 
     answers = [await officer.post("/v1/passports", {"battery_product_id": product}) for product in (denied, other)]
 
     assert [answer.status_code for answer in answers] == [403, 201]
     assert answers[0].json()["error"]["details"]["permission"] == "passport:compile"
     assert await superuser.fetchval("SELECT count(*) FROM passports") == 1
-    [said] = await superuser.fetch("SELECT payload_canonical FROM events WHERE event_type = 'ACCESS_DENIED'")
-    on_record = orjson.loads(said["payload_canonical"])
+    [rows] = await superuser.fetch("SELECT payload_canonical FROM events WHERE event_type = 'ACCESS_DENIED'")
+    on_record = orjson.loads(rows["payload_canonical"])
     assert (on_record["route"], on_record["reason"]) == ("/v1/passports", "a policy denies `passport:*`")
 
 
 @pytest.mark.parametrize("target", ["passport:compile", "passport:read"])
 async def test_no_passport_is_created_for_a_product_that_a_policy_denies(admin: Api, officer: Api, target: str) -> None:
-    product = await _product(admin, "SKU-1")
-    await _policy(admin, "DENY", target, about={"type": "BatteryProduct", "ids": [product]})
+    product = await _create_product(admin, "SKU-1")
+    await _create_policy(admin, "DENY", target, about={"type": "BatteryProduct", "ids": [product]})
 
     assert _is_denied(await officer.post("/v1/passports", {"battery_product_id": product}))
 
 
 async def test_a_product_that_does_not_exist_is_not_found_whatever_policies_say(admin: Api, officer: Api) -> None:
-    await _policy(admin, "DENY", "passport:*", about={"type": "Passport", "sku": "SKU-9*"})
+    await _create_policy(admin, "DENY", "passport:*", about={"type": "Passport", "sku": "SKU-9*"})
 
-    answer = await officer.post("/v1/passports", {"battery_product_id": str(fresh.new_id())})
+    answer = await officer.post("/v1/passports", {"battery_product_id": str(clock.new_id())})
 
     assert answer.status_code == 404
 
 
 async def test_no_product_is_created_with_a_sku_that_a_policy_denies(admin: Api) -> None:
-    await _policy(admin, "DENY", "tenant:admin", about={"type": "BatteryProduct", "sku": "SKU-9*"})
+    await _create_policy(admin, "DENY", "tenant:admin", about={"type": "BatteryProduct", "sku": "SKU-9*"})
 
     assert _is_denied(await admin.post("/v1/battery-products", {"sku": "SKU-91", "name": "Cell"}))
     assert not _is_denied(await admin.post("/v1/battery-products", {"sku": "SKU-8", "name": "Cell"}))
@@ -85,53 +85,55 @@ async def test_no_product_is_created_with_a_sku_that_a_policy_denies(admin: Api)
     ],
 )
 async def test_nothing_is_compiled_of_what_a_policy_denies(
-    admin: Api, officer: Api, given: Compilable, target: str, kind: str, member: str
+    admin: Api, officer: Api, inputs: PassportInputs, target: str, kind: str, member: str
 ) -> None:
-    path = f"/v1/passports/{given.passport}/compile"
-    assert not _is_denied(await officer.post(path, given.body))
+    path = f"/v1/passports/{inputs.passport}/compile"
+    assert not _is_denied(await officer.post(path, inputs.body))
 
-    await _policy(admin, "DENY", target, about={"type": kind, "ids": [given.body[member]]})
+    await _create_policy(admin, "DENY", target, about={"type": kind, "ids": [inputs.body[member]]})
 
-    assert _is_denied(await officer.post(path, given.body))
-    another = await officer.post(path, {**given.body, member: str(fresh.new_id())})
+    assert _is_denied(await officer.post(path, inputs.body))
+    another = await officer.post(path, {**inputs.body, member: str(clock.new_id())})
     assert another.status_code == 404
 
 
-async def test_an_allow_that_is_tried_before_counts(admin: Api, officer: Api, given: Compilable) -> None:
-    about = {"type": "DataSnapshot", "ids": [given.body["snapshot_id"]]}
-    await _policy(admin, "ALLOW", "*", about=about, priority=1)
-    await _policy(admin, "DENY", "*", about=about, priority=2)
+async def test_an_allow_that_is_tried_before_counts(admin: Api, officer: Api, inputs: PassportInputs) -> None:
+    about = {"type": "DataSnapshot", "ids": [inputs.body["snapshot_id"]]}
+    await _create_policy(admin, "ALLOW", "*", about=about, priority=1)
+    await _create_policy(admin, "DENY", "*", about=about, priority=2)
 
-    await requested(officer, given)
+    await request_version(officer, inputs)
 
 
 async def test_a_deny_that_is_about_no_thing_is_about_routes_and_hides_none_that_is(
-    admin: Api, officer: Api, given: Compilable
+    admin: Api, officer: Api, inputs: PassportInputs
 ) -> None:
-    await _policy(admin, "DENY", "rules:*", priority=1)
-    await requested(officer, given)
+    await _create_policy(admin, "DENY", "rules:*", priority=1)
+    await request_version(officer, inputs)
 
-    about = {"type": "RulePackageVersion", "ids": [given.body["rule_package_version_id"]]}
-    await _policy(admin, "DENY", "rules:read", about=about, priority=2)
+    about = {"type": "RulePackageVersion", "ids": [inputs.body["rule_package_version_id"]]}
+    await _create_policy(admin, "DENY", "rules:read", about=about, priority=2)
 
-    assert _is_denied(await officer.post(f"/v1/passports/{given.passport}/compile", given.body))
+    assert _is_denied(await officer.post(f"/v1/passports/{inputs.passport}/compile", inputs.body))
 
 
-async def test_what_a_body_names_needs_no_grant_of_its_own(admin: Api, auditor: Api, given: Compilable) -> None:
-    await _policy(admin, "ALLOW", "passport:compile", about={"type": "Passport", "ids": [given.passport]}, priority=1)
-    await _policy(admin, "DENY", "passport:compile", priority=2)
-    await _policy(admin, "DENY", "docs:read", about={"type": "Document"})
+async def test_what_a_body_names_needs_no_grant_of_its_own(admin: Api, auditor: Api, inputs: PassportInputs) -> None:
+    await _create_policy(
+        admin, "ALLOW", "passport:compile", about={"type": "Passport", "ids": [inputs.passport]}, priority=1
+    )
+    await _create_policy(admin, "DENY", "passport:compile", priority=2)
+    await _create_policy(admin, "DENY", "docs:read", about={"type": "Document"})
 
-    await requested(auditor, given)
+    await request_version(auditor, inputs)
 
 
 @pytest.mark.parametrize("target", ["docs:read", "snapshot:build"])
 async def test_a_fact_that_a_policy_denies_comes_into_no_snapshot(
     admin: Api, service: Service, superuser: Any, target: str
 ) -> None:
-    facts = await facts_of(admin, service, [{"sku": "A"}, {"sku": "B"}], kind="PCF")
-    snapshot = (await admin.made("/v1/snapshots", {}))["snapshot_id"]
-    await _policy(admin, "DENY", target, about={"type": "Fact", "ids": [facts[1]]})
+    facts = await create_facts(admin, service, [{"sku": "A"}, {"sku": "B"}], kind="PCF")
+    snapshot = (await admin.post_json("/v1/snapshots", {}))["snapshot_id"]
+    await _create_policy(admin, "DENY", target, about={"type": "Fact", "ids": [facts[1]]})
 
     path = f"/v1/snapshots/{snapshot}/items"
     assert _is_denied(await admin.post(path, {"fact_ids": facts}))
@@ -141,9 +143,9 @@ async def test_a_fact_that_a_policy_denies_comes_into_no_snapshot(
 
 
 async def test_nobody_subscribes_an_endpoint_that_a_policy_denies(admin: Api) -> None:
-    made = [await admin.made("/v1/webhook-endpoints", {"url": "https://example.com/hooks"}) for _ in range(2)]
-    denied, other = (each["webhook_endpoint_id"] for each in made)
-    await _policy(admin, "DENY", "tenant:admin", about={"type": "WebhookEndpoint", "ids": [denied]})
+    endpoints = [await admin.post_json("/v1/webhook-endpoints", {"url": "https://example.com/hooks"}) for _ in range(2)]
+    denied, other = (each["webhook_endpoint_id"] for each in endpoints)
+    await _create_policy(admin, "DENY", "tenant:admin", about={"type": "WebhookEndpoint", "ids": [denied]})
 
     answers = [
         await admin.post(
@@ -160,6 +162,6 @@ async def test_nobody_asks_about_an_actor_that_a_policy_denies(admin: Api, super
     body = {"actor_id": actor, "permission": "docs:read"}
     assert not _is_denied(await admin.post("/v1/policies:dry-run", body))
 
-    await _policy(admin, "DENY", "access:admin", about={"type": "Actor", "ids": [actor]})
+    await _create_policy(admin, "DENY", "access:admin", about={"type": "Actor", "ids": [actor]})
 
     assert _is_denied(await admin.post("/v1/policies:dry-run", body))

@@ -9,23 +9,25 @@ import httpx2
 import orjson
 import structlog
 
-from bpc import fresh
-from bpc.api.app import create_app
-from bpc.api.denials import ONE_BY_ONE, Denials, _Lately
-from bpc.api.serve import serving
-from bpc.api.service import Service
-from bpc.core.events import Act
-from bpc.core.ids import ActorId, TenantId
-from bpc.db import actors, events
-from bpc.db.address import Address
-from bpc.db.database import Database, open_database
-from bpc.settings import Settings
+from bpc.api.access.denials import MAX_PER_WINDOW, Denials, _RecentDenials
+from bpc.api.http.app import create_app
+from bpc.api.http.request_context import Service
+from bpc.api.http.server import open_service
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import ActorId, TenantId
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.settings import Settings
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.audit import events
+from bpc.storage.database import Database, open_database
 from tests.api.conftest import PEPPERS, Api
 
 PATH = "/v1/documents"
 
 
-async def _recorded(superuser: Any) -> list[dict[str, Any]]:
+async def _read_denials(superuser: Any) -> list[dict[str, Any]]:
     rows = await superuser.fetch(
         """SELECT aggregate_type, aggregate_id, actor_id, tenant_id, payload_canonical FROM events
             WHERE event_type = 'ACCESS_DENIED' ORDER BY aggregate_id, aggregate_version"""
@@ -36,9 +38,9 @@ async def _recorded(superuser: Any) -> list[dict[str, Any]]:
 async def test_a_denied_request_is_on_record_with_who_what_and_why(
     auditor: Api, superuser: Any, tenant: TenantId, database: Database
 ) -> None:
-    assert (await auditor.get(f"{PATH}/{fresh.new_id()}")).status_code == 403
+    assert (await auditor.get(f"{PATH}/{clock.new_id()}")).status_code == 403
 
-    [event] = await _recorded(superuser)
+    [event] = await _read_denials(superuser)
     actor = await superuser.fetchval("SELECT actor_id FROM actors WHERE display_name = 'Auditor'")
     assert (event["aggregate_type"], event["aggregate_id"], event["actor_id"], event["tenant_id"]) == (
         "Actor",
@@ -57,10 +59,10 @@ async def test_a_denied_request_is_on_record_with_who_what_and_why(
 
 
 async def test_the_policy_that_decided_is_on_record(admin: Api, officer: Api, superuser: Any) -> None:
-    policy = await admin.made("/v1/policies", {"name": "Closed", "effect": "DENY", "target": "docs:*"})
+    policy = await admin.post_json("/v1/policies", {"name": "Closed", "effect": "DENY", "target": "docs:*"})
     await officer.get(PATH)
 
-    [event] = await _recorded(superuser)
+    [event] = await _read_denials(superuser)
     assert event["payload"]["policy_version_id"] == policy["active"]["policy_version_id"]
     assert (event["payload"]["policy_id"], event["payload"]["policy_version"]) == (policy["policy_id"], 1)
 
@@ -75,12 +77,14 @@ async def test_a_denied_write_leaves_nothing_but_its_record(auditor: Api, superu
     assert await superuser.fetchval("SELECT count(*) FROM idempotency_keys") == 0
 
 
-async def test_what_is_of_another_tenant_is_not_found_and_no_denial(admin: Api, rival: Api, superuser: Any) -> None:
-    document = (await admin.made(PATH, {"kind": "OTHER"}))["document_id"]
+async def test_what_is_of_another_tenant_is_not_found_and_no_denial(
+    admin: Api, other_admin: Api, superuser: Any
+) -> None:
+    document = (await admin.post_json(PATH, {"kind": "OTHER"}))["document_id"]
 
-    assert (await rival.get(f"{PATH}/{document}")).status_code == 404
+    assert (await other_admin.get(f"{PATH}/{document}")).status_code == 404
 
-    assert await _recorded(superuser) == []
+    assert await _read_denials(superuser) == []
 
 
 async def test_ten_a_second_are_recorded_one_by_one_and_the_rest_as_a_count(
@@ -90,36 +94,36 @@ async def test_ten_a_second_are_recorded_one_by_one_and_the_rest_as_a_count(
     await service.denials.close()
 
     assert {answer.status_code for answer in answers} == {403}
-    recorded = [event["payload"] for event in await _recorded(superuser)]
+    recorded = [event["payload"] for event in await _read_denials(superuser)]
     one_by_one = [payload for payload in recorded if "count" not in payload]
     counted = sum(payload["count"] for payload in recorded if "count" in payload)
     assert len(one_by_one) + counted == 50
-    assert len(one_by_one) >= ONE_BY_ONE
+    assert len(one_by_one) >= MAX_PER_WINDOW
 
 
 def test_in_no_second_are_more_than_ten_recorded_one_by_one() -> None:
     """Also around the end of one: twenty within a moment are not two times ten."""
-    lately = _Lately()
+    lately = _RecentDenials()
 
-    taken = [at for at in (0.0, *[0.75] * 9, *[1.0] * 9, *[1.5] * 9, *[1.75] * 20, 3.0) if lately.takes(at)]
+    taken = [at for at in (0.0, *[0.75] * 9, *[1.0] * 9, *[1.5] * 9, *[1.75] * 20, 3.0) if lately.try_take(at)]
 
     assert taken == [0.0, *[0.75] * 9, 1.0, *[1.75] * 9, 3.0]
 
 
 async def test_every_actor_has_its_own_ten(database: Database, tenant: TenantId, superuser: Any, act: Act) -> None:
-    denials, one = Denials(), await _an_actor(database, tenant, act)
-    another = await _an_actor(database, tenant, act)
+    denials, one = Denials(), await _create_actor(database, tenant, act)
+    another = await _create_actor(database, tenant, act)
 
     await asyncio.gather(
-        *(denials.note(database, tenant, one, act.at, {"reason": "test"}) for _ in range(ONE_BY_ONE + 5)),
-        *(denials.note(database, tenant, another, act.at, {"reason": "test"}) for _ in range(ONE_BY_ONE)),
+        *(denials.record(database, tenant, one, act.at, {"reason": "test"}) for _ in range(MAX_PER_WINDOW + 5)),
+        *(denials.record(database, tenant, another, act.at, {"reason": "test"}) for _ in range(MAX_PER_WINDOW)),
     )
     await denials.close()
 
-    recorded = await _recorded(superuser)
+    recorded = await _read_denials(superuser)
     assert [event["payload"] for event in recorded if event["aggregate_id"] == another] == [
         {"reason": "test"}
-    ] * ONE_BY_ONE
+    ] * MAX_PER_WINDOW
     [counted] = [event["payload"] for event in recorded if "count" in event["payload"]]
     assert counted == {"count": 5, "reason": "more within one second"}
 
@@ -127,39 +131,39 @@ async def test_every_actor_has_its_own_ten(database: Database, tenant: TenantId,
 async def test_the_count_is_written_when_the_second_is_over_without_anybody_closing(
     database: Database, tenant: TenantId, superuser: Any, act: Act
 ) -> None:
-    denials, actor = Denials(), await _an_actor(database, tenant, act)
-    for _ in range(ONE_BY_ONE + 3):
-        await denials.note(database, tenant, actor, act.at, {"reason": "test"})
+    denials, actor = Denials(), await _create_actor(database, tenant, act)
+    for _ in range(MAX_PER_WINDOW + 3):
+        await denials.record(database, tenant, actor, act.at, {"reason": "test"})
 
     async with asyncio.timeout(60):
         await asyncio.gather(*denials._tasks)
 
-    assert [event["payload"]["count"] for event in await _recorded(superuser) if "count" in event["payload"]] == [3]
-    assert denials._lately == {}, "nothing is remembered of who is quiet"
+    assert [event["payload"]["count"] for event in await _read_denials(superuser) if "count" in event["payload"]] == [3]
+    assert denials._recent == {}, "nothing is remembered of who is quiet"
 
 
 async def test_a_count_that_cannot_be_written_is_told_to_the_log_and_ends_nothing(
     database: Database, tenant: TenantId, act: Act, address: Address
 ) -> None:
-    denials, actor = Denials(), await _an_actor(database, tenant, act)
+    denials, actor = Denials(), await _create_actor(database, tenant, act)
     gone = await open_database(address, pool_size=1)
-    for _ in range(ONE_BY_ONE):
-        await denials.note(gone, tenant, actor, act.at, {"reason": "test"})
+    for _ in range(MAX_PER_WINDOW):
+        await denials.record(gone, tenant, actor, act.at, {"reason": "test"})
     await gone.close()
 
-    with structlog.testing.capture_logs() as said:
-        await denials.note(gone, tenant, actor, act.at, {"reason": "test"})
+    with structlog.testing.capture_logs() as log_entries:
+        await denials.record(gone, tenant, actor, act.at, {"reason": "test"})
         await denials.close()
 
-    assert [line["log_level"] for line in said if line["log_level"] == "error"] == ["error"]
+    assert [line["log_level"] for line in log_entries if line["log_level"] == "error"] == ["error"]
 
 
 @asynccontextmanager
-async def _small(settings: Settings, address: Address, size: int) -> AsyncIterator[httpx2.AsyncClient]:
+async def _open_small_service(settings: Settings, address: Address, size: int) -> AsyncIterator[httpx2.AsyncClient]:
     """The application on a pool of its own, of this size."""
     database = await open_database(address, pool_size=size)
     try:
-        async with serving(settings, database, peppers=PEPPERS, signer=lambda _: None) as service:
+        async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({})) as service:
             transport = httpx2.ASGITransport(app=create_app(service), raise_app_exceptions=False)
             async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as client:
                 yield client
@@ -172,7 +176,7 @@ async def test_denials_never_wait_for_each_others_connections(
 ) -> None:
     """Fifty denied and fifty revoked at once on two connections: who holds one must not wait for another."""
     await superuser.execute("UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1", str(officer.key)[4:14])
-    async with _small(settings, address, 2) as http:
+    async with _open_small_service(settings, address, 2) as http:
         async with asyncio.timeout(60):
             answers = await asyncio.gather(
                 *(Api(http, auditor.key).get(PATH) for _ in range(50)),
@@ -182,10 +186,10 @@ async def test_denials_never_wait_for_each_others_connections(
 
     codes = [answer.status_code for answer in answers]
     assert (codes.count(403), codes.count(401), codes.count(200)) == (50, 50, 10)
-    recorded = [event["payload"] for event in await _recorded(superuser)]
+    recorded = [event["payload"] for event in await _read_denials(superuser)]
     assert sum(payload.get("count", 1) for payload in recorded) == 100
 
 
-async def _an_actor(database: Database, tenant: TenantId, act: Act) -> ActorId:
+async def _create_actor(database: Database, tenant: TenantId, act: Act) -> ActorId:
     async with database.tenant(tenant) as conn:
-        return await actors.create(conn, tenant, kind="USER", display_name="Ada", roles=[], act=act)
+        return await tenants_and_actors.create_actor(conn, tenant, kind="USER", display_name="Ada", roles=[], act=act)

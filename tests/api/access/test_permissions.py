@@ -12,15 +12,15 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bpc import fresh
-from bpc.core.access import PERMISSIONS, ROLES
-from bpc.core.events import Act
-from bpc.core.policies import RESOURCE_TYPES
-from bpc.db import apikeys
-from tests.api.conftest import Api, key_for
-from tests.api.inventory import PUBLIC, ROUTES, Route, request_for
-from tests.api.stage import Stage, Theatre, staged
-from tests.conftest import TestServer
+from bpc.core.audit.events import Act
+from bpc.core.policies import PERMISSIONS, RESOURCE_TYPES, ROLES
+from bpc.runtime import clock
+from bpc.storage.access import api_keys
+from tests.api.conftest import Api, create_key
+from tests.api.filled_tenants import TwoTenantApp, open_two_tenants
+from tests.api.route_inventory import PUBLIC, ROUTES, Route, prepare_request
+from tests.api.tenant_data import FilledTenant
+from tests.fixtures import TestServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,6 +56,9 @@ DECLARED = """
     GET    /v1/documents/{document_id}                                      docs:read
     POST   /v1/documents/{document_id}/versions                             docs:upload
     POST   /v1/documents/{document_id}/ingest                               docs:upload
+    POST   /v1/documents/{document_id}:withdraw                             docs:upload
+    GET    /v1/conflicts                                                    docs:read
+    POST   /v1/conflicts:resolve                                            snapshot:build
     GET    /v1/document-versions/{document_version_id}                      docs:read
     GET    /v1/document-versions/{document_version_id}/content              docs:read
     GET    /v1/document-versions/{document_version_id}/text                 docs:read
@@ -161,27 +164,27 @@ DENIED = (401, 403)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Theatre]:
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as ready:
-        yield ready
+async def two_tenants(
+    server: TestServer, template_name: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[TwoTenantApp]:
+    async with open_two_tenants(server, template_name, tmp_path_factory.mktemp("stage")) as opened:
+        yield opened
 
 
-def _lines(table: str) -> list[list[str]]:
+def _split_lines(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().split("\n")]
 
 
-def _declared() -> list[tuple[str, str, str]]:
-    return [(method, path, permission.strip("-")) for method, path, permission in _lines(DECLARED)]
+def _list_declared() -> list[tuple[str, str, str]]:
+    return [(method, path, permission.strip("-")) for method, path, permission in _split_lines(DECLARED)]
 
 
-def _wanted(route: Route) -> str | None:
+def _find_permission(route: Route) -> str | None:
     """The permission that is declared for a route; None where nobody has said anything."""
-    for method, path, permission in _declared():
+    for method, path, permission in _list_declared():
         if (method, path) == (route.method, route.path):
             return permission
-    for method, pattern, permission in _lines(FAMILIES):
+    for method, pattern, permission in _split_lines(FAMILIES):
         if method in {"*", route.method} and fnmatchcase(route.path, pattern):
             return permission.strip("-")
     return None
@@ -189,18 +192,20 @@ def _wanted(route: Route) -> str | None:
 
 async def test_the_roles_are_those_of_the_matrix() -> None:
     columns = {"Admin": 1, "ComplianceOfficer": 2, "Auditor": 3}
-    matrix = {role: {line[0] for line in _lines(MATRIX) if line[column] == "yes"} for role, column in columns.items()}
+    matrix = {
+        role: {line[0] for line in _split_lines(MATRIX) if line[column] == "yes"} for role, column in columns.items()
+    }
 
     assert {role: set(permissions) for role, permissions in ROLES.items()} == matrix
-    assert {line[0] for line in _lines(MATRIX)} == set(PERMISSIONS)
+    assert {line[0] for line in _split_lines(MATRIX)} == set(PERMISSIONS)
 
 
 async def test_every_route_has_the_permission_that_was_declared() -> None:
     for route in ROUTES:
-        wanted = _wanted(route)
+        expected = _find_permission(route)
 
-        assert wanted is not None, f"no permission is declared for {route.name}: add it to DECLARED"
-        assert route.permission == wanted, route.name
+        assert expected is not None, f"no permission is declared for {route.name}: add it to DECLARED"
+        assert route.permission == expected, route.name
         assert (route.permission == "") == route.is_public, f"{route.name} is open: name it in PUBLIC, with a reason"
         assert (route.kind == "open") == route.is_public, route.name
         assert route.is_public or route.permission in PERMISSIONS, route.name
@@ -208,19 +213,19 @@ async def test_every_route_has_the_permission_that_was_declared() -> None:
 
 
 async def test_every_route_that_is_declared_is_there_or_still_to_come() -> None:
-    there = {route.name for route in ROUTES}
-    declared = {f"{method} {path}" for method, path, _ in _declared()}
+    route_names = {route.name for route in ROUTES}
+    declared = {f"{method} {path}" for method, path, _ in _list_declared()}
 
-    assert declared - there == LATER
-    assert {f"{method} {path}" for method, path in PUBLIC} <= there
+    assert declared - route_names == LATER
+    assert {f"{method} {path}" for method, path in PUBLIC} <= route_names
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 async def test_a_route_is_open_to_those_whose_role_has_its_permission_and_to_nobody_else(
-    theatre: Theatre, route: Route
+    two_tenants: TwoTenantApp, route: Route
 ) -> None:
-    for role, caller in theatre.mine.calls.items():
-        answer = await _called(caller, route, theatre.mine)
+    for role, caller in two_tenants.own.clients.items():
+        answer = await _call_route(caller, route, two_tenants.own)
 
         assert answer.status_code < 500, answer.text
         if route.is_public or route.permission in ROLES[role]:
@@ -231,24 +236,24 @@ async def test_a_route_is_open_to_those_whose_role_has_its_permission_and_to_nob
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-async def test_without_a_key_nothing_is_open_but_what_is_public(theatre: Theatre, route: Route) -> None:
-    answer = await _called(theatre.nobody, route, theatre.mine)
+async def test_without_a_key_nothing_is_open_but_what_is_public(two_tenants: TwoTenantApp, route: Route) -> None:
+    answer = await _call_route(two_tenants.anonymous, route, two_tenants.own)
 
     if route.is_public:
         assert answer.status_code == 200
         return
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
     # Nor is anything said about a request that is wrong in other ways as well.
-    sent = request_for(route, theatre.mine.ids)
+    sent = prepare_request(route, two_tenants.own.ids)
     headers = {"Idempotency-Key": "", "Content-Type": "text/plain"}
-    wrong = await theatre.http.request(sent.method, sent.path, content=b"{", headers=headers)
+    wrong = await two_tenants.http.request(sent.method, sent.path, content=b"{", headers=headers)
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "UNAUTHORIZED"), wrong.text
 
 
-async def test_a_denied_access_is_on_record_and_an_allowed_one_is_not(theatre: Theatre) -> None:
-    act = Act(None, fresh.now())
-    caller = Api(theatre.http, await key_for(theatre.database, theatre.mine.tenant, "Auditor", act))
-    before = await _denials(theatre)
+async def test_a_denied_access_is_on_record_and_an_allowed_one_is_not(two_tenants: TwoTenantApp) -> None:
+    act = Act(None, clock.now())
+    caller = Api(two_tenants.http, await create_key(two_tenants.database, two_tenants.own.tenant, "Auditor", act))
+    before = await _read_denials(two_tenants)
 
     allowed = await caller.get("/v1/passports")
     denied = await caller.get("/v1/documents")
@@ -256,46 +261,46 @@ async def test_a_denied_access_is_on_record_and_an_allowed_one_is_not(theatre: T
 
     assert allowed.status_code == 200
     assert (denied.status_code, denied_write.status_code) == (403, 403)
-    events = (await _denials(theatre))[len(before) :]
+    events = (await _read_denials(two_tenants))[len(before) :]
     assert [(event["method"], event["route"], event["permission"]) for event in events] == [
         ("GET", "/v1/documents", "docs:read"),
         ("POST", "/v1/documents", "docs:upload"),
     ]
 
 
-async def test_a_revoked_key_is_told_so_and_that_is_on_record(theatre: Theatre) -> None:
-    act = Act(None, fresh.now())
-    key = await key_for(theatre.database, theatre.mine.tenant, "Admin", act)
-    async with theatre.database.tenant(theatre.mine.tenant) as conn:
-        await apikeys.revoke(conn, theatre.mine.tenant, key.split("_")[1], act=act)
-    before = await _denials(theatre)
+async def test_a_revoked_key_is_told_so_and_that_is_on_record(two_tenants: TwoTenantApp) -> None:
+    act = Act(None, clock.now())
+    key = await create_key(two_tenants.database, two_tenants.own.tenant, "Admin", act)
+    async with two_tenants.database.tenant(two_tenants.own.tenant) as conn:
+        await api_keys.revoke_key_by_prefix(conn, two_tenants.own.tenant, key.split("_")[1], act=act)
+    before = await _read_denials(two_tenants)
 
-    answer = await Api(theatre.http, key).get("/v1/documents")
+    answer = await Api(two_tenants.http, key).get("/v1/documents")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "API_KEY_REVOKED")
-    assert [event["reason"] for event in (await _denials(theatre))[len(before) :]] == ["API_KEY_REVOKED"]
+    assert [event["reason"] for event in (await _read_denials(two_tenants))[len(before) :]] == ["API_KEY_REVOKED"]
 
 
-async def test_a_foreign_id_is_no_denial(theatre: Theatre) -> None:
-    before = await _denials(theatre)
+async def test_a_foreign_id_is_no_denial(two_tenants: TwoTenantApp) -> None:
+    before = await _read_denials(two_tenants)
 
-    answer = await theatre.mine.calls["Admin"].get(f"/v1/documents/{theatre.theirs.ids['document_id']}")
+    answer = await two_tenants.own.clients["Admin"].get(f"/v1/documents/{two_tenants.foreign.ids['document_id']}")
 
     assert answer.status_code == 404
-    assert await _denials(theatre) == before
+    assert await _read_denials(two_tenants) == before
 
 
 @pytest.mark.parametrize("kind", ["without the permission", "with a revoked key"])
 async def test_as_many_denials_at_once_as_there_are_connections_do_not_wait_for_each_other(
-    theatre: Theatre, kind: str
+    two_tenants: TwoTenantApp, kind: str
 ) -> None:
-    act = Act(None, fresh.now())
-    size = theatre.database.pool.get_max_size()
-    key = await key_for(theatre.database, theatre.mine.tenant, "Auditor", act)
+    act = Act(None, clock.now())
+    size = two_tenants.database.pool.get_max_size()
+    key = await create_key(two_tenants.database, two_tenants.own.tenant, "Auditor", act)
     if kind == "with a revoked key":
-        async with theatre.database.tenant(theatre.mine.tenant) as conn:
-            await apikeys.revoke(conn, theatre.mine.tenant, key.split("_")[1], act=act)
-    caller = Api(theatre.http, key)
+        async with two_tenants.database.tenant(two_tenants.own.tenant) as conn:
+            await api_keys.revoke_key_by_prefix(conn, two_tenants.own.tenant, key.split("_")[1], act=act)
+    caller = Api(two_tenants.http, key)
 
     async with asyncio.timeout(10):
         answers = await asyncio.gather(*(caller.get("/v1/documents") for _ in range(2 * size)))
@@ -304,29 +309,29 @@ async def test_as_many_denials_at_once_as_there_are_connections_do_not_wait_for_
 
 
 async def test_every_route_can_be_called_as_the_inventory_says(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
+    server: TestServer, template_name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     refused = {}
-    async with staged(server, template, tmp_path_factory.mktemp("stage")) as untouched:
+    async with open_two_tenants(server, template_name, tmp_path_factory.mktemp("stage")) as untouched:
         for route in sorted(ROUTES, key=lambda route: (route.kind == "write", route.name)):
-            answer = await _called(untouched.mine.calls["Admin"], route, untouched.mine)
+            answer = await _call_route(untouched.own.clients["Admin"], route, untouched.own)
             if answer.status_code >= 300:
                 refused[route.name] = f"{answer.status_code} {answer.text[:300]}"
 
     assert refused == {}
 
 
-async def _called(caller: Api, route: Route, stage: Stage) -> httpx2.Response:
-    sent = request_for(route, stage.ids)
+async def _call_route(caller: Api, route: Route, tenant_data: FilledTenant) -> httpx2.Response:
+    sent = prepare_request(route, tenant_data.ids)
     return await caller.send(sent.method, sent.path, sent.body, params=sent.query)
 
 
-async def _denials(theatre: Theatre) -> list[dict[str, str]]:
+async def _read_denials(two_tenants: TwoTenantApp) -> list[dict[str, str]]:
     """What is on record of denied access in our tenant, oldest first."""
-    rows = await theatre.superuser.fetch(
+    rows = await two_tenants.superuser.fetch(
         "SELECT payload->>'method' AS method, payload->>'route' AS route, payload->>'permission' AS permission,"
         " payload->>'reason' AS reason FROM events WHERE tenant_id = $1 AND event_type = 'ACCESS_DENIED'"
         " ORDER BY occurred_at, aggregate_id, aggregate_version",
-        theatre.mine.tenant,
+        two_tenants.own.tenant,
     )
     return [dict(row) for row in rows]

@@ -10,16 +10,17 @@ import asyncpg
 import httpx2
 import pytest
 
-from bpc.api.app import create_app
-from bpc.api.serve import serving
-from bpc.api.service import Service
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db.connection import Connection
-from bpc.db.database import Database, open_database
-from bpc.settings import Settings
-from tests.api.conftest import KEY_ID, PEPPERS, Api, key_for
-from tests.measuring import Measured, effort
+from bpc.api.http.app import create_app
+from bpc.api.http.request_context import Service
+from bpc.api.http.server import open_service
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database, open_database
+from tests.api.conftest import KEY_ID, PEPPERS, Api, create_key
+from tests.measurements import RecordMeasurement, choose_effort
 
 BURST, RATE = 50, 5
 
@@ -36,7 +37,7 @@ def settings(tmp_path: Path) -> Settings:
     )
 
 
-async def _drain(api: Api) -> httpx2.Response:
+async def _drain_bucket(api: Api) -> httpx2.Response:
     """Ask until it is refused: that answer."""
     for _ in range(20 * BURST):
         answer = await api.get("/v1/documents")
@@ -55,7 +56,7 @@ async def _refill(superuser: Connection, seconds: float) -> None:
 async def test_a_burst_passes_and_then_it_is_429_with_the_time_to_wait(admin: Api, service: Service) -> None:
     first = await admin.get("/v1/documents")
 
-    refused = await _drain(admin)
+    refused = await _drain_bucket(admin)
 
     assert (first.headers["ratelimit-limit"], first.headers["ratelimit-remaining"]) == ("50", "49")
     assert first.headers["ratelimit-reset"] == "1"
@@ -68,7 +69,7 @@ async def test_a_burst_passes_and_then_it_is_429_with_the_time_to_wait(admin: Ap
 
 
 async def test_tokens_come_back_with_time_and_never_more_than_the_burst(admin: Api, superuser: Connection) -> None:
-    await _drain(admin)
+    await _drain_bucket(admin)
 
     await _refill(superuser, 3)
     after = await admin.get("/v1/documents")
@@ -80,30 +81,30 @@ async def test_tokens_come_back_with_time_and_never_more_than_the_burst(admin: A
     assert long_after.headers["ratelimit-remaining"] == str(BURST - 1)
 
 
-async def test_keys_do_not_share_a_bucket(admin: Api, officer: Api, rival: Api) -> None:
-    await _drain(admin)
+async def test_keys_do_not_share_a_bucket(admin: Api, officer: Api, other_admin: Api) -> None:
+    await _drain_bucket(admin)
 
-    for other in (officer, rival):
+    for other in (officer, other_admin):
         assert (await other.get("/v1/documents")).headers["ratelimit-remaining"] == str(BURST - 1)
 
 
-async def test_who_has_no_key_takes_no_token(nobody: Api, superuser: Connection) -> None:
-    assert (await nobody.get("/v1/documents")).status_code == 401
+async def test_who_has_no_key_takes_no_token(anonymous: Api, superuser: Connection) -> None:
+    assert (await anonymous.get("/v1/documents")).status_code == 401
     assert await superuser.fetchval("SELECT count(*) FROM rate_limit_buckets") == 0
 
 
 async def test_two_hundred_at_once_over_two_processes_pass_no_more_than_the_bucket_holds(
-    service: Service, database: Database, tenant: TenantId, act: Act, measured: Measured
+    service: Service, database: Database, tenant: TenantId, act: Act, record_measurement: RecordMeasurement
 ) -> None:
-    asked = effort(test=200, shown=200, campaign=2000)
-    key = await key_for(database, tenant, "Admin", act)
+    request_count = choose_effort(test=200, shown=200, campaign=2000)
+    key = await create_key(database, tenant, "Admin", act)
     other_pool = await open_database(database.address, pool_size=5)
-    async with serving(service.settings, other_pool, peppers=PEPPERS, signer=lambda _: None) as other:
-        apis = [Api(_client(one), key) for one in (service, other)]
+    async with open_service(service.settings, other_pool, peppers=PEPPERS, key_ring=KeyRing({})) as other:
+        apis = [Api(_open_client(one), key) for one in (service, other)]
         await asyncio.gather(*(api.http.get("/v1/health/live") for api in apis))
         started = time.monotonic()
 
-        answers = await asyncio.gather(*(apis[turn % 2].get("/v1/documents") for turn in range(asked)))
+        answers = await asyncio.gather(*(apis[turn % 2].get("/v1/documents") for turn in range(request_count)))
 
         seconds = time.monotonic() - started
         await asyncio.gather(*(api.http.aclose() for api in apis))
@@ -111,10 +112,12 @@ async def test_two_hundred_at_once_over_two_processes_pass_no_more_than_the_buck
     passed = Counter(answer.status_code for answer in answers)
     assert set(passed) == {200, 429}
     assert BURST <= passed[200] <= BURST + RATE * seconds + 1
-    measured("rate-limit", asked=asked, passed=passed[200], burst=BURST, rate=RATE, seconds=round(seconds, 3))
+    record_measurement(
+        "rate-limit", asked=request_count, passed=passed[200], burst=BURST, rate=RATE, seconds=round(seconds, 3)
+    )
 
 
-def _client(service: Service) -> httpx2.AsyncClient:
+def _open_client(service: Service) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=create_app(service)), base_url="http://bpc.test")
 
 
@@ -128,20 +131,20 @@ async def test_it_takes_one_statement_and_none_where_it_is_off(
     statements: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    key = await key_for(database, tenant, "Admin", act)
+    key = await create_key(database, tenant, "Admin", act)
     object.__setattr__(service, "settings", service.settings.model_copy(update={"rate_limit_enabled": enabled}))
-    said: list[str] = []
+    sent_statements: list[str] = []
     fetchrow = asyncpg.Connection.fetchrow
 
     async def noted(conn: Any, query: str, *arguments: Any, **how: Any) -> Any:
-        said.append(query)
+        sent_statements.append(query)
         return await fetchrow(conn, query, *arguments, **how)
 
     monkeypatch.setattr(asyncpg.Connection, "fetchrow", noted)
 
-    async with _client(service) as http:
+    async with _open_client(service) as http:
         answer = await Api(http, key).get("/v1/documents")
 
     assert answer.status_code == 200
-    assert len([query for query in said if "take_token" in query]) == statements
+    assert len([query for query in sent_statements if "take_token" in query]) == statements
     assert ("ratelimit-limit" in answer.headers) == enabled

@@ -14,19 +14,19 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
-from bpc import fresh
-from bpc.core.apikeys import ENTROPY_BYTES, ApiKey
-from bpc.db import documents
+from bpc.core.api_keys import ENTROPY_BYTES, ApiKeySecret
+from bpc.runtime import clock
+from bpc.storage.evidence import documents
 from tests.api.conftest import PEPPER, SEED, Api
-from tests.api.inventory import ROUTES, Route, request_for
-from tests.api.stage import Log, Theatre, logged, staged
-from tests.conftest import TestServer
-from tests.db.test_tenancy import rows_of, tenant_tables
+from tests.api.filled_tenants import LogCapture, TwoTenantApp, capture_logs, open_two_tenants
+from tests.api.route_inventory import ROUTES, Route, prepare_request
+from tests.fixtures import TestServer
+from tests.storage.catalogue import fetch_rows, list_tenant_tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DATABASE_PASSWORD = "Pw-of-the-database-7f3a9c"
-STRANGERS_KEY = ApiKey.generate(bytes(range(200, 200 + ENTROPY_BYTES))).text
+STRANGERS_KEY = ApiKeySecret.generate(bytes(range(200, 200 + ENTROPY_BYTES))).text
 WEBHOOK_SECRET = "whsec_" + b64encode(bytes(range(50, 82))).decode()
 SECRETS = {
     "the pepper": PEPPER.decode(),
@@ -43,27 +43,27 @@ KEPT = {"webhook_endpoints"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theatre(
-    server: TestServer, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Theatre]:
+async def two_tenants(
+    server: TestServer, template_name: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[TwoTenantApp]:
     folder = tmp_path_factory.mktemp("stage")
-    async with staged(server, template, folder, db_password=SecretStr(DATABASE_PASSWORD)) as ready:
-        yield ready
+    async with open_two_tenants(server, template_name, folder, db_password=SecretStr(DATABASE_PASSWORD)) as opened:
+        yield opened
 
 
 @pytest.fixture(params=[True, False], ids=["JSON", "readable"])
-def log(request: pytest.FixtureRequest) -> Iterator[Log]:
-    with logged("debug", as_json=request.param) as out:
+def log_capture(request: pytest.FixtureRequest) -> Iterator[LogCapture]:
+    with capture_logs("debug", as_json=request.param) as out:
         yield out
 
 
-class Seen:
+class SecretScan:
     """What came back, and which of it showed a secret."""
 
-    def __init__(self, theatre: Theatre) -> None:
+    def __init__(self, two_tenants: TwoTenantApp) -> None:
         self.secrets = {
             **SECRETS,
-            **{f"the key of {role}": str(api.key) for role, api in theatre.mine.calls.items()},
+            **{f"the key of {role}": str(api.key) for role, api in two_tenants.own.clients.items()},
         }
         self.found: list[str] = []
         self.answers = 0
@@ -77,51 +77,55 @@ class Seen:
         self.look(f"the answer to {where}: {answer.text[:300]}", f"{answer.headers}\n{answer.text}")
 
 
-async def test_no_secret_turns_up_anywhere_however_wrongly_it_was_sent(theatre: Theatre, log: Log) -> None:
-    seen, admin = Seen(theatre), theatre.mine.calls["Admin"]
+async def test_no_secret_turns_up_anywhere_however_wrongly_it_was_sent(
+    two_tenants: TwoTenantApp, log_capture: LogCapture
+) -> None:
+    seen, admin = SecretScan(two_tenants), two_tenants.own.clients["Admin"]
     # Each form of log sees the half of the routes, and each route one of the secrets.
-    for number, route in list(enumerate(ROUTES))[log.as_json :: 2]:
+    for number, route in list(enumerate(ROUTES))[log_capture.as_json :: 2]:
         name, secret = list(SECRETS.items())[number // 2 % len(SECRETS)]
-        for place, how in _misplaced(route, theatre, admin, secret):
-            seen.answer(f"{route.name} with {name} in {place}", await theatre.http.request(**how))
+        for place, how in _misplace_secret(route, two_tenants, admin, secret):
+            seen.answer(f"{route.name} with {name} in {place}", await two_tenants.http.request(**how))
     assert seen.answers > 5 * len(ROUTES) // 2
 
-    await _look_around(theatre, seen, log)
+    await _scan_everything(two_tenants, seen, log_capture)
 
     assert seen.found == []
 
 
-async def test_a_secret_that_was_just_made_is_in_the_answer_and_nowhere_else(theatre: Theatre, log: Log) -> None:
-    seen, admin, made = Seen(theatre), theatre.mine.calls["Admin"], 0
+async def test_a_secret_that_was_just_made_is_in_the_answer_and_nowhere_else(
+    two_tenants: TwoTenantApp, log_capture: LogCapture
+) -> None:
+    seen, admin, secret_count = SecretScan(two_tenants), two_tenants.own.clients["Admin"], 0
     for route in ROUTES:
         if route.secret is None:
             continue
-        sent = request_for(route, theatre.mine.ids)
-        key = str(fresh.new_id())
+        sent = prepare_request(route, two_tenants.own.ids)
+        key = str(clock.new_id())
         first = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key)
         assert first.status_code < 300, first.text
-        shown = next(first.json()[member] for member in ("api_key", "secret") if member in first.json())
-        seen.secrets[f"what {route.name} showed"] = shown
-        seen.secrets[f"what {route.name} showed, bare"] = shown.removeprefix("whsec_")
-        made += 1
+        new_secret = next(first.json()[member] for member in ("api_key", "secret") if member in first.json())
+        seen.secrets[f"what {route.name} showed"] = new_secret
+        seen.secrets[f"what {route.name} showed, bare"] = new_secret.removeprefix("whsec_")
+        secret_count += 1
         seen.answer(f"{route.name} again", await admin.send(sent.method, sent.path, sent.body, idempotency_key=key))
-        if shown.startswith("bpc_"):  # used at once, as one does
-            seen.answer(f"{route.name}, its key", await Api(theatre.http, shown).get("/v1/passports"))
-    assert made >= 4
+        if new_secret.startswith("bpc_"):  # used at once, as one does
+            seen.answer(f"{route.name}, its key", await Api(two_tenants.http, new_secret).get("/v1/passports"))
+    assert secret_count >= 4
 
     for route in ROUTES:
         if route.method == "GET" and not route.is_public:
-            sent = request_for(route, theatre.mine.ids)
+            sent = prepare_request(route, two_tenants.own.ids)
             seen.answer(route.name, await admin.get(sent.path, params=sent.query))
-    await _look_around(theatre, seen, log)
+    await _scan_everything(two_tenants, seen, log_capture)
 
     assert seen.found == []
 
 
 async def test_an_error_that_holds_secrets_is_told_without_them(
-    theatre: Theatre, log: Log, monkeypatch: pytest.MonkeyPatch
+    two_tenants: TwoTenantApp, log_capture: LogCapture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, admin = Seen(theatre), theatre.mine.calls["Admin"]
+    seen, admin = SecretScan(two_tenants), two_tenants.own.clients["Admin"]
 
     async def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError(
@@ -129,34 +133,36 @@ async def test_an_error_that_holds_secrets_is_told_without_them(
             f" Authorization: Bearer {admin.key}, secret {WEBHOOK_SECRET}"
         )
 
-    monkeypatch.setattr(documents, "create", broken)
+    monkeypatch.setattr(documents, "create_document", broken)
     answer = await admin.post("/v1/documents", {"kind": "BOM"})
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
     assert "RuntimeError" not in answer.text
-    assert "RuntimeError" in log.getvalue()
+    assert "RuntimeError" in log_capture.getvalue()
     seen.answer("a route that is broken", answer)
-    seen.look("the log", log.getvalue())
+    seen.look("the log", log_capture.getvalue())
     assert seen.found == []
 
 
-async def _look_around(theatre: Theatre, seen: Seen, log: Log) -> None:
+async def _scan_everything(two_tenants: TwoTenantApp, seen: SecretScan, log: LogCapture) -> None:
     """In everything that outlives a request."""
     assert log.getvalue().count("request completed") >= seen.answers // 2
     seen.look("the log", log.getvalue())
-    seen.look("the metrics", (await theatre.http.get("/v1/metrics")).text)
-    for table in await tenant_tables(theatre.superuser):
+    seen.look("the metrics", (await two_tenants.http.get("/v1/metrics")).text)
+    for table in await list_tenant_tables(two_tenants.superuser):
         if table in KEPT:
             continue
-        for stage in (theatre.mine, theatre.theirs):
-            for row in await rows_of(theatre.superuser, table, stage.tenant):
+        for tenant_data in (two_tenants.own, two_tenants.foreign):
+            for row in await fetch_rows(two_tenants.superuser, table, tenant_data.tenant):
                 seen.look(f"a row of {table}", row)
 
 
-def _misplaced(route: Route, theatre: Theatre, admin: Api, secret: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _misplace_secret(
+    route: Route, two_tenants: TwoTenantApp, admin: Api, secret: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """A request for each place where a secret does not belong. None of them may succeed with it."""
-    sent = request_for(route, theatre.mine.ids)
-    headers = {"Authorization": f"Bearer {admin.key}", "Idempotency-Key": str(fresh.new_id())}
+    sent = prepare_request(route, two_tenants.own.ids)
+    headers = {"Authorization": f"Bearer {admin.key}", "Idempotency-Key": str(clock.new_id())}
     right = {"method": sent.method, "url": sent.path, "params": dict(sent.query), "headers": headers}
     yield "a parameter's name", {**right, "params": {**sent.query, secret: "1"}}
     yield "a parameter", {**right, "params": {**sent.query, "limit": secret, "cursor": secret}}

@@ -16,21 +16,23 @@ import pytest
 import pytest_asyncio
 from graphql import get_named_type, is_leaf_type
 
-from bpc import fresh
 from bpc.api.graphql.schema import SCHEMA
-from bpc.core.access import ROLES
-from bpc.db import documents
-from bpc.db.pages import Ask
+from bpc.core.policies import ROLES
+from bpc.runtime import clock
+from bpc.storage.connection import PageQuery
+from bpc.storage.evidence import documents
 from tests.api.conftest import Api
-from tests.api.inventory import ROUTES, Route, Sent, request_for
-from tests.api.stage import Stage, Theatre
-from tests.db.test_tenancy import rows_of, tenant_tables
+from tests.api.filled_tenants import TwoTenantApp
+from tests.api.route_inventory import ROUTES, PreparedRequest, Route, prepare_request
+from tests.api.tenant_data import FilledTenant
+from tests.storage.catalogue import fetch_rows, list_tenant_tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WITH_IDS = [route for route in ROUTES if route.places and not route.is_public]
 READS = [route for route in ROUTES if route.method == "GET" and not route.is_public]
 WITH_ID_FILTERS = [route for route in ROUTES if route.id_filters]
+assert WITH_ID_FILTERS
 ROOT: Any = SCHEMA._schema.query_type
 
 FILTER = re.compile(r"\b(?:\w+\.)?tenant_id = \$1(?!\d)")
@@ -39,7 +41,7 @@ TELLING = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]
 STATEMENTS_AT_LEAST = 40
 
 
-class Unfiltered:
+class UnfilteredStatements:
     """The statements whose tenant filter was taken out."""
 
     def __init__(self) -> None:
@@ -53,17 +55,17 @@ class Unfiltered:
 
 
 @contextmanager
-def unfiltered() -> Iterator[Unfiltered]:
+def drop_tenant_filters() -> Iterator[UnfilteredStatements]:
     """While inside, no statement that this process sends says which tenant it is about."""
-    found = Unfiltered()
+    statements = UnfilteredStatements()
     with pytest.MonkeyPatch.context() as patched:
         for name in ("execute", "executemany", "fetch", "fetchrow", "fetchval", "fetchmany", "cursor", "prepare"):
             if hasattr(asyncpg.Connection, name):
-                patched.setattr(asyncpg.Connection, name, _sending(getattr(asyncpg.Connection, name), found))
-        yield found
+                patched.setattr(asyncpg.Connection, name, _wrap_sending(getattr(asyncpg.Connection, name), statements))
+        yield statements
 
 
-def _sending(method: Any, change: Unfiltered) -> Any:
+def _wrap_sending(method: Any, change: UnfilteredStatements) -> Any:
     def send(self: Any, query: str, *arguments: Any, **named: Any) -> Any:
         return method(self, change(query), *arguments, **named)
 
@@ -71,42 +73,49 @@ def _sending(method: Any, change: Unfiltered) -> Any:
 
 
 @pytest.fixture(scope="module", params=["filters and row-level security", "row-level security alone"])
-def filters(request: pytest.FixtureRequest) -> Iterator[Unfiltered | None]:
+def filters(request: pytest.FixtureRequest) -> Iterator[UnfilteredStatements | None]:
     if request.param == "filters and row-level security":
         yield None
         return
-    with unfiltered() as found:
-        yield found
+    with drop_tenant_filters() as statements:
+        yield statements
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def telling(theatre: Theatre) -> frozenset[bytes]:
+async def foreign_values(two_tenants: TwoTenantApp) -> frozenset[bytes]:
     """Ids and hashes that only the other tenant has, and its mark: none of them may ever be in an answer to us."""
-    found = {}
-    for stage in (theatre.mine, theatre.theirs):
-        rows = [line for table in await tenant_tables(theatre.superuser) for line in await _rows(theatre, table, stage)]
-        found[stage.mark] = set(TELLING.findall("\n".join(rows).encode()))
-    only_theirs = found[theatre.theirs.mark] - found[theatre.mine.mark]
+    values_by_tenant = {}
+    for tenant_data in (two_tenants.own, two_tenants.foreign):
+        rows = [
+            line
+            for table in await list_tenant_tables(two_tenants.superuser)
+            for line in await _read_rows(two_tenants, table, tenant_data)
+        ]
+        values_by_tenant[tenant_data.mark] = set(TELLING.findall("\n".join(rows).encode()))
+    only_theirs = values_by_tenant[two_tenants.foreign.mark] - values_by_tenant[two_tenants.own.mark]
     assert len(only_theirs) > 100
     return frozenset(only_theirs)
 
 
-async def _rows(theatre: Theatre, table: str, stage: Stage) -> list[str]:
-    return [line.replace("\\\\x", " ") for line in await rows_of(theatre.superuser, table, stage.tenant)]
+async def _read_rows(two_tenants: TwoTenantApp, table: str, tenant_data: FilledTenant) -> list[str]:
+    return [line.replace("\\\\x", " ") for line in await fetch_rows(two_tenants.superuser, table, tenant_data.tenant)]
 
 
 @pytest.mark.parametrize("route", WITH_IDS, ids=lambda route: route.name)
 async def test_an_id_of_another_tenant_is_answered_like_one_that_nobody_has(
-    theatre: Theatre, telling: frozenset[bytes], route: Route, filters: Unfiltered | None
+    two_tenants: TwoTenantApp, foreign_values: frozenset[bytes], route: Route, filters: UnfilteredStatements | None
 ) -> None:
-    for role, place in product(_roles(route, filters), dict.fromkeys(route.places)):
-        caller, theirs, unknown = theatre.mine.calls[role], theatre.theirs.ids[place], str(fresh.new_id())
+    for role, place in product(_list_roles(route, filters), dict.fromkeys(route.places)):
+        caller, theirs, unknown = two_tenants.own.clients[role], two_tenants.foreign.ids[place], str(clock.new_id())
 
-        foreign = await _asked(caller, request_for(route, theatre.mine.ids, {place: theirs}))
-        nowhere = await _asked(caller, request_for(route, theatre.mine.ids, {place: unknown}))
+        foreign = await _send_request(caller, prepare_request(route, two_tenants.own.ids, {place: theirs}))
+        nowhere = await _send_request(caller, prepare_request(route, two_tenants.own.ids, {place: unknown}))
 
-        assert _bytes_of(foreign).replace(theirs.encode(), unknown.encode()) == _bytes_of(nowhere), (role, place)
-        assert _leaks(foreign, theatre.theirs, telling) <= {theirs.encode()}
+        assert _read_answer_bytes(foreign).replace(theirs.encode(), unknown.encode()) == _read_answer_bytes(nowhere), (
+            role,
+            place,
+        )
+        assert _find_leaks(foreign, two_tenants.foreign, foreign_values) <= {theirs.encode()}
         if route.permission not in ROLES[role]:
             assert foreign.status_code == 403
         elif place in route.path_places:
@@ -120,70 +129,81 @@ async def test_an_id_of_another_tenant_is_answered_like_one_that_nobody_has(
 )
 @pytest.mark.usefixtures("filters")
 async def test_a_path_of_foreign_ids_only_is_answered_like_one_that_leads_nowhere(
-    theatre: Theatre, route: Route
+    two_tenants: TwoTenantApp, route: Route
 ) -> None:
-    theirs = {place: theatre.theirs.ids[place] for place in route.path_places}
-    unknown = {place: str(fresh.new_id()) for place in theirs}
+    theirs = {place: two_tenants.foreign.ids[place] for place in route.path_places}
+    unknown = {place: str(clock.new_id()) for place in theirs}
 
-    foreign = await _asked(theatre.mine.calls["Admin"], request_for(route, theatre.mine.ids, theirs))
-    nowhere = await _asked(theatre.mine.calls["Admin"], request_for(route, theatre.mine.ids, unknown))
+    foreign = await _send_request(two_tenants.own.clients["Admin"], prepare_request(route, two_tenants.own.ids, theirs))
+    nowhere = await _send_request(
+        two_tenants.own.clients["Admin"], prepare_request(route, two_tenants.own.ids, unknown)
+    )
 
-    told = _bytes_of(foreign)
+    answer_bytes = _read_answer_bytes(foreign)
     for place, known in theirs.items():
-        told = told.replace(known.encode(), unknown[place].encode())
-    assert told == _bytes_of(nowhere)
+        answer_bytes = answer_bytes.replace(known.encode(), unknown[place].encode())
+    assert answer_bytes == _read_answer_bytes(nowhere)
     assert foreign.status_code == 404
 
 
 @pytest.mark.parametrize("route", WITH_ID_FILTERS, ids=lambda route: route.name)
 @pytest.mark.usefixtures("filters")
 async def test_a_filter_by_a_foreign_id_finds_what_a_filter_by_an_unknown_one_finds(
-    theatre: Theatre, telling: frozenset[bytes], route: Route
+    two_tenants: TwoTenantApp, foreign_values: frozenset[bytes], route: Route
 ) -> None:
     for name in route.id_filters:
-        own = request_for(route, theatre.mine.ids)
-        wanted = [name] if name in theatre.theirs.ids else ["document_id", "actor_id", "passport_version_id"]
-        for theirs in (theatre.theirs.ids[each] for each in wanted):
-            unknown = str(fresh.new_id())
-            foreign = await _asked(theatre.mine.calls["Admin"], _filtered(own, {name: theirs}))
-            nowhere = await _asked(theatre.mine.calls["Admin"], _filtered(own, {name: unknown}))
+        own = prepare_request(route, two_tenants.own.ids)
+        id_names = [name] if name in two_tenants.foreign.ids else ["document_id", "actor_id", "passport_version_id"]
+        for theirs in (two_tenants.foreign.ids[each] for each in id_names):
+            unknown = str(clock.new_id())
+            foreign = await _send_request(two_tenants.own.clients["Admin"], _add_query(own, {name: theirs}))
+            nowhere = await _send_request(two_tenants.own.clients["Admin"], _add_query(own, {name: unknown}))
 
-            assert _bytes_of(foreign).replace(theirs.encode(), unknown.encode()) == _bytes_of(nowhere), name
-            assert _leaks(foreign, theatre.theirs, telling) <= {theirs.encode()}
+            assert _read_answer_bytes(foreign).replace(theirs.encode(), unknown.encode()) == _read_answer_bytes(
+                nowhere
+            ), name
+            assert _find_leaks(foreign, two_tenants.foreign, foreign_values) <= {theirs.encode()}
 
 
 @pytest.mark.parametrize("route", READS, ids=lambda route: route.name)
 async def test_what_a_tenant_reads_of_its_own_holds_nothing_of_another(
-    theatre: Theatre, telling: frozenset[bytes], route: Route, filters: Unfiltered | None
+    two_tenants: TwoTenantApp, foreign_values: frozenset[bytes], route: Route, filters: UnfilteredStatements | None
 ) -> None:
-    for role in _roles(route, filters):
-        answer = await _asked(theatre.mine.calls[role], request_for(route, theatre.mine.ids))
+    for role in _list_roles(route, filters):
+        answer = await _send_request(two_tenants.own.clients[role], prepare_request(route, two_tenants.own.ids))
 
         assert answer.status_code == (200 if route.permission in ROLES[role] else 403), answer.text
-        assert _leaks(answer, theatre.theirs, telling) == set()
+        assert _find_leaks(answer, two_tenants.foreign, foreign_values) == set()
 
 
 @pytest.mark.usefixtures("filters")
 async def test_graphql_answers_a_foreign_id_like_one_that_nobody_has(
-    theatre: Theatre, telling: frozenset[bytes]
+    two_tenants: TwoTenantApp, foreign_values: frozenset[bytes]
 ) -> None:
-    asked = [(name, argument) for name, field in ROOT.fields.items() for argument in _id_arguments(field)]
-    assert len(asked) >= 9
+    id_arguments = [(name, argument) for name, field in ROOT.fields.items() for argument in _list_id_arguments(field)]
+    assert len(id_arguments) >= 9
 
-    for name, argument in asked:
+    for name, argument in id_arguments:
         one_of_theirs = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", f"{name}Id")
-        theirs, unknown = theatre.theirs.ids.get(one_of_theirs, theatre.theirs.ids["document_id"]), str(fresh.new_id())
+        theirs, unknown = (
+            two_tenants.foreign.ids.get(one_of_theirs, two_tenants.foreign.ids["document_id"]),
+            str(clock.new_id()),
+        )
         query = f'{{ {name}({argument}: "%s") {{ __typename }} }}'
-        foreign = await _asked(theatre.mine.calls["Admin"], _graphql(query % theirs))
-        nowhere = await _asked(theatre.mine.calls["Admin"], _graphql(query % unknown))
+        foreign = await _send_request(two_tenants.own.clients["Admin"], _prepare_graphql(query % theirs))
+        nowhere = await _send_request(two_tenants.own.clients["Admin"], _prepare_graphql(query % unknown))
 
         assert foreign.status_code == 200
-        assert _bytes_of(foreign).replace(theirs.encode(), unknown.encode()) == _bytes_of(nowhere), name
-        assert _leaks(foreign, theatre.theirs, telling) <= {theirs.encode()}
+        assert _read_answer_bytes(foreign).replace(theirs.encode(), unknown.encode()) == _read_answer_bytes(nowhere), (
+            name
+        )
+        assert _find_leaks(foreign, two_tenants.foreign, foreign_values) <= {theirs.encode()}
 
 
 @pytest.mark.usefixtures("filters")
-async def test_graphql_lists_hold_nothing_of_another_tenant(theatre: Theatre, telling: frozenset[bytes]) -> None:
+async def test_graphql_lists_hold_nothing_of_another_tenant(
+    two_tenants: TwoTenantApp, foreign_values: frozenset[bytes]
+) -> None:
     lists = [name for name, field in ROOT.fields.items() if "first" in field.args]
     assert len(lists) >= 7
 
@@ -193,79 +213,84 @@ async def test_graphql_lists_hold_nothing_of_another_tenant(theatre: Theatre, te
         plain = [
             each for each, field in item.fields.items() if is_leaf_type(get_named_type(field.type)) and not field.args
         ]
-        answer = await _asked(
-            theatre.mine.calls["Admin"], _graphql(f"{{ {name} {{ items {{ {' '.join(plain)} }} }} }}")
+        answer = await _send_request(
+            two_tenants.own.clients["Admin"], _prepare_graphql(f"{{ {name} {{ items {{ {' '.join(plain)} }} }} }}")
         )
 
         assert answer.json().get("errors") is None, answer.text
         assert answer.json()["data"][name]["items"] != [], name
-        assert _leaks(answer, theatre.theirs, telling) == set()
+        assert _find_leaks(answer, two_tenants.foreign, foreign_values) == set()
 
 
 @pytest.mark.usefixtures("filters")
-async def test_what_another_tenant_has_is_no_obstacle_and_no_hint(theatre: Theatre) -> None:
-    mine, theirs = theatre.mine.calls["Admin"], theatre.theirs.calls["Admin"]
+async def test_what_another_tenant_has_is_no_obstacle_and_no_hint(two_tenants: TwoTenantApp) -> None:
+    mine, theirs = two_tenants.own.clients["Admin"], two_tenants.foreign.clients["Admin"]
     for path in ("/v1/documents/{document_id}/versions", "/v1/rule-packages", "/v1/battery-products"):
         route = next(route for route in ROUTES if (route.method, route.path) == ("POST", path))
-        body = request_for(route, theatre.theirs.ids).body
+        body = prepare_request(route, two_tenants.foreign.ids).body
 
-        first = await theirs.post(request_for(route, theatre.theirs.ids).path, body)
-        second = await mine.post(request_for(route, theatre.mine.ids).path, body)
-        third = await mine.post(request_for(route, theatre.mine.ids).path, body)
+        first = await theirs.post(prepare_request(route, two_tenants.foreign.ids).path, body)
+        second = await mine.post(prepare_request(route, two_tenants.own.ids).path, body)
+        third = await mine.post(prepare_request(route, two_tenants.own.ids).path, body)
 
-        assert (first.status_code, second.status_code, third.status_code) == (201, 201, 409), path
+        again = 200 if path.endswith("/versions") else 409  # the same bytes again are the version that is there
+        assert (first.status_code, second.status_code, third.status_code) == (201, 201, again), path
 
 
 @pytest.mark.usefixtures("filters")
-async def test_a_cursor_of_another_tenant_is_no_cursor(theatre: Theatre) -> None:
-    for each in (theatre.theirs, theatre.mine):
+async def test_a_cursor_of_another_tenant_is_no_cursor(two_tenants: TwoTenantApp) -> None:
+    for each in (two_tenants.foreign, two_tenants.own):
         for _ in range(2):
-            await each.calls["Admin"].made("/v1/documents", {"kind": "BOM"})
-    page = await theatre.theirs.calls["Admin"].got("/v1/documents", params={"limit": 1})
+            await each.clients["Admin"].post_json("/v1/documents", {"kind": "BOM"})
+    page = await two_tenants.foreign.clients["Admin"].get_json("/v1/documents", params={"limit": 1})
 
-    answer = await theatre.mine.calls["Admin"].get("/v1/documents", params={"cursor": page["next_cursor"]})
+    answer = await two_tenants.own.clients["Admin"].get("/v1/documents", params={"cursor": page["next_cursor"]})
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
 
 
-async def test_the_filters_are_really_in_or_out(theatre: Theatre, filters: Unfiltered | None) -> None:
+async def test_the_filters_are_really_in_or_out(
+    two_tenants: TwoTenantApp, filters: UnfilteredStatements | None
+) -> None:
     """Without them and without row-level security, the other tenant's rows do come."""
-    seen = await documents.page(theatre.superuser, theatre.mine.tenant, Ask.of(None, 200))
+    seen = await documents.list_documents(
+        two_tenants.superuser, two_tenants.own.tenant, PageQuery.after_cursor(None, 200)
+    )
 
-    assert (theatre.theirs.ids["document_id"] in {str(row.document_id) for row in seen}) == (filters is not None)
+    assert (two_tenants.foreign.ids["document_id"] in {str(row.document_id) for row in seen}) == (filters is not None)
     assert filters is None or len(filters.statements) >= STATEMENTS_AT_LEAST, sorted(filters.statements)
 
 
-def _roles(route: Route, filters: Unfiltered | None) -> list[str]:
+def _list_roles(route: Route, filters: UnfilteredStatements | None) -> list[str]:
     """All roles; where only the filters are different, those that get as far as a filter."""
     return [role for role in ROLES if filters is None or route.permission in ROLES[role]]
 
 
-def _id_arguments(field: Any) -> list[str]:
+def _list_id_arguments(field: Any) -> list[str]:
     return [name for name, argument in field.args.items() if "Id" in str(argument.type)]
 
 
-def _graphql(query: str) -> Sent:
-    return Sent(method="POST", path="/v1/graphql", body={"query": query}, query={})
+def _prepare_graphql(query: str) -> PreparedRequest:
+    return PreparedRequest(method="POST", path="/v1/graphql", body={"query": query}, query={})
 
 
-def _filtered(sent: Sent, more: Mapping[str, str]) -> Sent:
-    return Sent(method=sent.method, path=sent.path, body=sent.body, query={**sent.query, **more})
+def _add_query(sent: PreparedRequest, more: Mapping[str, str]) -> PreparedRequest:
+    return PreparedRequest(method=sent.method, path=sent.path, body=sent.body, query={**sent.query, **more})
 
 
-async def _asked(caller: Api, sent: Sent) -> httpx2.Response:
+async def _send_request(caller: Api, sent: PreparedRequest) -> httpx2.Response:
     headers = {"X-Correlation-Id": "11111111-1111-4111-8111-111111111111"}
     return await caller.send(sent.method, sent.path, sent.body, params=sent.query, headers=headers)
 
 
-def _bytes_of(answer: httpx2.Response) -> bytes:
+def _read_answer_bytes(answer: httpx2.Response) -> bytes:
     """Everything the other side gets."""
     lines = [b"%s: %s" % pair for pair in sorted(answer.headers.raw)]
     return b"\n".join([str(answer.status_code).encode(), *lines, b"", answer.content])
 
 
-def _leaks(answer: httpx2.Response, theirs: Stage, telling: frozenset[bytes]) -> set[bytes]:
-    told = _bytes_of(answer)
-    return {found for found in TELLING.findall(told) if found in telling} | (
-        {theirs.mark.encode()} if theirs.mark.encode() in told else set()
+def _find_leaks(answer: httpx2.Response, theirs: FilledTenant, foreign_values: frozenset[bytes]) -> set[bytes]:
+    answer_bytes = _read_answer_bytes(answer)
+    return {leaked for leaked in TELLING.findall(answer_bytes) if leaked in foreign_values} | (
+        {theirs.mark.encode()} if theirs.mark.encode() in answer_bytes else set()
     )

@@ -5,7 +5,7 @@ import time
 import pytest
 from graphql import parse
 
-from bpc.api.graphql.limits import MOST_ALIASES, TooExpensive, check
+from bpc.api.graphql.query_limits import MAX_ALIASES, QueryTooExpensive, check_query_limits
 from bpc.api.graphql.schema import SCHEMA
 
 NESTED = """
@@ -21,8 +21,8 @@ FRAGMENTS = """
 """
 
 
-def weigh(text: str, **variables: int) -> None:
-    check(SCHEMA._schema, parse(text), variables)
+def check_limits(text: str, **variables: int) -> None:
+    check_query_limits(SCHEMA._schema, parse(text), variables)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def weigh(text: str, **variables: int) -> None:
     ],
 )
 def test_what_people_ask_is_allowed(text: str) -> None:
-    weigh(text, n=200)
+    check_limits(text, n=200)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_people_ask_is_allowed(text: str) -> None:
         ("{ passports(first: 200) { items { versions(first: 200) { items { status } } } } }", "cost"),
         ("query Q($n: Int!) { passports(first: $n) { items { versions(first: $n) { items { status } } } } }", "cost"),
         (
-            "{ " + " ".join(f"a{n}: passports(first: 1) {{ nextCursor }}" for n in range(MOST_ALIASES + 1)) + " }",
+            "{ " + " ".join(f"a{n}: passports(first: 1) {{ nextCursor }}" for n in range(MAX_ALIASES + 1)) + " }",
             "aliases",
         ),
         (FRAGMENTS, "cost"),
@@ -60,8 +60,8 @@ def test_what_people_ask_is_allowed(text: str) -> None:
     ],
 )
 def test_what_is_beyond_a_limit_is_refused_by_name(text: str, limit: str) -> None:
-    with pytest.raises(TooExpensive) as refused:
-        weigh(text, n=200)
+    with pytest.raises(QueryTooExpensive) as refused:
+        check_limits(text, n=200)
 
     assert refused.value.details["limit"] == limit
 
@@ -73,11 +73,11 @@ def test_fragments_that_unfold_without_end_are_refused_at_once() -> None:
     text = f"{{ passports {{ items {{ ...f0 }} }} }} {fragments} fragment f30 on Passport {{ passportId }}"
     started = time.process_time()
 
-    with pytest.raises(TooExpensive):
-        weigh(text)
+    with pytest.raises(QueryTooExpensive):
+        check_limits(text)
 
     assert time.process_time() - started < 1
 
 
 def test_a_fragment_inside_itself_does_not_hang() -> None:
-    weigh("{ passports { items { ...a } } } fragment a on Passport { passportId ...a }")
+    check_limits("{ passports { items { ...a } } } fragment a on Passport { passportId ...a }")

@@ -5,30 +5,32 @@ from typing import Any
 
 import asyncpg
 
-from bpc import fresh
+from bpc.runtime import clock
 from tests.api.conftest import Api
 
 
-async def asked(api: Api, query: str, **variables: Any) -> Any:
+async def query_graphql(api: Api, query: str, **variables: Any) -> Any:
     """The answer, which must be one."""
     answer = await api.post("/v1/graphql", {"query": query, "variables": variables})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def _document(admin: Api, text: str) -> str:
-    document = (await admin.made("/v1/documents", {"kind": "OTHER", "external_ref": text}))["document_id"]
+async def _create_document(admin: Api, text: str) -> str:
+    document = (await admin.post_json("/v1/documents", {"kind": "OTHER", "external_ref": text}))["document_id"]
     content = {"mime_type": "text/plain", "content_base64": b64encode(text.encode()).decode()}
-    await admin.made(f"/v1/documents/{document}/versions", content)
+    await admin.post_json(f"/v1/documents/{document}/versions", content)
     return str(document)
 
 
 async def test_documents_and_their_versions_come_in_one_query(admin: Api) -> None:
-    document = await _document(admin, "one")
+    document = await _create_document(admin, "one")
 
-    found = await asked(admin, "{ documents { items { documentId kind versions { items { version status } } } } }")
+    answer = await query_graphql(
+        admin, "{ documents { items { documentId kind versions { items { version status } } } } }"
+    )
 
-    assert found == {
+    assert answer == {
         "data": {
             "documents": {
                 "items": [
@@ -44,28 +46,28 @@ async def test_documents_and_their_versions_come_in_one_query(admin: Api) -> Non
 
 
 async def test_a_list_is_walked_by_cursor_without_skipping_or_repeating(admin: Api) -> None:
-    made = {await _document(admin, str(number)) for number in range(5)}
+    document_ids = {await _create_document(admin, str(number)) for number in range(5)}
     query = "query Q($after: String) { documents(first: 2, after: $after) { items { documentId } nextCursor } }"
 
     seen: list[str] = []
     cursor = None
     while True:
-        page = (await asked(admin, query, after=cursor))["data"]["documents"]
+        page = (await query_graphql(admin, query, after=cursor))["data"]["documents"]
         seen += [item["documentId"] for item in page["items"]]
         cursor = page["nextCursor"]
         if cursor is None:
             break
 
     assert len(seen) == 5
-    assert set(seen) == made
+    assert set(seen) == document_ids
 
 
-async def test_another_tenants_document_is_null_as_is_an_unknown_one(admin: Api, rival: Api) -> None:
-    document = await _document(admin, "secret words")
+async def test_another_tenants_document_is_null_as_is_an_unknown_one(admin: Api, other_admin: Api) -> None:
+    document = await _create_document(admin, "secret words")
     query = "query Q($id: Id!) { document(id: $id) { documentId } }"
 
-    foreign = await rival.post("/v1/graphql", {"query": query, "variables": {"id": document}})
-    unknown = await rival.post("/v1/graphql", {"query": query, "variables": {"id": str(fresh.new_id())}})
+    foreign = await other_admin.post("/v1/graphql", {"query": query, "variables": {"id": document}})
+    unknown = await other_admin.post("/v1/graphql", {"query": query, "variables": {"id": str(clock.new_id())}})
 
     assert foreign.content == unknown.content == b'{"data":{"document":null}}'
 
@@ -75,10 +77,10 @@ async def test_a_field_without_its_permission_is_an_error_with_a_code_and_on_rec
 ) -> None:
     query = "query Q($id: Id!) { passports { items { passportId } } a: document(id: $id) { kind } }"
 
-    found = await asked(auditor, query, id=str(fresh.new_id()))
+    answer = await query_graphql(auditor, query, id=str(clock.new_id()))
 
-    assert found["data"] == {"passports": {"items": []}, "a": None}
-    assert [error["extensions"]["code"] for error in found["errors"]] == ["FORBIDDEN"]
+    assert answer["data"] == {"passports": {"items": []}, "a": None}
+    assert [error["extensions"]["code"] for error in answer["errors"]] == ["FORBIDDEN"]
     denied = await superuser.fetch("SELECT payload FROM events WHERE event_type = 'ACCESS_DENIED'")
     assert len(denied) == 1
     assert "docs:read" in denied[0]["payload"]
@@ -114,15 +116,15 @@ async def test_the_operation_that_is_to_run_has_to_be_there(admin: Api) -> None:
 
 
 async def test_what_a_policy_denies_by_id_is_denied_inside_a_list_too(admin: Api, officer: Api) -> None:
-    document = await _document(admin, "denied")
+    document = await _create_document(admin, "denied")
     resource = {"type": "Document", "ids": [document]}
     body = {"name": "no", "effect": "DENY", "target": "docs:read", "policy_json": {"resource": resource}}
-    await admin.made("/v1/policies", body)
+    await admin.post_json("/v1/policies", body)
 
-    found = await asked(officer, "{ documents { items { documentId versions { items { version } } } } }")
+    answer = await query_graphql(officer, "{ documents { items { documentId versions { items { version } } } } }")
 
-    assert found["data"] is None
-    assert [error["extensions"]["code"] for error in found["errors"]] == ["FORBIDDEN"]
+    assert answer["data"] is None
+    assert [error["extensions"]["code"] for error in answer["errors"]] == ["FORBIDDEN"]
 
 
 async def test_a_variable_of_the_wrong_kind_is_the_senders_mistake(admin: Api) -> None:
@@ -130,6 +132,6 @@ async def test_a_variable_of_the_wrong_kind_is_the_senders_mistake(admin: Api) -
 
     kinds: list[Any] = [{"x": 1}, 7, "not an id", [], None]
     for wrong in kinds:
-        found = await asked(admin, query, id=wrong)
+        answer = await query_graphql(admin, query, id=wrong)
 
-        assert [error["extensions"]["code"] for error in found["errors"]] == ["VALIDATION_ERROR"]
+        assert [error["extensions"]["code"] for error in answer["errors"]] == ["VALIDATION_ERROR"]

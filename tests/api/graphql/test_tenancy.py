@@ -18,11 +18,11 @@ from graphql import (
 )
 
 from bpc.api.graphql.schema import SCHEMA
-from bpc.core.access import ROLES
-from tests.api.stage import Theatre
-from tests.api.test_tenancy import Unfiltered, telling, unfiltered
+from bpc.core.policies import ROLES
+from tests.api.access.test_tenancy import UnfilteredStatements, drop_tenant_filters, foreign_values
+from tests.api.filled_tenants import TwoTenantApp
 
-__all__ = ["telling"]
+__all__ = ["foreign_values"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,7 +45,7 @@ IDS = {
 }
 
 
-def shown(field: GraphQLField, levels: int) -> str:
+def select_fields(field: GraphQLField, levels: int) -> str:
     """The selection of everything below a field that takes no argument it must be given."""
     kind: Any = field.type
     while isinstance(kind, GraphQLNonNull | GraphQLList):
@@ -53,7 +53,7 @@ def shown(field: GraphQLField, levels: int) -> str:
     if not isinstance(kind, GraphQLObjectType | GraphQLInterfaceType):
         return ""
     parts = [
-        f"{name}{'(first: 2)' if 'first' in below.args else ''} {shown(below, levels - 1)}"
+        f"{name}{'(first: 2)' if 'first' in below.args else ''} {select_fields(below, levels - 1)}"
         for name, below in kind.fields.items()
         if not any(is_required_argument(argument) for argument in below.args.values())
         and (levels > 1 or _is_leaf(below))
@@ -69,12 +69,12 @@ def _is_leaf(field: GraphQLField) -> bool:
 
 
 @pytest.fixture(scope="module", params=["filters and row-level security", "row-level security alone"])
-def filters(request: pytest.FixtureRequest) -> Iterator[Unfiltered | None]:
+def filters(request: pytest.FixtureRequest) -> Iterator[UnfilteredStatements | None]:
     if request.param == "filters and row-level security":
         yield None
         return
-    with unfiltered() as found:
-        yield found
+    with drop_tenant_filters() as statements:
+        yield statements
 
 
 async def test_every_root_field_by_id_is_asked_with_an_id() -> None:
@@ -84,12 +84,14 @@ async def test_every_root_field_by_id_is_asked_with_an_id() -> None:
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("name", ONE)
 async def test_a_foreign_id_gives_byte_for_byte_what_an_unknown_one_gives(
-    theatre: Theatre, filters: Unfiltered | None, name: str, role: str
+    two_tenants: TwoTenantApp, filters: UnfilteredStatements | None, name: str, role: str
 ) -> None:
-    query = f"query Q($id: Id!) {{ {name}(id: $id) {shown(ROOTS[name], LEVELS)} }}"
-    caller = theatre.mine.calls[role]
+    query = f"query Q($id: Id!) {{ {name}(id: $id) {select_fields(ROOTS[name], LEVELS)} }}"
+    caller = two_tenants.own.clients[role]
 
-    foreign = await caller.post("/v1/graphql", {"query": query, "variables": {"id": theatre.theirs.ids[IDS[name]]}})
+    foreign = await caller.post(
+        "/v1/graphql", {"query": query, "variables": {"id": two_tenants.foreign.ids[IDS[name]]}}
+    )
     unknown = await caller.post("/v1/graphql", {"query": query, "variables": {"id": UNKNOWN}})
 
     assert foreign.status_code == unknown.status_code == 200
@@ -98,17 +100,17 @@ async def test_a_foreign_id_gives_byte_for_byte_what_an_unknown_one_gives(
 
 @pytest.mark.parametrize("name", ROOTS)
 async def test_what_is_shown_of_ones_own_holds_nothing_of_another(
-    theatre: Theatre, filters: Unfiltered | None, telling: frozenset[bytes], name: str
+    two_tenants: TwoTenantApp, filters: UnfilteredStatements | None, foreign_values: frozenset[bytes], name: str
 ) -> None:
-    given = f'(id: "{theatre.mine.ids[IDS[name]]}")' if name in ONE else "(first: 2)"
-    query = f"{{ {name}{given} {shown(ROOTS[name], LEVELS)} }}"
+    arguments = f'(id: "{two_tenants.own.ids[IDS[name]]}")' if name in ONE else "(first: 2)"
+    query = f"{{ {name}{arguments} {select_fields(ROOTS[name], LEVELS)} }}"
 
-    answer = await theatre.mine.calls["Admin"].post("/v1/graphql", {"query": query})
+    answer = await two_tenants.own.clients["Admin"].post("/v1/graphql", {"query": query})
 
     assert answer.status_code == 200, answer.text
     assert answer.json().get("errors") is None, answer.text
-    found = answer.json()["data"][name]
-    assert found is not None
-    assert name in ONE or found["items"], "nothing was shown at all"
-    assert not [mark for mark in telling if mark in answer.content]
-    assert theatre.theirs.mark.encode() not in answer.content
+    body = answer.json()["data"][name]
+    assert body is not None
+    assert name in ONE or body["items"], "nothing was shown at all"
+    assert not [mark for mark in foreign_values if mark in answer.content]
+    assert two_tenants.foreign.mark.encode() not in answer.content

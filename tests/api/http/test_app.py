@@ -13,12 +13,12 @@ import pytest
 import structlog
 from fastapi import FastAPI
 
-from bpc import fresh, logs
-from bpc.api.routing import Routes
-from bpc.api.work import Work
+from bpc.api.http.request_context import Context
+from bpc.api.http.routing import RouteFamily
+from bpc.runtime import clock, logs
 from tests.api.conftest import Api
 
-routes = Routes("Test")
+routes = RouteFamily("Test")
 
 
 @routes.open("/v1/test/crash")
@@ -28,9 +28,9 @@ async def crash_openly() -> None:
 
 
 @routes.read("/v1/test/logging", permission="docs:read")
-async def log_something(work: Work) -> None:
+async def log_something(work: Context) -> None:
     """Log."""
-    logs.logger("test").info("inside", same=work.correlation_id)
+    logs.get_logger("test").info("inside", same=work.correlation_id)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def app(app: FastAPI) -> FastAPI:
     return app
 
 
-class Lines(io.StringIO):
+class LogLines(io.StringIO):
     def all(self) -> list[dict[str, Any]]:
         """Without those of the client, which runs in this process too."""
         lines = [json.loads(line) for line in self.getvalue().split("\n") if line]
@@ -47,11 +47,11 @@ class Lines(io.StringIO):
 
 
 @pytest.fixture
-def lines() -> Iterator[Lines]:
+def log_lines() -> Iterator[LogLines]:
     """What is logged; what belongs to the process is put back."""
     root, configured = logging.getLogger(), structlog.get_config()
     handlers, level, hook, thread_hook = root.handlers[:], root.level, sys.excepthook, threading.excepthook
-    out = Lines()
+    out = LogLines()
     logs.configure(level="info", json=True, component="all", stream=out)
     yield out
     root.handlers[:], sys.excepthook, threading.excepthook = handlers, hook, thread_hook
@@ -61,10 +61,10 @@ def lines() -> Iterator[Lines]:
 
 
 async def test_a_uuid_that_is_sent_is_kept_and_anything_else_replaced(http: httpx2.AsyncClient) -> None:
-    sent = str(fresh.new_id())
+    sent = str(clock.new_id())
 
-    async def answered(given: str) -> str:
-        answer = await http.get("/v1/nothing", headers={"X-Correlation-Id": given})
+    async def answered(value: str) -> str:
+        answer = await http.get("/v1/nothing", headers={"X-Correlation-Id": value})
         assert answer.json()["error"]["correlation_id"] == answer.headers["x-correlation-id"]
         return answer.headers["x-correlation-id"]
 
@@ -84,21 +84,21 @@ async def test_every_answer_keeps_browsers_careful(http: httpx2.AsyncClient) -> 
         assert "x-correlation-id" in headers
 
 
-async def test_there_is_one_line_for_each_request(http: httpx2.AsyncClient, lines: Lines) -> None:
-    sent = str(fresh.new_id())
+async def test_there_is_one_line_for_each_request(http: httpx2.AsyncClient, log_lines: LogLines) -> None:
+    sent = str(clock.new_id())
 
     await http.get("/v1/health/live", headers={"X-Correlation-Id": sent})
     await http.head("/v1/some/path?key=bpc_secret", headers={"X-Correlation-Id": sent})
 
-    found, unknown = lines.all()
-    assert found.pop("ts").endswith("Z")
-    assert found["http"].pop("duration_ms") >= 0
-    assert found == {
+    known_line, unknown = log_lines.all()
+    assert known_line.pop("ts").endswith("Z")
+    assert known_line["http"].pop("duration_ms") >= 0
+    assert known_line == {
         "level": "info",
         "component": "api",
         "msg": "request completed",
         "correlation_id": sent,
-        "logger": "bpc.api.edge",
+        "logger": "bpc.api.http.app",
         "http": {"method": "GET", "path": "/v1/health/live", "status": 200},
     }
     assert unknown["http"] | {"duration_ms": 0} == {
@@ -109,29 +109,29 @@ async def test_there_is_one_line_for_each_request(http: httpx2.AsyncClient, line
     }
 
 
-async def test_what_is_logged_on_the_way_carries_the_same_id(admin: Api, lines: Lines) -> None:
+async def test_what_is_logged_on_the_way_carries_the_same_id(admin: Api, log_lines: LogLines) -> None:
     answer = await admin.get("/v1/test/logging")
 
     assert answer.status_code == 200
-    assert {line["correlation_id"] for line in lines.all()} == {answer.headers["x-correlation-id"]}
-    assert lines.all()[0]["same"] == answer.headers["x-correlation-id"]
+    assert {line["correlation_id"] for line in log_lines.all()} == {answer.headers["x-correlation-id"]}
+    assert log_lines.all()[0]["same"] == answer.headers["x-correlation-id"]
 
 
 async def test_a_crash_is_in_the_log_under_the_id_that_the_client_was_told(
-    http: httpx2.AsyncClient, lines: Lines
+    http: httpx2.AsyncClient, log_lines: LogLines
 ) -> None:
     answer = await http.get("/v1/test/crash")
 
-    crash, line = lines.all()
+    crash, line = log_lines.all()
     assert crash["correlation_id"] == line["correlation_id"] == answer.json()["error"]["correlation_id"]
     assert "the canary" in json.dumps(crash["exception"])
     assert (line["level"], line["http"]["status"]) == ("error", 500)
 
 
 async def test_head_is_get_without_the_body(admin: Api) -> None:
-    whole = await admin.get("/v1/documents")
+    document = await admin.get("/v1/documents")
 
     head = await admin.send("HEAD", "/v1/documents")
 
     assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-length"] == whole.headers["content-length"]
+    assert head.headers["content-length"] == document.headers["content-length"]

@@ -10,17 +10,16 @@ import orjson
 import pytest
 from fastapi.routing import APIRoute
 
-from bpc.api.app import create_app
-from bpc.api.routes import FAMILIES
+from bpc.api.http.app import FAMILIES, create_app
 from bpc.core.errors import CODES
-from tools.openapi import TARGET, text
+from tools.openapi import TARGET, format_document
 
 DOCUMENT: dict[str, Any] = create_app().openapi()
 OPERATIONS = {operation["operationId"]: operation for path in DOCUMENT["paths"].values() for operation in path.values()}
 
 
 def test_the_committed_document_is_the_one_that_is_served() -> None:
-    assert TARGET.read_text() == text(), "run `make cases`"
+    assert TARGET.read_text() == format_document(), "run `make cases`"
 
 
 async def test_it_is_served_as_it_is_committed(http: httpx2.AsyncClient) -> None:
@@ -43,9 +42,9 @@ def test_every_route_is_in_it_but_those_of_the_document_itself() -> None:
         if isinstance(route, APIRoute)
         for method in route.methods or ()
     }
-    shown = {(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    documented = {(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods}
 
-    assert {path for path, _ in declared - shown} == {"/v1/openapi.json", "/v1/docs", "/v1/docs/{asset}"}
+    assert {path for path, _ in declared - documented} == {"/v1/openapi.json", "/v1/docs", "/v1/docs/{asset}"}
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
@@ -54,7 +53,7 @@ def test_an_operation_says_what_it_does_takes_and_gives(name: str) -> None:
 
     assert re.fullmatch(r"[A-Z][^.]+", operation["summary"]), operation["summary"]
     assert operation["tags"][0] in {tag["name"] for tag in DOCUMENT["tags"]}
-    for schema in _bodies(operation):
+    for schema in _list_bodies(operation):
         assert schema != {}, "a model is missing"
         assert schema.get("type") != "object", "a bare object"
     good = [status for status in operation["responses"] if status.startswith("2")]
@@ -82,21 +81,21 @@ def test_an_operation_names_its_refusals_and_who_may_call_it(name: str) -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    for reference in set(_references(DOCUMENT)):
-        found: Any = DOCUMENT
+    for reference in set(_list_references(DOCUMENT)):
+        node: Any = DOCUMENT
         for part in reference.removeprefix("#/").split("/"):
-            found = found[part]
+            node = node[part]
 
 
 def test_every_request_has_an_example_to_start_from() -> None:
     for name, operation in OPERATIONS.items():
-        for schema in _request_schemas(operation):
-            shown = str(_resolved(schema))
-            assert "'examples'" in shown or "'uuid'" in shown, f"{name}: no example"
+        for schema in _list_request_schemas(operation):
+            schema_text = str(_resolve_schema(schema))
+            assert "'examples'" in schema_text or "'uuid'" in schema_text, f"{name}: no example"
 
 
-def _bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from _request_schemas(operation)
+def _list_bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from _list_request_schemas(operation)
     for status, response in operation["responses"].items():
         if status.startswith("2") and "application/json" in response.get("content", {}):
             content = response["content"]["application/json"]
@@ -105,32 +104,32 @@ def _bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield content["schema"]
 
 
-def _request_schemas(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_request_schemas(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if "requestBody" in operation:
         yield operation["requestBody"]["content"]["application/json"]["schema"]
 
 
-def _resolved(schema: Any) -> Any:
+def _resolve_schema(schema: Any) -> Any:
     """With everything that it refers to in its place."""
     if isinstance(schema, list):
-        return [_resolved(child) for child in schema]
+        return [_resolve_schema(child) for child in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _resolved(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
-    return {key: _resolved(child) for key, child in schema.items()}
+        return _resolve_schema(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    return {key: _resolve_schema(child) for key, child in schema.items()}
 
 
-def _references(value: Any) -> Iterator[str]:
+def _list_references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, child in value.items():
             if key == "$ref":
                 yield child
             else:
-                yield from _references(child)
+                yield from _list_references(child)
     elif isinstance(value, list):
         for child in value:
-            yield from _references(child)
+            yield from _list_references(child)
 
 
 async def test_the_page_and_its_parts_are_served_from_here(http: httpx2.AsyncClient) -> None:
@@ -152,5 +151,5 @@ async def test_no_other_file_is_served(http: httpx2.AsyncClient) -> None:
 
 
 def test_our_own_files_ask_no_other_site() -> None:
-    for file in (Path(__file__).parents[2] / "src/bpc/api/static").glob("docs.*"):
+    for file in (Path(__file__).parents[3] / "src/bpc/api/static").glob("docs.*"):
         assert not re.search(r"https?://", file.read_text())

@@ -23,20 +23,21 @@ import schemathesis
 from schemathesis.engine import events, from_schema
 from schemathesis.hooks import GLOBAL_HOOK_DISPATCHER
 
-from bpc import fresh
-from bpc.api.serve import listening
-from tests.api.inventory import ROUTES
-from tests.api.stage import Stage, logged, staged
-from tests.conftest import TestServer
-from tests.measuring import Measured, effort
+from bpc.api.http.server import listen
+from bpc.runtime import clock
+from tests.api.filled_tenants import capture_logs, open_two_tenants
+from tests.api.route_inventory import ROUTES
+from tests.api.tenant_data import FilledTenant
+from tests.fixtures import TestServer
+from tests.measurements import RecordMeasurement, choose_effort
 
-CALLS = effort(test=150, shown=20_000, campaign=200_000)
+CALLS = choose_effort(test=80, shown=20_000, campaign=200_000)
 # Examples and boundaries come to an end by themselves; what is left is shared by the two that do not.
 PHASES = ("examples", "coverage", "stateful", "fuzzing")
 STATEFUL_SHARE = 10
 STEPS = 6
 # The boundaries of all routes are many calls: the short run takes those of every so many routes.
-EVERY = effort(test=30, shown=1, campaign=1)
+EVERY = choose_effort(test=30, shown=1, campaign=1)
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
 CHECKS = (
     "not_a_server_error",
@@ -50,7 +51,7 @@ OF_PEOPLE = ("/v1/actors/", "/v1/api-keys/", "/v1/roles/")
 
 
 @dataclass(slots=True)
-class Found:
+class ContractReport:
     """What the calls of a run came to."""
 
     calls: int = 0
@@ -81,18 +82,18 @@ class Found:
 
 
 @contextmanager
-def served(server: TestServer, template: str, folder: Path) -> Iterator[tuple[str, Stage]]:
+def serve_in_thread(server: TestServer, template: str, folder: Path) -> Iterator[tuple[str, FilledTenant]]:
     """An API that answers on a socket, in a thread of its own, and the stage behind it."""
-    ready: list[tuple[str, Stage]] = []
+    ready: list[tuple[str, FilledTenant]] = []
     stop, is_ready = asyncio.Event(), threading.Event()
     failed: list[BaseException] = []
 
     async def serve() -> None:
         async with (
-            staged(server, template, folder) as theatre,
-            listening(theatre.service, "127.0.0.1", 0, stop_seconds=1) as port,
+            open_two_tenants(server, template, folder) as two_tenants,
+            listen(two_tenants.service, "127.0.0.1", 0, stop_seconds=1) as port,
         ):
-            ready.append((f"http://127.0.0.1:{port}", theatre.mine))
+            ready.append((f"http://127.0.0.1:{port}", two_tenants.own))
             is_ready.set()
             await stop.wait()
 
@@ -120,20 +121,20 @@ def served(server: TestServer, template: str, folder: Path) -> Iterator[tuple[st
 
 
 @contextmanager
-def helped(stage: Stage) -> Iterator[None]:
+def fill_calls(tenant_data: FilledTenant) -> Iterator[None]:
     """Every call gets a key that opens, an Idempotency-Key that is new, and often ids that exist."""
     chance = Random(11)
 
     def before_call(context: schemathesis.HookContext, case: Any, kwargs: dict[str, Any]) -> None:
-        role = chance.choices(list(stage.calls), [18, 1, 1])[0]
-        case.headers["Authorization"] = f"Bearer {stage.calls[role].key}"
-        case.headers["Idempotency-Key"] = str(fresh.new_id())
+        role = chance.choices(list(tenant_data.clients), [18, 1, 1])[0]
+        case.headers["Authorization"] = f"Bearer {tenant_data.clients[role].key}"
+        case.headers["Idempotency-Key"] = str(clock.new_id())
         of_people = case.operation.path.startswith(OF_PEOPLE)
-        for name, given in dict(case.path_parameters).items():
-            if _is_id(given) and (of_people or chance.random() < 0.7):
-                case.path_parameters[name] = _some(name, stage, chance)
+        for name, sent_value in dict(case.path_parameters).items():
+            if _is_id(sent_value) and (of_people or chance.random() < 0.7):
+                case.path_parameters[name] = _pick_id(name, tenant_data, chance)
         if isinstance(case.body, dict):
-            case.body = _with_ids(case.body, stage, chance)
+            case.body = _fill_ids(case.body, tenant_data, chance)
             if "effect" in case.body and isinstance(case.body.get("policy_json", {}), dict):
                 # A policy that denies everything would be obeyed.
                 conditions = {"not_before": None, "not_after": LONG_AGO}
@@ -146,27 +147,29 @@ def helped(stage: Stage) -> Iterator[None]:
         GLOBAL_HOOK_DISPATCHER.unregister(before_call)
 
 
-def _is_id(given: object) -> bool:
+def _is_id(value: object) -> bool:
     try:
-        return UUID(str(given)) is not None
+        return UUID(str(value)) is not None
     except ValueError:
         return False
 
 
-def _some(name: str, stage: Stage, chance: Random) -> str:
+def _pick_id(name: str, tenant_data: FilledTenant, chance: Random) -> str:
     """One of the stage's ids that may stand for `name`: a `snapshot_id` may be the sealed one."""
-    fitting = [known for each, known in stage.ids.items() if each.endswith(name.removeprefix("rule_package_"))]
-    return chance.choice(fitting) if fitting else str(fresh.new_id())
+    fitting = [known for each, known in tenant_data.ids.items() if each.endswith(name.removeprefix("rule_package_"))]
+    return chance.choice(fitting) if fitting else str(clock.new_id())
 
 
-def _with_ids(body: dict[str, Any], stage: Stage, chance: Random) -> dict[str, Any]:
+def _fill_ids(body: dict[str, Any], tenant_data: FilledTenant, chance: Random) -> dict[str, Any]:
     return {
-        name: _some(name, stage, chance) if name.endswith("_id") and _is_id(given) and chance.random() < 0.8 else given
-        for name, given in body.items()
+        name: _pick_id(name, tenant_data, chance)
+        if name.endswith("_id") and _is_id(sent_value) and chance.random() < 0.8
+        else sent_value
+        for name, sent_value in body.items()
     }
 
 
-def _config(phase: str, calls: int) -> schemathesis.Config:
+def _make_config(phase: str, calls: int) -> schemathesis.Config:
     examples = calls // (STATEFUL_SHARE * STEPS) if phase == "stateful" else calls // len(ROUTES)
     return schemathesis.Config.from_dict(
         {
@@ -184,42 +187,46 @@ def _config(phase: str, calls: int) -> schemathesis.Config:
     )
 
 
-def _run(url: str, phase: str, calls: int, found: Found) -> None:
+def _run_phase(url: str, phase: str, calls: int, report: ContractReport) -> None:
     """One phase, of about so many calls where it has no end of its own."""
     document = httpx2.get(f"{url}/v1/openapi.json").json()
     if phase == "coverage":
         document["paths"] = dict(sorted(document["paths"].items())[::EVERY])
-    config = _config(phase, calls)
+    config = _make_config(phase, calls)
     config.projects.default.update(base_url=url)
     schema = schemathesis.openapi.from_dict(document, config=config)
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
-            found.note(event)
+            report.note(event)
         elif isinstance(event, events.NonFatalError):
-            found.problems[f"{event.label}: {event.info.title}"] = str(event.value)[:600]
+            report.problems[f"{event.label}: {event.info.title}"] = str(event.value)[:600]
         elif isinstance(event, events.FatalError):
             raise event.exception
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_every_answer_is_one_that_the_document_describes(
-    server: TestServer, template: str, tmp_path: Path, measured: Measured
+    server: TestServer, template_name: str, tmp_path: Path, record_measurement: RecordMeasurement
 ) -> None:
-    found = Found()
-    with logged("error") as log, served(server, template, tmp_path) as (url, stage), helped(stage):
+    report = ContractReport()
+    with (
+        capture_logs("error") as log,
+        serve_in_thread(server, template_name, tmp_path) as (url, tenant_data),
+        fill_calls(tenant_data),
+    ):
         for phase in PHASES:
-            _run(url, phase, max(0, CALLS - found.calls), found)
-        while found.calls < CALLS:  # routes with little to choose from run out of new requests
-            _run(url, "fuzzing", CALLS - found.calls, found)
+            _run_phase(url, phase, max(0, CALLS - report.calls), report)
+        while report.calls < CALLS:  # routes with little to choose from run out of new requests
+            _run_phase(url, "fuzzing", CALLS - report.calls, report)
 
-    measured(
+    record_measurement(
         "api-contract",
-        calls=found.calls,
-        routes=len(found.routes),
-        routes_that_succeeded=len(found.reached),
-        server_errors=sum(count for status, count in found.statuses.items() if status >= 500),
-        violations=len(found.problems),
+        calls=report.calls,
+        routes=len(report.routes),
+        routes_that_succeeded=len(report.reached),
+        server_errors=sum(count for status, count in report.statuses.items() if status >= 500),
+        violations=len(report.problems),
     )
-    told = [f"{name}\n{what}" for name, what in found.problems.items()]
-    assert found.problems == {}, "\n\n".join([*told, log.getvalue()[-5_000:]])
-    assert len(found.reached) >= len(found.routes) / 2, "too few calls got anywhere to say anything"
+    problem_texts = [f"{name}\n{what}" for name, what in report.problems.items()]
+    assert report.problems == {}, "\n\n".join([*problem_texts, log.getvalue()[-5_000:]])
+    assert len(report.reached) >= len(report.routes) / 2, "too few calls got anywhere to say anything"

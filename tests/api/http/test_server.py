@@ -1,119 +1,71 @@
 """The API on a real socket: clients that are slow, that lie, that leave, and a server that stops in good order."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import httpx2
 import pytest
 import uvicorn
+from tests.jobs.support.run_workers import wait_until
 
-from bpc import fresh
-from bpc.api.connections import Patience
-from bpc.api.serve import CannotListen, listening, loop_factory, serving
-from bpc.api.service import Service
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db.address import Address
-from bpc.db.connection import Connection
-from bpc.db.database import Database, open_database
-from bpc.settings import Settings
-from tests.api.conftest import KEY_ID, PEPPERS, key_for
-from tests.jobs.working import until
+from bpc.api.http.request_context import Service
+from bpc.api.http.server import CannotListen, ConnectionTimeouts, listen, loop_factory, open_service
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.settings import Settings
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database, open_database
+from tests.api.conftest import KEY_ID, PEPPERS, create_key
+from tests.api.http.raw_connection import HOST, RawConnection, open_connection
 
-HOST = "127.0.0.1"
-SHORT = Patience(head=0.3, idle=1, fetching=0.3)
+SHORT = ConnectionTimeouts(head=0.3, idle=1, fetching=0.3)
 GET = b"GET /v1/health/live HTTP/1.1\r\nHost: bpc.test\r\n"
 
 
 @pytest.fixture
 async def port(service: Service) -> AsyncIterator[int]:
-    async with listening(service, HOST, 0, patience=SHORT) as bound:
+    async with listen(service, HOST, 0, timeouts=SHORT) as bound:
         yield bound
 
 
 @pytest.fixture
-async def hurried_port(service: Service) -> AsyncIterator[int]:
+async def short_timeout_port(service: Service) -> AsyncIterator[int]:
     """Of a server that gives a request one second."""
     settings = service.settings.model_copy(update={"request_timeout_seconds": 1})
-    async with listening(replace(service, settings=settings), HOST, 0, patience=SHORT) as bound:
+    async with listen(replace(service, settings=settings), HOST, 0, timeouts=SHORT) as bound:
         yield bound
 
 
 @pytest.fixture
 async def key(service: Service, database: Database, tenant: TenantId, act: Act) -> str:
-    return await key_for(database, tenant, "Admin", act)
+    return await create_key(database, tenant, "Admin", act)
 
 
-class Line:
-    """A socket that says exactly what it is told to."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """One answer: its status, headers and body."""
-        async with asyncio.timeout(60):
-            head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            first, *lines = head.rstrip().split("\r\n")
-            headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-            body = await self.reader.readexactly(int(headers.get("content-length", "0")))
-        return int(first.split(" ")[1]), headers, body
-
-    async def refusal(self, status: int) -> str:
-        """The code of an answer that must have this status, and our shape."""
-        found, headers, body = await self.answer()
-        assert found == status, body
-        error = json.loads(body)["error"]
-        assert error["correlation_id"] == headers["x-correlation-id"]
-        return str(error["code"])
-
-    async def is_closed(self) -> bool:
-        """Wait for the other side to hang up."""
-        async with asyncio.timeout(60):
-            try:
-                return await self.reader.read(1) == b""
-            except ConnectionResetError:
-                return True
-
-
-@asynccontextmanager
-async def line(port: int) -> AsyncIterator[Line]:
-    reader, writer = await asyncio.open_connection(HOST, port)
-    try:
-        yield Line(reader, writer)
-    finally:
-        writer.close()
-
-
-def _post(key: str, body: bytes, *, length: int | None = None) -> bytes:
+def _make_post(key: str, body: bytes, *, length: int | None = None) -> bytes:
     return (
         f"POST /v1/documents HTTP/1.1\r\nHost: bpc.test\r\nAuthorization: Bearer {key}\r\n"
-        f"Idempotency-Key: {fresh.new_id()}\r\nContent-Type: application/json\r\n"
+        f"Idempotency-Key: {clock.new_id()}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body) if length is None else length}\r\n\r\n"
     ).encode() + body
 
 
-async def _somebody_waits(superuser: Connection) -> None:
+async def _wait_for_lock(superuser: Connection) -> None:
     async with asyncio.timeout(60):
         while not await superuser.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
             await asyncio.sleep(0.01)
 
 
-async def _documents(superuser: Connection) -> int:
+async def _count_documents(superuser: Connection) -> int:
     return int(await superuser.fetchval("SELECT count(*) FROM documents"))
 
 
 async def test_it_answers_on_the_port_it_was_given_and_says_nothing_of_what_it_is(port: int) -> None:
-    async with httpx2.AsyncClient(base_url=f"http://{HOST}:{port}") as http:
+    async with httpx2.AsyncClient(base_url=f"http://{HOST}:{port}", timeout=60) as http:
         answer = await http.get("/v1/health/live")
 
     assert answer.json() == {"status": "OK"}
@@ -121,19 +73,19 @@ async def test_it_answers_on_the_port_it_was_given_and_says_nothing_of_what_it_i
 
 
 async def test_a_head_request_has_the_headers_of_its_answer_and_no_body(port: int) -> None:
-    async with httpx2.AsyncClient(base_url=f"http://{HOST}:{port}") as http:
-        whole = await http.get("/v1/openapi.json")
+    async with httpx2.AsyncClient(base_url=f"http://{HOST}:{port}", timeout=60) as http:
+        answer = await http.get("/v1/openapi.json")
 
         head = await http.head("/v1/openapi.json")
 
         assert (head.status_code, head.content) == (200, b"")
-        assert head.headers["content-length"] == whole.headers["content-length"]
+        assert head.headers["content-length"] == answer.headers["content-length"]
         assert (await http.head("/v1/nothing")).status_code == 404
 
 
 async def test_an_address_that_is_taken_is_refused_before_anything_starts(service: Service, port: int) -> None:
     with pytest.raises(CannotListen, match=str(port)):
-        async with listening(service, HOST, port):
+        async with listen(service, HOST, port):
             pass
 
 
@@ -170,7 +122,7 @@ STRANGE = [
 
 async def test_what_is_not_http_is_refused_in_our_words_and_the_line_is_closed(port: int) -> None:
     for sent in NOT_HTTP:
-        async with line(port) as client:
+        async with open_connection(port) as client:
             await client.send(sent)
 
             assert await client.refusal(400) == "BAD_REQUEST"
@@ -179,21 +131,21 @@ async def test_what_is_not_http_is_refused_in_our_words_and_the_line_is_closed(p
 
 async def test_strange_targets_are_answered_like_any_other(port: int) -> None:
     for target, status in STRANGE:
-        async with line(port) as client:
+        async with open_connection(port) as client:
             await client.send(b"GET " + target + b" HTTP/1.1\r\nHost: bpc.test\r\n\r\n")
 
-            found, headers, _ = await client.answer()
+            status_line, headers, _ = await client.answer()
 
-            assert (target, found) == (target, status)
+            assert (target, status_line) == (target, status)
             assert "x-correlation-id" in headers
 
 
 async def test_a_head_that_is_too_large_is_refused_whether_it_ends_or_not(port: int) -> None:
-    async with line(port) as client:
+    async with open_connection(port) as client:
         await client.send(GET + b"X-Large: " + b"a" * 40_000 + b"\r\n\r\n")
 
         assert await client.refusal(431) == "HEADERS_TOO_LARGE"
-    async with line(port) as client:
+    async with open_connection(port) as client:
         await client.send(GET + b"X-Large: ")
         while not client.reader.at_eof() and not client.reader._buffer:  # type: ignore[attr-defined]
             await client.send(b"a" * 10_000)
@@ -203,7 +155,7 @@ async def test_a_head_that_is_too_large_is_refused_whether_it_ends_or_not(port: 
 
 
 async def test_a_head_that_trickles_is_cut_off_however_busy_it_looks(port: int) -> None:
-    async with line(port) as client:
+    async with open_connection(port) as client:
         await client.send(b"GET /v1/health/live HTTP/1.1\r\n")
         trickle = asyncio.create_task(_trickle(client, b"X: a\r\n"))
 
@@ -212,7 +164,7 @@ async def test_a_head_that_trickles_is_cut_off_however_busy_it_looks(port: int) 
         trickle.cancel()
 
 
-async def _trickle(client: Line, piece: bytes) -> None:
+async def _trickle(client: RawConnection, piece: bytes) -> None:
     try:
         while True:
             await client.send(piece)
@@ -223,14 +175,14 @@ async def _trickle(client: Line, piece: bytes) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n"])
 async def test_a_line_on_which_nothing_is_asked_is_closed(port: int, sent: bytes) -> None:
-    async with line(port) as client:
+    async with open_connection(port) as client:
         await client.send(sent)
 
         assert await client.is_closed()
 
 
 async def test_empty_lines_after_an_answer_do_not_keep_the_line_open(port: int) -> None:
-    async with line(port) as client:
+    async with open_connection(port) as client:
         await client.send(GET + b"\r\n")
         assert (await client.answer())[0] == 200
         trickle = asyncio.create_task(_trickle(client, b"\r\n"))
@@ -240,22 +192,22 @@ async def test_empty_lines_after_an_answer_do_not_keep_the_line_open(port: int) 
 
 
 async def test_a_body_that_trickles_ends_with_the_time_of_the_request(
-    hurried_port: int, key: str, service: Service, superuser: Connection
+    short_timeout_port: int, key: str, service: Service, superuser: Connection
 ) -> None:
-    async with line(hurried_port) as client:
-        await client.send(_post(key, b'{"kind":', length=1000))
+    async with open_connection(short_timeout_port) as client:
+        await client.send(_make_post(key, b'{"kind":', length=1000))
         trickle = asyncio.create_task(_trickle(client, b" "))
 
         assert await client.refusal(503) == "REQUEST_TIMEOUT"
         assert await client.is_closed()
         trickle.cancel()
-    assert await _documents(superuser) == 0
+    assert await _count_documents(superuser) == 0
     assert _is_idle(service)
 
 
 async def test_the_rest_of_a_refused_body_is_read_for_a_while_and_then_no_more(port: int) -> None:
-    async with line(port) as client:
-        await client.send(_post("wrong", b"", length=1_000_000))
+    async with open_connection(port) as client:
+        await client.send(_make_post("wrong", b"", length=1_000_000))
         assert await client.refusal(401) == "UNAUTHORIZED"
         trickle = asyncio.create_task(_trickle(client, b" "))
 
@@ -264,8 +216,8 @@ async def test_the_rest_of_a_refused_body_is_read_for_a_while_and_then_no_more(p
 
 
 async def test_after_a_refused_body_the_line_can_be_used_again(port: int) -> None:
-    async with line(port) as client:
-        await client.send(_post("wrong", b"x" * 100_000))
+    async with open_connection(port) as client:
+        await client.send(_make_post("wrong", b"x" * 100_000))
         assert await client.refusal(401) == "UNAUTHORIZED"
 
         await client.send(GET + b"\r\n")
@@ -276,12 +228,12 @@ async def test_after_a_refused_body_the_line_can_be_used_again(port: int) -> Non
 async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind(
     port: int, key: str, service: Service, superuser: Connection
 ) -> None:
-    async with line(port) as client:
-        await client.send(_post(key, b'{"kind":', length=1000))
+    async with open_connection(port) as client:
+        await client.send(_make_post(key, b'{"kind":', length=1000))
 
-    await until(lambda: _count(service, "POST", "/v1/documents", "499") == 1)
+    await wait_until(lambda: _read_count(service, "POST", "/v1/documents", "499") == 1)
     assert _is_idle(service)
-    assert await _documents(superuser) == 0
+    assert await _count_documents(superuser) == 0
 
 
 async def test_a_client_that_leaves_before_its_answer_does_not_stop_what_it_asked_for(
@@ -289,28 +241,28 @@ async def test_a_client_that_leaves_before_its_answer_does_not_stop_what_it_aske
 ) -> None:
     async with superuser.transaction():
         await superuser.execute("LOCK TABLE documents IN ACCESS EXCLUSIVE MODE")
-        async with line(port) as client:
-            await client.send(_post(key, b'{"kind":"BOM"}'))
-            await _somebody_waits(superuser)
+        async with open_connection(port) as client:
+            await client.send(_make_post(key, b'{"kind":"BOM"}'))
+            await _wait_for_lock(superuser)
 
-    await until(lambda: _count(service, "POST", "/v1/documents", "201") == 1)
+    await wait_until(lambda: _read_count(service, "POST", "/v1/documents", "201") == 1)
     assert _is_idle(service)
-    assert await _documents(superuser) == 1
+    assert await _count_documents(superuser) == 1
 
 
 async def test_a_request_that_takes_too_long_is_answered_and_changes_nothing(
-    hurried_port: int, key: str, service: Service, superuser: Connection
+    short_timeout_port: int, key: str, service: Service, superuser: Connection
 ) -> None:
-    async with line(hurried_port) as client:
+    async with open_connection(short_timeout_port) as client:
         async with superuser.transaction():
             await superuser.execute("LOCK TABLE documents IN ACCESS EXCLUSIVE MODE")
-            await client.send(_post(key, b'{"kind":"BOM"}'))
+            await client.send(_make_post(key, b'{"kind":"BOM"}'))
 
             assert await client.refusal(503) == "REQUEST_TIMEOUT"
 
         assert await client.is_closed()
-    await until(lambda: _is_idle(service))
-    assert await _documents(superuser) == 0
+    await wait_until(lambda: _is_idle(service))
+    assert await _count_documents(superuser) == 0
 
 
 async def test_a_client_that_does_not_fetch_its_answer_is_cut_off(port: int) -> None:
@@ -333,18 +285,18 @@ async def test_a_request_that_runs_when_the_server_stops_is_still_answered(
     stop, stopping = asyncio.Event(), asyncio.Event()
 
     async def serve() -> None:
-        async with listening(service, HOST, 0) as port:
+        async with listen(service, HOST, 0) as port:
             ports.set_result(port)
             await stop.wait()
             stopping.set()
 
     ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving_it = asyncio.create_task(serve())
-    async with line(await ports) as idle, line(await ports) as client:
+    async with open_connection(await ports) as idle, open_connection(await ports) as client:
         async with superuser.transaction():
             await superuser.execute("LOCK TABLE documents IN ACCESS EXCLUSIVE MODE")
-            await client.send(_post(key, b'{"kind":"BOM"}'))
-            await _somebody_waits(superuser)
+            await client.send(_make_post(key, b'{"kind":"BOM"}'))
+            await _wait_for_lock(superuser)
             stop.set()
             await stopping.wait()
             assert await idle.is_closed()
@@ -360,18 +312,22 @@ async def test_a_request_that_is_sent_just_when_the_server_stops_is_still_answer
     stop = asyncio.Event()
 
     async def serve() -> None:
-        async with listening(service, HOST, 0, patience=Patience(leaving=60)) as port:
+        async with listen(service, HOST, 0, timeouts=ConnectionTimeouts(leaving=60)) as port:
             ports.set_result(port)
             await stop.wait()
 
     ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving_it = asyncio.create_task(serve())
-    async with line(await ports) as used, line(await ports) as new, line(await ports) as half:
+    async with (
+        open_connection(await ports) as used,
+        open_connection(await ports) as new,
+        open_connection(await ports) as half,
+    ):
         await used.send(GET + b"\r\n")
         assert (await used.answer())[0] == 200
         await half.send(GET)
         stop.set()
-        await _refuses(await ports)
+        await _wait_until_refused(await ports)
 
         for client, rest in ((used, GET + b"\r\n"), (new, GET + b"\r\n"), (half, b"\r\n")):
             await client.send(rest)
@@ -381,7 +337,7 @@ async def test_a_request_that_is_sent_just_when_the_server_stops_is_still_answer
     await serving_it
 
 
-async def _refuses(port: int) -> None:
+async def _wait_until_refused(port: int) -> None:
     """Return when nobody listens there any more."""
     while True:
         try:
@@ -392,15 +348,15 @@ async def _refuses(port: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_it_runs_on_the_loop_that_production_uses(tmp_path: Path, address: Address, template: str) -> None:
+def test_it_runs_on_the_loop_that_production_uses(tmp_path: Path, address: Address, template_name: str) -> None:
     async def served() -> int:
         database = await open_database(address, pool_size=2)
         settings = Settings(env="test", data_dir=tmp_path, signing_key_id=KEY_ID)
-        async with serving(settings, database, peppers=PEPPERS, signer=lambda _: None) as service:
-            async with listening(service, HOST, 0, patience=SHORT) as port, line(port) as client:
+        async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({})) as service:
+            async with listen(service, HOST, 0, timeouts=SHORT) as port, open_connection(port) as client:
                 await client.send(GET + b"X: ")
                 await client.refusal(408)
-            async with listening(service, HOST, 0) as port, httpx2.AsyncClient() as http:
+            async with listen(service, HOST, 0) as port, httpx2.AsyncClient(timeout=60) as http:
                 answer = await http.get(f"http://{HOST}:{port}/v1/health/ready")
         await database.close()
         return answer.status_code
@@ -423,13 +379,13 @@ async def test_that_it_no_longer_answers_is_made_known_and_leaving_says_why(
     monkeypatch.setattr(uvicorn.Server, "main_loop", break_down)
 
     with pytest.raises(RuntimeError, match="broken"):
-        async with listening(service, HOST, 0, ended=ended.set), asyncio.timeout(60):
+        async with listen(service, HOST, 0, on_end=ended.set), asyncio.timeout(60):
             assert not ended.is_set()
             breaks.set()
             await ended.wait()
 
 
-def _count(service: Service, method: str, path: str, status: str) -> float:
+def _read_count(service: Service, method: str, path: str, status: str) -> float:
     labels = {"method": method, "path": path, "status": status}
     return service.metrics.registry.get_sample_value("bpc_http_requests_total", labels) or 0.0
 

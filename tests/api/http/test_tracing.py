@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bpc.db.connection import Connection
+from bpc.storage.connection import Connection
 from tests.api.conftest import Api
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -23,21 +23,21 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     return exporter
 
 
-async def _uploaded(admin: Api, headers: dict[str, str]) -> httpx2.Response:
-    document = (await admin.made("/v1/documents", {"kind": "BOM"}))["document_id"]
+async def _upload_document(admin: Api, headers: dict[str, str]) -> httpx2.Response:
+    document = (await admin.post_json("/v1/documents", {"kind": "BOM"}))["document_id"]
     body = {"mime_type": "application/json", "content_base64": "e30="}
     return await admin.post(f"/v1/documents/{document}/versions", body, headers=headers)
 
 
-async def _traceparent_of_job(superuser: Connection) -> str | None:
-    found: str | None = await superuser.fetchval("SELECT traceparent FROM jobs.job")
-    return found
+async def _read_traceparent(superuser: Connection) -> str | None:
+    traceparent: str | None = await superuser.fetchval("SELECT traceparent FROM jobs.job")
+    return traceparent
 
 
 async def test_the_span_of_a_request_is_a_child_of_what_was_sent_and_parent_of_its_job(
     admin: Api, superuser: Connection, spans: InMemorySpanExporter
 ) -> None:
-    answer = await _uploaded(admin, {"traceparent": SENT})
+    answer = await _upload_document(admin, {"traceparent": SENT})
 
     span = spans.get_finished_spans()[-1]
     assert span.name == "POST /v1/documents/{document_id}/versions"
@@ -46,7 +46,7 @@ async def test_the_span_of_a_request_is_a_child_of_what_was_sent_and_parent_of_i
     assert span.context is not None
     own = f"00-{TRACE}-{span.context.span_id:016x}-01"
     assert answer.headers["traceparent"] == own
-    assert await _traceparent_of_job(superuser) == own
+    assert await _read_traceparent(superuser) == own
     assert dict(span.attributes or {}) == {
         "http.request.method": "POST",
         "http.route": "/v1/documents/{document_id}/versions",
@@ -55,10 +55,10 @@ async def test_the_span_of_a_request_is_a_child_of_what_was_sent_and_parent_of_i
 
 
 async def test_what_was_sent_reaches_the_job_also_where_nobody_traces(admin: Api, superuser: Connection) -> None:
-    answer = await _uploaded(admin, {"traceparent": SENT})
+    answer = await _upload_document(admin, {"traceparent": SENT})
 
     assert answer.headers["traceparent"] == SENT
-    assert await _traceparent_of_job(superuser) == SENT
+    assert await _read_traceparent(superuser) == SENT
 
 
 async def test_what_is_no_traceparent_starts_a_trace_of_its_own(

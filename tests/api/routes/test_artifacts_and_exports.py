@@ -1,44 +1,94 @@
 """The bytes of a version over HTTP: as they are stored, with their hash, and together as a bundle or a view."""
 
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
 import pytest
+from service_jobs.testing import run_inline
 
-from bpc import fresh
-from bpc.api.service import Service
-from bpc.core import canon
-from bpc.core.bundle import read_bundle
-from bpc.core.digest import sha256, to_hex
-from bpc.core.events import Act
-from bpc.core.ids import PassportVersionId, TenantId
-from bpc.core.qr import check_qr_png
-from bpc.core.receipt import read_receipt
-from bpc.core.signing import public_key_of
+from bpc.api.http.request_context import Service
+from bpc.api.routes.artifacts_and_exports import (
+    PassportPayload,
+    PassportProof,
+    PassportReceipt,
+    PassportView,
+    StoredFormat,
+)
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import derive_public_key
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
+from bpc.core.passport.bundle import read_bundle
+from bpc.core.passport.qr import check_qr_png
+from bpc.core.passport.receipt import HASH, ID, NAME, RECEIPT_CONSTANTS, RECEIPT_FORMAT, TIME, read_receipt
 from bpc.core.verify.bundle import verify_bundle, verify_view
-from bpc.db import passport_versions
-from bpc.db.database import Database
-from bpc.jobs.testing import run_inline
 from bpc.pipeline.compile import CompileOrder
+from bpc.runtime import clock
+from bpc.storage.database import Database
+from bpc.storage.passports import passport_versions
 from tests.api.conftest import SEED, Api
-from tests.api.issued import Compilable, compilable, issued
-from tests.pipeline.ready import Ready, order_of
+from tests.api.passport_fixtures import PassportInputs, create_passport_inputs, issue_version
+from tests.pipeline.compile_fixtures import CompileInputs, make_compile_order
 
-KEY = public_key_of(SEED)
-
-
-@pytest.fixture
-async def given(admin: Api, database: Database, tenant: TenantId, act: Act) -> Compilable:
-    return await compilable(admin, database, tenant, act)
+KEY = derive_public_key(SEED)
 
 
 @pytest.fixture
-async def version(admin: Api, service: Service, given: Compilable) -> str:
-    return await issued(admin, service, given)
+async def inputs(admin: Api, database: Database, tenant: TenantId, act: Act) -> PassportInputs:
+    return await create_passport_inputs(admin, database, tenant, act)
+
+
+@pytest.fixture
+async def version(admin: Api, service: Service, inputs: PassportInputs) -> str:
+    return await issue_version(admin, service, inputs)
+
+
+def _list_undocumented(value: object) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _list_undocumented(item)
+    elif isinstance(value, StoredFormat):
+        yield from value.model_extra or {}
+        for name in type(value).model_fields:
+            yield from _list_undocumented(getattr(value, name))
+
+
+def test_the_documented_receipt_is_that_of_the_format() -> None:
+    documented = {name: field.annotation for name, field in PassportReceipt.model_fields.items() if name != "signature"}
+    types = {ID: UUID, TIME: datetime, HASH: str, NAME: str}
+
+    members: dict[str, object] = {name: types[form] for name, form in RECEIPT_FORMAT.items()}
+    constants = {name: Literal[value] for name, value in RECEIPT_CONSTANTS.items()}
+
+    assert documented == members | constants
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("payload", PassportPayload),
+        ("proof", PassportProof),
+        ("receipt", PassportReceipt),
+        ("view?audience=public", PassportView),
+    ],
+)
+async def test_every_stored_member_is_documented(
+    auditor: Api, version: str, path: str, model: type[StoredFormat]
+) -> None:
+    stored = model.model_validate((await auditor.get(f"/v1/passport-versions/{version}/{path}")).json())
+
+    assert list(_list_undocumented(stored)) == []
+    assert stored.model_fields_set == set(model.model_fields)
 
 
 async def test_artifacts_are_served_as_they_are_stored_with_their_hash(
     auditor: Api, database: Database, tenant: TenantId, version: str
 ) -> None:
     async with database.tenant(tenant) as conn:
-        stored = await passport_versions.stored(conn, tenant, PassportVersionId(version))  # type: ignore[arg-type]
+        stored = await passport_versions.load_bytes(conn, tenant, PassportVersionId(version))  # type: ignore[arg-type]
 
     for path, content, media_type in (
         ("payload", stored.payload, "application/json"),
@@ -57,7 +107,7 @@ async def test_artifacts_are_served_as_they_are_stored_with_their_hash(
 
 
 async def test_hashes_and_signature_are_those_of_the_bytes(auditor: Api, version: str) -> None:
-    known = await auditor.got(f"/v1/passport-versions/{version}")
+    known = await auditor.get_json(f"/v1/passport-versions/{version}")
     payload = (await auditor.get(f"/v1/passport-versions/{version}/payload")).content
     receipt = read_receipt((await auditor.get(f"/v1/passport-versions/{version}/receipt")).content)
     image = (await auditor.get(f"/v1/passport-versions/{version}/qr.png")).content
@@ -86,15 +136,15 @@ async def test_a_bundle_is_the_same_bytes_each_time_and_checks_under_the_registe
 
 
 async def test_a_view_shows_what_its_audience_may_see_and_checks(auditor: Api, version: str) -> None:
-    shown = {}
+    views = {}
     for audience in ("public", "interest", "authority"):
         answer = await auditor.get(f"/v1/passport-versions/{version}/view?audience={audience}")
         assert verify_view(answer.content, pinned=[KEY]).ok
-        assert canon.encode(canon.decode(answer.content)) == answer.content
-        shown[audience] = {field["data"]["path"] for field in answer.json()["fields"]}
+        assert canonical_json.encode(canonical_json.decode(answer.content)) == answer.content
+        views[audience] = {field["data"]["path"] for field in answer.json()["fields"]}
 
-    assert shown["public"] == shown["interest"] == {"battery.name", "battery.capacity_kwh"}
-    assert shown["authority"] == {"battery.name", "battery.capacity_kwh", "pcf.per_kwh"}
+    assert views["public"] == views["interest"] == {"battery.name", "battery.capacity_kwh"}
+    assert views["authority"] == {"battery.name", "battery.capacity_kwh", "pcf.per_kwh"}
 
 
 async def test_a_view_needs_an_audience_that_there_is(auditor: Api, version: str) -> None:
@@ -105,11 +155,11 @@ async def test_a_view_needs_an_audience_that_there_is(auditor: Api, version: str
 
 
 async def test_until_a_version_is_signed_there_is_neither_bundle_nor_view_nor_qr_code(
-    auditor: Api, service: Service, database: Database, tenant: TenantId, act: Act, given: Compilable
+    auditor: Api, service: Service, database: Database, tenant: TenantId, act: Act, inputs: PassportInputs
 ) -> None:
-    order = await _order(database, tenant, act, given)
+    order = await _make_order(database, tenant, act, inputs)
     async with database.tenant(tenant) as conn:
-        await run_inline(service.steps.compile, order, tenant=tenant, conn=conn)
+        await run_inline(service.pipeline_jobs.compile, order, tenant=tenant, conn=conn)
     path = f"/v1/passport-versions/{order.passport_version_id}"
 
     for what in ("bundle", "view?audience=public"):
@@ -120,22 +170,22 @@ async def test_until_a_version_is_signed_there_is_neither_bundle_nor_view_nor_qr
     assert (await auditor.get(f"{path}/payload")).status_code == 200
 
 
-async def _order(database: Database, tenant: TenantId, act: Act, given: Compilable) -> CompileOrder:
-    of: dict[str, object] = {
-        "passport": given.passport,
-        "snapshot": given.body["snapshot_id"],
-        "rules": given.body["rule_package_version_id"],
-    }
+async def _make_order(database: Database, tenant: TenantId, act: Act, inputs: PassportInputs) -> CompileOrder:
+    compile_inputs = CompileInputs(
+        passport=PassportId(UUID(inputs.passport)),
+        snapshot=SnapshotId(UUID(inputs.body["snapshot_id"])),
+        rules=RulePackageVersionId(UUID(inputs.body["rule_package_version_id"])),
+    )
     async with database.tenant(tenant) as conn:
-        return await order_of(conn, tenant, Ready(**of), act)  # type: ignore[arg-type]
+        return await make_compile_order(conn, tenant, compile_inputs, act)
 
 
-async def test_artifacts_of_another_tenant_are_like_ones_that_do_not_exist(rival: Api, version: str) -> None:
-    unknown, same = str(fresh.new_id()), {"X-Correlation-Id": str(fresh.new_id())}
+async def test_artifacts_of_another_tenant_are_like_ones_that_do_not_exist(other_admin: Api, version: str) -> None:
+    unknown, same = str(clock.new_id()), {"X-Correlation-Id": str(clock.new_id())}
 
     for what in ("payload", "proof", "receipt", "qr.png", "bundle", "view?audience=public"):
-        foreign = await rival.get(f"/v1/passport-versions/{version}/{what}", headers=same)
-        missing = await rival.get(f"/v1/passport-versions/{unknown}/{what}", headers=same)
+        foreign = await other_admin.get(f"/v1/passport-versions/{version}/{what}", headers=same)
+        missing = await other_admin.get(f"/v1/passport-versions/{unknown}/{what}", headers=same)
 
         assert foreign.status_code == missing.status_code == 404, what
         assert foreign.content == missing.content.replace(unknown.encode(), version.encode()), what

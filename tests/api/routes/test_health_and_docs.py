@@ -7,28 +7,28 @@ import asyncpg
 import httpx2
 import pytest
 from fastapi import FastAPI
+from service_jobs import queries
+from tests.jobs.support.run_workers import run_worker
 
-from bpc.api import readiness
-from bpc.api.app import create_app
-from bpc.api.service import Service
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.jobs import health
+from bpc.api.http import health_checks
+from bpc.api.http.app import create_app
+from bpc.api.http.request_context import Service
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database
 from tests.api.conftest import Api
-from tests.conftest import TestServer
-from tests.jobs.working import working
+from tests.fixtures import TestServer
 
 READY = "/v1/health/ready"
 ALL_WELL = {"database": "OK", "migrations": "OK", "queue": "OFF", "workers": "NONE"}
 
 
 @pytest.fixture(autouse=True)
-def _asks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "KEPT_SECONDS", 0)
-    monkeypatch.setattr(readiness, "MIGRATIONS_KEPT_SECONDS", 0)
+def _no_caching(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_checks, "REPORT_KEPT_SECONDS", 0)
+    monkeypatch.setattr(health_checks, "MIGRATIONS_KEPT_SECONDS", 0)
 
 
-def _client(app: FastAPI) -> httpx2.AsyncClient:
+def _make_client(app: FastAPI) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://bpc.test")
 
 
@@ -48,15 +48,15 @@ async def test_it_is_alive_and_ready_without_a_worker(http: httpx2.AsyncClient) 
 async def test_it_says_what_waits_and_whether_somebody_works(
     http: httpx2.AsyncClient, admin: Api, service: Service
 ) -> None:
-    document = (await admin.made("/v1/documents", {"kind": "BOM"}))["document_id"]
+    document = (await admin.post_json("/v1/documents", {"kind": "BOM"}))["document_id"]
     body = {"mime_type": "application/json", "content_base64": "e30="}
-    await admin.made(f"/v1/documents/{document}/versions", body)
+    await admin.post_json(f"/v1/documents/{document}/versions", body)
 
     waiting = (await http.get(READY)).json()
 
     assert waiting["jobs"]["depth"] == 1
     assert waiting["jobs"]["oldest_seconds"] >= 0
-    async with working(service.jobs), asyncio.timeout(60):
+    async with run_worker(service.jobs), asyncio.timeout(60):
         while (await http.get(READY)).json()["checks"]["workers"] != "OK":
             await asyncio.sleep(0.05)
 
@@ -92,7 +92,7 @@ async def test_without_a_database_it_is_alive_and_not_ready(
 async def test_a_check_that_hangs_is_given_up(
     http: httpx2.AsyncClient, superuser: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "CHECK_SECONDS", 0.3)
+    monkeypatch.setattr(health_checks, "CHECK_SECONDS", 0.3)
     async with superuser.transaction():
         await superuser.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
 
@@ -115,12 +115,12 @@ async def test_a_queue_that_is_away_matters_only_where_it_is_required(
         }
     )
 
-    async with _client(create_app(replace(service, settings=settings))) as http:
+    async with _make_client(create_app(replace(service, settings=settings))) as http:
         answer = await http.get(READY)
 
     assert answer.status_code == status
-    found = answer.json()["checks"] if status == 200 else answer.json()["error"]["details"]["checks"]
-    assert found == ALL_WELL | {"queue": "FAILED"}
+    body = answer.json()["checks"] if status == 200 else answer.json()["error"]["details"]["checks"]
+    assert body == ALL_WELL | {"queue": "FAILED"}
 
 
 async def test_a_queue_that_is_there_is_ok(service: Service) -> None:
@@ -129,7 +129,7 @@ async def test_a_queue_that_is_there_is_ok(service: Service) -> None:
         url = type(service.settings.queue_url)(f"amqp://guest:guest@127.0.0.1:{port}/")
         settings = service.settings.model_copy(update={"queue_enabled": True, "queue_url": url})
 
-        async with _client(create_app(replace(service, settings=settings))) as http:
+        async with _make_client(create_app(replace(service, settings=settings))) as http:
             answer = await http.get(READY)
 
     assert answer.json()["checks"] == ALL_WELL | {"queue": "OK"}
@@ -138,18 +138,18 @@ async def test_a_queue_that_is_there_is_ok(service: Service) -> None:
 async def test_however_many_ask_the_database_is_asked_once(
     http: httpx2.AsyncClient, service: Service, superuser: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "KEPT_SECONDS", 60)
-    asked = 0
-    look = health.health
+    monkeypatch.setattr(health_checks, "REPORT_KEPT_SECONDS", 60)
+    count = 0
+    look = queries.get_health
 
-    async def counted(conn: Connection) -> health.Health:
-        nonlocal asked
-        asked += 1
+    async def counted(conn: Connection) -> queries.QueueHealth:
+        nonlocal count
+        count += 1
         return await look(conn)
 
-    monkeypatch.setattr(health, "health", counted)
+    monkeypatch.setattr(queries, "get_health", counted)
 
     answers = await asyncio.gather(*(http.get(READY) for _ in range(50)))
 
     assert {answer.status_code for answer in answers} == {200}
-    assert asked == 1
+    assert count == 1

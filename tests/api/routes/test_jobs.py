@@ -9,17 +9,17 @@ from uuid import UUID
 import asyncpg
 import httpx2
 import pytest
+from service_jobs import Context, Handler, Handlers, Jobs
+from tests.jobs.support.run_workers import run_worker, wait_until_status
 
-from bpc import fresh
-from bpc.api.service import Service
+from bpc.api.http.request_context import Service
+from bpc.core.audit.events import Act
 from bpc.core.errors import Invalid
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db.database import Database
-from bpc.jobs import Context, Handler, Handlers, Jobs
-from tests.api.conftest import Api, key_for
-from tests.db.rows import insert
-from tests.jobs.working import until_status, working
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.storage.database import Database
+from tests.api.conftest import Api, create_key
+from tests.storage.statements import insert_row
 
 MEMBERS = {
     *("job_id", "type", "status", "attempts", "max_attempts", "progress", "last_error", "created_at", "started_at"),
@@ -29,7 +29,7 @@ PRIVATE = "what the job was given"
 
 
 @dataclass(frozen=True, slots=True)
-class Shop:
+class JobShop:
     """Handlers of these tests, on the database of the service."""
 
     jobs: Jobs
@@ -39,7 +39,7 @@ class Shop:
 
 
 @pytest.fixture
-async def shop(service: Service) -> AsyncIterator[Shop]:
+async def shop(service: Service) -> AsyncIterator[JobShop]:
     handlers = Handlers()
 
     @handlers.job("count")
@@ -55,92 +55,92 @@ async def shop(service: Service) -> AsyncIterator[Shop]:
         raise Invalid("there is no key")
 
     jobs = Jobs(handlers, service.jobs.sessions)
-    yield Shop(jobs, count, refuse, sign)
+    yield JobShop(jobs, count, refuse, sign)
     await jobs.close()
 
 
-async def _ended(shop: Shop, tenant: TenantId, handler: Handler[str, None], *, status: str) -> UUID:
+async def _run_to_status(shop: JobShop, tenant: TenantId, handler: Handler[str, None], *, status: str) -> UUID:
     job = await shop.jobs.submit(handler, PRIVATE, tenant=tenant)
-    async with working(shop.jobs):
-        await until_status(shop.jobs, tenant, job, status)
+    async with run_worker(shop.jobs):
+        await wait_until_status(shop.jobs, tenant, job, status)
     return job
 
 
-async def _event_types(admin: Api, job: UUID) -> list[str]:
-    listed = await admin.got("/v1/audit/events", params={"aggregate_type": "Job", "aggregate_id": str(job)})
+async def _list_event_types(admin: Api, job: UUID) -> list[str]:
+    listed = await admin.get_json("/v1/audit/events", params={"aggregate_type": "Job", "aggregate_id": str(job)})
     return [item["event_type"] for item in listed["items"]]
 
 
-async def test_a_job_is_shown_without_what_it_was_given(officer: Api, shop: Shop, tenant: TenantId) -> None:
+async def test_a_job_is_shown_without_what_it_was_given(officer: Api, shop: JobShop, tenant: TenantId) -> None:
     job = await shop.jobs.submit(
         shop.count, PRIVATE, tenant=tenant, key="secret-key", correlation_id="c-1", actor=str(tenant)
     )
 
     answer = await officer.get(f"/v1/jobs/{job}")
 
-    shown = answer.json()
-    assert set(shown) == MEMBERS
-    assert (shown["job_id"], shown["type"], shown["status"]) == (str(job), "count", "QUEUED")
-    assert (shown["attempts"], shown["started_at"], shown["last_error"]) == (0, None, None)
-    assert shown["correlation_id"] == "c-1"
+    body = answer.json()
+    assert set(body) == MEMBERS
+    assert (body["job_id"], body["type"], body["status"]) == (str(job), "count", "QUEUED")
+    assert (body["attempts"], body["started_at"], body["last_error"]) == (0, None, None)
+    assert body["correlation_id"] == "c-1"
     assert PRIVATE not in answer.text
     assert "secret-key" not in answer.text
 
 
 @pytest.mark.parametrize("moment", ["2027-02-18T00:00:00+00:00", "2027-02-18T00:00:00.000001+00:00"])
 async def test_how_far_a_job_says_it_is_is_shown_with_a_time_like_any_other(
-    admin: Api, shop: Shop, tenant: TenantId, superuser: "asyncpg.Connection[asyncpg.Record]", moment: str
+    admin: Api, shop: JobShop, tenant: TenantId, superuser: "asyncpg.Connection[asyncpg.Record]", moment: str
 ) -> None:
     job_id = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
-    said = json.dumps({"percent": 40, "message": None, "updated_at": moment})
-    await superuser.execute("UPDATE jobs.job SET progress = $2 WHERE job_id = $1", job_id, said)
+    progress_text = json.dumps({"percent": 40, "message": None, "updated_at": moment})
+    await superuser.execute("UPDATE jobs.job SET progress = $2 WHERE job_id = $1", job_id, progress_text)
 
-    shown = await admin.got(f"/v1/jobs/{job_id}")
+    job = await admin.get_json(f"/v1/jobs/{job_id}")
 
     when = datetime.fromisoformat(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    assert shown["progress"] == {"percent": 40, "message": None, "updated_at": when}
+    assert job["progress"] == {"percent": 40, "message": None, "updated_at": when}
 
 
-async def test_jobs_are_listed_newest_first_page_by_page(admin: Api, shop: Shop, tenant: TenantId) -> None:
-    made = [str(await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)) for _ in range(5)]
+async def test_jobs_are_listed_newest_first_page_by_page(admin: Api, shop: JobShop, tenant: TenantId) -> None:
+    job_ids = [str(await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)) for _ in range(5)]
 
     seen, cursor = [], None
     while True:
         more: dict[str, str] = {} if cursor is None else {"cursor": cursor}
-        page = await admin.got("/v1/jobs", params={"limit": "2", **more})
+        page = await admin.get_json("/v1/jobs", params={"limit": "2", **more})
         seen += [item["job_id"] for item in page["items"]]
         cursor = page["next_cursor"]
         if cursor is None:
             break
 
-    assert seen == sorted(made, reverse=True)
+    assert seen == sorted(job_ids, reverse=True)
 
 
-async def test_the_longest_page_knows_whether_it_is_the_last(admin: Api, shop: Shop, tenant: TenantId) -> None:
+async def test_the_longest_page_knows_whether_it_is_the_last(admin: Api, shop: JobShop, tenant: TenantId) -> None:
     await shop.jobs.submit_many(shop.count, [PRIVATE] * 200, tenant=tenant)
-    whole = await admin.got("/v1/jobs?limit=200")
+    page = await admin.get_json("/v1/jobs?limit=200")
     await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
 
-    part = await admin.got("/v1/jobs?limit=200")
-    rest = await admin.got("/v1/jobs", params={"limit": "200", "cursor": part["next_cursor"]})
+    part = await admin.get_json("/v1/jobs?limit=200")
+    rest = await admin.get_json("/v1/jobs", params={"limit": "200", "cursor": part["next_cursor"]})
 
-    assert (len(whole["items"]), whole["next_cursor"]) == (200, None)
+    assert (len(page["items"]), page["next_cursor"]) == (200, None)
     assert (len(part["items"]), len(rest["items"]), rest["next_cursor"]) == (200, 1, None)
 
 
-async def test_jobs_are_found_by_type_status_and_time(admin: Api, shop: Shop, tenant: TenantId) -> None:
-    refused = await _ended(shop, tenant, shop.refuse, status="FAILED")
+async def test_jobs_are_found_by_type_status_and_time(admin: Api, shop: JobShop, tenant: TenantId) -> None:
+    refused = await _run_to_status(shop, tenant, shop.refuse, status="FAILED")
     waiting = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
-    created = (await admin.got(f"/v1/jobs/{waiting}"))["created_at"]
+    created = (await admin.get_json(f"/v1/jobs/{waiting}"))["created_at"]
 
-    async def found(**filters: str) -> list[str]:
-        return [item["job_id"] for item in (await admin.got("/v1/jobs", params=filters))["items"]]
+    async def list_ids(**filters: str) -> list[str]:
+        return [item["job_id"] for item in (await admin.get_json("/v1/jobs", params=filters))["items"]]
 
-    assert await found() == [str(waiting), str(refused)]
-    assert await found(type="count") == await found(status="QUEUED") == [str(waiting)]
-    assert await found(type="refuse", status="FAILED") == await found(created_before=created) == [str(refused)]
-    assert await found(created_after=created) == [str(waiting)]
-    assert await found(type="count", status="FAILED") == []
+    assert await list_ids() == [str(waiting), str(refused)]
+    assert await list_ids(type="count") == await list_ids(status="QUEUED") == [str(waiting)]
+    assert await list_ids(type="refuse", status="FAILED") == await list_ids(created_before=created) == [str(refused)]
+    assert await list_ids(created_after=created) == [str(waiting)]
+    assert await list_ids(type="count", status="FAILED") == []
 
 
 async def test_a_filter_that_says_nothing_is_refused(admin: Api) -> None:
@@ -149,14 +149,14 @@ async def test_a_filter_that_says_nothing_is_refused(admin: Api) -> None:
 
 
 async def test_the_result_is_there_when_the_job_is_over_and_not_before(
-    admin: Api, shop: Shop, tenant: TenantId
+    admin: Api, shop: JobShop, tenant: TenantId
 ) -> None:
     job = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
 
     early = await admin.get(f"/v1/jobs/{job}/result")
-    async with working(shop.jobs):
-        await until_status(shop.jobs, tenant, job, "SUCCEEDED")
-    answer = await admin.got(f"/v1/jobs/{job}/result")
+    async with run_worker(shop.jobs):
+        await wait_until_status(shop.jobs, tenant, job, "SUCCEEDED")
+    answer = await admin.get_json(f"/v1/jobs/{job}/result")
 
     assert (early.status_code, early.json()["error"]["code"]) == (409, "CONFLICT")
     assert answer == {
@@ -166,60 +166,60 @@ async def test_the_result_is_there_when_the_job_is_over_and_not_before(
     }
 
 
-async def test_the_result_of_a_failed_job_is_its_error(admin: Api, shop: Shop, tenant: TenantId) -> None:
-    job = await _ended(shop, tenant, shop.refuse, status="FAILED")
+async def test_the_result_of_a_failed_job_is_its_error(admin: Api, shop: JobShop, tenant: TenantId) -> None:
+    job = await _run_to_status(shop, tenant, shop.refuse, status="FAILED")
 
-    result = await admin.got(f"/v1/jobs/{job}/result")
-    shown = await admin.got(f"/v1/jobs/{job}")
+    result = await admin.get_json(f"/v1/jobs/{job}/result")
+    answer = await admin.get_json(f"/v1/jobs/{job}")
 
     assert (result["status"], result["result"]) == ("FAILED", None)
-    assert result["error"] == shown["last_error"]
+    assert result["error"] == answer["last_error"]
     assert result["error"]["code"] == "VALIDATION_ERROR"
     assert result["error"]["details"] == {"problems": 1}
 
 
-async def test_a_job_that_waits_is_cancelled_on_record(admin: Api, shop: Shop, tenant: TenantId) -> None:
+async def test_a_job_that_waits_is_cancelled_on_record(admin: Api, shop: JobShop, tenant: TenantId) -> None:
     job = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
 
-    cancelled = await admin.made(f"/v1/jobs/{job}:cancel", {"reason": "by mistake"}, status=200)
+    cancelled = await admin.post_json(f"/v1/jobs/{job}:cancel", {"reason": "by mistake"}, status=200)
     again = await admin.post(f"/v1/jobs/{job}:cancel")
 
     assert cancelled["status"] == "CANCELLED"
     assert (again.status_code, again.json()["error"]["code"]) == (409, "CONFLICT")
-    listed = await admin.got("/v1/audit/events?event_type=JOB_CANCELLED")
+    listed = await admin.get_json("/v1/audit/events?event_type=JOB_CANCELLED")
     assert [item["payload"] for item in listed["items"]] == [
         {"type": "count", "reason": "by mistake", "requested": False}
     ]
 
 
-async def test_a_job_that_was_cancelled_is_run_again(admin: Api, shop: Shop, tenant: TenantId) -> None:
+async def test_a_job_that_was_cancelled_is_run_again(admin: Api, shop: JobShop, tenant: TenantId) -> None:
     job = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
-    await admin.made(f"/v1/jobs/{job}:cancel", status=200)
+    await admin.post_json(f"/v1/jobs/{job}:cancel", status=200)
 
-    again = await admin.made(f"/v1/jobs/{job}:retry", status=200)
-    async with working(shop.jobs):
-        await until_status(shop.jobs, tenant, job, "SUCCEEDED")
+    again = await admin.post_json(f"/v1/jobs/{job}:retry", status=200)
+    async with run_worker(shop.jobs):
+        await wait_until_status(shop.jobs, tenant, job, "SUCCEEDED")
 
     assert (again["status"], again["last_error"]) == ("QUEUED", None)
-    assert await _event_types(admin, job) == ["JOB_RETRIED", "JOB_CANCELLED"]
+    assert await _list_event_types(admin, job) == ["JOB_RETRIED", "JOB_CANCELLED"]
 
 
 async def test_a_job_is_cancelled_without_a_reason_and_not_with_anything_else(
-    admin: Api, shop: Shop, tenant: TenantId
+    admin: Api, shop: JobShop, tenant: TenantId
 ) -> None:
     job = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
 
     wrong = [await admin.post(f"/v1/jobs/{job}:cancel", body) for body in ({"because": "x"}, {"reason": ""})]
-    cancelled = await admin.made(f"/v1/jobs/{job}:cancel", status=200)
+    cancelled = await admin.post_json(f"/v1/jobs/{job}:cancel", status=200)
 
     assert [answer.status_code for answer in wrong] == [422, 422]
     assert cancelled["status"] == "CANCELLED"
 
 
 async def test_a_failed_job_is_run_again_on_record_and_once_for_one_key(
-    admin: Api, shop: Shop, tenant: TenantId
+    admin: Api, shop: JobShop, tenant: TenantId
 ) -> None:
-    job = await _ended(shop, tenant, shop.refuse, status="FAILED")
+    job = await _run_to_status(shop, tenant, shop.refuse, status="FAILED")
 
     answers = [await admin.post(f"/v1/jobs/{job}:retry", idempotency_key="once") for _ in range(2)]
     early = await admin.post(f"/v1/jobs/{job}:retry")
@@ -228,25 +228,25 @@ async def test_a_failed_job_is_run_again_on_record_and_once_for_one_key(
     assert answers[0].content == answers[1].content
     assert answers[0].json()["status"] == "QUEUED"
     assert early.status_code == 409
-    assert await _event_types(admin, job) == ["JOB_RETRIED"]
+    assert await _list_event_types(admin, job) == ["JOB_RETRIED"]
 
 
 async def test_running_a_signature_again_needs_the_right_to_sign(
     admin: Api,
     http: httpx2.AsyncClient,
-    shop: Shop,
+    shop: JobShop,
     database: Database,
     superuser: "asyncpg.Connection[asyncpg.Record]",
     tenant: TenantId,
     act: Act,
 ) -> None:
-    role = fresh.new_id()
-    await insert(superuser, "roles", tenant_id=tenant, role_id=role, name="Operator")
+    role = clock.new_id()
+    await insert_row(superuser, "roles", tenant_id=tenant, role_id=role, name="Operator")
     for permission in ("jobs:read", "jobs:admin"):
-        await insert(superuser, "role_permissions", tenant_id=tenant, role_id=role, permission=permission)
-    operator = Api(http, await key_for(database, tenant, "Operator", act))
-    signing = await _ended(shop, tenant, shop.sign, status="FAILED")
-    other = await _ended(shop, tenant, shop.refuse, status="FAILED")
+        await insert_row(superuser, "role_permissions", tenant_id=tenant, role_id=role, permission=permission)
+    operator = Api(http, await create_key(database, tenant, "Operator", act))
+    signing = await _run_to_status(shop, tenant, shop.sign, status="FAILED")
+    other = await _run_to_status(shop, tenant, shop.refuse, status="FAILED")
 
     refused = await operator.post(f"/v1/jobs/{signing}:retry")
     allowed = await operator.post(f"/v1/jobs/{other}:retry")
@@ -255,29 +255,31 @@ async def test_running_a_signature_again_needs_the_right_to_sign(
     assert refused.status_code == 403
     assert refused.json()["error"]["details"]["permission"] == "passport:sign"
     assert (allowed.status_code, by_admin.status_code) == (200, 200)
-    assert await _event_types(admin, signing) == ["JOB_RETRIED"]
-    denials = (await admin.got("/v1/audit/events?event_type=ACCESS_DENIED"))["items"]
+    assert await _list_event_types(admin, signing) == ["JOB_RETRIED"]
+    denials = (await admin.get_json("/v1/audit/events?event_type=ACCESS_DENIED"))["items"]
     assert [item["payload"]["permission"] for item in denials] == ["passport:sign"]
 
 
-async def test_who_only_reads_jobs_changes_none(officer: Api, auditor: Api, shop: Shop, tenant: TenantId) -> None:
+async def test_who_only_reads_jobs_changes_none(officer: Api, auditor: Api, shop: JobShop, tenant: TenantId) -> None:
     job = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant)
 
     changes = [await officer.post(f"/v1/jobs/{job}:{what}") for what in ("cancel", "retry")]
     looks = [await auditor.get(path) for path in ("/v1/jobs", f"/v1/jobs/{job}", f"/v1/jobs/{job}/result")]
 
     assert [answer.status_code for answer in changes + looks] == [403] * 5
-    assert (await officer.got(f"/v1/jobs/{job}"))["status"] == "QUEUED"
+    assert (await officer.get_json(f"/v1/jobs/{job}"))["status"] == "QUEUED"
 
 
-async def test_another_tenants_job_is_like_one_that_does_not_exist(rival: Api, shop: Shop, tenant: TenantId) -> None:
-    job, unknown = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant), fresh.new_id()
+async def test_another_tenants_job_is_like_one_that_does_not_exist(
+    other_admin: Api, shop: JobShop, tenant: TenantId
+) -> None:
+    job, unknown = await shop.jobs.submit(shop.count, PRIVATE, tenant=tenant), clock.new_id()
     same = {"X-Correlation-Id": str(unknown)}
 
     for method, path in (("GET", ""), ("GET", "/result"), ("POST", ":cancel"), ("POST", ":retry")):
-        foreign = await rival.send(method, f"/v1/jobs/{job}{path}", headers=same)
-        missing = await rival.send(method, f"/v1/jobs/{unknown}{path}", headers=same)
+        foreign = await other_admin.send(method, f"/v1/jobs/{job}{path}", headers=same)
+        missing = await other_admin.send(method, f"/v1/jobs/{unknown}{path}", headers=same)
 
         assert foreign.status_code == missing.status_code == 404, path
         assert foreign.text.replace(str(job), str(unknown)) == missing.text
-    assert await rival.got("/v1/jobs") == {"items": [], "next_cursor": None}
+    assert await other_admin.get_json("/v1/jobs") == {"items": [], "next_cursor": None}

@@ -6,18 +6,18 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.jobs.support.run_workers import wait_until_status
 
-from bpc import fresh
-from bpc.api.service import Service
-from bpc.core.events import Act
-from bpc.core.ids import RulePackageVersionId, RuleTestsRunId, TenantId
-from bpc.db import rule_status
-from bpc.db.database import Database
-from bpc.db.rule_runs import Found, Verdict
+from bpc.api.http.request_context import Service
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import RulePackageVersionId, RuleTestsRunId, TenantId
+from bpc.runtime import clock
+from bpc.storage.database import Database
+from bpc.storage.rules import lifecycle
+from bpc.storage.rules.lifecycle import RuleTestResult, RuleTestVerdict
 from tests.api.conftest import Api
-from tests.api.test_rules import RULES, a_package, sources, told
-from tests.db.rows import RULE_STATUSES, a_rule_version
-from tests.jobs.working import until_status
+from tests.api.routes.test_rules import RULES, create_package, make_sources, read_events
+from tests.storage.rows import RULE_STATUSES, insert_rule_version
 
 EXAMPLE = Path("examples") / "first"
 # Who waits for a lock in this database. Of pg_stat_activity, a transaction sees only what was when it first looked.
@@ -32,22 +32,22 @@ COVERAGE: dict[str, Any] = {
 }
 
 
-async def _draft(admin: Api, dsl: str = RULES) -> str:
-    made = await admin.made(f"/v1/rule-packages/{await a_package(admin)}/versions", sources(dsl))
-    return str(made["rule_package_version_id"])
+async def _create_draft(admin: Api, dsl: str = RULES) -> str:
+    version = await admin.post_json(f"/v1/rule-packages/{await create_package(admin)}/versions", make_sources(dsl))
+    return str(version["rule_package_version_id"])
 
 
-async def _in_status(database: Database, tenant: TenantId, status: str) -> str:
+async def _create_in_status(database: Database, tenant: TenantId, status: str) -> str:
     async with database.tenant(tenant) as conn:
-        return str(await a_rule_version(conn, tenant, status=status))
+        return str(await insert_rule_version(conn, tenant, status=status))
 
 
-async def _ran(
-    database: Database, tenant: TenantId, version: str, status: Verdict = "PASSED", *, cases: int = 500
+async def _insert_run(
+    database: Database, tenant: TenantId, version: str, status: RuleTestVerdict = "PASSED", *, cases: int = 500
 ) -> None:
     """A test run that is over now."""
     failed = int(status == "FAILED")
-    found = Found(
+    test_result = RuleTestResult(
         cases=cases,
         passed=cases - failed,
         failed=failed,
@@ -56,14 +56,14 @@ async def _ran(
         coverage=COVERAGE,
         failure=None,
     )
-    act = Act(None, fresh.now())
+    act = Act(None, clock.now())
     async with database.tenant(tenant) as conn:
-        version_id, run_id = RulePackageVersionId(UUID(version)), RuleTestsRunId(fresh.new_id())
-        await rule_status.tested(conn, tenant, version_id, run_id, seed=1, found=found, act=act)
+        version_id, run_id = RulePackageVersionId(UUID(version)), RuleTestsRunId(clock.new_id())
+        await lifecycle.record_test_run(conn, tenant, version_id, run_id, seed=1, result=test_result, act=act)
 
 
-async def _status(admin: Api, version: str) -> str:
-    return str((await admin.got(f"/v1/rule-package-versions/{version}"))["status"])
+async def _get_status(admin: Api, version: str) -> str:
+    return str((await admin.get_json(f"/v1/rule-package-versions/{version}"))["status"])
 
 
 @pytest.mark.usefixtures("worker")
@@ -71,13 +71,15 @@ async def test_a_version_is_sent_tested_and_published(
     admin: Api, service: Service, tenant: TenantId, superuser: Any
 ) -> None:
     dsl, tests = (EXAMPLE / "rules.bpc").read_text(), (EXAMPLE / "tests.bpc").read_text()
-    made = await admin.made(f"/v1/rule-packages/{await a_package(admin)}/versions", sources(dsl, tests))
-    version = made["rule_package_version_id"]
+    new_version = await admin.post_json(
+        f"/v1/rule-packages/{await create_package(admin)}/versions", make_sources(dsl, tests)
+    )
+    version = new_version["rule_package_version_id"]
 
-    ordered = await admin.made(f"/v1/rule-package-versions/{version}/tests:run", {"seed": 7}, status=200)
-    await until_status(service.jobs, tenant, UUID(ordered["job_id"]), "SUCCEEDED", seconds=60)
-    validated = await admin.got(f"/v1/rule-package-versions/{version}")
-    published = await admin.made(f"/v1/rule-package-versions/{version}:publish", status=200)
+    ordered = await admin.post_json(f"/v1/rule-package-versions/{version}/tests:run", {"seed": 7}, status=200)
+    await wait_until_status(service.jobs, tenant, UUID(ordered["job_id"]), "SUCCEEDED", seconds=60)
+    validated = await admin.get_json(f"/v1/rule-package-versions/{version}")
+    published = await admin.post_json(f"/v1/rule-package-versions/{version}:publish", status=200)
 
     assert validated["status"] == "VALIDATED"
     run = validated["newest_run"]
@@ -85,7 +87,7 @@ async def test_a_version_is_sent_tested_and_published(
     assert (run["passed"], run["failed"], run["discarded"]) == (506, 0, 632)
     assert published["status"] == "PUBLISHED"
     assert published["published_at"] is not None
-    assert await told(superuser, version) == ["RULE_VERSION_CREATED", "TESTS_RUN", "RULES_PUBLISHED"]
+    assert await read_events(superuser, version) == ["RULE_VERSION_CREATED", "TESTS_RUN", "RULES_PUBLISHED"]
     actors = await superuser.fetch("SELECT DISTINCT actor_id FROM events WHERE aggregate_id = $1::text::uuid", version)
     assert len(actors) == 1, "the job acts for who ordered it"
 
@@ -93,24 +95,26 @@ async def test_a_version_is_sent_tested_and_published(
 @pytest.mark.usefixtures("worker")
 async def test_tests_that_fail_are_shown_with_the_first_failure(admin: Api, service: Service, tenant: TenantId) -> None:
     tests = 'example it_is_nmc: {} =>\n  expect(battery.chemistry, == "NMC");\n;\n'
-    made = await admin.made(f"/v1/rule-packages/{await a_package(admin)}/versions", sources(tests=tests))
-    version = f"/v1/rule-package-versions/{made['rule_package_version_id']}"
+    new_version = await admin.post_json(
+        f"/v1/rule-packages/{await create_package(admin)}/versions", make_sources(tests=tests)
+    )
+    version = f"/v1/rule-package-versions/{new_version['rule_package_version_id']}"
 
-    ordered = await admin.made(f"{version}/tests:run", {}, status=200)
-    await until_status(service.jobs, tenant, UUID(ordered["job_id"]), "SUCCEEDED", seconds=60)
+    ordered = await admin.post_json(f"{version}/tests:run", {}, status=200)
+    await wait_until_status(service.jobs, tenant, UUID(ordered["job_id"]), "SUCCEEDED", seconds=60)
 
-    run = await admin.got(f"{version}/test-runs/{ordered['run_id']}")
+    run = await admin.get_json(f"{version}/test-runs/{ordered['run_id']}")
     assert (run["status"], run["failure"]["test"], run["failure"]["line"]) == ("FAILED", "it_is_nmc", 2)
     assert run["coverage"]["unreached"] == []
     assert run["failure"]["kind"] == "example"
     assert (run["failure"]["error"], run["failure"]["case"]) == (None, None)
-    assert (await admin.got(version))["status"] == "DRAFT"
+    assert (await admin.get_json(version))["status"] == "DRAFT"
     refused = await admin.post(f"{version}:publish")
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "RULE_TESTS_FAILED")
 
 
 async def test_an_order_that_is_sent_twice_is_one_job(admin: Api) -> None:
-    version = await _draft(admin)
+    version = await _create_draft(admin)
 
     first = await admin.post(f"/v1/rule-package-versions/{version}/tests:run", {"seed": 1}, idempotency_key="one")
     again = await admin.post(f"/v1/rule-package-versions/{version}/tests:run", {"seed": 1}, idempotency_key="one")
@@ -120,14 +124,14 @@ async def test_an_order_that_is_sent_twice_is_one_job(admin: Api) -> None:
 
 async def test_a_seed_is_a_whole_number_that_every_client_can_read(admin: Api) -> None:
     for seed in (-1, 2**53, "7", 1.5, True, None):
-        refused = await admin.post(f"/v1/rule-package-versions/{fresh.new_id()}/tests:run", {"seed": seed})
+        refused = await admin.post(f"/v1/rule-package-versions/{clock.new_id()}/tests:run", {"seed": seed})
 
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
 
 
 async def test_only_drafts_and_validated_versions_are_tested(admin: Api, database: Database, tenant: TenantId) -> None:
     for status in RULE_STATUSES:
-        version = await _in_status(database, tenant, status)
+        version = await _create_in_status(database, tenant, status)
 
         answer = await admin.post(f"/v1/rule-package-versions/{version}/tests:run", {"seed": 1})
 
@@ -140,50 +144,50 @@ async def test_only_drafts_and_validated_versions_are_tested(admin: Api, databas
 
 async def test_only_a_validated_version_is_published(admin: Api, database: Database, tenant: TenantId) -> None:
     for status in (status for status in RULE_STATUSES if status != "VALIDATED"):
-        version = await _in_status(database, tenant, status)
+        version = await _create_in_status(database, tenant, status)
 
         answer = await admin.post(f"/v1/rule-package-versions/{version}:publish")
 
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "RULE_TESTS_FAILED")
         assert answer.json()["error"]["details"]["status"] == status
-        assert await _status(admin, version) == status
+        assert await _get_status(admin, version) == status
 
 
 async def test_the_run_that_ended_last_decides_about_publishing(
     admin: Api, database: Database, tenant: TenantId, superuser: Any
 ) -> None:
-    version = await _draft(admin)
-    await _ran(database, tenant, version)
-    await _ran(database, tenant, version, "FAILED")
+    version = await _create_draft(admin)
+    await _insert_run(database, tenant, version)
+    await _insert_run(database, tenant, version, "FAILED")
 
     refused = await admin.post(f"/v1/rule-package-versions/{version}:publish")
-    await _ran(database, tenant, version, cases=499)
+    await _insert_run(database, tenant, version, cases=499)
     still = await admin.post(f"/v1/rule-package-versions/{version}:publish")
-    await _ran(database, tenant, version)
-    published = await admin.made(f"/v1/rule-package-versions/{version}:publish", status=200)
+    await _insert_run(database, tenant, version)
+    published = await admin.post_json(f"/v1/rule-package-versions/{version}:publish", status=200)
 
     assert refused.json()["error"]["code"] == still.json()["error"]["code"] == "RULE_TESTS_FAILED"
     assert refused.json()["error"]["details"]["newest_run"]["status"] == "FAILED"
     assert still.json()["error"]["details"]["newest_run"]["cases"] == 499
     assert published["status"] == "PUBLISHED"
-    assert (await told(superuser, version)).count("RULES_PUBLISHED") == 1
+    assert (await read_events(superuser, version)).count("RULES_PUBLISHED") == 1
 
 
 async def test_four_hundred_and_ninety_nine_cases_validate_nothing(
     admin: Api, database: Database, tenant: TenantId
 ) -> None:
-    version = await _draft(admin)
+    version = await _create_draft(admin)
 
-    await _ran(database, tenant, version, cases=499)
+    await _insert_run(database, tenant, version, cases=499)
 
-    assert await _status(admin, version) == "DRAFT"
+    assert await _get_status(admin, version) == "DRAFT"
 
 
 async def test_two_who_publish_at_once_publish_once(
     admin: Api, database: Database, tenant: TenantId, superuser: Any
 ) -> None:
-    version = await _draft(admin)
-    await _ran(database, tenant, version)
+    version = await _create_draft(admin)
+    await _insert_run(database, tenant, version)
     held = superuser.transaction()
     await held.start()
     await superuser.execute("SELECT FROM rule_package_versions FOR UPDATE")
@@ -196,89 +200,91 @@ async def test_two_who_publish_at_once_publish_once(
     answers = await asyncio.gather(*both)
 
     assert sorted(answer.status_code for answer in answers) == [200, 409]
-    assert await told(superuser, version) == ["RULE_VERSION_CREATED", "TESTS_RUN", "RULES_PUBLISHED"]
+    assert await read_events(superuser, version) == ["RULE_VERSION_CREATED", "TESTS_RUN", "RULES_PUBLISHED"]
 
 
 async def test_publishing_changes_no_other_version(admin: Api, database: Database, tenant: TenantId) -> None:
-    package = await a_package(admin)
+    package = await create_package(admin)
     versions = []
     for number in range(2):
-        made = await admin.made(f"/v1/rule-packages/{package}/versions", sources(f"{RULES}-- {number}\n"))
-        await _ran(database, tenant, made["rule_package_version_id"])
-        versions.append(made["rule_package_version_id"])
+        new_version = await admin.post_json(
+            f"/v1/rule-packages/{package}/versions", make_sources(f"{RULES}-- {number}\n")
+        )
+        await _insert_run(database, tenant, new_version["rule_package_version_id"])
+        versions.append(new_version["rule_package_version_id"])
 
     for version in versions:
-        await admin.made(f"/v1/rule-package-versions/{version}:publish", status=200)
+        await admin.post_json(f"/v1/rule-package-versions/{version}:publish", status=200)
 
-    assert [await _status(admin, version) for version in versions] == ["PUBLISHED", "PUBLISHED"]
-    assert (await admin.got(f"/v1/rule-packages/{package}"))["versions_by_status"] == {"PUBLISHED": 2}
+    assert [await _get_status(admin, version) for version in versions] == ["PUBLISHED", "PUBLISHED"]
+    assert (await admin.get_json(f"/v1/rule-packages/{package}"))["versions_by_status"] == {"PUBLISHED": 2}
 
 
 async def test_only_a_published_version_is_deprecated(
     admin: Api, database: Database, tenant: TenantId, superuser: Any
 ) -> None:
     for status in RULE_STATUSES:
-        version = await _in_status(database, tenant, status)
+        version = await _create_in_status(database, tenant, status)
 
         answer = await admin.post(f"/v1/rule-package-versions/{version}:deprecate")
 
         if status == "PUBLISHED":
             assert (answer.status_code, answer.json()["status"]) == (200, "DEPRECATED")
-            assert await told(superuser, version) == ["RULES_DEPRECATED"]
+            assert await read_events(superuser, version) == ["RULES_DEPRECATED"]
         else:
             assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CONFLICT")
             assert ("publish it first" in answer.json()["error"]["message"]) is (status in {"DRAFT", "VALIDATED"})
-            assert await told(superuser, version) == []
+            assert await read_events(superuser, version) == []
 
 
 async def test_every_version_can_be_retired_once(
     admin: Api, database: Database, tenant: TenantId, superuser: Any
 ) -> None:
     for status in RULE_STATUSES:
-        version = await _in_status(database, tenant, status)
+        version = await _create_in_status(database, tenant, status)
 
         answer = await admin.delete(f"/v1/rule-package-versions/{version}")
 
         if status == "RETIRED":
             assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CONFLICT")
-            assert "nothing is left to do" in answer.json()["error"]["message"]
-            assert await told(superuser, version) == []
+            assert "nothing to do" in answer.json()["error"]["message"]
+            assert await read_events(superuser, version) == []
         else:
             assert (answer.status_code, answer.json()["status"]) == (200, "RETIRED")
-            assert await told(superuser, version) == ["RULES_RETIRED"]
+            assert await read_events(superuser, version) == ["RULES_RETIRED"]
         assert (await admin.get(f"/v1/rule-package-versions/{version}/rules.bpc")).status_code == 200
 
 
 async def test_runs_are_listed_page_by_page_the_last_one_first(
     admin: Api, database: Database, tenant: TenantId
 ) -> None:
-    version = await _draft(admin)
+    version = await _create_draft(admin)
     for cases in (1, 2, 3):
-        await _ran(database, tenant, version, cases=cases)
+        await _insert_run(database, tenant, version, cases=cases)
 
     runs = f"/v1/rule-package-versions/{version}/test-runs"
-    first = await admin.got(runs, params={"limit": 2})
-    rest = await admin.got(runs, params={"limit": 2, "cursor": first["next_cursor"]})
+    first = await admin.get_json(runs, params={"limit": 2})
+    rest = await admin.get_json(runs, params={"limit": 2, "cursor": first["next_cursor"]})
 
     assert [run["cases"] for run in first["items"] + rest["items"]] == [3, 2, 1]
     assert rest["next_cursor"] is None
     assert "unreached" not in first["items"][0]["coverage"]
-    whole = await admin.got(f"{runs}/{first['items'][0]['run_id']}")
-    assert whole["coverage"] == COVERAGE
+    run_details = await admin.get_json(f"{runs}/{first['items'][0]['run_id']}")
+    assert run_details["coverage"] == COVERAGE
 
 
 async def test_a_run_is_found_only_under_its_own_version(admin: Api, database: Database, tenant: TenantId) -> None:
-    version, other = await _draft(admin), await _draft(admin, f"{RULES}-- other\n")
-    await _ran(database, tenant, version)
-    [run] = (await admin.got(f"/v1/rule-package-versions/{version}/test-runs"))["items"]
+    version, other = await _create_draft(admin), await _create_draft(admin, f"{RULES}-- other\n")
+    await _insert_run(database, tenant, version)
+    [run] = (await admin.get_json(f"/v1/rule-package-versions/{version}/test-runs"))["items"]
 
-    found = await admin.get(f"/v1/rule-package-versions/{other}/test-runs/{run['run_id']}")
+    answer = await admin.get(f"/v1/rule-package-versions/{other}/test-runs/{run['run_id']}")
 
-    assert found.status_code == 404
+    assert answer.status_code == 404
 
 
 async def test_who_may_only_read_rules_changes_none(admin: Api, officer: Api, auditor: Api) -> None:
-    version = f"/v1/rule-package-versions/{await _draft(admin)}"
+    version = f"/v1/rule-package-versions/{await _create_draft(admin)}"
 
     for reader in (officer, auditor):
         for path in ("", "/rules.bpc", "/tests.bpc", "/test-runs"):
@@ -290,11 +296,11 @@ async def test_who_may_only_read_rules_changes_none(admin: Api, officer: Api, au
 
 
 async def test_a_version_of_another_tenant_is_like_one_that_does_not_exist(
-    admin: Api, rival: Api, database: Database, tenant: TenantId
+    admin: Api, other_admin: Api, database: Database, tenant: TenantId
 ) -> None:
-    version, unknown = await _draft(admin), str(fresh.new_id())
-    await _ran(database, tenant, version)
-    [run] = (await admin.got(f"/v1/rule-package-versions/{version}/test-runs"))["items"]
+    version, unknown = await _create_draft(admin), str(clock.new_id())
+    await _insert_run(database, tenant, version)
+    [run] = (await admin.get_json(f"/v1/rule-package-versions/{version}/test-runs"))["items"]
 
     for method, path, body in (
         ("GET", "", None),
@@ -308,8 +314,8 @@ async def test_a_version_of_another_tenant_is_like_one_that_does_not_exist(
         ("DELETE", "", None),
     ):
         same = {"X-Correlation-Id": version}
-        foreign = await rival.send(method, f"/v1/rule-package-versions/{version}{path}", body, headers=same)
-        missing = await rival.send(method, f"/v1/rule-package-versions/{unknown}{path}", body, headers=same)
+        foreign = await other_admin.send(method, f"/v1/rule-package-versions/{version}{path}", body, headers=same)
+        missing = await other_admin.send(method, f"/v1/rule-package-versions/{unknown}{path}", body, headers=same)
         assert foreign.status_code == missing.status_code == 404
         assert foreign.text.replace(version, "…") == missing.text.replace(version, "…").replace(unknown, "…")
-    assert await _status(admin, version) == "VALIDATED"
+    assert await _get_status(admin, version) == "VALIDATED"

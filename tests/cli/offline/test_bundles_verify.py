@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bpc.core.bundle import Bundle, read_bundle, write_bundle
-from bpc.core.key_set import key_of
-from bpc.core.receipt import read_receipt
-from bpc.core.signing import to_base64
-from bpc.core.verify.bundle import STEPS
-from bpc.core.verify.view import CLAIM, VIEW_STEPS
-from bpc.core.view import make_view
+from bpc.core.audit.signing import key_to_json, to_base64
+from bpc.core.exports.disclosure import make_view
+from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
+from bpc.core.passport.receipt import read_receipt
+from bpc.core.verify.bundle import CLAIM, STEPS, VIEW_STEPS
 from tests.cli.program import Program
-from tests.core.passports import KEY, OTHER_KEY, rich, small
+from tests.core.sample_passports import KEY, OTHER_KEY, make_rich_bundle, make_small_bundle
 
 ISSUER = to_base64(KEY)
 
@@ -22,43 +20,43 @@ ISSUER = to_base64(KEY)
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     file = tmp_path / "bundle.zip"
-    file.write_bytes(small())
+    file.write_bytes(make_small_bundle())
     return file
 
 
 @pytest.fixture
 def view(tmp_path: Path) -> Path:
     file = tmp_path / "view.json"
-    file.write_bytes(make_view(read_bundle(rich()), "public"))
+    file.write_bytes(make_view(read_bundle(make_rich_bundle()), "public"))
     return file
 
 
 def test_every_step_is_printed_in_order_with_its_mark(bpc: Program, bundle: Path) -> None:
-    lines = bpc.ok("verify", bundle, "--key", ISSUER).out.splitlines()
+    lines = bpc.run_ok("verify", bundle, "--key", ISSUER).out.splitlines()
 
     assert [line.split()[:2] for line in lines[: len(STEPS)]] == [["ok", name] for name in STEPS]
-    assert lines[-1] == "This bundle is what its issuer signed, and exactly what its rules give for its facts."
+    assert lines[-1] == "The bundle is signed by the issuer, and its values follow from its rules and facts."
 
 
 def test_without_a_key_it_says_that_the_issuer_was_not_checked(bpc: Program, bundle: Path) -> None:
-    shown = bpc.ok("verify", bundle).out
+    output = bpc.run_ok("verify", bundle).out
 
-    assert "the issuer was not checked" in shown
-    assert "--key" in shown
+    assert "the issuer was not checked" in output
+    assert "--key" in output
 
 
 def test_a_program_gets_json(bpc: Program, bundle: Path) -> None:
-    found = bpc.ok("verify", bundle, "--json").json()
+    report = bpc.run_ok("verify", bundle, "--json").json()
 
-    assert sorted(found) == ["issuer", "ok", "steps"]
-    assert (found["ok"], found["issuer"]) == (True, "unpinned")
-    assert [sorted(step) for step in found["steps"]] == [["detail", "name", "ok"]] * len(STEPS)
-    assert [step["name"] for step in found["steps"]] == list(STEPS)
-    assert bpc.ok("verify", bundle, "--key", ISSUER, "--json").json()["issuer"] == "pinned"
+    assert sorted(report) == ["issuer", "ok", "steps"]
+    assert (report["ok"], report["issuer"]) == (True, "unpinned")
+    assert [sorted(step) for step in report["steps"]] == [["detail", "name", "ok"]] * len(STEPS)
+    assert [step["name"] for step in report["steps"]] == list(STEPS)
+    assert bpc.run_ok("verify", bundle, "--key", ISSUER, "--json").json()["issuer"] == "pinned"
 
 
 def test_a_step_that_fails_exits_1_and_is_named(bpc: Program, bundle: Path) -> None:
-    entries = dict(read_bundle(small()).entries)
+    entries = dict(read_bundle(make_small_bundle()).entries)
     payload = json.loads(entries["payload.json"])
     payload["fields"]["battery"]["capacity_kwh"] = "99.000000"
     entries["payload.json"] = json.dumps(payload, separators=(",", ":"), sort_keys=True).encode()
@@ -84,26 +82,26 @@ def test_a_file_of_keys_holds_one_a_line_and_comments(bpc: Program, bundle: Path
     keys = tmp_path / "keys.txt"
     keys.write_text(f"# those we trust\n\n{to_base64(OTHER_KEY)}\n{ISSUER}  # the issuer\n")
 
-    assert bpc.ok("verify", bundle, "--keys", keys, "--json").json()["issuer"] == "pinned"
+    assert bpc.run_ok("verify", bundle, "--keys", keys, "--json").json()["issuer"] == "pinned"
 
 
 @pytest.mark.parametrize("file", ["bundle", "view"])
 def test_the_keys_of_a_set_are_trusted_by_their_names(
     bpc: Program, request: pytest.FixtureRequest, tmp_path: Path, file: str
 ) -> None:
-    name = read_receipt(read_bundle(small()).entries["receipt.json"]).signing_key_id
+    name = read_receipt(read_bundle(make_small_bundle()).entries["receipt.json"]).signing_key_id
     checked, keys = request.getfixturevalue(file), tmp_path / "bpc-keys.json"
 
-    def trusted(*names: str) -> int:
+    def write_key_set(*names: str) -> int:
         one, other = (
-            key_of(name, key, status="ACTIVE", created_at="2027-02-18T00:00:00.000000Z", retired_at=None)
+            key_to_json(name, key, status="ACTIVE", created_at="2027-02-18T00:00:00.000000Z", retired_at=None)
             for name, key in zip(names, (KEY, OTHER_KEY), strict=True)
         )
         keys.write_text(json.dumps({"keys": [one, other]}))
         return bpc.run("verify", checked, "--keys", keys).code
 
-    assert trusted(name, "another") == 0
-    assert trusted("another", name) == 1  # both are the issuer's, and the receipt names the one that did not sign
+    assert write_key_set(name, "another") == 0
+    assert write_key_set("another", name) == 1  # both are the issuer's, and the receipt names the one that did not sign
 
 
 def test_a_file_without_keys_trusts_nobody_and_is_refused(bpc: Program, bundle: Path, tmp_path: Path) -> None:
@@ -113,13 +111,13 @@ def test_a_file_without_keys_trusts_nobody_and_is_refused(bpc: Program, bundle: 
     ended = bpc.run("verify", bundle, "--keys", keys)
 
     assert (ended.code, ended.out) == (1, "")
-    assert "holds no key" in ended.err
+    assert "contains no key" in ended.err
 
 
 @pytest.mark.parametrize(
     "key", ["nonsense", b64encode(bytes(31)).decode(), b64encode(bytes([1] + [0] * 31)).decode(), ISSUER.rstrip("=")]
 )
-def test_a_key_that_is_none_is_refused_before_anything_is_checked(bpc: Program, bundle: Path, key: str) -> None:
+def test_an_invalid_key_is_refused_before_anything_is_checked(bpc: Program, bundle: Path, key: str) -> None:
     ended = bpc.run("verify", bundle, "--key", key)
 
     assert (ended.code, ended.out) == (1, "")
@@ -132,11 +130,11 @@ def test_a_wrong_line_of_a_file_of_keys_is_named(bpc: Program, bundle: Path, tmp
     assert "keys.txt, line 2: the key is not base64" in bpc.run("verify", bundle, "--keys", keys).err
 
     keys.write_bytes(b"\xff\xfe")
-    assert "is not a text of keys" in bpc.run("verify", bundle, "--keys", keys).err
+    assert "is not a list of keys" in bpc.run("verify", bundle, "--keys", keys).err
 
 
-def test_a_view_is_told_from_a_bundle_and_prints_what_it_proves(bpc: Program, view: Path) -> None:
-    lines = bpc.ok("verify", view, "--key", ISSUER).out.splitlines()
+def test_a_view_is_recognised_and_prints_what_it_proves(bpc: Program, view: Path) -> None:
+    lines = bpc.run_ok("verify", view, "--key", ISSUER).out.splitlines()
 
     assert [line.split()[:2] for line in lines[: len(VIEW_STEPS)]] == [["ok", name] for name in VIEW_STEPS]
     assert lines[-1] == CLAIM
@@ -147,11 +145,11 @@ def test_a_view_needs_a_key(bpc: Program, view: Path) -> None:
 
     assert ended.code == 1
     assert "a view carries no key" in ended.out
-    assert ended.out.endswith("who signed it was not checked. Give the issuer's key with --key.\n")
+    assert ended.out.endswith("the signer was not checked. Give the issuer's key with --key.\n")
 
 
 def test_it_reads_standard_input(bpc: Program) -> None:
-    assert bpc.run("verify", "-", stdin=small()).code == 0
+    assert bpc.run("verify", "-", stdin=make_small_bundle()).code == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"{", b"hello", bytes(1000)])

@@ -5,39 +5,39 @@ from pathlib import Path
 
 import pytest
 
-from bpc.core.bundle import Bundle, read_bundle, write_bundle
+from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
 from tests.cli.program import Program
 
-FIRST = Path(__file__).parents[2] / "examples" / "first"
+FIRST = Path(__file__).parents[3] / "examples" / "first"
 FIELD = "battery.capacity_kwh"
 
 
 @pytest.fixture
 def bundle(bpc: Program, tmp_path: Path) -> Path:
-    bpc.ok("keygen", "--out", tmp_path / "k.key")
-    made = ("compile", FIRST / "input.json", "--rules", FIRST / "rules.bpc", "--out", tmp_path / "out")
-    bpc.ok(*made, "--key", tmp_path / "k.key")
+    bpc.run_ok("keygen", "--out", tmp_path / "k.key")
+    arguments = ("compile", FIRST / "input.json", "--rules", FIRST / "rules.bpc", "--out", tmp_path / "out")
+    bpc.run_ok(*arguments, "--key", tmp_path / "k.key")
     return tmp_path / "out" / "bundle.zip"
 
 
 def test_a_bundle_tells_how_a_field_came_to_its_value(bpc: Program, bundle: Path) -> None:
-    said = bpc.ok("why", bundle, FIELD).out
+    explanation = bpc.run_ok("why", bundle, FIELD).out
 
-    assert said.startswith(f"{FIELD} is 75.500000 (Dec(6))   rules.bpc:")
-    assert "the Battery fact battery:SKU-123, line 1 of the facts" in said
+    assert explanation.startswith(f"{FIELD} is 75.500000 (Dec(6))   rules.bpc:")
+    assert "the Battery fact battery:SKU-123, line 1 of the facts" in explanation
 
 
 def test_programs_get_a_tree(bpc: Program, bundle: Path) -> None:
-    assert set(bpc.ok("why", bundle, FIELD, "--json").json()) == {"says", "place", "because"}
+    assert set(bpc.run_ok("why", bundle, FIELD, "--json").json()) == {"says", "place", "because"}
 
 
 def test_an_input_that_fails_tells_why_not_and_exits_1(bpc: Program, tmp_path: Path) -> None:
-    given = json.loads((FIRST / "input.json").read_text())
-    given["facts"] = [fact for fact in given["facts"] if fact["fact_type"] != "PCF"]
-    (tmp_path / "input.json").write_text(json.dumps(given))
+    document = json.loads((FIRST / "input.json").read_text())
+    document["facts"] = [fact for fact in document["facts"] if fact["fact_type"] != "PCF"]
+    (tmp_path / "input.json").write_text(json.dumps(document))
 
-    asked = ("why", tmp_path / "input.json", "sustainability.pcf_gco2e_per_kwh", "--rules", FIRST / "rules.bpc")
-    ended = bpc.run(*asked)
+    arguments = ("why", tmp_path / "input.json", "sustainability.pcf_gco2e_per_kwh", "--rules", FIRST / "rules.bpc")
+    ended = bpc.run(*arguments)
 
     assert ended.code == 1
     assert "has no value: E010: pcf missing" in ended.out
@@ -53,9 +53,9 @@ def test_an_input_as_small_as_for_eval_is_enough_and_its_facts_are_counted_as_wr
     ]
     (tmp_path / "input.json").write_text(json.dumps({"facts": facts}))
 
-    said = bpc.ok("why", tmp_path / "input.json", FIELD, "--rules", FIRST / "rules.bpc").out
+    explanation = bpc.run_ok("why", tmp_path / "input.json", FIELD, "--rules", FIRST / "rules.bpc").out
 
-    assert "the Battery fact battery:SKU-123, fact 2 of the input" in said
+    assert "the Battery fact battery:SKU-123, fact 2 of the input" in explanation
 
 
 def test_a_mistyped_field_is_suggested(bpc: Program, bundle: Path) -> None:
@@ -80,12 +80,12 @@ def test_a_bundle_that_says_something_else_than_its_rules_is_not_explained(bpc: 
     ("arguments", "says"),
     [
         (("{first}/input.json", FIELD), "is not a bundle"),
-        (("{bundle}", FIELD, "--rules", "{first}/rules.bpc"), "a bundle has its rules in it"),
+        (("{bundle}", FIELD, "--rules", "{first}/rules.bpc"), "a bundle already contains its rules"),
         (("/no/such/file", FIELD), "cannot be read"),
     ],
 )
 def test_mistakes_say_what_to_do(bpc: Program, bundle: Path, arguments: tuple[str, ...], says: str) -> None:
-    ended = bpc.run("why", *(each.format(first=FIRST, bundle=bundle) for each in arguments))
+    ended = bpc.run("why", *(argument.format(first=FIRST, bundle=bundle) for argument in arguments))
 
     assert ended.code == 1
     assert ended.err.startswith("VALIDATION_ERROR: ")

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Ended, Program
-from tests.measuring import allowed
+from tests.cli.program import Program, RunResult
+from tests.measurements import allow_seconds
 
-VECTORS = json.loads((Path(__file__).parents[1] / "core" / "vectors" / "cjson.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[2] / "core" / "vectors" / "cjson.json").read_text())
 
 
 def test_a_file_becomes_its_canonical_bytes_and_nothing_else(bpc: Program, tmp_path: Path) -> None:
     document = tmp_path / "document.json"
     document.write_text('{"b": [1, 2],\n "a": "é"}\n')
 
-    assert bpc.ok("canonicalize", document).out == '{"a":"é","b":[1,2]}'
+    assert bpc.run_ok("canonicalize", document).out == '{"a":"é","b":[1,2]}'
 
 
 @pytest.mark.parametrize("arguments", [[], ["-"]])
@@ -53,7 +53,7 @@ def test_a_closed_standard_input_is_refused_in_one_line(bpc: Program) -> None:
     command = f'exec "{sys.executable}" -m bpc canonicalize <&-'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=bpc.environment(), check=False)
 
-    assert_refused_in_one_line(Ended(done.returncode, done.stdout, done.stderr))
+    assert_refused_in_one_line(RunResult(done.returncode, done.stdout, done.stderr))
 
 
 @pytest.mark.parametrize("rubbish", [b"\x89PNG\r\n\x1a\n\x00\x00", bytes(range(256)), b"\xff\xfe{\x00}\x00", b""])
@@ -69,19 +69,19 @@ def test_two_files_are_wrong_usage(bpc: Program) -> None:
 
 
 def test_a_hundred_thousand_brackets_are_refused_at_once(bpc: Program) -> None:
-    started = min(seconds_of(bpc, b"[]", code=0) for _ in range(2))
-    deep = min(seconds_of(bpc, b"[" * 100_000 + b"]" * 100_000, code=1) for _ in range(2))
+    started = min(measure_seconds(bpc, b"[]", code=0) for _ in range(2))
+    deep = min(measure_seconds(bpc, b"[" * 100_000 + b"]" * 100_000, code=1) for _ in range(2))
 
-    assert deep - started < allowed(0.25)
+    assert deep - started < allow_seconds(0.25)
 
 
-def seconds_of(bpc: Program, stdin: bytes, *, code: int) -> float:
+def measure_seconds(bpc: Program, stdin: bytes, *, code: int) -> float:
     started = time.monotonic()
     assert bpc.run("canonicalize", stdin=stdin).code == code
     return time.monotonic() - started
 
 
-def assert_refused_in_one_line(ended: Ended) -> None:
+def assert_refused_in_one_line(ended: RunResult) -> None:
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("VALIDATION_ERROR: ")
     assert ended.err.count("\n") == 1

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from bpc.core.bundle import read_bundle
-from bpc.core.compile import compile_passport
-from bpc.core.compile_input import read_input
-from bpc.core.receipt import read_receipt
-from bpc.core.replay import replay
-from bpc.core.signing import Seed, public_key_of
-from tests.cli.program import Ended, Program
+from bpc.core.audit.signing import Seed, derive_public_key
+from bpc.core.passport.bundle import read_bundle, read_manifest
+from bpc.core.passport.compile import compile_passport, replay_passport
+from bpc.core.passport.compile_input import read_input
+from bpc.core.passport.receipt import read_receipt
+from tests.cli.program import Program, RunResult
 
-FIRST = Path(__file__).parents[2] / "examples" / "first"
+FIRST = Path(__file__).parents[3] / "examples" / "first"
 INPUT, RULES, TESTS = (FIRST / name for name in ("input.json", "rules.bpc", "tests.bpc"))
 SEED = Seed(bytes(range(32)))
 
@@ -34,15 +33,15 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "made" / "here"
 
 
-def compile_first(bpc: Program, out: Path, *more: str | Path) -> Ended:
-    return bpc.ok("compile", INPUT, "--rules", RULES, "--tests", TESTS, "--out", out, *more)
+def compile_first(bpc: Program, out: Path, *more: str | Path) -> RunResult:
+    return bpc.run_ok("compile", INPUT, "--rules", RULES, "--tests", TESTS, "--out", out, *more)
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-def changed(tmp_path: Path, **members: Any) -> Path:
+def write_changed_input(tmp_path: Path, **members: Any) -> Path:
     file = tmp_path / "changed.json"
     file.write_text(json.dumps({**json.loads(INPUT.read_text()), **members}))
     return file
@@ -57,7 +56,7 @@ def test_without_a_key_three_files_are_written(bpc: Program, out: Path) -> None:
     expected = compile_passport(
         read_input(INPUT.read_bytes(), rules=RULES.read_bytes(), tests=TESTS.read_bytes()),
     )
-    assert names(out) == ["payload.json", "proof.json", "receipt.json"]
+    assert list_names(out) == ["payload.json", "proof.json", "receipt.json"]
     assert (out / "payload.json").read_bytes() == expected.payload
     assert (out / "proof.json").read_bytes() == expected.proof
     assert (out / "receipt.json").read_bytes() == expected.receipt
@@ -76,26 +75,26 @@ def test_with_a_key_the_receipt_is_signed_and_a_bundle_is_written(bpc: Program, 
     compile_first(bpc, out, "--key", key)
 
     bundle = read_bundle((out / "bundle.zip").read_bytes())
-    read_receipt((out / "receipt.json").read_bytes()).verify(public_key_of(SEED))
+    read_receipt((out / "receipt.json").read_bytes()).verify(derive_public_key(SEED))
     assert bundle["receipt.json"] == (out / "receipt.json").read_bytes()
     assert (bundle["rules.bpc"], bundle["tests.bpc"]) == (RULES.read_bytes(), TESTS.read_bytes())
-    assert bundle.manifest().public_key == public_key_of(SEED)
+    assert read_manifest(bundle["manifest.json"]).public_key == derive_public_key(SEED)
     assert bundle["qr.png"].startswith(b"\x89PNG")
-    replay(bundle.entries)
+    replay_passport(bundle.entries)
     with zipfile.ZipFile(out / "bundle.zip") as archive:
         assert archive.testzip() is None
 
 
 def test_a_key_of_keygen_and_a_key_of_64_bytes_are_taken(bpc: Program, out: Path, key: Path, tmp_path: Path) -> None:
-    made = tmp_path / "made.key"
-    bpc.ok("keygen", "--out", made)
-    compile_first(bpc, out, "--key", made)
-    seed = Seed(b64decode(made.read_text()))
-    read_receipt((out / "receipt.json").read_bytes()).verify(public_key_of(seed))
+    key_file = tmp_path / "made.key"
+    bpc.run_ok("keygen", "--out", key_file)
+    compile_first(bpc, out, "--key", key_file)
+    seed = Seed(b64decode(key_file.read_text()))
+    read_receipt((out / "receipt.json").read_bytes()).verify(derive_public_key(seed))
 
-    key.write_text(b64encode(SEED + public_key_of(SEED)).decode())
+    key.write_text(b64encode(SEED + derive_public_key(SEED)).decode())
     compile_first(bpc, out, "--key", key)
-    read_receipt((out / "receipt.json").read_bytes()).verify(public_key_of(SEED))
+    read_receipt((out / "receipt.json").read_bytes()).verify(derive_public_key(SEED))
 
 
 def test_compiling_again_gives_equal_bytes(bpc: Program, tmp_path: Path, key: Path) -> None:
@@ -107,7 +106,7 @@ def test_compiling_again_gives_equal_bytes(bpc: Program, tmp_path: Path, key: Pa
 
 
 def test_without_tests_their_hash_is_that_of_nothing(bpc: Program, out: Path) -> None:
-    bpc.ok("compile", INPUT, "--rules", RULES, "--out", out)
+    bpc.run_ok("compile", INPUT, "--rules", RULES, "--out", out)
 
     assert read_receipt((out / "receipt.json").read_bytes()).tests_sha256.hex().startswith("e3b0c44298fc1c14")
 
@@ -116,28 +115,28 @@ def test_the_input_may_come_from_standard_input(bpc: Program, out: Path) -> None
     ended = bpc.run("compile", "-", "--rules", RULES, "--out", out, stdin=INPUT.read_bytes())
 
     assert ended.code == 0
-    assert names(out) == ["payload.json", "proof.json", "receipt.json"]
+    assert list_names(out) == ["payload.json", "proof.json", "receipt.json"]
 
 
 def test_an_earlier_bundle_does_not_stay_beside_another_passport(bpc: Program, out: Path, key: Path) -> None:
     compile_first(bpc, out, "--key", key)
     compile_first(bpc, out)
 
-    assert names(out) == ["payload.json", "proof.json", "receipt.json"]
+    assert list_names(out) == ["payload.json", "proof.json", "receipt.json"]
 
 
 # What it says
 
 
 def test_it_prints_hashes_and_sizes(bpc: Program, out: Path, key: Path) -> None:
-    shown = compile_first(bpc, out, "--key", key).out
+    output = compile_first(bpc, out, "--key", key).out
     receipt = read_receipt((out / "receipt.json").read_bytes())
 
-    assert f"payload_hash     {receipt.payload_hash.hex()}\n" in shown
-    assert f"proof_root_hash  {receipt.proof_root_hash.hex()}\n" in shown
-    assert f"receipt_hash     {receipt.hash().hex()}\n" in shown
-    for name in names(out):
-        assert f"{(out / name).stat().st_size:,} bytes  {out / name}\n" in shown
+    assert f"payload_hash     {receipt.payload_hash.hex()}\n" in output
+    assert f"proof_root_hash  {receipt.proof_root_hash.hex()}\n" in output
+    assert f"receipt_hash     {receipt.hash().hex()}\n" in output
+    for name in list_names(out):
+        assert f"{(out / name).stat().st_size:,} bytes  {out / name}\n" in output
 
 
 def test_it_says_what_is_missing_for_a_signature_and_for_views(bpc: Program, out: Path, key: Path) -> None:
@@ -145,15 +144,15 @@ def test_it_says_what_is_missing_for_a_signature_and_for_views(bpc: Program, out
     signed = compile_first(bpc, out, "--key", key).out
     blinded = compile_first(bpc, out, "--key", key, "--blind").out
 
-    assert ["not signed" in shown for shown in (plain, signed, blinded)] == [True, False, False]
-    assert ["--blind" in shown for shown in (plain, signed, blinded)] == [True, True, False]
+    assert ["not signed" in output for output in (plain, signed, blinded)] == [True, False, False]
+    assert ["--blind" in output for output in (plain, signed, blinded)] == [True, True, False]
 
 
 def test_a_program_gets_one_object(bpc: Program, out: Path, key: Path) -> None:
-    shown = compile_first(bpc, out, "--key", key, "--json").json()
+    report = compile_first(bpc, out, "--key", key, "--json").json()
     receipt = read_receipt((out / "receipt.json").read_bytes())
 
-    assert shown == {
+    assert report == {
         "payload_hash": receipt.payload_hash.hex(),
         "proof_root_hash": receipt.proof_root_hash.hex(),
         "receipt_hash": receipt.hash().hex(),
@@ -162,7 +161,7 @@ def test_a_program_gets_one_object(bpc: Program, out: Path, key: Path) -> None:
         "compliance": {},
         "views": False,
         "out": str(out),
-        "files": {name: (out / name).stat().st_size for name in names(out)},
+        "files": {name: (out / name).stat().st_size for name in list_names(out)},
     }
 
 
@@ -178,9 +177,9 @@ def test_blind_adds_a_fresh_secret_and_keeps_the_input_with_it(bpc: Program, tmp
     assert [fact["fact_type"] for fact in blinded["facts"]] == ["Battery", "PCF", "Blinding"]
     assert len(bytes.fromhex(blinded["facts"][2]["payload"]["key"])) == 32
     assert (one / "payload.json").read_bytes() != (two / "payload.json").read_bytes()
-    replay(read_bundle((one / "bundle.zip").read_bytes()).entries)
+    replay_passport(read_bundle((one / "bundle.zip").read_bytes()).entries)
 
-    bpc.ok("compile", one / "input.blinded.json", "--rules", RULES, "--tests", TESTS, "--out", again, "--key", key)
+    bpc.run_ok("compile", one / "input.blinded.json", "--rules", RULES, "--tests", TESTS, "--out", again, "--key", key)
     assert (again / "bundle.zip").read_bytes() == (one / "bundle.zip").read_bytes()
 
 
@@ -190,15 +189,15 @@ def test_a_secret_is_not_replaced(bpc: Program, out: Path) -> None:
     ended = bpc.run("compile", out / "input.blinded.json", "--rules", RULES, "--out", out, "--blind")
 
     assert ended.code == 1
-    assert ended.err.startswith("CONFLICT: the snapshot has its secret already\n")
+    assert ended.err.startswith("CONFLICT: the snapshot already has a blinding secret\n")
 
 
 # What it refuses: nothing is written then
 
 
 @pytest.fixture
-def refused(bpc: Program, out: Path) -> Any:
-    def run(*arguments: str | Path) -> Ended:
+def run_refused(bpc: Program, out: Path) -> Any:
+    def run(*arguments: str | Path) -> RunResult:
         ended = bpc.run("compile", *arguments, "--out", out)
         assert (ended.code, ended.out) == (1, "")
         assert not out.exists()
@@ -207,22 +206,22 @@ def refused(bpc: Program, out: Path) -> Any:
     return run
 
 
-def test_mistakes_in_the_rules_are_shown_at_their_place(refused: Any, tmp_path: Path) -> None:
+def test_mistakes_in_the_rules_are_shown_at_their_place(run_refused: Any, tmp_path: Path) -> None:
     rules = tmp_path / "wrong.bpc"
     rules.write_text("field a : Int = true;\nfield b : Qty(kg) = qty(1, g);\n")
 
-    err = refused(INPUT, "--rules", rules).err
+    err = run_refused(INPUT, "--rules", rules).err
 
     assert err.startswith("RULE_TYPE_ERROR: ")
     assert f"  at {rules}:1:17\n  1 | field a : Int = true;\n    |                 ^^^^\n" in err
     assert f"  at {rules}:2:21\n" in err
 
 
-def test_mistakes_in_the_tests_are_shown_too(refused: Any, tmp_path: Path) -> None:
+def test_mistakes_in_the_tests_are_shown_too(run_refused: Any, tmp_path: Path) -> None:
     tests = tmp_path / "wrong.tests.bpc"
     tests.write_text("example e: {} => expect(no.such, == 1); ;\n")
 
-    err = refused(INPUT, "--rules", RULES, "--tests", tests).err
+    err = run_refused(INPUT, "--rules", RULES, "--tests", tests).err
 
     assert err.startswith("RULE_TYPE_ERROR: ")
     assert f"at {tests}:1:" in err
@@ -236,46 +235,46 @@ def test_a_program_gets_the_diagnostics(bpc: Program, out: Path, tmp_path: Path)
 
     error = json.loads(ended.out)["error"]
     assert (ended.code, error["code"]) == (1, "RULE_TYPE_ERROR")
-    assert [(found["file"], found["line"], found["column"]) for found in error["details"]["diagnostics"]] == [
-        (str(rules), 1, 17)
-    ]
+    assert [
+        (diagnostic["file"], diagnostic["line"], diagnostic["column"]) for diagnostic in error["details"]["diagnostics"]
+    ] == [(str(rules), 1, 17)]
 
 
-def test_a_rule_that_fails_says_its_own_code_and_where(refused: Any, tmp_path: Path) -> None:
-    err = refused(changed(tmp_path, facts=[]), "--rules", RULES).err
+def test_a_rule_that_fails_says_its_own_code_and_where(run_refused: Any, tmp_path: Path) -> None:
+    err = run_refused(write_changed_input(tmp_path, facts=[]), "--rules", RULES).err
 
     assert err.startswith("RULE_ASSERTION_FAILED: E001: battery missing\n")
     assert f"{RULES}:6:" in err
     assert "field `battery.capacity_kwh`" in err
 
 
-def test_a_wrong_input_names_its_members(refused: Any, tmp_path: Path) -> None:
-    err = refused(changed(tmp_path, tenant_id="me", issued_at=1), "--rules", RULES).err
+def test_a_wrong_input_names_its_members(run_refused: Any, tmp_path: Path) -> None:
+    err = run_refused(write_changed_input(tmp_path, tenant_id="me", issued_at=1), "--rules", RULES).err
 
-    assert err.startswith("VALIDATION_ERROR: the compile input: 2 mistakes: ")
+    assert err.startswith("VALIDATION_ERROR: the compile input has 2 mistakes: ")
     assert "`tenant_id`" in err
     assert "`issued_at`" in err
 
 
-def test_an_input_that_is_no_json_is_refused(refused: Any) -> None:
-    assert refused(RULES, "--rules", RULES).err.startswith("VALIDATION_ERROR: the text is not JSON at line 1")
+def test_an_input_that_is_no_json_is_refused(run_refused: Any) -> None:
+    assert run_refused(RULES, "--rules", RULES).err.startswith("VALIDATION_ERROR: the text is not JSON at line 1")
 
 
 @pytest.mark.parametrize("missing", ["input", "rules", "tests", "key"])
-def test_a_file_that_is_not_there_is_named(refused: Any, tmp_path: Path, key: Path, missing: str) -> None:
+def test_a_file_that_is_not_there_is_named(run_refused: Any, tmp_path: Path, key: Path, missing: str) -> None:
     files = {"input": INPUT, "rules": RULES, "tests": TESTS, "key": key, missing: tmp_path / "missing"}
     options = [part for name in ("rules", "tests", "key") for part in (f"--{name}", files[name])]
 
-    err = refused(files["input"], *options).err
+    err = run_refused(files["input"], *options).err
 
     assert err.startswith(f"VALIDATION_ERROR: `{tmp_path / 'missing'}` cannot be read: ")
 
 
 @pytest.mark.parametrize("text", ["", "no base64!", "é", b64encode(bytes(31)).decode(), b64encode(bytes(64)).decode()])
-def test_what_is_no_key_is_refused_without_showing_it(refused: Any, key: Path, text: str) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(run_refused: Any, key: Path, text: str) -> None:
     key.write_text(text)
 
-    err = refused(INPUT, "--rules", RULES, "--key", key).err
+    err = run_refused(INPUT, "--rules", RULES, "--key", key).err
 
     assert err.startswith("VALIDATION_ERROR: the key is ")
     assert not text or text not in err
@@ -305,7 +304,7 @@ def test_files_are_replaced_whole(bpc: Program, out: Path) -> None:
     after = (out / "payload.json").stat()
     assert after.st_ino != before.st_ino
     assert stat.S_ISREG(after.st_mode)
-    assert names(out) == ["payload.json", "proof.json", "receipt.json"]
+    assert list_names(out) == ["payload.json", "proof.json", "receipt.json"]
 
 
 def test_it_counts_what_the_rules_said_about_compliance(bpc: Program, tmp_path: Path) -> None:
@@ -316,5 +315,5 @@ def test_it_counts_what_the_rules_said_about_compliance(bpc: Program, tmp_path: 
     )
     command = ("compile", FIRST / "input.json", "--rules", rules, "--out", tmp_path / "out")
 
-    assert "compliance       1 FAIL, 2 PASS\n" in bpc.ok(*command).out
-    assert bpc.ok(*command, "--json").json()["compliance"] == {"FAIL": 1, "PASS": 2}
+    assert "compliance       1 FAIL, 2 PASS\n" in bpc.run_ok(*command).out
+    assert bpc.run_ok(*command, "--json").json()["compliance"] == {"FAIL": 1, "PASS": 2}

@@ -11,13 +11,12 @@ from typing import Literal
 from uuid import UUID
 
 import pytest
+from bpc_client import Client
 
-from bpc.client import Client
-from tests.cli.program import Program
-from tests.cli.started import started
+from tests.cli.program import Program, start_command
 
 NOBODY = "http://127.0.0.1:9"
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "first"
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +25,8 @@ def bpc(run_folder: Path) -> Iterator[Program]:
     folder = Path(tempfile.mkdtemp(prefix="online-", dir=run_folder))
     folder.chmod(0o711)
     program = Program(folder)
-    with started(program, "up", "--port", "0") as (_, told):
-        yield program.having(BPC_URL=told["url"])
+    with start_command(program, "up", "--port", "0") as (_, ready):
+        yield program.with_settings(BPC_URL=ready["url"])
 
 
 @pytest.fixture
@@ -39,65 +38,63 @@ def test_a_file_is_uploaded_with_the_key_that_is_kept_here(bpc: Program, tmp_pat
     file = tmp_path / "notes.txt"
     file.write_bytes(b"notes")
 
-    made = bpc.ok("upload", file, "--kind", "OTHER", "--ref", "ERP-1", "--json").json()
+    uploaded = bpc.run_ok("upload", file, "--kind", "OTHER", "--ref", "ERP-1", "--json").json()
 
-    assert made["sha256"] == hashlib.sha256(b"notes").hexdigest()
-    assert (made["version"], made["status"], made["job_id"]) == (1, "UPLOADED", None)
-    found = json.loads(bpc.ok("get", f"/v1/documents/{made['document_id']}").out)
-    assert (found["kind"], found["external_ref"]) == ("OTHER", "ERP-1")
+    assert uploaded["sha256"] == hashlib.sha256(b"notes").hexdigest()
+    assert (uploaded["version"], uploaded["status"], uploaded["job_id"]) == (1, "UPLOADED", None)
+    document = json.loads(bpc.run_ok("get", f"/v1/documents/{uploaded['document_id']}").out)
+    assert (document["kind"], document["external_ref"]) == ("OTHER", "ERP-1")
 
 
 def test_uploading_it_again_gives_the_same_answer_and_makes_nothing(bpc: Program, tmp_path: Path) -> None:
     file = tmp_path / "twice.bin"
     file.write_bytes(b"twice")
 
-    first = bpc.ok("upload", file, "--kind", "OTHER", "--json").json()
-    again = bpc.ok("upload", file, "--kind", "OTHER", "--json").json()
+    first = bpc.run_ok("upload", file, "--kind", "OTHER", "--json").json()
+    again = bpc.run_ok("upload", file, "--kind", "OTHER", "--json").json()
 
     assert again == first
 
 
-def test_bytes_that_are_known_under_another_name_are_a_conflict_that_names_them(bpc: Program, tmp_path: Path) -> None:
+def test_bytes_that_are_known_are_not_stored_again_under_another_name(bpc: Program, tmp_path: Path) -> None:
     file = tmp_path / "renamed.bin"
     file.write_bytes(b"renamed")
-    first = bpc.ok("upload", file, "--kind", "OTHER", "--json").json()
+    first = bpc.run_ok("upload", file, "--kind", "OTHER", "--json").json()
 
-    ended = bpc.run("upload", file, "--kind", "OTHER", "--ref", "another", "--json")
+    again = bpc.run_ok("upload", file, "--kind", "OTHER", "--ref", "another", "--json").json()
 
-    assert ended.code == 1
-    error = ended.json()["error"]
-    assert error["code"] == "CONFLICT"
-    assert error["details"]["document_version_id"] == first["document_version_id"]
+    assert again["document_version_id"] == first["document_version_id"]
+    assert again["document_id"] != first["document_id"]
 
 
 def test_waiting_ends_when_the_facts_are_there(bpc: Program, tmp_path: Path) -> None:
     file = tmp_path / "bom.json"
     file.write_text('{"battery": {"sku": "SKU-9", "capacity_kwh": "75.5"}}')
 
-    made = bpc.ok("upload", file, "--kind", "BOM", "--wait", "--json").json()
+    uploaded = bpc.run_ok("upload", file, "--kind", "BOM", "--wait", "--json").json()
 
-    assert made["status"] == "VALIDATED"
-    facts = json.loads(bpc.ok("get", "/v1/facts?fact_key_prefix=battery:SKU-9").out)
+    assert uploaded["status"] == "VALIDATED"
+    facts = json.loads(bpc.run_ok("get", "/v1/facts?fact_key_prefix=battery:SKU-9").out)
     assert [fact["fact_key"] for fact in facts["items"]] == ["battery:SKU-9"]
 
 
-def test_waiting_tells_why_there_are_none(bpc: Program) -> None:
+def test_waiting_reports_why_a_document_gave_no_facts(bpc: Program) -> None:
     ended = bpc.run("upload", "-", "--kind", "BOM", "--wait", stdin=b"[]")
 
     assert ended.code == 1
-    assert ended.err.startswith("VALIDATION_ERROR: the document was rejected, for 1 problem(s)")
+    assert ended.err.startswith("VALIDATION_ERROR: the document was rejected: 1 problem; no facts were stored")
     assert "problem   $ is not an object with `battery` and `components`\n" in ended.out
-    told = bpc.run("upload", "-", "--kind", "BOM", "--wait", "--json", stdin=b"[]").json()["error"]
-    assert [problem["at"] for problem in told["details"]["problems"]] == ["$"]
+    error = bpc.run("upload", "-", "--kind", "BOM", "--wait", "--json", stdin=b"[]").json()["error"]
+    assert [problem["at"] for problem in error["details"]["problems"]] == ["$"]
 
 
-def test_a_person_is_told_the_ids(bpc: Program, tmp_path: Path) -> None:
+def test_the_ids_are_printed(bpc: Program, tmp_path: Path) -> None:
     file = tmp_path / "file.csv"
     file.write_text("a,b\n")
 
-    shown = bpc.ok("upload", file, "--kind", "OTHER").out.splitlines()
+    output = bpc.run_ok("upload", file, "--kind", "OTHER").out.splitlines()
 
-    assert [line.split()[0] for line in shown] == ["document", "version", "sha256"]
+    assert [line.split()[0] for line in output] == ["document", "version", "sha256"]
 
 
 def test_a_bundle_of_nothing_is_not_found_and_writes_nothing(bpc: Program, tmp_path: Path) -> None:
@@ -114,8 +111,8 @@ async def make_passport(url: str, api_key: str) -> UUID:
     """A passport version with everything, made by the client as an integrator would."""
     async with Client(url, api_key) as bpc:
         facts = [
-            await _fact(bpc, "BOM", {"battery": {"sku": "SKU-123", "capacity_kwh": "75.5"}}, "battery:SKU-123"),
-            await _fact(bpc, "PCF", {"sku": "SKU-123", "total_gco2e": "4500000"}, "pcf:SKU-123"),
+            await _upload_fact(bpc, "BOM", {"battery": {"sku": "SKU-123", "capacity_kwh": "75.5"}}, "battery:SKU-123"),
+            await _upload_fact(bpc, "PCF", {"sku": "SKU-123", "total_gco2e": "4500000"}, "pcf:SKU-123"),
         ]
         snapshot = await bpc.create_snapshot(label="online")
         await bpc.add_snapshot_items(snapshot.snapshot_id, fact_ids=facts)
@@ -136,35 +133,37 @@ async def make_passport(url: str, api_key: str) -> UUID:
             passport.passport_id, snapshot_id=snapshot.snapshot_id, rule_package_version_id=version
         )
         await bpc.wait(compiling.job_id)
-        await bpc.until(lambda: bpc.get_qr_code(compiling.passport_version_id))
+        await bpc.wait_until(lambda: bpc.get_qr_code(compiling.passport_version_id))
         await bpc.activate_passport_version(compiling.passport_version_id)
         assert (await bpc.replay_passport_version(compiling.passport_version_id)).status == "OK"
         return compiling.passport_version_id
 
 
-async def _fact(bpc: Client, kind: Literal["BOM", "PCF"], content: object, key: str) -> UUID:
+async def _upload_fact(bpc: Client, kind: Literal["BOM", "PCF"], content: object, key: str) -> UUID:
     document = await bpc.create_document(kind=kind)
     encoded = b64encode(json.dumps(content).encode()).decode()
-    made = await bpc.upload_document_version(document.document_id, mime_type="application/json", content_base64=encoded)
-    assert made.job_id is not None
-    await bpc.wait(made.job_id)
-    [fact] = [each.fact_id async for each in bpc.list_all(bpc.list_facts, fact_key_prefix=key)]
+    version = await bpc.upload_document_version(
+        document.document_id, mime_type="application/json", content_base64=encoded
+    )
+    assert version.job_id is not None
+    await bpc.wait(version.job_id)
+    [fact] = [listed_fact.fact_id async for listed_fact in bpc.list_all(bpc.list_facts, fact_key_prefix=key)]
     return fact
 
 
-def test_a_bundle_is_fetched_as_it_is_and_a_stranger_can_check_it(bpc: Program, bpc_key: str, tmp_path: Path) -> None:
+def test_a_bundle_is_fetched_unchanged_and_verifies(bpc: Program, bpc_key: str, tmp_path: Path) -> None:
     version = asyncio.run(make_passport(bpc.settings["BPC_URL"], bpc_key))
     out = tmp_path / "bundle.zip"
 
-    told = bpc.ok("bundle", str(version), "--out", out, "--json").json()
+    report = bpc.run_ok("bundle", str(version), "--out", out, "--json").json()
 
     content = out.read_bytes()
-    assert told == {"file": str(out), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    assert bpc.ok("verify", out, "--json").json()["ok"] is True
+    assert report == {"file": str(out), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    assert bpc.run_ok("verify", out, "--json").json()["ok"] is True
 
 
 def test_any_path_is_printed_as_it_is_answered(bpc: Program) -> None:
-    page = json.loads(bpc.ok("get", "/v1/documents?limit=1").out)
+    page = json.loads(bpc.run_ok("get", "/v1/documents?limit=1").out)
 
     assert page.keys() == {"items", "next_cursor"}
 
@@ -176,8 +175,8 @@ def test_a_path_cannot_lead_elsewhere(bpc: Program, path: str) -> None:
     assert (ended.code, ended.json()["error"]["code"]) == (1, "VALIDATION_ERROR")
 
 
-def test_a_key_that_opens_nothing_is_told_with_the_id_of_the_request(bpc: Program, bpc_key: str) -> None:
-    wrong = bpc.having(BPC_API_KEY=bpc_key[:-1] + ("0" if bpc_key[-1] != "0" else "1"))
+def test_an_unknown_key_is_refused_with_the_correlation_id(bpc: Program, bpc_key: str) -> None:
+    wrong = bpc.with_settings(BPC_API_KEY=bpc_key[:-1] + ("0" if bpc_key[-1] != "0" else "1"))
 
     ended = wrong.run("get", "/v1/documents", "--json")
 
@@ -187,7 +186,7 @@ def test_a_key_that_opens_nothing_is_told_with_the_id_of_the_request(bpc: Progra
     assert bpc_key not in ended.out + ended.err
 
 
-def test_the_option_goes_before_the_environment_and_nobody_there_is_unavailable(bpc: Program) -> None:
+def test_the_option_wins_over_the_environment_and_an_unreachable_api_exits_69(bpc: Program) -> None:
     ended = bpc.run("get", "/v1/documents", "--url", NOBODY)
 
     assert ended.code == 69
@@ -203,7 +202,7 @@ def test_the_key_that_is_kept_here_is_not_sent_elsewhere(bpc: Program) -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "http://[", b"http://\xff"])
-def test_an_address_that_is_none_is_refused(bpc: Program, url: str | bytes) -> None:
+def test_an_invalid_address_is_refused(bpc: Program, url: str | bytes) -> None:
     ended = bpc.run("get", "/v1/documents", "--url", url)
 
     assert ended.code == 1
@@ -211,7 +210,7 @@ def test_an_address_that_is_none_is_refused(bpc: Program, url: str | bytes) -> N
 
 
 def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(bpc: Program) -> None:
-    ended = bpc.having(BPC_API_KEY="bpc_ключ").run("get", "/v1/documents")
+    ended = bpc.with_settings(BPC_API_KEY="bpc_ключ").run("get", "/v1/documents")
 
     assert ended.code == 1
     assert ended.err.startswith("VALIDATION_ERROR: BPC_API_KEY is not an API key")
@@ -219,4 +218,4 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(bpc: Program) -
 
 
 def test_its_variables_are_no_settings_and_no_mistakes(bpc: Program, bpc_key: str) -> None:
-    bpc.having(BPC_API_KEY=bpc_key).ok("jobs", "stats", "--json")
+    bpc.with_settings(BPC_API_KEY=bpc_key).run_ok("jobs", "stats", "--json")

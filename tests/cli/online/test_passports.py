@@ -11,14 +11,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from bpc_client import Client
 from typer.testing import CliRunner
 
-from bpc import fresh
-from bpc.api.routes.bulk import MOST_ITEMS
-from bpc.cli import passports
-from bpc.client import Client
-from tests.cli.program import Program
-from tests.cli.started import started
+from bpc.api.routes.compile_runs import MAX_ITEMS
+from bpc.cli.online import passports
+from bpc.runtime import clock
+from tests.cli.program import Program, start_command
 
 RULES = """
 field battery.capacity_kwh @public: Dec(6) =
@@ -38,17 +37,17 @@ def bpc(run_folder: Path) -> Iterator[Program]:
     folder = Path(tempfile.mkdtemp(prefix="passports-", dir=run_folder))
     folder.chmod(0o711)
     program = Program(folder)
-    with started(program, "up", "--port", "0") as (_, told):
-        yield program.having(BPC_URL=told["url"], BPC_API_KEY=told["api_key"])
+    with start_command(program, "up", "--port", "0") as (_, ready):
+        yield program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
 
 
 @pytest.fixture(scope="module")
 def rules(bpc: Program) -> str:
-    return asyncio.run(_published(bpc))
+    return asyncio.run(_publish_rules(bpc))
 
 
-async def _published(bpc: Program) -> str:
-    async with _client(bpc) as api:
+async def _publish_rules(bpc: Program) -> str:
+    async with _make_client(bpc) as api:
         package = await api.create_rule_package(name="rules")
         version = await api.create_rule_version(package.rule_package_id, dsl_source=RULES, tests_source=TESTS)
         run = await api.run_rule_tests(version.rule_package_version_id, seed=1)
@@ -57,50 +56,50 @@ async def _published(bpc: Program) -> str:
     return str(version.rule_package_version_id)
 
 
-def _client(bpc: Program) -> Client:
+def _make_client(bpc: Program) -> Client:
     return Client(bpc.settings["BPC_URL"], bpc.settings["BPC_API_KEY"])
 
 
-def _describe(bpc: Program, *skus: str) -> None:
-    asyncio.run(_uploaded(bpc, skus))
+def _upload_documents(bpc: Program, *skus: str) -> None:
+    asyncio.run(_upload_all(bpc, skus))
 
 
-async def _uploaded(bpc: Program, skus: tuple[str, ...]) -> None:
+async def _upload_all(bpc: Program, skus: tuple[str, ...]) -> None:
     content = json.dumps({"batteries": [{"sku": sku, "capacity_kwh": "75.5"} for sku in skus]}).encode()
-    async with _client(bpc) as api:
+    async with _make_client(bpc) as api:
         document = await api.create_document(kind="BOM")
-        made = await api.upload_document_version(
+        version = await api.upload_document_version(
             document.document_id, mime_type="application/json", content_base64=b64encode(content).decode()
         )
-        assert made.job_id is not None
-        await api.wait(made.job_id)
+        assert version.job_id is not None
+        await api.wait(version.job_id)
 
 
-def _file(folder: Path, *lines: str) -> Path:
+def _write_csv(folder: Path, *lines: str) -> Path:
     file = folder / "products.csv"
     file.write_text("\n".join(lines) + "\n")
     return file
 
 
-def _lines(report: Path) -> list[dict[str, str]]:
+def _read_lines(report: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(report.read_text().splitlines()))
 
 
-def _new() -> str:
-    return f"SKU-{fresh.new_id().hex[-12:]}"
+def _make_sku() -> str:
+    return f"SKU-{clock.new_id().hex[-12:]}"
 
 
 def test_a_file_of_products_becomes_passports_and_a_report(bpc: Program, rules: str, tmp_path: Path) -> None:
-    good, better, report = _new(), _new(), tmp_path / "report.csv"
-    _describe(bpc, good, better)
-    file = _file(tmp_path, "sku,name", f"{good},Cell", f'{better},"Pack, large"')
+    good, better, report = _make_sku(), _make_sku(), tmp_path / "report.csv"
+    _upload_documents(bpc, good, better)
+    file = _write_csv(tmp_path, "sku,name", f"{good},Cell", f'{better},"Pack, large"')
 
     arguments = ("--rules", rules, "--csv", file, "--activate", "--wait", "--report", report, "--json")
-    done = bpc.ok("passports", "compile", *arguments).json()
+    done = bpc.run_ok("passports", "compile", *arguments).json()
 
     assert (done["rows"], done["counts"]["ACTIVE"], done["progress"], done["failures"]) == (2, 2, 100, [])
     assert [run["rows"] for run in done["runs"]] == [2]
-    lines = _lines(report)
+    lines = _read_lines(report)
     assert [(line["row"], line["sku"], line["status"]) for line in lines] == [
         ("1", good, "ACTIVE"),
         ("2", better, "ACTIVE"),
@@ -111,50 +110,50 @@ def test_a_file_of_products_becomes_passports_and_a_report(bpc: Program, rules: 
 def test_rules_are_named_by_their_package_and_the_newest_published_version_compiles(
     bpc: Program, rules: str, tmp_path: Path
 ) -> None:
-    sku = _new()
-    _describe(bpc, sku)
-    draft, products = tmp_path / "draft.bpc", _file(tmp_path, "sku,name", f"{sku},Cell")
+    sku = _make_sku()
+    _upload_documents(bpc, sku)
+    draft, products = tmp_path / "draft.bpc", _write_csv(tmp_path, "sku,name", f"{sku},Cell")
     draft.write_text(f"{RULES}-- newer\n{TESTS}")
-    bpc.ok("rules", "publish", draft, "--package", "rules", "--no-publish")
+    bpc.run_ok("rules", "publish", draft, "--package", "rules", "--no-publish")
 
-    shown = bpc.ok("passports", "compile", "--rules", "rules", "--csv", products, "--wait").out
+    output = bpc.run_ok("passports", "compile", "--rules", "rules", "--csv", products, "--wait").out
     unknown = bpc.run("passports", "compile", "--rules", "no rules", "--csv", products)
 
-    assert shown.startswith(f"rules     {rules} (version 1 of rules)\nrun       ")
-    assert "rows      1: 1 ISSUED" in shown
+    assert output.startswith(f"rules     {rules} (version 1 of rules)\nrun       ")
+    assert "rows      1: 1 ISSUED" in output
     assert unknown.code == 1
     assert unknown.err.startswith("NOT_FOUND: there is no rule package called `no rules`\n")
 
 
-def test_a_row_that_fails_is_told_and_ends_the_command_with_1(bpc: Program, rules: str, tmp_path: Path) -> None:
-    good, unknown, report = _new(), _new(), tmp_path / "report.csv"
-    _describe(bpc, good)
-    file = _file(tmp_path, "name,sku", f"Cell,{good}", f",{unknown}")
+def test_a_failed_row_is_printed_and_the_command_exits_1(bpc: Program, rules: str, tmp_path: Path) -> None:
+    good, unknown, report = _make_sku(), _make_sku(), tmp_path / "report.csv"
+    _upload_documents(bpc, good)
+    file = _write_csv(tmp_path, "name,sku", f"Cell,{good}", f",{unknown}")
 
     ended = bpc.run("passports", "compile", "--rules", rules, "--csv", file, "--wait", "--report", report)
 
     assert ended.code == 1
     assert f"row 2, {unknown}: NOT_FOUND: there is no battery product with the SKU `{unknown}`" in ended.out
-    lines = _lines(report)
+    lines = _read_lines(report)
     assert [(line["status"], line["error_code"]) for line in lines] == [("ISSUED", ""), ("FAILED", "NOT_FOUND")]
 
 
 def test_more_products_than_one_run_takes_are_several_runs_with_one_summary_and_one_report(
     bpc: Program, rules: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    skus, report = [_new() for _ in range(5)], tmp_path / "report.csv"
-    _describe(bpc, *skus[:4])
-    file = _file(tmp_path, "sku,name", *(f"{sku},{'Cell' if sku != skus[4] else ''}" for sku in skus))
-    monkeypatch.setattr(passports, "MOST_ROWS", 2)
+    skus, report = [_make_sku() for _ in range(5)], tmp_path / "report.csv"
+    _upload_documents(bpc, *skus[:4])
+    file = _write_csv(tmp_path, "sku,name", *(f"{sku},{'Cell' if sku != skus[4] else ''}" for sku in skus))
+    monkeypatch.setattr(passports, "MAX_ROWS_PER_RUN", 2)
 
     arguments = ["compile", "--rules", rules, "--csv", str(file), "--wait", "--report", str(report)]
-    told = CliRunner().invoke(passports.app, arguments, env=dict(bpc.settings))
+    result = CliRunner().invoke(passports.passports_app, arguments, env=dict(bpc.settings))
 
-    assert told.exit_code == 1, told.output
-    assert told.output.count("run       ") == 3
-    assert "rows      5: 4 ISSUED, 1 FAILED" in told.output
-    assert f"row 5, {skus[4]}: NOT_FOUND: " in told.output
-    lines = _lines(report)
+    assert result.exit_code == 1, result.output
+    assert result.output.count("run       ") == 3
+    assert "rows      5: 4 ISSUED, 1 FAILED" in result.output
+    assert f"row 5, {skus[4]}: NOT_FOUND: " in result.output
+    lines = _read_lines(report)
     assert [(line["row"], line["sku"]) for line in lines] == [(str(n), sku) for n, sku in enumerate(skus, 1)]
     assert [line["status"] for line in lines] == ["ISSUED"] * 4 + ["FAILED"]
     assert len({line["run_id"] for line in lines}) == 3
@@ -163,34 +162,36 @@ def test_more_products_than_one_run_takes_are_several_runs_with_one_summary_and_
 def test_runs_that_have_begun_before_a_refusal_are_named(
     bpc: Program, rules: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = _file(tmp_path, "sku", _new(), "A:B")
-    monkeypatch.setattr(passports, "MOST_ROWS", 1)
+    file = _write_csv(tmp_path, "sku", _make_sku(), "A:B")
+    monkeypatch.setattr(passports, "MAX_ROWS_PER_RUN", 1)
 
     arguments = ["compile", "--rules", rules, "--csv", str(file)]
-    told = CliRunner().invoke(passports.app, arguments, env=dict(bpc.settings))
+    result = CliRunner().invoke(passports.passports_app, arguments, env=dict(bpc.settings))
 
-    assert told.exit_code == 1
-    assert "a SKU has no" in told.output
-    assert "has begun before that: rows 1 to 1; `bpc passports run` shows it" in told.output
+    assert result.exit_code == 1
+    assert "a SKU must not contain" in result.output
+    assert "was already started: rows 1 to 1; `bpc passports run` shows it" in result.output
 
 
 def test_a_run_is_as_large_as_the_api_takes_it() -> None:
-    assert passports.MOST_ROWS == MOST_ITEMS
+    assert passports.MAX_ROWS_PER_RUN == MAX_ITEMS
 
 
 def test_a_run_is_started_looked_at_listed_and_cancelled(bpc: Program, rules: str, tmp_path: Path) -> None:
-    sku = _new()
-    _describe(bpc, sku)
+    sku = _make_sku()
+    _upload_documents(bpc, sku)
 
-    run = bpc.ok("passports", "compile", "--rules", rules, "--csv", _file(tmp_path, "sku,name", f"{sku},C"), "--json")
+    run = bpc.run_ok(
+        "passports", "compile", "--rules", rules, "--csv", _write_csv(tmp_path, "sku,name", f"{sku},C"), "--json"
+    )
     run_id = run.json()["runs"][0]["run_id"]
-    shown = bpc.ok("passports", "run", run_id, "--wait")
-    listed: list[Any] = json.loads(bpc.ok("passports", "list", "--limit", "1", "--json").out)
-    cancelled = bpc.ok("passports", "cancel", run_id, "--json").json()
+    output = bpc.run_ok("passports", "run", run_id, "--wait")
+    runs: list[Any] = json.loads(bpc.run_ok("passports", "list", "--limit", "1", "--json").out)
+    cancelled = bpc.run_ok("passports", "cancel", run_id, "--json").json()
 
-    assert "1: 1 ISSUED" in shown.out
-    assert [each["run_id"] for each in listed] == [run_id]
-    assert run_id in bpc.ok("passports", "list").out
+    assert "1: 1 ISSUED" in output.out
+    assert [listed_run["run_id"] for listed_run in runs] == [run_id]
+    assert run_id in bpc.run_ok("passports", "list").out
     assert cancelled["cancelled_at"] is not None
     assert cancelled["counts"]["ISSUED"] == 1
     assert bpc.run("passports", "cancel", run_id).code == 1
@@ -200,28 +201,28 @@ def test_a_run_is_started_looked_at_listed_and_cancelled(bpc: Program, rules: st
     ("lines", "says"),
     [
         (["name", "Cell"], "the file has no column `sku`"),
-        (["sku,colour", "A,red"], "nobody knows the column `colour`"),
+        (["sku,colour", "A,red"], "unknown column `colour`"),
         (["sku,name", ",Cell"], "line 2 has no SKU"),
         (["sku", "A,B"], "line 2 has more cells than there are columns"),
         (["sku,snapshot_id", "A,x"], "`x` is not an id"),
         (["sku", "A", "B", "A"], "lines 2 and 4 have the same SKU"),
-        (["sku,name"], "the file names no product"),
-        (["sku,SKU", "a,b"], "the column `sku` is there twice"),
+        (["sku,name"], "the file lists no product"),
+        (["sku,SKU", "a,b"], "the column `sku` appears twice"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused_before_anything_is_asked(
     bpc: Program, rules: str, tmp_path: Path, lines: list[str], says: str
 ) -> None:
-    ended = bpc.run("passports", "compile", "--rules", rules, "--csv", _file(tmp_path, *lines))
+    ended = bpc.run("passports", "compile", "--rules", rules, "--csv", _write_csv(tmp_path, *lines))
 
     assert ended.code == 1
     assert says in ended.err
 
 
 def test_files_as_spreadsheets_write_them_are_read() -> None:
-    made = passports._items("\ufeffSKU; Name\r\nA-1;Pack, small\r\n".encode())
+    items = passports._read_items("\ufeffSKU; Name\r\nA-1;Pack, small\r\n".encode())
 
-    assert [(item.sku, item.name) for item in made] == [("A-1", "Pack, small")]
+    assert [(item.sku, item.name) for item in items] == [("A-1", "Pack, small")]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--all", "--csv", "x"), ("--all", "--report", "x")])

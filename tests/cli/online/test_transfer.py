@@ -8,49 +8,48 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program
-from tests.cli.started import started
+from tests.cli.program import Program, start_command
 
 BOM = b'{"battery":{"sku":"SKU-1","name":"Cell","category":"EV","chemistry":"LFP","capacity_kwh":"75"},"components":[]}'
 
 
 @pytest.fixture(scope="module")
-def supplied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def supplier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("supplied")
     (folder / "bom.json").write_bytes(BOM)
     return folder
 
 
 @pytest.fixture(scope="module")
-def bpc(run_folder: Path, supplied: Path) -> Iterator[Program]:
+def bpc(run_folder: Path, supplier_folder: Path) -> Iterator[Program]:
     folder = Path(tempfile.mkdtemp(prefix="upload-", dir=run_folder))
     folder.chmod(0o711)
-    program = Program(folder).having(BPC_OUTBOUND_ALLOW=str(supplied))
-    with started(program, "up", "--port", "0") as (_, told):
-        yield program.having(BPC_URL=told["url"])
+    program = Program(folder).with_settings(BPC_OUTBOUND_ALLOW=str(supplier_folder))
+    with start_command(program, "up", "--port", "0") as (_, ready):
+        yield program.with_settings(BPC_URL=ready["url"])
 
 
-def test_a_url_is_fetched_and_read(bpc: Program, supplied: Path) -> None:
-    made = bpc.ok("upload", (supplied / "bom.json").as_uri(), "--kind", "BOM", "--wait", "--json").json()
+def test_a_url_is_fetched_and_read(bpc: Program, supplier_folder: Path) -> None:
+    uploaded = bpc.run_ok("upload", (supplier_folder / "bom.json").as_uri(), "--kind", "BOM", "--wait", "--json").json()
 
-    assert (made["status"], made["sha256"]) == ("VALIDATED", hashlib.sha256(BOM).hexdigest())
-    facts = json.loads(bpc.ok("get", "/v1/facts?fact_type=Battery").out)
+    assert (uploaded["status"], uploaded["sha256"]) == ("VALIDATED", hashlib.sha256(BOM).hexdigest())
+    facts = json.loads(bpc.run_ok("get", "/v1/facts?fact_type=Battery").out)
     assert [fact["fact_key"] for fact in facts["items"]] == ["battery:SKU-1"]
 
 
-def test_without_waiting_the_job_is_named(bpc: Program, supplied: Path) -> None:
-    (supplied / "note.txt").write_bytes(b"a note")
+def test_without_waiting_the_job_is_named(bpc: Program, supplier_folder: Path) -> None:
+    (supplier_folder / "note.txt").write_bytes(b"a note")
 
-    shown = bpc.ok("upload", (supplied / "note.txt").as_uri(), "--kind", "OTHER").out.splitlines()
-    named = bpc.ok("upload", (supplied / "note.txt").as_uri(), "--kind", "OTHER", "--json").json()
+    output = bpc.run_ok("upload", (supplier_folder / "note.txt").as_uri(), "--kind", "OTHER").out.splitlines()
+    named = bpc.run_ok("upload", (supplier_folder / "note.txt").as_uri(), "--kind", "OTHER", "--json").json()
 
-    assert [line.split()[0] for line in shown] == ["document", "job"]
+    assert [line.split()[0] for line in output] == ["document", "job"]
     assert named.keys() == {"document_id", "job_id"}
 
 
-def test_what_is_refused_or_not_there_ends_the_command(bpc: Program, supplied: Path) -> None:
+def test_what_is_refused_or_not_there_ends_the_command(bpc: Program, supplier_folder: Path) -> None:
     blocked = bpc.run("upload", "file:///etc/passwd", "--kind", "OTHER", "--wait")
-    missing = bpc.run("upload", (supplied / "none").as_uri(), "--kind", "OTHER", "--wait")
+    missing = bpc.run("upload", (supplier_folder / "none").as_uri(), "--kind", "OTHER", "--wait")
 
     assert (blocked.code, missing.code) == (1, 1)
     assert blocked.err.startswith("OUTBOUND_BLOCKED: ")

@@ -6,41 +6,40 @@ import signal
 import httpx2
 import pytest
 
-from bpc.cli.address import address, url_of
-from bpc.settings import Settings
+from bpc.cli.support.session import choose_address, format_url
+from bpc.runtime.settings import Settings
 from tests.cli.conftest import Installation
-from tests.cli.program import Program
-from tests.cli.started import started
+from tests.cli.program import Program, start_command
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_answers_when_it_says_so_and_stops_cleanly_when_told(
+def test_it_answers_once_it_has_printed_its_url_and_stops_cleanly_on_sigterm(
     installation: Installation, how: signal.Signals
 ) -> None:
-    bpc = installation.bpc.having(BPC_LOG_LEVEL="warn")
+    bpc = installation.bpc.with_settings(BPC_LOG_LEVEL="warn")
 
-    with started(bpc, "api", "--port", "0") as (process, told):
-        live = httpx2.get(f"{told['url']}/v1/health/live")
+    with start_command(bpc, "api", "--port", "0") as (process, ready):
+        live = httpx2.get(f"{ready['url']}/v1/health/live")
         process.send_signal(how)
         out, err = process.communicate()
 
     assert live.status_code == 200
-    assert told["url"].startswith("http://127.0.0.1:")
+    assert ready["url"].startswith("http://127.0.0.1:")
     assert (process.returncode, out, err) == (0, "", "")
 
 
 def test_it_takes_keys_of_the_database_and_leaves_jobs_to_workers(installation: Installation) -> None:
-    bpc = installation.bpc.having(BPC_API_KEY=installation.api_key)
+    bpc = installation.bpc.with_settings(BPC_API_KEY=installation.api_key)
 
-    with started(bpc, "api", "--port", "0") as (_, told):
-        uploaded = bpc.run("upload", "-", "--kind", "BOM", "--url", told["url"], "--json", stdin=b"{}").json()
-        job = json.loads(bpc.ok("get", f"/v1/jobs/{uploaded['job_id']}", "--url", told["url"]).out)
+    with start_command(bpc, "api", "--port", "0") as (_, ready):
+        uploaded = bpc.run("upload", "-", "--kind", "BOM", "--url", ready["url"], "--json", stdin=b"{}").json()
+        job = json.loads(bpc.run_ok("get", f"/v1/jobs/{uploaded['job_id']}", "--url", ready["url"]).out)
 
     assert job["status"] == "QUEUED"
 
 
-def test_a_database_that_lacks_migrations_is_refused(bare: Program) -> None:
-    ended = bare.run("api", "--port", "0", "--json")
+def test_a_database_that_lacks_migrations_is_refused(bpc_without_tables: Program) -> None:
+    ended = bpc_without_tables.run("api", "--port", "0", "--json")
 
     assert (ended.code, ended.json()["error"]["code"]) == (78, "SCHEMA_MISMATCH")
 
@@ -56,13 +55,13 @@ def test_a_database_that_lacks_migrations_is_refused(bare: Program) -> None:
     ],
 )
 def test_its_address_is_one_that_can_be_reached_from_here(host: str, url: str) -> None:
-    assert url_of(host, 80) == url
+    assert format_url(host, 80) == url
 
 
 def test_what_is_said_goes_before_the_settings_and_those_before_this_machine_only(installation: Installation) -> None:
     plain = Settings(data_dir=installation.bpc.data_dir)
     chosen = Settings(data_dir=installation.bpc.data_dir, http_host="0.0.0.0", http_port=81)
 
-    assert address(plain, None, None) == ("127.0.0.1", 8080)
-    assert address(chosen, None, None) == ("0.0.0.0", 81)
-    assert address(chosen, "::1", 0) == ("::1", 0)
+    assert choose_address(plain, None, None) == ("127.0.0.1", 8080)
+    assert choose_address(chosen, None, None) == ("0.0.0.0", 81)
+    assert choose_address(chosen, "::1", 0) == ("::1", 0)

@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-from bpc import fresh
+from bpc.runtime import clock
 from tests.cli.conftest import Installation
-from tests.cli.program import Ended, Program
+from tests.cli.program import Program, RunResult
 
 CONNECTION_START = b"\x01\x00\x00\x00\x00\x00\x00"
 KEYS = {"signing.key": "A" * 43 + "=", "pepper.key": "A" * 43 + "="}
 
 
-def found(ended: Ended) -> dict[str, dict[str, Any]]:
+def read_checks(ended: RunResult) -> dict[str, dict[str, Any]]:
     """What it found, by check; the exit code must agree with it."""
-    told = ended.json()
-    failed = any(finding["health"] == "fail" for finding in told["checks"])
-    assert (told["ok"], ended.code) == (not failed, 1 if failed else 0)
-    return {finding["check"]: finding for finding in told["checks"]}
+    report = ended.json()
+    failed = any(finding["health"] == "fail" for finding in report["checks"])
+    assert (report["ok"], ended.code) == (not failed, 1 if failed else 0)
+    return {finding["check"]: finding for finding in report["checks"]}
 
 
 def test_a_new_machine_is_healthy_and_stays_new(bpc: Program) -> None:
     missing = bpc.data_dir / "not" / "yet"
 
-    checks = found(Program(missing).ok("doctor", "--json"))
+    checks = read_checks(Program(missing).run_ok("doctor", "--json"))
 
     assert {name: check["health"] for name, check in checks.items()} == {
         "python": "ok",
@@ -43,18 +43,18 @@ def test_a_new_machine_is_healthy_and_stays_new(bpc: Program) -> None:
 
 
 def test_a_healthy_installation_is_ok_in_everything_and_unchanged(installation: Installation) -> None:
-    before = files(installation.bpc.data_dir)
+    before = read_files(installation.bpc.data_dir)
 
-    checks = found(installation.bpc.ok("doctor", "--json"))
+    checks = read_checks(installation.bpc.run_ok("doctor", "--json"))
 
     assert checks.keys() >= {"keys", "database", "roles", "migrations", "clock"}
     assert {name for name, check in checks.items() if check["health"] != "ok"} == {"rabbitmq"}
     assert all(check.keys() == {"check", "health", "says", "fix"} for check in checks.values())
-    assert files(installation.bpc.data_dir) == before
+    assert read_files(installation.bpc.data_dir) == before
 
 
 def test_a_person_reads_a_line_per_check_and_its_fix(bpc: Program) -> None:
-    with_wrong_mode = kept_keys(bpc, mode=0o644)
+    with_wrong_mode = write_keys(bpc, mode=0o644)
 
     ended = with_wrong_mode.run("doctor")
 
@@ -65,15 +65,15 @@ def test_a_person_reads_a_line_per_check_and_its_fix(bpc: Program) -> None:
 
 
 def test_a_key_that_is_not_there_is_not_made(bpc: Program) -> None:
-    kept_keys(bpc, mode=0o600)
+    write_keys(bpc, mode=0o600)
     (bpc.data_dir / "keys" / "pepper.key").unlink()
 
-    assert found(bpc.ok("doctor", "--json"))["keys"]["health"] == "skip"
+    assert read_checks(bpc.run_ok("doctor", "--json"))["keys"]["health"] == "skip"
     assert [file.name for file in (bpc.data_dir / "keys").iterdir()] == ["signing.key"]
 
 
-def test_pending_migrations_are_a_failure(bare: Program) -> None:
-    checks = found(bare.run("doctor", "--json"))
+def test_pending_migrations_are_a_failure(bpc_without_tables: Program) -> None:
+    checks = read_checks(bpc_without_tables.run("doctor", "--json"))
 
     assert checks["migrations"]["health"] == "fail"
     assert checks["migrations"]["says"].endswith(" pending")
@@ -81,7 +81,7 @@ def test_pending_migrations_are_a_failure(bare: Program) -> None:
 
 
 def test_wrong_settings_are_a_failure_and_are_all_named(bpc: Program) -> None:
-    checks = found(bpc.having(BPC_HTTP_PORT="many", BPC_LOG_LEVEL="loud").run("doctor", "--json"))
+    checks = read_checks(bpc.with_settings(BPC_HTTP_PORT="many", BPC_LOG_LEVEL="loud").run("doctor", "--json"))
 
     assert checks["settings"]["health"] == "fail"
     assert "BPC_HTTP_PORT" in checks["settings"]["says"]
@@ -89,17 +89,17 @@ def test_wrong_settings_are_a_failure_and_are_all_named(bpc: Program) -> None:
 
 
 def test_a_setting_that_looks_like_a_mistake_is_a_warning(bpc: Program) -> None:
-    ended = bpc.having(BPC_HTTP_PROT="8080").run("doctor")
+    ended = bpc.with_settings(BPC_HTTP_PROT="8080").run("doctor")
 
     assert ended.code == 0
     assert "warn  settings    `BPC_HTTP_PROT` is not a setting" in ended.out
 
 
 def test_an_external_database_that_does_not_answer_is_a_failure(bpc: Program) -> None:
-    ended = bpc.having(DATABASE_URL="postgresql://ada:hunter2@127.0.0.1:1/bpc").run("doctor", "--json")
+    ended = bpc.with_settings(DATABASE_URL="postgresql://ada:hunter2@127.0.0.1:1/bpc").run("doctor", "--json")
 
-    assert found(ended)["database"]["health"] == "fail"
-    assert "DATABASE_URL" in found(ended)["database"]["fix"]
+    assert read_checks(ended)["database"]["health"] == "fail"
+    assert "DATABASE_URL" in read_checks(ended)["database"]["fix"]
     assert "hunter2" not in ended.out + ended.err
     assert list(bpc.data_dir.iterdir()) == []
 
@@ -108,33 +108,33 @@ def test_a_broker_that_is_not_there_is_a_failure(bpc: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    check = found(asking(bpc, port).run("doctor", "--json"))["rabbitmq"]
+    check = read_checks(use_queue_port(bpc, port).run("doctor", "--json"))["rabbitmq"]
 
     assert (check["health"], check["says"]) == ("fail", f"127.0.0.1:{port}: Connection refused")
     assert "BPC_QUEUE_URL" in check["fix"]
 
 
 def test_a_broker_that_answers_is_fine(bpc: Program) -> None:
-    with answering(CONNECTION_START) as port:
-        check = found(asking(bpc, port).run("doctor", "--json"))["rabbitmq"]
+    with serve_answer(CONNECTION_START) as port:
+        check = read_checks(use_queue_port(bpc, port).run("doctor", "--json"))["rabbitmq"]
 
     assert (check["health"], check["says"]) == ("ok", f"answers on 127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
 def test_something_else_on_the_brokers_port_is_a_failure(bpc: Program, answer: bytes) -> None:
-    with answering(answer) as port:
-        check = found(asking(bpc, port).run("doctor", "--json"))["rabbitmq"]
+    with serve_answer(answer) as port:
+        check = read_checks(use_queue_port(bpc, port).run("doctor", "--json"))["rabbitmq"]
 
     assert (check["health"], check["says"]) == ("fail", f"127.0.0.1:{port} does not speak AMQP")
 
 
-def asking(bpc: Program, port: int) -> Program:
-    return bpc.having(BPC_QUEUE_ENABLED="true", BPC_QUEUE_URL=f"amqp://guest:guest@127.0.0.1:{port}/")
+def use_queue_port(bpc: Program, port: int) -> Program:
+    return bpc.with_settings(BPC_QUEUE_ENABLED="true", BPC_QUEUE_URL=f"amqp://guest:guest@127.0.0.1:{port}/")
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[int]:
+def serve_answer(answer: bytes) -> Iterator[int]:
     """A server that takes one greeting, gives this answer and hangs up."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -150,7 +150,7 @@ def answering(answer: bytes) -> Iterator[int]:
         thread.join()
 
 
-def kept_keys(bpc: Program, *, mode: int) -> Program:
+def write_keys(bpc: Program, *, mode: int) -> Program:
     folder = bpc.data_dir / "keys"
     folder.mkdir(mode=0o700)
     for name, text in KEYS.items():
@@ -159,87 +159,95 @@ def kept_keys(bpc: Program, *, mode: int) -> Program:
     return bpc
 
 
-def files(folder: Path) -> set[str]:
+def read_files(folder: Path) -> set[str]:
     """Everything of ours; the server's own files are its own business."""
     return {str(file) for file in folder.rglob("*") if "postgres" not in file.relative_to(folder).parts[0]}
 
 
 def test_looking_makes_no_database(installation: Installation) -> None:
-    name = f"unmade_{fresh.new_id().hex}"
-    elsewhere = installation.bpc.having(BPC_DB_NAME=name)
+    name = f"unmade_{clock.new_id().hex}"
+    elsewhere = installation.bpc.with_settings(BPC_DB_NAME=name)
 
     looked, checked = elsewhere.run("doctor", "--json"), elsewhere.run("migrate", "--check")
 
-    assert found(looked)["database"]["health"] == "fail"
-    assert "does not exist" in found(looked)["database"]["says"]
+    assert read_checks(looked)["database"]["health"] == "fail"
+    assert "does not exist" in read_checks(looked)["database"]["says"]
     assert (checked.code, "does not exist" in checked.err) == (69, True)
 
 
 PEPPERS = {name: b64encode(name.encode() * 8).decode() for name in ("old", "new", "other")}
 CURRENT, NEXT, PREVIOUS = (f"BPC_API_KEY_PEPPER_{part}BASE64" for part in ("", "NEXT_", "PREVIOUS_"))
-STILL = "each is hashed again when it is used; `bpc apikey list` shows them: revoke those nobody uses"
+STILL = "a key is rehashed when it is used; `bpc apikey list` shows the rest: revoke unused ones"
 
 
-def test_replacing_the_pepper_it_says_which_keys_are_left_and_when_the_old_one_may_go(bare: Program) -> None:
-    old = bare.having(**{CURRENT: PEPPERS["old"]})
-    ahead = bare.having(**{CURRENT: PEPPERS["new"], PREVIOUS: PEPPERS["old"]})
-    old.ok("migrate")
-    old.ok("tenant", "create", "acme")
-    made = ["apikey", "create", "--tenant", "acme", "--role", "Admin", "--json"]
-    first, _ = old.ok(*made).json(), ahead.ok(*made)
+def test_replacing_the_pepper_it_says_which_keys_are_left_and_when_the_old_one_may_go(
+    bpc_without_tables: Program,
+) -> None:
+    old = bpc_without_tables.with_settings(**{CURRENT: PEPPERS["old"]})
+    ahead = bpc_without_tables.with_settings(**{CURRENT: PEPPERS["new"], PREVIOUS: PEPPERS["old"]})
+    old.run_ok("migrate")
+    old.run_ok("tenant", "create", "acme")
+    arguments = ["apikey", "create", "--tenant", "acme", "--role", "Admin", "--json"]
+    first, _ = old.run_ok(*arguments).json(), ahead.run_ok(*arguments)
 
     left, missing = (
-        found(bpc.run("doctor", "--json"))["API keys"] for bpc in (ahead, bare.having(**{CURRENT: PEPPERS["other"]}))
+        read_checks(bpc.run("doctor", "--json"))["API keys"]
+        for bpc in (ahead, bpc_without_tables.with_settings(**{CURRENT: PEPPERS["other"]}))
     )
-    shown = {
-        key["key_prefix"]: key["pepper"] for key in ahead.ok("apikey", "list", "--tenant", "acme", "--json").json()
+    findings = {
+        key["key_prefix"]: key["pepper"] for key in ahead.run_ok("apikey", "list", "--tenant", "acme", "--json").json()
     }
-    ahead.ok("apikey", "revoke", first["key_prefix"], "--tenant", "acme")
-    done = found(ahead.run("doctor", "--json"))["API keys"]
-    alone = found(bare.having(**{CURRENT: PEPPERS["new"]}).run("doctor", "--json"))["API keys"]
+    ahead.run_ok("apikey", "revoke", first["key_prefix"], "--tenant", "acme")
+    done = read_checks(ahead.run("doctor", "--json"))["API keys"]
+    alone = read_checks(bpc_without_tables.with_settings(**{CURRENT: PEPPERS["new"]}).run("doctor", "--json"))[
+        "API keys"
+    ]
 
-    assert sorted(shown.values()) == ["current", "previous"]
-    assert shown[first["key_prefix"]] == "previous"
+    assert sorted(findings.values()) == ["current", "previous"]
+    assert findings[first["key_prefix"]] == "previous"
     assert (left["health"], left["fix"]) == ("warn", STILL)
     assert left["says"] == "1 of 2 valid keys may need the previous pepper, of `acme`"
     assert missing["health"] == "fail"
     assert missing["says"].startswith("2 of 2 valid keys are refused, of `acme`: their hashes were made with a pepper")
     assert (done["health"], done["says"]) == (
         "ok",
-        f"all 1 valid keys can do without the previous pepper; {PREVIOUS} may go",
+        f"all 1 valid keys no longer need the previous pepper; you can unset {PREVIOUS}",
     )
-    assert (alone["health"], alone["says"]) == ("ok", "1 valid, none on a pepper that is not at hand")
+    assert (alone["health"], alone["says"]) == ("ok", "1 valid, all use a configured pepper")
 
 
-def test_a_pepper_that_is_to_be_replaced_by_itself_is_named_also_where_it_is_in_a_file(bare: Program) -> None:
-    bare.ok("migrate")
-    kept_keys(bare, mode=0o600)
-    kept = (bare.data_dir / "keys" / "pepper.key").read_text().strip()
-    halfway = bare.having(**{PREVIOUS: kept})
+def test_a_pepper_that_is_to_be_replaced_by_itself_is_named_also_where_it_is_in_a_file(
+    bpc_without_tables: Program,
+) -> None:
+    bpc_without_tables.run_ok("migrate")
+    write_keys(bpc_without_tables, mode=0o600)
+    pepper = (bpc_without_tables.data_dir / "keys" / "pepper.key").read_text().strip()
+    halfway = bpc_without_tables.with_settings(**{PREVIOUS: pepper})
 
-    says = found(halfway.run("doctor", "--json"))["keys"]
+    says = read_checks(halfway.run("doctor", "--json"))["keys"]
     ended = halfway.run("seed")
 
-    assert (says["health"], says["says"]) == ("fail", f"`{PREVIOUS}` is the same pepper as `{CURRENT}`")
-    assert f"`{PREVIOUS}` is the same pepper as `{CURRENT}`" in ended.err
+    assert (says["health"], says["says"]) == ("fail", "the previous pepper is the same as the current pepper")
+    assert "the previous pepper is the same as the current pepper" in ended.err
+    assert f"set {PREVIOUS} to another pepper" in ended.err
     assert "Traceback" not in ended.err
 
 
-def test_keys_that_others_made_with_the_next_pepper_are_no_news(bare: Program) -> None:
-    ahead = bare.having(**{CURRENT: PEPPERS["new"]})
-    ahead.ok("migrate")
-    ahead.ok("tenant", "create", "acme")
-    ahead.ok("apikey", "create", "--tenant", "acme", "--role", "Admin", "--json")
-    behind = bare.having(**{CURRENT: PEPPERS["old"], NEXT: PEPPERS["new"]})
+def test_keys_that_others_made_with_the_next_pepper_are_no_news(bpc_without_tables: Program) -> None:
+    ahead = bpc_without_tables.with_settings(**{CURRENT: PEPPERS["new"]})
+    ahead.run_ok("migrate")
+    ahead.run_ok("tenant", "create", "acme")
+    ahead.run_ok("apikey", "create", "--tenant", "acme", "--role", "Admin", "--json")
+    behind = bpc_without_tables.with_settings(**{CURRENT: PEPPERS["old"], NEXT: PEPPERS["new"]})
 
-    assert found(behind.run("doctor", "--json"))["API keys"]["health"] == "ok"
-    assert [key["pepper"] for key in behind.ok("apikey", "list", "--tenant", "acme", "--json").json()] == ["next"]
+    assert read_checks(behind.run("doctor", "--json"))["API keys"]["health"] == "ok"
+    assert [key["pepper"] for key in behind.run_ok("apikey", "list", "--tenant", "acme", "--json").json()] == ["next"]
 
 
-def test_without_a_pepper_keys_are_counted_and_none_is_made(bare: Program) -> None:
-    bare.ok("migrate")
+def test_without_a_pepper_keys_are_counted_and_none_is_made(bpc_without_tables: Program) -> None:
+    bpc_without_tables.run_ok("migrate")
 
-    checks = found(bare.run("doctor", "--json"))
+    checks = read_checks(bpc_without_tables.run("doctor", "--json"))
 
-    assert checks["API keys"]["says"] == "0 valid; there is no pepper here to compare them with"
-    assert not (bare.data_dir / "keys").exists()
+    assert checks["API keys"]["says"] == "0 valid; no pepper is configured, so they were not checked"
+    assert not (bpc_without_tables.data_dir / "keys").exists()

@@ -18,7 +18,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.cli.program import Program, nothing_runs, wait_until
+from tests.cli.program import Program, is_stopped, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +27,11 @@ def bpc(run_folder: Path) -> Program:
     folder = Path(tempfile.mkdtemp(prefix="up-", dir=run_folder))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     # Requests are logged; nothing else is to be said. Coverage of one test is enough, and every other starts sooner.
-    return Program(folder, {"BPC_LOG_LEVEL": "warn"}, measured=False)
+    return Program(folder, {"BPC_LOG_LEVEL": "warn"}, with_coverage=False)
 
 
 @contextmanager
-def running(bpc: Program) -> "Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]":
+def run_up(bpc: Program) -> "Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]":
     """`bpc up --json` from its one line on; whatever happens, it does not outlive the test."""
     process = bpc.start("up", "--port", "0", "--json")
     assert process.stdout is not None
@@ -42,24 +42,24 @@ def running(bpc: Program) -> "Iterator[tuple[subprocess.Popen[str], dict[str, An
         process.communicate()
 
 
-def answers(url: str) -> bool:
+def is_answering(url: str) -> bool:
     return httpx2.get(f"{url}/v1/health/ready").status_code == 200
 
 
 def assert_gone(bpc: Program) -> None:
-    wait_until(lambda: nothing_runs(bpc.data_dir))
+    wait_until(lambda: is_stopped(bpc.data_dir))
     with (bpc.data_dir / "postgres.users").open() as users:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_everything_is_and_stops_cleanly_when_told(bpc: Program, how: signal.Signals) -> None:
-    with running(replace(bpc, measured=True)) as (process, told):
-        assert told.keys() == {"url", "api_key", "tenant_id", "data_dir"}
-        assert told["data_dir"] == str(bpc.data_dir)
-        assert (bpc.data_dir / "keys" / "dev-api-key").read_text().strip() == told["api_key"]
-        assert told["url"].startswith("http://127.0.0.1:")
-        assert answers(told["url"])
+def test_it_prints_where_everything_is_and_stops_cleanly_on_sigterm(bpc: Program, how: signal.Signals) -> None:
+    with run_up(replace(bpc, with_coverage=True)) as (process, ready):
+        assert ready.keys() == {"url", "api_key", "tenant_id", "data_dir"}
+        assert ready["data_dir"] == str(bpc.data_dir)
+        assert (bpc.data_dir / "keys" / "dev-api-key").read_text().strip() == ready["api_key"]
+        assert ready["url"].startswith("http://127.0.0.1:")
+        assert is_answering(ready["url"])
 
         process.send_signal(how)
         out, err = process.communicate()
@@ -69,48 +69,48 @@ def test_it_says_where_everything_is_and_stops_cleanly_when_told(bpc: Program, h
 
 
 def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc: Program) -> None:
-    with running(bpc) as (first, told), running(bpc) as (second, told_again):
-        assert told_again == {**told, "url": told_again["url"]}
-        assert told_again["url"] != told["url"]
+    with run_up(bpc) as (first, ready), run_up(bpc) as (second, told_again):
+        assert told_again == {**ready, "url": told_again["url"]}
+        assert told_again["url"] != ready["url"]
 
         first.send_signal(signal.SIGINT)
         assert first.wait() == 0
-        assert answers(told_again["url"])
+        assert is_answering(told_again["url"])
 
         second.send_signal(signal.SIGINT)
         assert second.wait() == 0
     assert_gone(bpc)
 
 
-def test_a_person_is_told_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
+def test_it_prints_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     process = bpc.start("up", "--port", "0")
     assert process.stdout is not None
-    shown = [process.stdout.readline() for _ in range(6)]
+    output = [process.stdout.readline() for _ in range(6)]
 
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
 
-    assert shown[0] == "bpc is up\n"
-    assert shown[1].startswith("  API        http://127.0.0.1:")
-    assert shown[4].startswith("  API key    bpc_")
-    assert shown[5] == "Ctrl-C stops it\n"
+    assert output[0] == "bpc is up\n"
+    assert output[1].startswith("  API        http://127.0.0.1:")
+    assert output[4].startswith("  API key    bpc_")
+    assert output[5] == "press Ctrl-C to stop\n"
     assert (process.returncode, out) == (0, "stopped\n")
-    assert err == ("starting the database …\nbringing its tables up to date …\nstarting the API and a worker …\n")
+    assert err == ("starting the database …\napplying migrations …\nstarting the API and a worker …\n")
     assert_gone(bpc)
 
 
 def test_a_database_that_is_not_there_is_unavailable(bpc: Program) -> None:
-    ended = bpc.having(DATABASE_URL="postgresql://ada@127.0.0.1:1/bpc").run("up", "--port", "0", "--json")
+    ended = bpc.with_settings(DATABASE_URL="postgresql://ada@127.0.0.1:1/bpc").run("up", "--port", "0", "--json")
 
     assert ended.code == 69
     assert ended.json()["error"]["code"] == "DB_UNAVAILABLE"
 
 
-def test_a_port_that_is_taken_is_told_and_leaves_nothing_running(bpc: Program) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+def test_an_occupied_port_is_reported_and_nothing_is_left_running(bpc: Program) -> None:
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        port = occupied.getsockname()[1]
 
         ended = bpc.run("up", "--port", str(port), "--json")
 
@@ -119,22 +119,22 @@ def test_a_port_that_is_taken_is_told_and_leaves_nothing_running(bpc: Program) -
     assert_gone(bpc)
 
 
-def child(process: "subprocess.Popen[str]", command: str) -> psutil.Process:
+def find_child(process: "subprocess.Popen[str]", command: str) -> psutil.Process:
     """The process that runs this command for `bpc up`."""
-    (found,) = [each for each in psutil.Process(process.pid).children() if command in each.cmdline()]
-    return found
+    (match,) = [child for child in psutil.Process(process.pid).children() if command in child.cmdline()]
+    return match
 
 
-def test_what_dies_comes_back_and_nobody_is_refused_meanwhile(bpc: Program) -> None:
-    with running(bpc) as (process, told):
-        here = bpc.having(BPC_URL=told["url"])
-        dead = [child(process, "api"), child(process, "worker")]
+def test_a_dead_process_is_restarted_and_no_request_is_refused_meanwhile(bpc: Program) -> None:
+    with run_up(bpc) as (process, ready):
+        here = bpc.with_settings(BPC_URL=ready["url"])
+        dead = [find_child(process, "api"), find_child(process, "worker")]
 
-        for each in dead:
-            each.kill()
-        answered = httpx2.get(f"{told['url']}/v1/health/live", timeout=60)  # waits for the next one to take it
+        for victim in dead:
+            victim.kill()
+        answered = httpx2.get(f"{ready['url']}/v1/health/live", timeout=60)  # waits for the next one to take it
         uploaded = here.run("upload", "-", "--kind", "BOM", "--wait", "--json", stdin=b"no bill of materials").json()
-        figures = httpx2.get(f"{told['url']}/v1/metrics").text
+        figures = httpx2.get(f"{ready['url']}/v1/metrics").text
 
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
@@ -144,16 +144,16 @@ def test_what_dies_comes_back_and_nobody_is_refused_meanwhile(bpc: Program) -> N
     assert 'bpc_jobs_completed_total{status="FAILED",type="PARSE_FACTS"} 1.0' in figures
     assert 'bpc_http_requests_total{method="GET",path="/v1/health/live",status="200"} 1.0' in figures
     assert (process.returncode, out) == (0, "")
-    said = [json.loads(line) for line in err.splitlines()]
-    again = {line["process"]: line["reason"] for line in said if line["component"] == "up"}
+    log_lines = [json.loads(line) for line in err.splitlines()]
+    again = {line["process"]: line["reason"] for line in log_lines if line["component"] == "up"}
     assert again == {"api": "signal 9", "worker 1": "signal 9"}
     assert_gone(bpc)
 
 
 def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
     # Measuring coverage, it would leave half a file behind.
-    with running(bpc) as (process, told):
-        assert answers(told["url"])
+    with run_up(bpc) as (process, ready):
+        assert is_answering(ready["url"])
         inside = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
@@ -163,7 +163,7 @@ def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
 
 
 def test_a_data_folder_that_is_deleted_meanwhile_is_noticed(bpc: Program, data_dir: Path) -> None:
-    with running(replace(bpc, data_dir=data_dir)) as (process, _):
+    with run_up(replace(bpc, data_dir=data_dir)) as (process, _):
         inside = psutil.Process(process.pid).children(recursive=True)
         data_dir.rename(data_dir.with_name("elsewhere"))
         out, _ = process.communicate()
@@ -191,8 +191,8 @@ def test_it_answers_on_a_socket_that_a_service_manager_holds_and_leaves_it_open(
         )
         try:
             assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            answered = answers(url)
+            ready = json.loads(process.stdout.readline())
+            answered = is_answering(url)
             process.send_signal(signal.SIGTERM)
             code = process.wait(60)
         finally:
@@ -201,5 +201,5 @@ def test_it_answers_on_a_socket_that_a_service_manager_holds_and_leaves_it_open(
         with socket.create_connection(held.getsockname()):
             pass  # it waits for whoever comes next
 
-    assert (told["url"], answered, code) == (url, True, 0)
-    wait_until(lambda: nothing_runs(bpc.data_dir))
+    assert (ready["url"], answered, code) == (url, True, 0)
+    wait_until(lambda: is_stopped(bpc.data_dir))

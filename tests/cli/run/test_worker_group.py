@@ -7,82 +7,82 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from service_jobs import Metrics
 
-from bpc.cli.supervise import Child, Role
-from bpc.cli.workers import Workers
-from bpc.jobs import Metrics
-from bpc.settings import Settings
+from bpc.cli.run.worker import WorkerGroup
+from bpc.runtime.settings import Settings
+from bpc.runtime.supervision import ChildSpec, SupervisedProcess
 
 COUNT = re.compile(rb'bpc_jobs_enqueued_total\{type="a"\} ([0-9]+)')
 
 
-class Answering:
+class FakeChild:
     """A child as `Workers` sees it, with the answers of the test: None where nobody is there."""
 
     def __init__(self) -> None:
-        self.role = Role(name="worker 1", command=(), stop_seconds=0)
-        self.started = 1
+        self.spec = ChildSpec(name="worker 1", command=(), stop_seconds=0)
+        self.start_count = 1
         self.answer: str | None = None
 
     async def ask(self, what: str) -> str | None:
         assert what in {"figures", "condition"}
         return self.answer
 
-    def enqueued(self, count: int) -> None:
-        metrics = Metrics()
-        metrics.enqueued("a", count)
-        self.answer = metrics.text().decode()
+    def set_enqueued(self, count: int) -> None:
+        metrics = Metrics("bpc")
+        metrics.count_enqueued("a", count)
+        self.answer = metrics.render_text().decode()
 
-    def dies(self) -> None:
+    def die(self) -> None:
         self.answer = None
 
-    def comes_back(self) -> None:
-        self.started += 1
-        self.enqueued(0)
+    def come_back(self) -> None:
+        self.start_count += 1
+        self.set_enqueued(0)
 
 
-def seen_as_one(*children: Answering) -> Workers:
-    return Workers(cast("Sequence[Child]", children))
+def make_worker_group(*children: FakeChild) -> WorkerGroup:
+    return WorkerGroup(cast("Sequence[SupervisedProcess]", children))
 
 
-async def counted(workers: Workers) -> int:
-    found = COUNT.search(await workers.figures())
-    assert found is not None
-    return int(found[1])
+async def count_enqueued(workers: WorkerGroup) -> int:
+    match = COUNT.search(await workers.collect_metrics())
+    assert match is not None
+    return int(match[1])
 
 
 async def test_what_a_worker_counted_is_kept_when_it_dies_and_added_to_what_the_next_one_counts() -> None:
-    one, other = Answering(), Answering()
-    workers = seen_as_one(one, other)
-    one.enqueued(3)
-    other.enqueued(4)
-    assert await counted(workers) == 7
+    one, other = FakeChild(), FakeChild()
+    workers = make_worker_group(one, other)
+    one.set_enqueued(3)
+    other.set_enqueued(4)
+    assert await count_enqueued(workers) == 7
 
-    one.dies()
-    assert await counted(workers) == 7
-    one.comes_back()
-    assert await counted(workers) == 7
-    one.enqueued(2)
-    assert await counted(workers) == 9
-    one.dies()
-    one.comes_back()
-    assert await counted(workers) == 9
+    one.die()
+    assert await count_enqueued(workers) == 7
+    one.come_back()
+    assert await count_enqueued(workers) == 7
+    one.set_enqueued(2)
+    assert await count_enqueued(workers) == 9
+    one.die()
+    one.come_back()
+    assert await count_enqueued(workers) == 9
 
 
 async def test_one_that_does_not_answer_is_not_ready_and_named_all_the_same() -> None:
-    one = Answering()
-    workers = seen_as_one(one)
-    (away,) = await workers.conditions()
+    one = FakeChild()
+    workers = make_worker_group(one)
+    (away,) = await workers.collect_conditions()
     one.answer = json.dumps({"worker": "vm:1:ab", "checks": {"database": "OK"}})
 
-    (there,) = await workers.conditions()
+    (condition,) = await workers.collect_conditions()
 
     assert (away.worker, away.is_ready) == ("worker 1", False)
-    assert (there.worker, there.is_ready) == ("vm:1:ab", True)
+    assert (condition.worker, condition.is_ready) == ("vm:1:ab", True)
 
 
 @pytest.mark.parametrize("figures", [True, False])
 def test_figures_that_are_switched_off_have_no_page(figures: bool) -> None:
     settings = Settings(data_dir=Path("/nonexistent"), metrics_enabled=figures)
 
-    assert (seen_as_one().watched(settings).figures is not None) == figures
+    assert (make_worker_group().make_watched(settings).read_metrics is not None) == figures

@@ -3,7 +3,7 @@
 import stat
 from base64 import b64encode
 
-from bpc.core.apikeys import ApiKey
+from bpc.core.api_keys import ApiKeySecret
 from tests.cli.conftest import Installation
 from tests.cli.program import Program
 
@@ -15,63 +15,63 @@ PROD = {
 
 
 def test_running_it_again_changes_nothing_and_prints_the_same_key(installation: Installation) -> None:
-    again = installation.bpc.ok("seed")
+    again = installation.bpc.run_ok("seed")
 
     assert again.out == f"tenant   dev ({installation.tenant_id})\nAPI key  {installation.api_key}\n"
 
 
 def test_the_key_is_one_and_is_kept_where_only_its_owner_can_read_it(installation: Installation) -> None:
-    kept = installation.bpc.data_dir / "keys" / "dev-api-key"
+    key_file = installation.bpc.data_dir / "keys" / "dev-api-key"
 
-    assert ApiKey.parse(kept.read_text().strip()).text == installation.api_key
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert ApiKeySecret.parse(key_file.read_text().strip()).text == installation.api_key
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(key_file.parent.stat().st_mode) == 0o700
 
 
 def test_a_revoked_key_is_replaced(installation: Installation, bpc: Program) -> None:
     # Keys and pepper from the environment: nothing else makes the folder the API key is kept in.
-    given = {name: PROD[name] for name in PROD if name.endswith("BASE64")}
-    elsewhere = bpc.having(
-        DATABASE_URL=str(installation.server.address("bpc")), BPC_SIGNING_KEY_ID="elsewhere", **given
+    secrets = {name: PROD[name] for name in PROD if name.endswith("BASE64")}
+    elsewhere = bpc.with_settings(
+        DATABASE_URL=str(installation.server.address("bpc")), BPC_SIGNING_KEY_ID="elsewhere", **secrets
     )
-    first = elsewhere.ok("seed", "--json").json()
+    first = elsewhere.run_ok("seed", "--json").json()
 
-    elsewhere.ok("apikey", "revoke", ApiKey.parse(first["api_key"]).prefix, "--tenant", "dev")
-    second = elsewhere.ok("seed", "--json").json()
+    elsewhere.run_ok("apikey", "revoke", ApiKeySecret.parse(first["api_key"]).prefix, "--tenant", "dev")
+    second = elsewhere.run_ok("seed", "--json").json()
 
     try:
         assert first["tenant_id"] == second["tenant_id"] == installation.tenant_id
-        assert ApiKey.parse(second["api_key"]).prefix != ApiKey.parse(first["api_key"]).prefix
+        assert ApiKeySecret.parse(second["api_key"]).prefix != ApiKeySecret.parse(first["api_key"]).prefix
         assert (bpc.data_dir / "keys" / "dev-api-key").read_text() == second["api_key"] + "\n"
     finally:
         # Its pepper is nobody else's: for whoever uses this database after us it would be a key that opens nothing.
-        elsewhere.ok("apikey", "revoke", ApiKey.parse(second["api_key"]).prefix, "--tenant", "dev")
+        elsewhere.run_ok("apikey", "revoke", ApiKeySecret.parse(second["api_key"]).prefix, "--tenant", "dev")
 
 
-def test_prod_gets_its_signing_key_registered_and_no_tenant(bare: Program) -> None:
-    prod = bare.having(**PROD)
-    prod.ok("migrate")
+def test_prod_gets_its_signing_key_registered_and_no_tenant(bpc_without_tables: Program) -> None:
+    prod = bpc_without_tables.with_settings(**PROD)
+    prod.run_ok("migrate")
 
-    seeded = prod.ok("seed")
+    seeded = prod.run_ok("seed")
 
     assert "signing key is registered" in seeded.out
-    assert [tenant["slug"] for tenant in prod.ok("tenant", "list", "--json").json()] == ["system"]
-    assert list(bare.data_dir.iterdir()) == []
+    assert [tenant["slug"] for tenant in prod.run_ok("tenant", "list", "--json").json()] == ["system"]
+    assert list(bpc_without_tables.data_dir.iterdir()) == []
 
 
 def test_a_key_that_is_registered_and_gone_is_not_made_anew(installation: Installation, bpc: Program) -> None:
-    elsewhere = bpc.having(DATABASE_URL=str(installation.server.address("bpc")))
+    elsewhere = bpc.with_settings(DATABASE_URL=str(installation.server.address("bpc")))
 
-    refused, found = elsewhere.run("seed"), elsewhere.run("doctor")
+    refused, diagnosis = elsewhere.run("seed"), elsewhere.run("doctor")
 
-    says = "`dev-key-1` is registered, and its private half is not here"
+    says = "`dev-key-1` is registered, but its private key is missing"
     assert (refused.code, says in refused.err) == (78, True)
-    assert (found.code, says in found.out) == (1, True)
+    assert (diagnosis.code, says in diagnosis.out) == (1, True)
     assert not (bpc.data_dir / "keys").exists()
 
 
 def test_another_key_under_a_registered_name_is_refused(installation: Installation) -> None:
-    other = installation.bpc.having(
+    other = installation.bpc.with_settings(
         BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=PROD["BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64"]
     )
 
@@ -82,22 +82,22 @@ def test_another_key_under_a_registered_name_is_refused(installation: Installati
     assert "BPC_SIGNING_KEY_ID" in ended.err
 
 
-def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bare: Program) -> None:
-    bare.ok("migrate")
-    bare.ok("seed")
-    bare.ok("tenant", "deactivate", "dev")
+def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bpc_without_tables: Program) -> None:
+    bpc_without_tables.run_ok("migrate")
+    bpc_without_tables.run_ok("seed")
+    bpc_without_tables.run_ok("tenant", "deactivate", "dev")
 
-    told, shown = bare.ok("seed", "--json").json(), bare.ok("seed").out
+    seeded, output = bpc_without_tables.run_ok("seed", "--json").json(), bpc_without_tables.run_ok("seed").out
 
-    assert told["api_key"] is None
-    assert "bpc tenant reactivate dev" in shown
+    assert seeded["api_key"] is None
+    assert "bpc tenant reactivate dev" in output
 
 
-def test_five_at_once_make_one_key(bare: Program) -> None:
-    bare.ok("migrate")
+def test_five_at_once_make_one_key(bpc_without_tables: Program) -> None:
+    bpc_without_tables.run_ok("migrate")
 
-    started = [bare.start("seed", "--json") for _ in range(5)]
+    started = [bpc_without_tables.start("seed", "--json") for _ in range(5)]
     printed = {process.communicate()[0] for process in started}
 
     assert len(printed) == 1
-    assert len(bare.ok("apikey", "list", "--tenant", "dev", "--json").json()) == 1
+    assert len(bpc_without_tables.run_ok("apikey", "list", "--tenant", "dev", "--json").json()) == 1

@@ -8,19 +8,19 @@ from tests.cli.conftest import Installation
 def test_a_tenant_is_created_and_listed(installation: Installation) -> None:
     bpc = installation.bpc
 
-    created = bpc.ok("tenant", "create", "acme", "--name", "Acme Batteries", "--json").json()
-    (listed,) = [each for each in bpc.ok("tenant", "list", "--json").json() if each["slug"] == "acme"]
+    created = bpc.run_ok("tenant", "create", "acme", "--name", "Acme Batteries", "--json").json()
+    (acme,) = [tenant for tenant in bpc.run_ok("tenant", "list", "--json").json() if tenant["slug"] == "acme"]
 
-    assert listed["tenant_id"] == created["tenant_id"] == str(UUID(created["tenant_id"]))
-    assert (listed["name"], listed["is_active"]) == ("Acme Batteries", True)
-    assert listed.keys() == {"tenant_id", "slug", "name", "is_active", "created_at"}
+    assert acme["tenant_id"] == created["tenant_id"] == str(UUID(created["tenant_id"]))
+    assert (acme["name"], acme["is_active"]) == ("Acme Batteries", True)
+    assert acme.keys() == {"tenant_id", "slug", "name", "is_active", "created_at"}
 
 
-def test_a_person_is_told_what_to_do_next(installation: Installation) -> None:
-    shown = installation.bpc.ok("tenant", "create", "umbra").out
-    table = installation.bpc.ok("tenant", "list").out.split("\n")
+def test_the_next_step_is_printed(installation: Installation) -> None:
+    output = installation.bpc.run_ok("tenant", "create", "umbra").out
+    table = installation.bpc.run_ok("tenant", "list").out.split("\n")
 
-    assert "next: `bpc apikey create --tenant umbra --role Admin`" in shown
+    assert "next: `bpc apikey create --tenant umbra --role Admin`" in output
     assert table[0].split() == ["SLUG", "NAME", "ID", "ACTIVE", "CREATED"]
     assert any(row.startswith("umbra ") for row in table)
 
@@ -29,10 +29,10 @@ def test_a_slug_is_given_once(installation: Installation) -> None:
     ended = installation.bpc.run("tenant", "create", "dev")
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("CONFLICT: a tenant with this slug exists already")
+    assert ended.err.startswith("CONFLICT: a tenant with this slug already exists")
 
 
-def test_a_slug_that_is_none_is_refused(installation: Installation) -> None:
+def test_an_invalid_slug_is_refused(installation: Installation) -> None:
     ended = installation.bpc.run("tenant", "create", "Not A Slug")
 
     assert (ended.code, ended.out) == (1, "")
@@ -41,17 +41,17 @@ def test_a_slug_that_is_none_is_refused(installation: Installation) -> None:
 
 def test_a_tenant_is_deactivated_and_reactivated(installation: Installation) -> None:
     bpc = installation.bpc
-    bpc.ok("tenant", "create", "closing")
+    bpc.run_ok("tenant", "create", "closing")
 
-    closed = bpc.ok("tenant", "deactivate", "closing")
-    again = bpc.ok("tenant", "deactivate", "closing", "--json")
-    opened = bpc.ok("tenant", "reactivate", "closing")
+    closed = bpc.run_ok("tenant", "deactivate", "closing")
+    again = bpc.run_ok("tenant", "deactivate", "closing", "--json")
+    opened = bpc.run_ok("tenant", "reactivate", "closing")
 
     assert closed.out == "tenant closing is deactivated\n"
     assert again.json() == {"slug": "closing", "is_active": False}
     assert opened.out == "tenant closing is active\n"
     # One event for the creation, one for each change; saying it twice is no change.
-    assert "closing: 6 events in 4 chains, intact" in bpc.ok("audit", "verify", "--tenant", "closing").out
+    assert "closing: 6 events in 4 chains, intact" in bpc.run_ok("audit", "verify", "--tenant", "closing").out
 
 
 def test_an_unknown_tenant_is_not_found(installation: Installation) -> None:

@@ -8,13 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from bpc import fresh
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, TenantId
-from bpc.db import events, tenants
-from bpc.db.database import open_database
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.formats.ids import AggregateId, TenantId
+from bpc.runtime import clock
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.audit import events
+from bpc.storage.database import open_database
 from tests.cli.conftest import Installation
-from tests.cli.program import Ended, Program
+from tests.cli.program import Program, RunResult
 
 CHAIN = AggregateId(UUID("11111111-1111-4111-8111-111111111111"))
 OTHER = AggregateId(UUID("22222222-2222-4222-8222-222222222222"))
@@ -35,20 +36,20 @@ class History:
     def bpc(self) -> Program:
         return self.installation.bpc
 
-    def verify(self, *options: str | Path) -> Ended:
+    def verify(self, *options: str | Path) -> RunResult:
         return self.bpc.run("audit", "verify", *options)
 
     def checkpoint(self, folder: Path) -> Path:
         file = folder / "checkpoint.json"
-        self.bpc.ok("audit", "checkpoint", "--tenant", self.slug, "--out", file)
+        self.bpc.run_ok("audit", "checkpoint", "--tenant", self.slug, "--out", file)
         return file
 
-    def intrude(self, sql: str) -> None:
+    def tamper(self, sql: str) -> None:
         """Run SQL as somebody who has the database's own rights and switches its triggers off."""
         done = sql.replace("{tenant}", f"'{self.tenant_id}'")
         self.installation.execute(f"SET session_replication_role = replica; {done}")
 
-    def says(self, happened: str) -> None:
+    def expect_fault(self, happened: str) -> None:
         """Put one more event on record in the first chain."""
         asyncio.run(_extend(self.installation, self.tenant_id, CHAIN, [happened]))
 
@@ -56,27 +57,29 @@ class History:
 @pytest.fixture
 def history(installation: Installation) -> History:
     """A tenant of the test's own, to be tampered with."""
-    return _written(installation)
+    return _write_history(installation)
 
 
 @pytest.fixture(scope="module")
-def untouched(installation: Installation) -> History:
-    return _written(installation)
+def untouched_history(installation: Installation) -> History:
+    return _write_history(installation)
 
 
 @pytest.fixture(scope="module")
-def checkpoint(untouched: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(untouched_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of the tenant that nobody tampers with."""
-    return untouched.checkpoint(tmp_path_factory.mktemp("checkpoint"))
+    return untouched_history.checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
-def _written(installation: Installation) -> History:
-    slug = f"history-{fresh.new_id().hex[:8]}"
+def _write_history(installation: Installation) -> History:
+    slug = f"history-{clock.new_id().hex[:8]}"
 
     async def write() -> TenantId:
         database = await open_database(installation.server.address("bpc"), pool_size=1)
         try:
-            return await tenants.create(database, slug=slug, name="History", act=Act(None, fresh.now()))
+            return await tenants_and_actors.create_tenant(
+                database, slug=slug, name="History", act=Act(None, clock.now())
+            )
         finally:
             await database.close()
 
@@ -86,13 +89,15 @@ def _written(installation: Installation) -> History:
     return History(installation, slug, tenant)
 
 
-async def _extend(installation: Installation, tenant: TenantId, chain: AggregateId, said: list[str]) -> None:
+async def _extend(installation: Installation, tenant: TenantId, chain: AggregateId, event_types: list[str]) -> None:
     database = await open_database(installation.server.address("bpc"), pool_size=1)
     try:
         async with database.tenant(tenant) as conn:
-            for event_type in said:
-                act = Act(None, fresh.now())
-                await events.append(conn, Stream(tenant, "Thing", chain), act.says(event_type, {"was": event_type}))
+            for event_type in event_types:
+                act = Act(None, clock.now())
+                await events.append(
+                    conn, EventStream(tenant, "Thing", chain), act.new_event(event_type, {"was": event_type})
+                )
     finally:
         await database.close()
 
@@ -100,31 +105,31 @@ async def _extend(installation: Installation, tenant: TenantId, chain: Aggregate
 # --- without a checkpoint
 
 
-def test_an_untouched_record_is_intact(untouched: History) -> None:
-    shown = untouched.verify("--tenant", untouched.slug)
-    told = untouched.verify("--tenant", untouched.slug, "--json")
+def test_an_untouched_record_is_intact(untouched_history: History) -> None:
+    text_report = untouched_history.verify("--tenant", untouched_history.slug)
+    json_report = untouched_history.verify("--tenant", untouched_history.slug, "--json")
 
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out == f"{untouched.slug}: {EVENTS} events in {CHAINS} chains, intact\n"
-    assert told.json() == {
+    assert (text_report.code, text_report.err) == (0, "")
+    assert text_report.out == f"{untouched_history.slug}: {EVENTS} events in {CHAINS} chains, intact\n"
+    assert json_report.json() == {
         "ok": True,
-        "tenants": [{"tenant": untouched.slug, "events": EVENTS, "chains": CHAINS, "faults": []}],
+        "tenants": [{"tenant": untouched_history.slug, "events": EVENTS, "chains": CHAINS, "faults": []}],
     }
 
 
 def test_one_changed_byte_is_found_and_named(history: History) -> None:
-    history.intrude(
+    history.tamper(
         "UPDATE events SET payload_canonical = set_byte(payload_canonical, 9, 33)"
         f" WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = 3"
     )
 
-    shown = history.verify("--tenant", history.slug)
-    told = history.verify("--tenant", history.slug, "--json")
+    text_report = history.verify("--tenant", history.slug)
+    json_report = history.verify("--tenant", history.slug, "--json")
 
-    assert shown.code == told.code == 1
-    assert f"\n  Thing {CHAIN} version 3: its payload does not have the hash it claims\n" in shown.out
-    (report,) = told.json()["tenants"]
-    assert not told.json()["ok"]
+    assert text_report.code == json_report.code == 1
+    assert f"\n  Thing {CHAIN} version 3: its payload does not have the hash it claims\n" in text_report.out
+    (report,) = json_report.json()["tenants"]
+    assert not json_report.json()["ok"]
     assert {
         "aggregate_type": "Thing",
         "aggregate_id": str(CHAIN),
@@ -134,14 +139,14 @@ def test_one_changed_byte_is_found_and_named(history: History) -> None:
 
 
 def test_an_event_given_to_a_tenant_that_does_not_exist_is_found_when_all_are_verified(history: History) -> None:
-    nobody = fresh.new_id()
-    history.intrude(
+    nobody = clock.new_id()
+    history.tamper(
         f"UPDATE events SET tenant_id = '{nobody}'"
         f" WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = {LENGTHS[CHAIN]}"
     )
 
     ended = history.verify()
-    history.intrude(f"DELETE FROM events WHERE tenant_id = '{nobody}'")  # the installation is others' as well
+    history.tamper(f"DELETE FROM events WHERE tenant_id = '{nobody}'")  # the installation is others' as well
 
     assert ended.code == 1
     assert f"\n{nobody}: 1 event in 1 chain, 1 fault\n" in ended.out
@@ -149,7 +154,7 @@ def test_an_event_given_to_a_tenant_that_does_not_exist_is_found_when_all_are_ve
 
 
 def test_an_event_taken_out_of_the_middle_is_found(history: History) -> None:
-    history.intrude(
+    history.tamper(
         f"DELETE FROM events WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = 2"
     )
 
@@ -160,7 +165,7 @@ def test_an_event_taken_out_of_the_middle_is_found(history: History) -> None:
 
 
 def test_one_chain_can_be_asked_for(history: History) -> None:
-    history.intrude(
+    history.tamper(
         f"UPDATE events SET event_type = 'X' WHERE tenant_id = {{tenant}} AND aggregate_id = '{OTHER}'"
         " AND aggregate_version = 1"
     )
@@ -173,11 +178,11 @@ def test_one_chain_can_be_asked_for(history: History) -> None:
     assert f"Thing {OTHER} version 1: its members do not give its event hash" in broken.out
 
 
-def test_a_chain_that_is_not_there_is_not_called_intact(untouched: History) -> None:
-    ended = untouched.verify("--tenant", untouched.slug, "--aggregate", f"Nothing/{CHAIN}")
+def test_a_chain_that_is_not_there_is_not_called_intact(untouched_history: History) -> None:
+    ended = untouched_history.verify("--tenant", untouched_history.slug, "--aggregate", f"Nothing/{CHAIN}")
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"NOT_FOUND: tenant `{untouched.slug}` has no chain `Nothing {CHAIN}`")
+    assert ended.err.startswith(f"NOT_FOUND: tenant `{untouched_history.slug}` has no chain `Nothing {CHAIN}`")
 
 
 @pytest.mark.parametrize(
@@ -204,8 +209,8 @@ def test_a_question_that_makes_no_sense_is_refused(
 def test_a_checkpoint_says_what_it_holds_and_nothing_is_missing_at_first(history: History, tmp_path: Path) -> None:
     out = tmp_path / "checkpoint.json"
 
-    written = history.bpc.ok("audit", "checkpoint", "--tenant", history.slug, "--out", out, "--json").json()
-    history.says("MORE")  # going on is not a fault
+    written = history.bpc.run_ok("audit", "checkpoint", "--tenant", history.slug, "--out", out, "--json").json()
+    history.expect_fault("MORE")  # going on is not a fault
     verified = history.verify("--checkpoint", out)
 
     assert written.keys() == {"file", "chains", "taken_at"}
@@ -215,7 +220,7 @@ def test_a_checkpoint_says_what_it_holds_and_nothing_is_missing_at_first(history
 
 
 @pytest.mark.parametrize(
-    ("intrusion", "found"),
+    ("intrusion", "expected_faults"),
     [
         pytest.param(
             f"DELETE FROM events WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version > 2",
@@ -244,24 +249,24 @@ def test_a_checkpoint_says_what_it_holds_and_nothing_is_missing_at_first(history
     ],
 )
 def test_what_a_chain_alone_cannot_show_is_found_with_a_checkpoint(
-    history: History, tmp_path: Path, intrusion: str, found: list[str]
+    history: History, tmp_path: Path, intrusion: str, expected_faults: list[str]
 ) -> None:
     checkpoint = history.checkpoint(tmp_path)
 
-    history.intrude(intrusion)
+    history.tamper(intrusion)
     ended = history.verify("--checkpoint", checkpoint)
 
     assert ended.code == 1
-    assert [line for line in found if line not in ended.out] == []
+    assert [line for line in expected_faults if line not in ended.out] == []
 
 
 def test_a_restored_old_state_that_went_on_differently_is_found(history: History, tmp_path: Path) -> None:
     checkpoint = history.checkpoint(tmp_path)
 
-    history.intrude(
+    history.tamper(
         f"DELETE FROM events WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version > 3"
     )
-    history.says("SOMETHING_ELSE")
+    history.expect_fault("SOMETHING_ELSE")
     alone = history.verify("--tenant", history.slug)
     compared = history.verify("--checkpoint", checkpoint, "--tenant", history.slug, "--aggregate", f"Thing/{CHAIN}")
 
@@ -271,13 +276,15 @@ def test_a_restored_old_state_that_went_on_differently_is_found(history: History
 
 
 def test_a_checkpoint_counts_only_under_the_key_it_was_signed_with(
-    untouched: History, checkpoint: Path, tmp_path: Path
+    untouched_history: History, checkpoint: Path, tmp_path: Path
 ) -> None:
-    other = untouched.bpc.ok("keygen", "--json", "--out", tmp_path / "other.key").json()["public_key"]
+    other = untouched_history.bpc.run_ok("keygen", "--json", "--out", tmp_path / "other.key").json()["public_key"]
 
-    right = untouched.verify("--checkpoint", checkpoint, "--key", json.loads(checkpoint.read_text())["public_key"])
-    wrong = untouched.verify("--checkpoint", checkpoint, "--key", other)
-    none = untouched.verify("--checkpoint", checkpoint, "--key", "not a key")
+    right = untouched_history.verify(
+        "--checkpoint", checkpoint, "--key", json.loads(checkpoint.read_text())["public_key"]
+    )
+    wrong = untouched_history.verify("--checkpoint", checkpoint, "--key", other)
+    none = untouched_history.verify("--checkpoint", checkpoint, "--key", "not a key")
 
     assert right.code == 0
     assert (wrong.code, wrong.out) == (1, "")
@@ -286,25 +293,27 @@ def test_a_checkpoint_counts_only_under_the_key_it_was_signed_with(
     assert none.err.startswith("VALIDATION_ERROR: the key is not base64")
 
 
-def test_an_edited_checkpoint_is_refused(untouched: History, checkpoint: Path, tmp_path: Path) -> None:
+def test_an_edited_checkpoint_is_refused(untouched_history: History, checkpoint: Path, tmp_path: Path) -> None:
     edited = tmp_path / "edited.json"
     edited.write_text(checkpoint.read_text().replace('"version":4', '"version":3'))
 
-    ended = untouched.verify("--checkpoint", edited)
+    ended = untouched_history.verify("--checkpoint", edited)
 
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("SIGNATURE_INVALID: ")
 
 
-def test_a_checkpoint_of_another_tenant_is_refused(untouched: History, checkpoint: Path) -> None:
-    ended = untouched.verify("--checkpoint", checkpoint, "--tenant", "dev")
+def test_a_checkpoint_of_another_tenant_is_refused(untouched_history: History, checkpoint: Path) -> None:
+    ended = untouched_history.verify("--checkpoint", checkpoint, "--tenant", "dev")
 
     assert ended.code == 1
     assert ended.err.startswith("VALIDATION_ERROR: the checkpoint is not of tenant `dev`")
 
 
-def test_a_checkpoint_that_cannot_be_written_is_a_refusal(untouched: History, tmp_path: Path) -> None:
-    ended = untouched.bpc.run("audit", "checkpoint", "--tenant", untouched.slug, "--out", tmp_path / "no" / "file")
+def test_a_checkpoint_that_cannot_be_written_is_a_refusal(untouched_history: History, tmp_path: Path) -> None:
+    ended = untouched_history.bpc.run(
+        "audit", "checkpoint", "--tenant", untouched_history.slug, "--out", tmp_path / "no" / "file"
+    )
 
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("VALIDATION_ERROR: ")
@@ -312,7 +321,7 @@ def test_a_checkpoint_that_cannot_be_written_is_a_refusal(untouched: History, tm
 
 
 def test_a_broken_record_is_not_signed(history: History, tmp_path: Path) -> None:
-    history.intrude(
+    history.tamper(
         "UPDATE events SET event_type = 'NOTHING'"
         f" WHERE tenant_id = {{tenant}} AND aggregate_id = '{CHAIN}' AND aggregate_version = 2"
     )

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bpc.db import embedded
+from bpc.runtime import postgres
 from tests.cli.conftest import Installation
 from tests.cli.program import Program
 
 
-def superuser(installation: Installation, name: str) -> dict[str, str]:
+def superuser_address(installation: Installation, name: str) -> dict[str, str]:
     return {"DATABASE_URL": str(installation.server.superuser_address(name))}
 
 
@@ -18,32 +18,32 @@ def backups(tmp_path: Path) -> Path:
     return tmp_path / "backups"
 
 
-def flipped(file: Path) -> None:
-    whole = file.read_bytes()
-    file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+def flip_byte(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
 
 
 def test_a_passport_survives_the_loss_of_the_machine(bpc: Program, backups: Path, tmp_path: Path) -> None:
-    with embedded.use(bpc.data_dir):  # held, so that not every command starts it anew
-        bpc.ok("demo", "--out", tmp_path)
-        made = bpc.ok("backup", "--to", backups, "--with-keys", "--json").json()
+    with postgres.use_server(bpc.data_dir):  # held, so that not every command starts it anew
+        bpc.run_ok("demo", "--out", tmp_path)
+        backup = bpc.run_ok("backup", "--to", backups, "--with-keys", "--json").json()
     elsewhere = Program(tmp_path / "elsewhere")
 
-    drilled = elsewhere.ok("restore", "--drill", backups, "--json").json()
-    restored = elsewhere.ok("restore", made["backup"], "--json").json()
+    drilled = elsewhere.run_ok("restore", "--drill", backups, "--json").json()
+    restored = elsewhere.run_ok("restore", backup["backup"], "--json").json()
 
-    assert (bpc.data_dir / "last-backup").read_text() == f"{made['taken_at']}\n"  # which monitoring shows the age of
+    assert (bpc.data_dir / "last-backup").read_text() == f"{backup['taken_at']}\n"  # which monitoring shows the age of
     assert (drilled["ok"], drilled["replayed"], drilled["faults"]) == (True, 1, 0)
     assert (restored["ok"], restored["replayed"], restored["migrations"]) == (True, 1, [])
     assert restored["events"] == drilled["events"] > 20
-    assert elsewhere.ok("audit", "verify", "--json").json()["ok"]
-    kept = (elsewhere.data_dir / "keys" / "signing.key").read_bytes()
-    assert kept == (bpc.data_dir / "keys" / "signing.key").read_bytes()
-    again = elsewhere.run("restore", made["backup"])
+    assert elsewhere.run_ok("audit", "verify", "--json").json()["ok"]
+    signing_key = (elsewhere.data_dir / "keys" / "signing.key").read_bytes()
+    assert signing_key == (bpc.data_dir / "keys" / "signing.key").read_bytes()
+    again = elsewhere.run("restore", backup["backup"])
     assert again.code == 1
-    assert "is not empty, and a backup is never put over what is there" in again.err
-    flipped(Path(made["backup"]) / "base" / "PG_VERSION")
-    damaged = elsewhere.run("restore", "--drill", made["backup"])
+    assert "is not empty; a backup is only restored into an empty place" in again.err
+    flip_byte(Path(backup["backup"]) / "base" / "PG_VERSION")
+    damaged = elsewhere.run("restore", "--drill", backup["backup"])
     assert damaged.code == 1
     assert "`base/PG_VERSION` was changed" in damaged.err
 
@@ -51,27 +51,30 @@ def test_a_passport_survives_the_loss_of_the_machine(bpc: Program, backups: Path
 def test_another_server_is_dumped_and_restored(installation: Installation, bpc: Program, backups: Path) -> None:
     for name in ("dumped", "restored"):
         installation.execute(f"CREATE DATABASE {name} OWNER bpc_owner", database="postgres")
-    source, empty = bpc.having(**superuser(installation, "dumped")), bpc.having(**superuser(installation, "restored"))
-    source.ok("migrate")
-    source.having(BPC_SIGNING_KEY_ID="of-the-dump").ok("seed")
+    source, empty = (
+        bpc.with_settings(**superuser_address(installation, "dumped")),
+        bpc.with_settings(**superuser_address(installation, "restored")),
+    )
+    source.run_ok("migrate")
+    source.with_settings(BPC_SIGNING_KEY_ID="of-the-dump").run_ok("seed")
 
-    made = source.ok("backup", "--to", backups, "--json").json()
-    restored = empty.ok("restore", made["backup"], "--json").json()
-    drilled = bpc.ok("restore", "--drill", made["backup"], "--json").json()
+    backup = source.run_ok("backup", "--to", backups, "--json").json()
+    restored = empty.run_ok("restore", backup["backup"], "--json").json()
+    drilled = bpc.run_ok("restore", "--drill", backup["backup"], "--json").json()
 
-    assert made["kind"] == "dump"
+    assert backup["kind"] == "dump"
     assert (drilled["ok"], drilled["events"]) == (True, restored["events"])
     assert restored["ok"]
     assert restored["events"] > 0
-    assert "dev" in [tenant["slug"] for tenant in empty.ok("tenant", "list", "--json").json()]
-    refused = empty.run("restore", made["backup"])
+    assert "dev" in [tenant["slug"] for tenant in empty.run_ok("tenant", "list", "--json").json()]
+    refused = empty.run("restore", backup["backup"])
     assert (refused.code, "is not empty" in refused.err) == (1, True)
 
 
 def test_a_login_that_may_not_see_everything_does_not_write_down_half(
     installation: Installation, bpc: Program, backups: Path
 ) -> None:
-    refused = bpc.having(DATABASE_URL=str(installation.server.address("bpc"))).run("backup", "--to", backups)
+    refused = bpc.with_settings(DATABASE_URL=str(installation.server.address("bpc"))).run("backup", "--to", backups)
 
     assert refused.code == 69
     assert "use a login that is a superuser or has BYPASSRLS" in refused.err

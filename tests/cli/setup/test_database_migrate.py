@@ -2,18 +2,18 @@
 
 import pytest
 
-from bpc.db.migrate import our_migrations
+from bpc.storage.migrate import list_migrations
 from tests.cli.conftest import Installation
-from tests.cli.program import Ended, Program
+from tests.cli.program import Program, RunResult
 
-NAMES = [migration.name for migration in our_migrations()]
+NAMES = [migration.name for migration in list_migrations()]
 
 
-def test_the_first_run_applies_everything_and_the_second_finds_nothing_to_do(bare: Program) -> None:
-    pending = bare.run("migrate", "--check", "--json")
-    first = bare.ok("migrate")
-    second = bare.ok("migrate")
-    current = bare.ok("migrate", "--check", "--json")
+def test_the_first_run_applies_everything_and_the_second_finds_nothing_to_do(bpc_without_tables: Program) -> None:
+    pending = bpc_without_tables.run("migrate", "--check", "--json")
+    first = bpc_without_tables.run_ok("migrate")
+    second = bpc_without_tables.run_ok("migrate")
+    current = bpc_without_tables.run_ok("migrate", "--check", "--json")
 
     assert (pending.code, pending.json()) == (1, {"state": "behind", "pending": NAMES, "unknown": []})
     assert first.out == f"applied {', '.join(NAMES)}\n"
@@ -39,8 +39,8 @@ def test_checking_a_new_machine_makes_no_database(bpc: Program) -> None:
         "audit checkpoint --tenant dev --out /nonexistent",
     ],
 )
-def test_a_command_that_needs_tables_says_how_to_get_them(bare: Program, command: str) -> None:
-    ended = bare.run(*command.split())
+def test_a_command_that_needs_tables_says_how_to_get_them(bpc_without_tables: Program, command: str) -> None:
+    ended = bpc_without_tables.run(*command.split())
 
     assert (ended.code, ended.out) == (78, "")
     assert ended.err.startswith("SCHEMA_MISMATCH: ")
@@ -50,13 +50,13 @@ def test_a_command_that_needs_tables_says_how_to_get_them(bare: Program, command
 def test_a_database_newer_than_this_build_is_fine(installation: Installation) -> None:
     installation.execute("INSERT INTO schema_migrations VALUES ('bpc', 9999, '9999_later.sql', '')")
     try:
-        checked = installation.bpc.ok("migrate", "--check")
-        listed = installation.bpc.run("tenant", "list")
+        checked = installation.bpc.run_ok("migrate", "--check")
+        result = installation.bpc.run("tenant", "list")
     finally:
         installation.execute("DELETE FROM schema_migrations WHERE version = 9999")
 
     assert checked.out == "nothing is pending; the database is newer than this build: 9999_later.sql\n"
-    assert listed.code == 0
+    assert result.code == 0
 
 
 def test_an_edited_migration_is_named(installation: Installation) -> None:
@@ -80,10 +80,10 @@ def test_a_data_folder_that_everybody_can_write_to_is_refused(bpc: Program) -> N
     assert "chmod go-w" in ended.err
 
 
-def test_two_at_once_do_the_work_once(bare: Program) -> None:
-    first, second = bare.start("migrate", "--json"), bare.start("migrate", "--json")
+def test_two_at_once_do_the_work_once(bpc_without_tables: Program) -> None:
+    first, second = bpc_without_tables.start("migrate", "--json"), bpc_without_tables.start("migrate", "--json")
 
-    outcomes = [Ended(process.wait(), *process.communicate()) for process in (first, second)]
+    outcomes = [RunResult(process.wait(), *process.communicate()) for process in (first, second)]
 
     assert [ended.code for ended in outcomes] == [0, 0]
     assert sorted(name for ended in outcomes for name in ended.json()["applied"]) == sorted(NAMES)

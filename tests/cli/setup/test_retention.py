@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from bpc import fresh
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, TenantId
-from bpc.db import events, tenants
-from bpc.db.database import open_database
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.formats.ids import AggregateId, TenantId
+from bpc.runtime import clock
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.audit import events
+from bpc.storage.database import open_database
 from tests.cli.conftest import Installation
 from tests.cli.program import Program
 
@@ -27,20 +28,20 @@ ZERO = {
 @pytest.fixture
 def slug(installation: Installation) -> str:
     """A tenant of long ago, with one chain that goes on today."""
-    slug = f"old-{fresh.new_id().hex[:8]}"
-    asyncio.run(_aged(installation, slug))
+    slug = f"old-{clock.new_id().hex[:8]}"
+    asyncio.run(_make_old_data(installation, slug))
     return slug
 
 
-async def _aged(installation: Installation, slug: str) -> None:
+async def _make_old_data(installation: Installation, slug: str) -> None:
     database = await open_database(installation.server.address("bpc"), pool_size=2)
     try:
-        long_ago, now = Act(None, fresh.now() - timedelta(days=6_000)), Act(None, fresh.now())
-        tenant = TenantId(await tenants.create(database, slug=slug, name=slug, act=long_ago))
+        long_ago, now = Act(None, clock.now() - timedelta(days=6_000)), Act(None, clock.now())
+        tenant = TenantId(await tenants_and_actors.create_tenant(database, slug=slug, name=slug, act=long_ago))
         async with database.tenant(tenant) as conn:
-            stream = Stream(tenant, "Document", AggregateId(fresh.new_id()))
+            stream = EventStream(tenant, "Document", AggregateId(clock.new_id()))
             for act in (long_ago, long_ago, now):
-                await events.append(conn, stream, act.says("DOCUMENT_CREATED", {}))
+                await events.append(conn, stream, act.new_event("DOCUMENT_CREATED", {}))
     finally:
         await database.close()
 
@@ -48,45 +49,45 @@ async def _aged(installation: Installation, slug: str) -> None:
 @pytest.fixture
 def bpc(installation: Installation) -> Iterator[Program]:
     yield installation.bpc
-    installation.bpc.ok("retention", "resume")
+    installation.bpc.run_ok("retention", "resume")
 
 
 def test_what_would_go_is_counted_and_then_goes_and_the_log_still_verifies(bpc: Program, slug: str) -> None:
     gone = {**ZERO, "tenant": slug, "events": 5, "anchors": 4}  # of the document two, of its three roles one each
 
-    counted = bpc.ok("retention", "run", "--tenant", slug, "--dry-run", "--json").json()
-    again = bpc.ok("retention", "run", "--tenant", slug, "--dry-run", "--json").json()
-    removed = bpc.ok("retention", "run", "--tenant", slug, "--json").json()
-    after = bpc.ok("retention", "run", "--tenant", slug, "--json").json()
+    counted = bpc.run_ok("retention", "run", "--tenant", slug, "--dry-run", "--json").json()
+    again = bpc.run_ok("retention", "run", "--tenant", slug, "--dry-run", "--json").json()
+    removed = bpc.run_ok("retention", "run", "--tenant", slug, "--json").json()
+    after = bpc.run_ok("retention", "run", "--tenant", slug, "--json").json()
 
     assert (counted["dry_run"], counted["tenants"]) == (True, [gone])
     assert again["tenants"] == [gone]
     assert (removed["dry_run"], removed["tenants"]) == (False, [gone])
     assert removed["cutoffs"].keys() == {"document_versions", "passport_versions", "passport_exports", "events"}
     assert after["tenants"] == [{**ZERO, "tenant": slug}]
-    [verified] = bpc.ok("audit", "verify", "--tenant", slug, "--json").json()["tenants"]
+    [verified] = bpc.run_ok("audit", "verify", "--tenant", slug, "--json").json()["tenants"]
     assert (verified["events"], verified["faults"]) == (3, [])
 
 
 def test_a_person_sees_a_table(bpc: Program, slug: str) -> None:
-    shown = bpc.ok("retention", "run", "--dry-run").out.splitlines()
+    output = bpc.run_ok("retention", "run", "--dry-run").out.splitlines()
 
-    assert shown[0].split() == ["TENANT", "CONTENTS", "PASSPORT", "VERSIONS", "EXPORTS", "EVENTS", "DELIVERIES"]
-    assert next(row.split() for row in shown if row.startswith(slug)) == [slug, "0", "0", "0", "5", "0"]
-    assert shown[-1] == "nothing was removed: --dry-run"
+    assert output[0].split() == ["TENANT", "CONTENTS", "PASSPORT", "VERSIONS", "EXPORTS", "EVENTS", "DELIVERIES"]
+    assert next(row.split() for row in output if row.startswith(slug)) == [slug, "0", "0", "0", "5", "0"]
+    assert output[-1] == "nothing was deleted: --dry-run"
 
 
 def test_while_it_is_paused_nothing_goes(bpc: Program, slug: str) -> None:
-    bpc.ok("retention", "pause")
+    bpc.run_ok("retention", "pause")
     refused = bpc.run("retention", "run", "--tenant", slug)
-    counted = bpc.ok("retention", "run", "--tenant", slug, "--dry-run", "--json").json()
-    resumed = bpc.ok("retention", "resume", "--json").json()
+    counted = bpc.run_ok("retention", "run", "--tenant", slug, "--dry-run", "--json").json()
+    resumed = bpc.run_ok("retention", "resume", "--json").json()
 
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith("CONFLICT: retention is paused")
     assert counted["tenants"][0]["events"] == 5
     assert resumed == {"paused": False}
-    assert bpc.ok("retention", "run", "--tenant", slug, "--json").json()["tenants"][0]["events"] == 5
+    assert bpc.run_ok("retention", "run", "--tenant", slug, "--json").json()["tenants"][0]["events"] == 5
 
 
 def test_an_unknown_tenant_is_refused(bpc: Program) -> None:

@@ -19,7 +19,7 @@ def key(tmp_path: Path) -> Path:
     return tmp_path / "passport.key"
 
 
-def public_half(file: Path) -> str:
+def read_public_key(file: Path) -> str:
     seed = b64decode(file.read_text().strip(), validate=True)
     return b64encode(Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()).decode()
 
@@ -27,7 +27,7 @@ def public_half(file: Path) -> str:
 def test_the_private_key_is_readable_by_its_owner_only_whatever_the_umask(bpc: Program, key: Path) -> None:
     before = os.umask(0)
     try:
-        bpc.ok("keygen", "--out", key)
+        bpc.run_ok("keygen", "--out", key)
     finally:
         os.umask(before)
 
@@ -35,14 +35,14 @@ def test_the_private_key_is_readable_by_its_owner_only_whatever_the_umask(bpc: P
 
 
 def test_the_public_key_printed_is_that_of_the_file(bpc: Program, key: Path) -> None:
-    shown = bpc.ok("keygen", "--out", key).out
+    output = bpc.run_ok("keygen", "--out", key).out
 
-    assert f"public key   {public_half(key)}\n" in shown
-    assert key.read_text().strip() not in shown
+    assert f"public key   {read_public_key(key)}\n" in output
+    assert key.read_text().strip() not in output
 
 
 def test_a_program_gets_the_public_key_as_json(bpc: Program, key: Path) -> None:
-    assert bpc.ok("keygen", "--out", key, "--json").json() == {"file": str(key), "public_key": public_half(key)}
+    assert bpc.run_ok("keygen", "--out", key, "--json").json() == {"file": str(key), "public_key": read_public_key(key)}
 
 
 def test_a_file_that_exists_is_never_overwritten(bpc: Program, key: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_missing_folder_is_a_refusal(bpc: Program, tmp_path: Path) -> None:
 def test_a_disk_without_room_leaves_no_half_a_key(bpc: Program, key: Path) -> None:
     command = f'ulimit -f 0; exec "{sys.executable}" -m bpc keygen --out "{key}"'
     # Measuring coverage, it would have no room for that either.
-    environment = replace(bpc, measured=False).environment()
+    environment = replace(bpc, with_coverage=False).environment()
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
@@ -75,8 +75,10 @@ def test_a_disk_without_room_leaves_no_half_a_key(bpc: Program, key: Path) -> No
 
 
 def test_a_key_it_made_is_a_setting_that_is_accepted(bpc: Program, key: Path) -> None:
-    bpc.ok("keygen", "--out", key)
+    bpc.run_ok("keygen", "--out", key)
 
     pepper = b64encode(bytes(32)).decode()
-    configured = bpc.having(BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=key.read_text(), BPC_API_KEY_PEPPER_BASE64=pepper)
-    assert public_half(key) in configured.ok("doctor").out
+    configured = bpc.with_settings(
+        BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=key.read_text(), BPC_API_KEY_PEPPER_BASE64=pepper
+    )
+    assert read_public_key(key) in configured.run_ok("doctor").out

@@ -1,20 +1,14 @@
 """Settings and the database at the start of a command: what is wrong is said at once, in full, without secrets."""
 
-from base64 import b64encode
-from pathlib import Path
-
 import pytest
 
-from bpc.cli.session import signer_of, signing_key
-from bpc.core.signing import public_key_of, seed_of
-from bpc.settings import Settings
 from tests.cli.program import Program
 
 SECRET = "hunter2-hunter2"
 
 
 def test_all_wrong_settings_are_named_at_once(bpc: Program) -> None:
-    wrong = bpc.having(BPC_HTTP_PORT=SECRET, BPC_LOG_LEVEL=SECRET, BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=SECRET)
+    wrong = bpc.with_settings(BPC_HTTP_PORT=SECRET, BPC_LOG_LEVEL=SECRET, BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=SECRET)
 
     ended = wrong.run("tenant", "list")
 
@@ -26,7 +20,7 @@ def test_all_wrong_settings_are_named_at_once(bpc: Program) -> None:
 
 
 def test_a_program_gets_the_wrong_settings_as_a_list(bpc: Program) -> None:
-    ended = bpc.having(BPC_ENV="prod").run("tenant", "list", "--json")
+    ended = bpc.with_settings(BPC_ENV="prod").run("tenant", "list", "--json")
 
     error = ended.json()["error"]
     assert (ended.code, ended.err) == (78, "")
@@ -40,7 +34,7 @@ def test_a_program_gets_the_wrong_settings_as_a_list(bpc: Program) -> None:
 
 @pytest.mark.parametrize("command", ["tenant list", "migrate", "seed"])
 def test_a_database_that_is_not_there_is_unavailable(bpc: Program, command: str) -> None:
-    away = bpc.having(DATABASE_URL=f"postgresql://ada:{SECRET}@127.0.0.1:1/bpc")
+    away = bpc.with_settings(DATABASE_URL=f"postgresql://ada:{SECRET}@127.0.0.1:1/bpc")
 
     ended = away.run(*command.split())
 
@@ -51,7 +45,7 @@ def test_a_database_that_is_not_there_is_unavailable(bpc: Program, command: str)
 
 
 def test_a_setting_nearly_spelt_right_is_a_warning_in_the_log(bpc: Program) -> None:
-    ended = bpc.having(BPC_HTTP_PROT="1").run("migrate", "--check")
+    ended = bpc.with_settings(BPC_HTTP_PROT="1").run("migrate", "--check")
 
     assert ended.code == 1
     assert "did you mean `BPC_HTTP_PORT`?" in ended.err
@@ -64,25 +58,3 @@ def test_bytes_that_are_no_text_are_refused(bpc: Program, command: list[str | by
 
     assert ended.code == 1
     assert ended.err.startswith("VALIDATION_ERROR: the slug is not UTF-8 text\n")
-
-
-def test_keys_to_sign_with_are_known_by_name_also_those_that_are_added_later(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path / "data", signing_key_id="ours", signing_keys_dir=tmp_path)
-    signer = signer_of(settings)
-    assert signer("old") is None
-
-    seed = bytes(range(32))
-    (tmp_path / "old.key").touch(mode=0o600)
-    (tmp_path / "old.key").write_bytes(b64encode(seed))
-    ours, old = signer("ours"), signer("old")
-
-    assert ours is not None
-    assert ours.public_key == public_key_of(signing_key(settings))
-    assert old is not None
-    assert old.public_key == public_key_of(seed_of(seed))
-    (tmp_path / "old.key").write_bytes(b64encode(bytes(32)))
-    replaced = signer("old")
-    assert replaced is not None
-    assert replaced.public_key == public_key_of(seed_of(bytes(32)))
-    (tmp_path / "old.key").chmod(0o644)
-    assert signer("old") is None

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.core.digest import Digest, sha256
-from bpc.core.errors import CODES, Invalid
-from bpc.core.signing import (
+from bpc.core.audit.signing import (
     BadKey,
     PublicKey,
     Seed,
     SignatureInvalid,
-    checked_public_key,
+    Signer,
+    derive_public_key,
     from_base64,
-    public_key_of,
-    seed_of,
-    sign,
+    parse_public_key,
+    parse_seed,
     to_base64,
-    verify,
+    verify_signature,
 )
+from bpc.core.errors import CODES, Invalid
+from bpc.core.formats.hashes import Digest, sha256
 
 repeatable = settings(derandomize=True, max_examples=100)
 seeds = st.binary(min_size=32, max_size=32).map(Seed)
@@ -90,7 +90,7 @@ ORDER = 2**252 + 27742317777372353535851937790883648493
 IDENTITY: Point = (0, 1)
 
 
-def add(one: Point, other: Point) -> Point:
+def add_points(one: Point, other: Point) -> Point:
     (x1, y1), (x2, y2) = one, other
     product = CURVE_D * x1 * x2 * y1 * y2
     return (
@@ -99,12 +99,14 @@ def add(one: Point, other: Point) -> Point:
     )
 
 
-def times(factor: int, point: Point) -> Point:
+def multiply_point(factor: int, point: Point) -> Point:
     bits = f"{factor:b}"
-    return reduce(lambda found, bit: add(add(found, found), point if bit == "1" else IDENTITY), bits, IDENTITY)
+    return reduce(
+        lambda total, bit: add_points(add_points(total, total), point if bit == "1" else IDENTITY), bits, IDENTITY
+    )
 
 
-def decoded(raw: bytes) -> Point | None:
+def decode_point(raw: bytes) -> Point | None:
     """RFC 8032 section 5.1.3, with the candidate root and its two corrections."""
     number = int.from_bytes(raw, "little")
     sign, y = number >> 255, number & (1 << 255) - 1
@@ -119,13 +121,13 @@ def decoded(raw: bytes) -> Point | None:
     return (x if x & 1 == sign else PRIME - x), y
 
 
-def encoded(point: Point) -> bytes:
+def encode_point(point: Point) -> bytes:
     return (point[1] | (point[0] & 1) << 255).to_bytes(32, "little")
 
 
-def accepted(raw: bytes) -> bool:
+def is_accepted(raw: bytes) -> bool:
     try:
-        return checked_public_key(raw) == raw
+        return parse_public_key(raw) == raw
     except BadKey:
         return False
 
@@ -137,65 +139,67 @@ def accepted(raw: bytes) -> bool:
 def test_the_vectors_of_rfc_8032_come_out(seed: str, public: str, message: str, signature: str) -> None:
     # We only ever sign the 32 bytes of a digest; the vectors' messages are shorter, and go through all the same.
     content = Digest(bytes.fromhex(message))
-    key = checked_public_key(bytes.fromhex(public))
+    key = parse_public_key(bytes.fromhex(public))
 
-    assert public_key_of(seed_of(bytes.fromhex(seed))) == key
-    assert sign(seed_of(bytes.fromhex(seed)), content).hex() == signature
-    verify(key, content, bytes.fromhex(signature))
+    assert derive_public_key(parse_seed(bytes.fromhex(seed))) == key
+    assert Signer(parse_seed(bytes.fromhex(seed))).sign(content).hex() == signature
+    verify_signature(key, content, bytes.fromhex(signature))
 
 
 @repeatable
 @given(seeds, st.binary(max_size=40))
 def test_what_a_key_signed_verifies_under_it_and_is_always_the_same(seed: Seed, content: bytes) -> None:
-    signature = sign(seed, sha256(content))
+    signature = Signer(seed).sign(sha256(content))
 
     assert len(signature) == 64
-    assert sign(seed, sha256(content)) == signature
-    verify(public_key_of(seed), sha256(content), signature)
+    assert Signer(seed).sign(sha256(content)) == signature
+    verify_signature(derive_public_key(seed), sha256(content), signature)
 
 
-def refused(key: PublicKey, digest: Digest, signature: bytes) -> bool:
-    with pytest.raises(SignatureInvalid) as found:
-        verify(key, digest, signature)
-    return found.value.says == "the signature does not belong to this content and key"
+def is_refused(key: PublicKey, digest: Digest, signature: bytes) -> bool:
+    with pytest.raises(SignatureInvalid) as error:
+        verify_signature(key, digest, signature)
+    return error.value.says == "the signature does not belong to this content and key"
 
 
-def flips(raw: bytes) -> list[bytes]:
+def flip_each_bit(raw: bytes) -> list[bytes]:
     number = int.from_bytes(raw, "big")
     return [(number ^ 1 << bit).to_bytes(len(raw), "big") for bit in range(8 * len(raw))]
 
 
 def test_every_flipped_bit_of_a_signature_is_refused() -> None:
-    key, signature = public_key_of(SEED), sign(SEED, DIGEST)
+    key, signature = derive_public_key(SEED), Signer(SEED).sign(DIGEST)
 
-    assert [refused(key, DIGEST, forged) for forged in flips(signature)] == [True] * 512
+    assert [is_refused(key, DIGEST, forged) for forged in flip_each_bit(signature)] == [True] * 512
 
 
 def test_every_flipped_bit_of_the_digest_is_refused() -> None:
-    key, signature = public_key_of(SEED), sign(SEED, DIGEST)
+    key, signature = derive_public_key(SEED), Signer(SEED).sign(DIGEST)
 
-    assert [refused(key, Digest(other), signature) for other in flips(DIGEST)] == [True] * 256
+    assert [is_refused(key, Digest(other), signature) for other in flip_each_bit(DIGEST)] == [True] * 256
 
 
 def test_every_flipped_bit_of_the_key_is_refused() -> None:
-    signature = sign(SEED, DIGEST)
+    signature = Signer(SEED).sign(DIGEST)
 
-    assert [refused(PublicKey(other), DIGEST, signature) for other in flips(public_key_of(SEED))] == [True] * 256
+    assert [is_refused(PublicKey(other), DIGEST, signature) for other in flip_each_bit(derive_public_key(SEED))] == [
+        True
+    ] * 256
 
 
 def test_the_same_signature_with_a_larger_number_is_refused() -> None:
     # RFC 8032 5.1.7: S + L satisfies the same equation, so it must be refused by its size.
-    signature = sign(SEED, DIGEST)
+    signature = Signer(SEED).sign(DIGEST)
     larger = int.from_bytes(signature[32:], "little") + ORDER
 
-    assert refused(public_key_of(SEED), DIGEST, signature[:32] + larger.to_bytes(32, "little"))
+    assert is_refused(derive_public_key(SEED), DIGEST, signature[:32] + larger.to_bytes(32, "little"))
 
 
 @pytest.mark.parametrize("length", [0, 1, 32, 63, 65, 128])
 def test_a_signature_of_another_length_is_refused(length: int) -> None:
-    signature = (sign(SEED, DIGEST) * 2)[:length]
+    signature = (Signer(SEED).sign(DIGEST) * 2)[:length]
 
-    assert refused(public_key_of(SEED), DIGEST, signature)
+    assert is_refused(derive_public_key(SEED), DIGEST, signature)
 
 
 def test_a_wrong_signature_has_its_own_code() -> None:
@@ -209,26 +213,26 @@ def test_a_wrong_signature_has_its_own_code() -> None:
 @repeatable
 @given(seeds)
 def test_a_seed_alone_and_a_seed_with_its_public_key_are_the_same_key(seed: Seed) -> None:
-    assert seed_of(seed) == seed
-    assert seed_of(seed + public_key_of(seed)) == seed
+    assert parse_seed(seed) == seed
+    assert parse_seed(seed + derive_public_key(seed)) == seed
 
 
 @pytest.mark.parametrize("length", [0, 31, 33, 63, 65, 96])
 def test_a_private_key_of_another_length_is_refused(length: int) -> None:
-    with pytest.raises(BadKey) as found:
-        seed_of(bytes(length))
+    with pytest.raises(BadKey) as error:
+        parse_seed(bytes(length))
 
-    assert found.value.says == f"the key is {length} bytes long, neither 32 nor 64"
-    assert found.value.fix == "make one with `bpc keygen`"
+    assert error.value.says == f"the key is {length} bytes long, neither 32 nor 64"
+    assert error.value.fix == "make a new key pair"
 
 
 def test_a_private_key_of_two_halves_that_do_not_belong_together_is_refused() -> None:
-    other = public_key_of(Seed(bytes(32)))
+    other = derive_public_key(Seed(bytes(32)))
 
-    for half in [other, *flips(public_key_of(SEED))]:
-        with pytest.raises(BadKey) as found:
-            seed_of(SEED + half)
-        assert found.value.says == "the key is not one key: its second half is not the public key of the first"
+    for half in [other, *flip_each_bit(derive_public_key(SEED))]:
+        with pytest.raises(BadKey) as error:
+            parse_seed(SEED + half)
+        assert error.value.says == "the key is not one key: its second half is not the public key of the first"
 
 
 # Public keys
@@ -237,93 +241,93 @@ def test_a_private_key_of_two_halves_that_do_not_belong_together_is_refused() ->
 @repeatable
 @given(seeds)
 def test_the_public_key_of_every_seed_is_accepted(seed: Seed) -> None:
-    assert checked_public_key(public_key_of(seed)) == public_key_of(seed)
+    assert parse_public_key(derive_public_key(seed)) == derive_public_key(seed)
 
 
 @pytest.mark.parametrize("length", [0, 31, 33, 64])
 def test_a_public_key_of_another_length_is_refused(length: int) -> None:
     with pytest.raises(BadKey, match=rf"^the key is {length} bytes long, not 32$"):
-        checked_public_key(bytes(length))
+        parse_public_key(bytes(length))
 
 
-@pytest.mark.parametrize(("raw", "order"), SMALL_ORDER.items(), ids=lambda found: str(found)[:4])
+@pytest.mark.parametrize(("raw", "order"), SMALL_ORDER.items(), ids=lambda value: str(value)[:4])
 def test_the_eight_keys_of_small_order_are_refused(raw: str, order: int) -> None:
-    point = decoded(bytes.fromhex(raw))
+    point = decode_point(bytes.fromhex(raw))
     assert point is not None
-    assert next(factor for factor in range(1, 9) if times(factor, point) == IDENTITY) == order
+    assert next(factor for factor in range(1, 9) if multiply_point(factor, point) == IDENTITY) == order
 
     with pytest.raises(BadKey, match=r"^the key is of small order, under which anybody can sign$"):
-        checked_public_key(bytes.fromhex(raw))
+        parse_public_key(bytes.fromhex(raw))
 
 
 def test_there_are_no_other_keys_of_small_order() -> None:
     # The points of order dividing 8 are a cyclic group, so one of order 8 gives them all.
-    generator = decoded(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
+    generator = decode_point(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
     assert generator is not None
 
-    assert {encoded(times(factor, generator)).hex() for factor in range(8)} == set(SMALL_ORDER)
+    assert {encode_point(multiply_point(factor, generator)).hex() for factor in range(8)} == set(SMALL_ORDER)
 
 
 @pytest.mark.parametrize("raw", SMALL_ORDER_WITH_A_SIGN)
 def test_a_key_of_small_order_with_a_sign_on_nothing_is_refused(raw: str) -> None:
-    assert decoded(bytes.fromhex(raw)) is None
+    assert decode_point(bytes.fromhex(raw)) is None
 
     with pytest.raises(BadKey, match="small order"):
-        checked_public_key(bytes.fromhex(raw))
+        parse_public_key(bytes.fromhex(raw))
 
 
 @pytest.mark.parametrize("raw", SMALL_ORDER_ABOVE_THE_PRIME)
 def test_a_key_of_small_order_written_above_the_prime_is_refused(raw: str) -> None:
     with pytest.raises(BadKey, match=r"^the key is not canonically encoded$"):
-        checked_public_key(bytes.fromhex(raw))
+        parse_public_key(bytes.fromhex(raw))
 
 
 @pytest.mark.parametrize("sign", [0, 1])
 def test_every_way_to_write_y_above_the_prime_is_refused(sign: int) -> None:
     for y in range(PRIME, 2**255):
         with pytest.raises(BadKey, match=r"^the key is not canonically encoded$"):
-            checked_public_key((y | sign << 255).to_bytes(32, "little"))
+            parse_public_key((y | sign << 255).to_bytes(32, "little"))
 
 
 def test_what_is_no_point_is_refused() -> None:
     # y = 2 is the smallest without an x: of the first 200, about half have none.
-    without = [y for y in range(200) if decoded(y.to_bytes(32, "little")) is None]
+    without = [y for y in range(200) if decode_point(y.to_bytes(32, "little")) is None]
     assert without[0] == 2
     assert 80 < len(without) < 120
 
     for y in without:
         with pytest.raises(BadKey, match=r"^the key is not a point of the curve$"):
-            checked_public_key(y.to_bytes(32, "little"))
+            parse_public_key(y.to_bytes(32, "little"))
 
 
 @settings(repeatable, max_examples=300)
 @given(st.binary(min_size=32, max_size=32))
 def test_any_32_bytes_are_accepted_exactly_if_the_reference_does(raw: bytes) -> None:
-    point = decoded(raw)
+    point = decode_point(raw)
 
-    assert accepted(raw) == (point is not None and times(8, point) != IDENTITY)
+    assert is_accepted(raw) == (point is not None and multiply_point(8, point) != IDENTITY)
 
 
 @repeatable
 @given(seeds)
 def test_a_key_shifted_by_a_point_of_small_order_is_not_itself_of_small_order(seed: Seed) -> None:
-    point = decoded(public_key_of(seed))
+    point = decode_point(derive_public_key(seed))
     assert point is not None
 
     for raw in SMALL_ORDER:
-        shift = decoded(bytes.fromhex(raw))
+        shift = decode_point(bytes.fromhex(raw))
         assert shift is not None
-        assert accepted(encoded(add(point, shift)))
+        assert is_accepted(encode_point(add_points(point, shift)))
 
 
 @settings(repeatable, max_examples=10)
 @given(seeds)
 def test_the_keys_we_make_have_the_full_prime_order(seed: Seed) -> None:
-    point = decoded(public_key_of(seed))
+    point = decode_point(derive_public_key(seed))
     assert point is not None
 
-    assert times(ORDER, point) == IDENTITY
-    assert times(8, point) != IDENTITY
+    assert multiply_point(ORDER, point) == IDENTITY
+    assert multiply_point(8, point) != IDENTITY
 
 
 # Base64
@@ -359,7 +363,7 @@ def test_bits_that_stand_for_nothing_must_be_zero(text: str, others: str) -> Non
 def test_no_flipped_bit_of_a_text_reads_as_the_same_bytes(size: int) -> None:
     raw = bytes(range(size))
 
-    for other in flips(to_base64(raw).encode()):
+    for other in flip_each_bit(to_base64(raw).encode()):
         try:
             assert from_base64(other.decode("latin-1")) != raw
         except Invalid:

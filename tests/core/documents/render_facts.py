@@ -20,78 +20,88 @@ PLAIN = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class WrittenNumber:
     """A decimal number, as it is written."""
 
     text: str
 
 
-def as_json(kind: str, facts: Sequence[tuple[str, Members]]) -> bytes:
-    of = {fact_type: [members for each, members in facts if each == fact_type] for fact_type in SHEETS}
-    document: Any = {"batteries": of["Battery"], "components": of["Component"]}
+def render_json(kind: str, facts: Sequence[tuple[str, Members]]) -> bytes:
+    members_by_type = {
+        fact_type: [members for member_type, members in facts if member_type == fact_type] for fact_type in SHEETS
+    }
+    document: Any = {"batteries": members_by_type["Battery"], "components": members_by_type["Component"]}
     if kind != "BOM":
         document = [members for _, members in facts]
     return json.dumps(document, default=lambda number: number.text).encode()
 
 
-def flat(members: Members) -> dict[str, Any]:
+def flatten_members(members: Members) -> dict[str, Any]:
     """The columns of a fact. Texts that one cell can hold apart share it; everything else has columns of its own."""
-    made: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, value in members.items():
         if not isinstance(value, list):
-            made[name] = value
+            columns[name] = value
         elif all(isinstance(item, str) and not re.search("[;\n]", item) for item in value):
-            made[name] = "; ".join(value)
+            columns[name] = "; ".join(value)
         else:
             for index, item in enumerate(value, 1):
-                below = flat(item) if isinstance(item, dict) else {"": item}
-                made |= {f"{name}[{index}]" + (f".{part}" if part else ""): each for part, each in below.items()}
-    return made
+                below = flatten_members(item) if isinstance(item, dict) else {"": item}
+                columns |= {f"{name}[{index}]" + (f".{part}" if part else ""): cell for part, cell in below.items()}
+    return columns
 
 
-def header(rows: Sequence[Members]) -> list[str]:
+def list_column_names(rows: Sequence[Members]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def as_csv(facts: Sequence[tuple[str, Members]], *, separator: str = ",", end: str = "\n", mark: bool = False) -> bytes:
-    rows = [flat(members) for _, members in facts]
-    made = io.StringIO()
-    lines = csv.writer(made, delimiter=separator, lineterminator=end)
-    names = header(rows)
+def render_csv(
+    facts: Sequence[tuple[str, Members]], *, separator: str = ",", end: str = "\n", mark: bool = False
+) -> bytes:
+    rows = [flatten_members(members) for _, members in facts]
+    buffer = io.StringIO()
+    names = list_column_names(rows)
+    # The header of one column does not show the separator, so a reader cannot know which one splits a cell.
+    lines = csv.writer(
+        buffer,
+        delimiter=separator,
+        lineterminator=end,
+        quoting=csv.QUOTE_ALL if len(names) == 1 else csv.QUOTE_MINIMAL,
+    )
     lines.writerow(names)
     for row in rows:
-        lines.writerow([_text(row[name]) if name in row else "" for name in names])
-    return made.getvalue().encode("utf-8-sig" if mark else "utf-8")
+        lines.writerow([_format_cell(row[name]) if name in row else "" for name in names])
+    return buffer.getvalue().encode("utf-8-sig" if mark else "utf-8")
 
 
-def _text(value: Any) -> str:
-    return value.text if isinstance(value, Number) else str(value)
+def _format_cell(value: Any) -> str:
+    return value.text if isinstance(value, WrittenNumber) else str(value)
 
 
-def as_xlsx(facts: Sequence[tuple[str, Members]]) -> bytes:
-    made = io.BytesIO()
-    with xlsxwriter.Workbook(made, {"in_memory": True}) as book:
+def render_xlsx(facts: Sequence[tuple[str, Members]]) -> bytes:
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
         day = book.add_format({"num_format": "dd.mm.yyyy"})
         for fact_type, name in SHEETS.items():
-            rows = [flat(members) for each, members in facts if each == fact_type]
+            rows = [flatten_members(members) for member_type, members in facts if member_type == fact_type]
             if rows:
                 sheet = book.add_worksheet(name)
-                names = header(rows)
+                names = list_column_names(rows)
                 sheet.write_row(0, 0, names)
                 for number, row in enumerate(rows, 1):
                     for index, column in enumerate(names):
                         if column in row:
-                            _write(sheet, number, index, row[column], day)
-    return made.getvalue()
+                            _write_cell(sheet, number, index, row[column], day)
+    return buffer.getvalue()
 
 
-def _write(sheet: Any, row: int, column: int, value: Any, day: Any) -> None:
+def _write_cell(sheet: Any, row: int, column: int, value: Any, day: Any) -> None:
     match value:
         case bool():
             sheet.write_boolean(row, column, value)
-        case Number(text) if sum(sign.isdigit() for sign in text) <= 15:
+        case WrittenNumber(text) if sum(sign.isdigit() for sign in text) <= 15:
             sheet.write_number(row, column, float(text))
-        case Number(text):
+        case WrittenNumber(text):
             sheet.write_string(row, column, text)
         case date() if value >= FIRST_DATE:
             sheet.write_datetime(row, column, value, day)

@@ -4,29 +4,29 @@ from typing import Any
 
 import pytest
 
-from bpc.core import canon
-from bpc.core.documents import Read, Rejected, read_document
-from bpc.core.documents.csv_table import LONGEST_ROW, MOST_LINES
-from bpc.core.documents.tables import MOST_COLUMNS, MOST_ROWS
+from bpc.core.documents.csv_table import MAX_LINES, MAX_ROW_LENGTH
+from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
+from bpc.core.documents.tables import MAX_COLUMNS, MAX_ROWS
+from bpc.core.formats import canonical_json
 
 
-def read(text: str | bytes, kind: str = "BOM") -> Read:
+def read_csv_facts(text: str | bytes, kind: str = "BOM") -> DocumentFacts:
     outcome = read_document(kind, "text/csv", text if isinstance(text, bytes) else text.encode())
-    assert isinstance(outcome, Read), outcome
+    assert isinstance(outcome, DocumentFacts), outcome
     return outcome
 
 
-def problems(text: str | bytes, kind: str = "BOM") -> list[tuple[str, str]]:
+def list_problems(text: str | bytes, kind: str = "BOM") -> list[tuple[str, str]]:
     outcome = read_document(kind, "text/csv", text if isinstance(text, bytes) else text.encode())
-    assert isinstance(outcome, Rejected), outcome
+    assert isinstance(outcome, DocumentProblems), outcome
     return [(note.at, note.says) for note in outcome.problems.first]
 
 
-def payloads(outcome: Read) -> list[Any]:
-    return [canon.decode(fact.payload_canonical) for fact in outcome.facts]
+def decode_payloads(outcome: DocumentFacts) -> list[Any]:
+    return [canonical_json.decode(fact.payload_canonical) for fact in outcome.facts]
 
 
-BOM = """\
+BOM_TABLE = """\
 sku,part,capacity_kwh,manufactured_on,has_bms,mass_g,critical,fastenings
 SKU-1,,75.50,2027-02-18,yes,,,4 × M4; 2 × M6
 
@@ -36,21 +36,21 @@ SKU-1,,75.50,2027-02-18,yes,,,4 × M4; 2 × M6
 
 
 def test_a_row_with_a_part_is_a_component_and_any_other_a_battery() -> None:
-    outcome = read(BOM)
+    outcome = read_csv_facts(BOM_TABLE)
 
     assert [(fact.fact_key, fact.source_path) for fact in outcome.facts] == [
         ("battery:SKU-1", "line 2"),
         ("component:SKU-1:cell", "line 4"),
         ("component:SKU-1:lid", "line 5"),
     ]
-    assert payloads(outcome)[0] == {
+    assert decode_payloads(outcome)[0] == {
         "sku": "SKU-1",
         "capacity_kwh": "75.500000",
         "manufactured_on": "2027-02-18",
         "has_bms": True,
         "fastenings": ["4 × M4", "2 × M6"],
     }
-    assert payloads(outcome)[1:] == [
+    assert decode_payloads(outcome)[1:] == [
         {"sku": "SKU-1", "part": "cell", "mass_g": "1.500000", "critical": True},
         {"sku": "SKU-1", "part": "lid", "mass_g": "2.000000", "critical": False},
     ]
@@ -60,42 +60,44 @@ def test_a_row_with_a_part_is_a_component_and_any_other_a_battery() -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        BOM.replace(",", ";").replace("M4; 2", "M4\n2").replace("4 × M4\n2 × M6", '"4 × M4\n2 × M6"'),
-        BOM.replace(",", "\t"),
-        BOM.replace("\n", "\r\n"),
-        BOM.replace("\n", "\r"),
-        "\ufeff" + BOM,
-        "sep=,\r\n" + BOM,
-        "\n,,,\n# written by hand\n" + BOM,
-        BOM.replace("\n", ",,\n"),
-        BOM.replace("capacity_kwh", '" Capacity kWh "').replace("has_bms", "Has-BMS"),
-        BOM + ",,,,,,,\n\n",
+        BOM_TABLE.replace(",", ";").replace("M4; 2", "M4\n2").replace("4 × M4\n2 × M6", '"4 × M4\n2 × M6"'),
+        BOM_TABLE.replace(",", "\t"),
+        BOM_TABLE.replace("\n", "\r\n"),
+        BOM_TABLE.replace("\n", "\r"),
+        "\ufeff" + BOM_TABLE,
+        "sep=,\r\n" + BOM_TABLE,
+        "\n,,,\n# written by hand\n" + BOM_TABLE,
+        BOM_TABLE.replace("\n", ",,\n"),
+        BOM_TABLE.replace("capacity_kwh", '" Capacity kWh "').replace("has_bms", "Has-BMS"),
+        BOM_TABLE + ",,,,,,,\n\n",
     ],
 )
 def test_it_may_be_written_as_spreadsheets_write_it(written: str) -> None:
-    assert payloads(read(written)) == payloads(read(BOM))
+    assert decode_payloads(read_csv_facts(written)) == decode_payloads(read_csv_facts(BOM_TABLE))
 
 
 def test_excel_calls_utf_16_with_tabs_unicode_text() -> None:
-    assert payloads(read(BOM.replace(",", "\t").encode("utf-16"))) == payloads(read(BOM))
+    assert decode_payloads(read_csv_facts(BOM_TABLE.replace(",", "\t").encode("utf-16"))) == decode_payloads(
+        read_csv_facts(BOM_TABLE)
+    )
 
 
 def test_lines_are_counted_as_an_editor_counts_them() -> None:
-    outcome = read('sku,name\nA,"two\nlines"\nB,one\n')
+    outcome = read_csv_facts('sku,name\nA,"two\nlines"\nB,one\n')
 
     assert [fact.source_path for fact in outcome.facts] == ["line 2", "line 4"]
-    assert payloads(outcome)[0]["name"] == "two\nlines"
-    assert read("sep=;\nsku;name\nA;x\n").facts[0].source_path == "line 3"
+    assert decode_payloads(outcome)[0]["name"] == "two\nlines"
+    assert read_csv_facts("sep=;\nsku;name\nA;x\n").facts[0].source_path == "line 3"
 
 
 def test_records_and_texts_with_semicolons_have_columns_of_their_own() -> None:
-    outcome = read(
+    outcome = read_csv_facts(
         "sku,labels[1].url,labels[1].subject,labels[2].url,fastenings[1],fastenings[2],"
         "spare_part_sources[1].part_numbers,spare_part_sources[1].name\n"
         "A,u,s,v,a;b,c,1;2,x\n"
     )
 
-    assert payloads(outcome) == [
+    assert decode_payloads(outcome) == [
         {
             "sku": "A",
             "labels": [{"url": "u", "subject": "s"}, {"url": "v"}],
@@ -105,16 +107,16 @@ def test_records_and_texts_with_semicolons_have_columns_of_their_own() -> None:
     ]
 
 
-COMMA = "which has a comma; write a decimal point, and nothing between thousands"
-THOUSANDS = "which has something between thousands; write it like 1234.5"
-SHORTENED = "which was shortened; format the column as a number with all its digits"
-GAP = "is empty, and one with a higher number is not; fill them from the first on"
+COMMA = "which has a comma; write a decimal point, and no thousands separator"
+THOUSANDS = "which has a thousands separator; write it like 1234.5"
+SHORTENED = "which is in scientific notation; format the column as a number with all its digits"
+GAP = "is empty but a later one is filled; fill them in order, starting with 1"
 
 
 def test_every_problem_is_at_its_line_and_column() -> None:
     header = "sku,capacity_kwh,mass_kg,manufactured_on,has_bms,expected_cycles,labels[1].url,labels[2].url,power_w\n"
 
-    assert problems(
+    assert list_problems(
         header
         + 'A,"75,5",1.234.567,18.02.2027,perhaps,1.5,,v,#REF!\n'
         + "A:B,1.2E+05,1.1234567,2027-02-30,,12 000,,,1\n"
@@ -123,22 +125,22 @@ def test_every_problem_is_at_its_line_and_column() -> None:
         ("line 2, column capacity_kwh", f'is "75,5", {COMMA}'),
         ("line 2, column mass_kg", f'is "1.234.567", {THOUSANDS}'),
         ("line 2, column has_bms", 'is "perhaps", not true or false, yes or no, 1 or 0'),
-        ("line 2, column power_w", "is #REF!; correct the formula that gave it"),
+        ("line 2, column power_w", "is #REF!; correct the formula"),
         ("line 2, column labels[1]", GAP),
         ("line 3, column capacity_kwh", f'is "1.2E+05", {SHORTENED}'),
         ("line 3, column expected_cycles", f'is "12 000", {THOUSANDS}'),
-        ("line 2, column manufactured_on", 'is "18.02.2027", not a day written like 2027-02-18'),
+        ("line 2, column manufactured_on", 'is "18.02.2027", not a date written like 2027-02-18'),
         ("line 2, column expected_cycles", "is not a whole number"),
         ("line 3, column mass_kg", "has more than 6 decimals"),
-        ("line 3, column manufactured_on", 'is "2027-02-30", not a day written like 2027-02-18'),
+        ("line 3, column manufactured_on", 'is "2027-02-30", not a date written like 2027-02-18'),
         ("line 3, column sku", "has a colon, which separates the parts of a fact's key"),
         ("line 4, column capacity_kwh", 'is "much", not a decimal number such as 75.5'),
-        ("line 4, column sku", "is missing; it says what this is about"),
+        ("line 4, column sku", "is missing; it identifies the product"),
     ]
 
 
-def test_what_nobody_reads_is_left_out_and_named_once() -> None:
-    outcome = read("sku,masss_kg,part,mass_g,,colour\nA,1,,3,note,\nA,2,cell,3,note,red\n")
+def test_unknown_columns_are_left_out_and_named_once() -> None:
+    outcome = read_csv_facts("sku,masss_kg,part,mass_g,,colour\nA,1,,3,note,\nA,2,cell,3,note,red\n")
 
     left_out = "is not a member of Battery or Component and was left out"
     assert [(note.at, note.says) for note in outcome.warnings.first] == [
@@ -149,77 +151,77 @@ def test_what_nobody_reads_is_left_out_and_named_once() -> None:
     ]
 
 
-NO_ROWS = "has no rows yet; fill in at least one below the header"
+NO_ROWS = "has no rows; fill in at least one below the header"
 OWN_COLUMN = "is part of `fastenings`, which has a column of its own; keep one of the two"
-RECORDS = "is a list of records and does not fit into a column; use columns such as `labels[1].meaning`"
-SHIFTED = "has 3 cells, and the header has 2; put a cell that contains a `,` in quotes"
-LONG_ROW = "is a row of more than 1,000,000 characters; is there a quote without end?"
-LONG_CELL = "has a cell longer than 131,072 characters; is there a quote without end?"
+RECORDS = "is a list of records; use one column for each value, such as `labels[1].meaning`"
+SHIFTED = "has 3 cells but the header has 2; put a cell that contains a `,` in quotes"
+LONG_ROW = "has more than 1,000,000 characters; is a closing quote missing?"
+LONG_CELL = "has a cell longer than 131,072 characters; is a closing quote missing?"
 
 
 @pytest.mark.parametrize(
     ("text", "at", "says"),
     [
-        ("", "$", "is empty; `bpc template` writes a table to fill in"),
+        ("", "$", "is empty: it has no header and no rows"),
         ("sku,name\n", "line 1", NO_ROWS),
         ("sku,name\n# the battery,its name\n,\n", "line 1", NO_ROWS),
-        ("sku,SKU\nA,B\n", "line 1, column sku", "is there twice in the header"),
+        ("sku,SKU\nA,B\n", "line 1, column sku", "occurs twice in the header"),
         ("sku,fastenings,fastenings[1]\nA,,\n", "line 1, column fastenings[1]", OWN_COLUMN),
         ("sku,labels\nA,x\n", "line 1, column labels", RECORDS),
         ("sku,capacity_kwh\nA,75,5\n", "line 2", SHIFTED),
-        ('sku,name\nA,"x\n', "line 2", "has a quote without end"),
-        ('sku,name\nA,"x"y\n', "line 2", "has a quote inside a cell; write it twice, and the whole cell in quotes"),
+        ('sku,name\nA,"x\n', "line 2", "has no closing quote"),
+        ('sku,name\nA,"x"y\n', "line 2", "has a quote inside a cell; double it, and put the whole cell in quotes"),
         (b"sku,name\nA,B\xe4r\n", "line 2", "is not UTF-8; in Excel, save as `CSV UTF-8`"),
-        ("sku,name\nA,\0\n", "line 2", "has the character U+0000: is it text?"),
-        ("sku\n" + "\n" * (MOST_LINES + 1), "$", f"has more than {MOST_LINES:,} lines; split the document"),
-        ("sku," + ",".join("a" * MOST_COLUMNS), "line 1", "has 2,001 cells, and at most 2,000 are read"),
-        ("sku\n" + "x" * (LONGEST_ROW + 1), "line 2", LONG_ROW),
+        ("sku,name\nA,\0\n", "line 2", "contains U+0000; is this a text file?"),
+        ("sku\n" + "\n" * (MAX_LINES + 1), "$", f"has more than {MAX_LINES:,} lines; split the document"),
+        ("sku," + ",".join("a" * MAX_COLUMNS), "line 1", "has 2,001 cells; the limit is 2,000"),
+        ("sku\n" + "x" * (MAX_ROW_LENGTH + 1), "line 2", LONG_ROW),
         ('sku\n"' + "x" * 200_000, "line 2", LONG_CELL),
     ],
     ids=range(15),
 )
 def test_a_table_that_cannot_be_read_says_why(text: str | bytes, at: str, says: str) -> None:
-    assert problems(text)[0] == (at, says)
+    assert list_problems(text)[0] == (at, says)
 
 
-def test_a_table_has_a_most_of_rows() -> None:
-    assert problems("sku\n" + "A\n" * (MOST_ROWS + 1), "PCF") == [
+def test_a_table_has_a_maximum_number_of_rows() -> None:
+    assert list_problems("sku\n" + "A\n" * (MAX_ROWS + 1), "PCF") == [
         ("line 50002", "is more than 50,000 rows below the header; split the document")
     ]
 
 
 def test_footprints_and_due_diligence_are_a_row_each() -> None:
-    footprints = read("sku,total_gco2e\nA,1.50\nB,2\n", "PCF")
-    reports = read("sku;materials;conforms\nA;cobalt;nein\n".replace("nein", "no"), "DUE_DILIGENCE")
+    footprints = read_csv_facts("sku,total_gco2e\nA,1.50\nB,2\n", "PCF")
+    reports = read_csv_facts("sku;materials;conforms\nA;cobalt;nein\n".replace("nein", "no"), "DUE_DILIGENCE")
 
     assert [(fact.fact_type, fact.fact_key) for fact in footprints.facts] == [("PCF", "pcf:A"), ("PCF", "pcf:B")]
-    assert payloads(reports) == [{"sku": "A", "materials": ["cobalt"], "conforms": False}]
+    assert decode_payloads(reports) == [{"sku": "A", "materials": ["cobalt"], "conforms": False}]
 
 
 def test_numbers_stay_as_exact_as_they_are_written() -> None:
     written = "100000000000000000.123456"
 
-    assert payloads(read(f"sku,capacity_kwh\nA,{written}\n"))[0]["capacity_kwh"] == written
+    assert decode_payloads(read_csv_facts(f"sku,capacity_kwh\nA,{written}\n"))[0]["capacity_kwh"] == written
 
 
 def test_a_kind_without_facts_is_not_read() -> None:
-    assert problems("sku\nA\n", "OTHER") == [("$", "cannot be read: documents of kind OTHER have no facts")]
+    assert list_problems("sku\nA\n", "OTHER") == [("$", "cannot be read: documents of kind OTHER have no facts")]
 
 
-@pytest.mark.parametrize("said", ["application/octet-stream", "text/plain", "application/vnd.ms-excel"])
-def test_the_first_bytes_tell_the_format_where_the_sender_does_not(said: str) -> None:
-    assert isinstance(read_document("PCF", said, b"sku\nA\n"), Read)
-    assert isinstance(read_document("PCF", said, b' {"sku":"A"}'), Read)
-    assert isinstance(read_document("PCF", "text/csv", b'[{"sku":"A"}]'), Read)
-    pdf = read_document("PCF", said, b"%PDF-1.7")
-    assert isinstance(pdf, Rejected)
+@pytest.mark.parametrize("declared", ["application/octet-stream", "text/plain", "application/vnd.ms-excel"])
+def test_the_first_bytes_tell_the_format_where_the_sender_does_not(declared: str) -> None:
+    assert isinstance(read_document("PCF", declared, b"sku\nA\n"), DocumentFacts)
+    assert isinstance(read_document("PCF", declared, b' {"sku":"A"}'), DocumentFacts)
+    assert isinstance(read_document("PCF", "text/csv", b'[{"sku":"A"}]'), DocumentFacts)
+    pdf = read_document("PCF", declared, b"%PDF-1.7")
+    assert isinstance(pdf, DocumentProblems)
     assert pdf.problems.first[0].at == "mime_type"
 
 
-def test_a_table_that_says_nothing_of_its_kind_is_of_another() -> None:
+def test_a_table_without_columns_of_its_kind_is_rejected() -> None:
     outcome = read_document("BOM", "text/csv", b"sku,total_gco2e\nSKU-1,6040\n")
 
-    assert isinstance(outcome, Rejected)
+    assert isinstance(outcome, DocumentProblems)
     assert [note.says for note in outcome.problems.first] == [
-        "has no column of a Battery or Component but `sku`; is it a document of another kind?"
+        "has no column for a Battery or Component except `sku`; is the document of another kind?"
     ]

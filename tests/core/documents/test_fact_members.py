@@ -9,43 +9,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpc.core.documents import Read, Rejected, read_document
-from bpc.core.documents.json_schema import KINDS, schema_of
-from bpc.core.rules.types import Fact
-from bpc.core.schemas import MEMBERS, SCHEMAS
+from bpc.core.documents.elements import FACT_TYPES
+from bpc.core.documents.fact_members import build_document_schema
+from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS
+from bpc.core.language.types import FactRecordType
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "documents"
 
 
 def accepts(kind: str, document: Any) -> bool:
-    return jsonschema.Draft202012Validator(schema_of(kind)).is_valid(document)
+    return jsonschema.Draft202012Validator(build_document_schema(kind)).is_valid(document)
 
 
 def is_read(kind: str, document: Any) -> bool:
-    return isinstance(read_document(kind, "application/json", json.dumps(document).encode()), Read)
+    return isinstance(read_document(kind, "application/json", json.dumps(document).encode()), DocumentFacts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FACT_TYPES)
 def test_they_are_schemas_of_2020_12_with_every_member(kind: str) -> None:
-    schema: Any = schema_of(kind)
+    schema: Any = build_document_schema(kind)
 
     jsonschema.Draft202012Validator.check_schema(schema)
 
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     for fact_type, described in schema["$defs"].items():
-        assert set(described["properties"]) == set(SCHEMAS[Fact(fact_type, 1)])
+        assert set(described["properties"]) == set(SCHEMAS[FactRecordType(fact_type, 1)])
         says = {name: member["description"] for name, member in described["properties"].items()}
-        assert says == {name: member.says for name, member in MEMBERS[Fact(fact_type, 1)].items()}
+        assert says == {
+            name: member.description for name, member in SCHEMA_MEMBERS[FactRecordType(fact_type, 1)].items()
+        }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FACT_TYPES)
 def test_our_examples_fit(kind: str) -> None:
     example = EXAMPLES / f"{kind.lower().replace('_', '-')}.json"
 
     assert accepts(kind, json.loads(example.read_bytes()))
 
 
-SAME: list[tuple[str, Any, bool]] = [
+AGREED_CASES: list[tuple[str, Any, bool]] = [
     ("BOM", {"battery": {"sku": "A"}}, True),
     ("BOM", {"battery": {"sku": "A", "name": None, "colour": 1}, "author": "me"}, True),
     ("BOM", {"battery": {"sku": "A"}, "components": [{"part": "cell", "mass_g": 1.5}]}, True),
@@ -80,7 +83,7 @@ SAME: list[tuple[str, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "document", "good"), SAME)
+@pytest.mark.parametrize(("kind", "document", "good"), AGREED_CASES)
 def test_schema_and_reader_agree(kind: str, document: Any, good: bool) -> None:
     assert (accepts(kind, document), is_read(kind, document)) == (good, good)
 
@@ -88,13 +91,13 @@ def test_schema_and_reader_agree(kind: str, document: Any, good: bool) -> None:
 VALUES = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.sampled_from(["75.5", "2027-02-18", "x", "1"])
 
 
-@given(st.dictionaries(st.sampled_from(sorted(SCHEMAS[Fact("PCF", 1)])), VALUES, max_size=4))
+@given(st.dictionaries(st.sampled_from(sorted(SCHEMAS[FactRecordType("PCF", 1)])), VALUES, max_size=4))
 def test_they_agree_on_any_footprint(members: dict[str, Any]) -> None:
     assert accepts("PCF", members) == is_read("PCF", members)
 
 
-def test_what_no_schema_can_say_is_said_by_the_reader() -> None:
+def test_the_reader_rejects_what_no_schema_can_express() -> None:
     document = {"sku": "A", "verified_on": "2027-02-30"}
 
     assert accepts("PCF", document)
-    assert isinstance(read_document("PCF", "application/json", json.dumps(document).encode()), Rejected)
+    assert isinstance(read_document("PCF", "application/json", json.dumps(document).encode()), DocumentProblems)

@@ -6,100 +6,111 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bpc.core.documents import Read, read_document
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, Fact, List, Opt, Record, Type
-from bpc.core.schemas import SCHEMAS
-from bpc.core.skus import fault_of
-from tests.core.documents.rendered import XLSX, Members, Number, as_csv, as_json, as_xlsx
-from tests.measuring import effort
+from bpc.core.documents.reader import DocumentFacts, read_document
+from bpc.core.facts.schemas import SCHEMAS
+from bpc.core.formats.ids import find_sku_fault
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type
+from tests.core.documents.render_facts import XLSX, Members, WrittenNumber, render_csv, render_json, render_xlsx
+from tests.measurements import choose_effort
 
 FACTS = {"BOM": ("Battery", "Component"), "PCF": ("PCF",), "DUE_DILIGENCE": ("DueDiligence",)}
 SIGNS = st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]) | st.sampled_from(" ;,\"\t\n'=#_x0041_")
 
 
-def texts(longest: int = 12) -> st.SearchStrategy[str]:
+def draw_texts(longest: int = 12) -> st.SearchStrategy[str]:
     """Texts as cells hold them: something, without blanks around it."""
-    made = st.text(SIGNS, min_size=1, max_size=longest).map(lambda text: text.strip(" \t\r\n\u00a0"))
-    return made.filter(lambda text: text != "" and text[0] != "#")
+    stripped = st.text(SIGNS, min_size=1, max_size=longest).map(lambda text: text.strip(" \t\r\n\u00a0"))
+    return stripped.filter(lambda text: text != "" and text[0] != "#")
 
 
-def names() -> st.SearchStrategy[str]:
-    return texts().filter(lambda text: ":" not in text and fault_of(text) is None)
+def draw_names() -> st.SearchStrategy[str]:
+    return draw_texts().filter(lambda text: ":" not in text and find_sku_fault(text) is None)
 
 
-def values(kind: Type) -> st.SearchStrategy[Any]:
+def draw_values(kind: Type) -> st.SearchStrategy[Any]:
     match kind:
         case Opt(item):
-            return values(item)
+            return draw_values(item)
         case Dec(scale):
-            return numbers(scale)
+            return draw_numbers(scale)
         case List(item):
-            return st.lists(values(item), min_size=1, max_size=3)
+            return st.lists(draw_values(item), min_size=1, max_size=3)
         case Record(members):
-            return st.fixed_dictionaries({}, optional={name: values(each) for name, each in members}).filter(bool)
+            return st.fixed_dictionaries(
+                {}, optional={name: draw_values(member_type) for name, member_type in members}
+            ).filter(bool)
         case _:
             scalars: dict[object, st.SearchStrategy[Any]] = {
                 BOOL: st.booleans(),
-                INT: numbers(0),
+                INT: draw_numbers(0),
                 DATE: st.dates(),
-                TEXT: texts(),
+                TEXT: draw_texts(),
             }
             return scalars[kind]
 
 
-def numbers(scale: int) -> st.SearchStrategy[Number]:
-    def written(count: int, places: int) -> Number:
+def draw_numbers(scale: int) -> st.SearchStrategy[WrittenNumber]:
+    def format_number(count: int, places: int) -> WrittenNumber:
         digits = str(abs(count)).rjust(places + 1, "0")
         sign = "-" if count < 0 else ""
-        return Number(sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits))
+        return WrittenNumber(sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits))
 
-    return st.builds(written, st.integers(-(10**18), 10**18) | st.integers(-(10**6), 10**6), st.integers(0, scale))
+    return st.builds(
+        format_number, st.integers(-(10**18), 10**18) | st.integers(-(10**6), 10**6), st.integers(0, scale)
+    )
 
 
 @st.composite
-def facts(draw: st.DrawFn, kind: str) -> list[tuple[str, Members]]:
-    made = []
+def draw_facts(draw: st.DrawFn, kind: str) -> list[tuple[str, Members]]:
+    drawn = []
     for fact_type in FACTS[kind]:
         for _ in range(draw(st.integers(1, 3))):
-            schema = SCHEMAS[Fact(fact_type, 1)]
+            schema = SCHEMAS[FactRecordType(fact_type, 1)]
             chosen = draw(st.lists(st.sampled_from(sorted(schema)), max_size=5, unique=True))
-            keys = {"sku": draw(names()), **({"part": draw(names())} if fact_type == "Component" else {})}
-            others = {name: draw(values(schema[name])) for name in chosen if name not in {"sku", "part"}}
-            made.append((fact_type, {**keys, "name" if kind == "BOM" else "supplier": "x", **others}))
+            keys = {"sku": draw(draw_names()), **({"part": draw(draw_names())} if fact_type == "Component" else {})}
+            others = {name: draw(draw_values(schema[name])) for name in chosen if name not in {"sku", "part"}}
+            drawn.append((fact_type, {**keys, "name" if kind == "BOM" else "supplier": "x", **others}))
     return [
-        (each, {name: member for name, member in members.items() if name in SCHEMAS[Fact(each, 1)]})
-        for each, members in made
+        (
+            drawn_type,
+            {name: member for name, member in members.items() if name in SCHEMAS[FactRecordType(drawn_type, 1)]},
+        )
+        for drawn_type, members in drawn
     ]
 
 
-def read(kind: str, mime_type: str, content: bytes) -> list[tuple[str, str, bytes]]:
+def read_facts(kind: str, mime_type: str, content: bytes) -> list[tuple[str, str, bytes]]:
     outcome = read_document(kind, mime_type, content)
-    assert isinstance(outcome, Read), (outcome, content)
+    assert isinstance(outcome, DocumentFacts), (outcome, content)
     return [(fact.fact_type, fact.fact_key, fact.payload_canonical) for fact in outcome.facts]
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     match value:
         case dict():
-            return {name: plain(member) for name, member in value.items()}
+            return {name: to_json_value(member) for name, member in value.items()}
         case list():
-            return [plain(item) for item in value]
+            return [to_json_value(item) for item in value]
         case date():
             return value.isoformat()
         case _:
             return value
 
 
-@settings(max_examples=effort(test=60, shown=1000, campaign=10_000), suppress_health_check=list(HealthCheck))
+@settings(max_examples=choose_effort(test=60, shown=1000, campaign=10_000), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_json_csv_and_xlsx_are_read_to_the_same_facts(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(FACTS)))
-    said = data.draw(facts(kind))
+    drawn_facts = data.draw(draw_facts(kind))
     separator = data.draw(st.sampled_from(",;\t"))
     end, mark = data.draw(st.sampled_from(["\n", "\r\n"])), data.draw(st.booleans())
 
-    expected = read(kind, "application/json", as_json(kind, [(each, plain(members)) for each, members in said]))
+    expected = read_facts(
+        kind,
+        "application/json",
+        render_json(kind, [(fact_type, to_json_value(members)) for fact_type, members in drawn_facts]),
+    )
 
-    assert read(kind, "text/csv", as_csv(said, separator=separator, end=end, mark=mark)) == expected
-    assert read(kind, XLSX, as_xlsx(said)) == expected
-    assert len(expected) == len(said)
+    assert read_facts(kind, "text/csv", render_csv(drawn_facts, separator=separator, end=end, mark=mark)) == expected
+    assert read_facts(kind, XLSX, render_xlsx(drawn_facts)) == expected
+    assert len(expected) == len(drawn_facts)

@@ -12,33 +12,35 @@ import xlsxwriter  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.core import canon
-from bpc.core.documents import Read, Rejected, read_document
-from bpc.core.documents.notes import Notes
-from bpc.core.documents.tables import Day
-from bpc.core.documents.values import Number
-from bpc.core.documents.xlsx_cells import column_letters, column_number
-from bpc.core.documents.xlsx_parts import Parts
-from bpc.core.documents.xlsx_table import Workbook
-from tests.core.documents.rendered import XLSX
-from tests.measuring import effort
-from tests.pipeline.bombs import workbook
+from bpc.core.documents import Notes
+from bpc.core.documents.elements import NumberText
+from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
+from bpc.core.documents.tables import DateCell
+from bpc.core.documents.xlsx_cells import format_column_letters, parse_column_letters
+from bpc.core.documents.xlsx_package import XlsxParts
+from bpc.core.documents.xlsx_workbook import Workbook
+from bpc.core.formats import canonical_json
+from tests.core.documents.render_facts import XLSX
+from tests.measurements import choose_effort
+from tests.pipeline.document_bombs import workbook
 
 
-def book(**sheets: Callable[[Any, Any], None]) -> bytes:
+def make_workbook(**sheets: Callable[[Any, Any], None]) -> bytes:
     """A workbook, each sheet filled by a function of the sheet and the workbook."""
-    made = io.BytesIO()
-    with xlsxwriter.Workbook(made, {"in_memory": True}) as written:
-        written.set_properties({"created": datetime(2027, 1, 1)})  # or the same workbook has other bytes a second later
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as workbook_writer:
+        workbook_writer.set_properties(
+            {"created": datetime(2027, 1, 1)}
+        )  # or the same workbook has other bytes a second later
         for name, fill in sheets.items():
-            fill(written.add_worksheet(name.replace("_", " ")), written)
-    return made.getvalue()
+            fill(workbook_writer.add_worksheet(name.replace("_", " ")), workbook_writer)
+    return buffer.getvalue()
 
 
-def rows(*given: tuple[Any, ...]) -> Callable[[Any, Any], None]:
-    def fill(sheet: Any, written: Any) -> None:
-        day = written.add_format({"num_format": "dd.mm.yy"})
-        for number, row in enumerate(given):
+def fill_rows(*table: tuple[Any, ...]) -> Callable[[Any, Any], None]:
+    def fill(sheet: Any, workbook_writer: Any) -> None:
+        day = workbook_writer.add_format({"num_format": "dd.mm.yy"})
+        for number, row in enumerate(table):
             for index, value in enumerate(row):
                 if isinstance(value, date):
                     sheet.write_datetime(number, index, value, day)
@@ -48,29 +50,29 @@ def rows(*given: tuple[Any, ...]) -> Callable[[Any, Any], None]:
     return fill
 
 
-def read(content: bytes, kind: str = "BOM") -> Read:
+def read_facts(content: bytes, kind: str = "BOM") -> DocumentFacts:
     outcome = read_document(kind, XLSX, content)
-    assert isinstance(outcome, Read), outcome
+    assert isinstance(outcome, DocumentFacts), outcome
     return outcome
 
 
-def problems(content: bytes, kind: str = "BOM") -> list[tuple[str, str]]:
+def list_problems(content: bytes, kind: str = "BOM") -> list[tuple[str, str]]:
     outcome = read_document(kind, XLSX, content)
-    assert isinstance(outcome, Rejected), outcome
+    assert isinstance(outcome, DocumentProblems), outcome
     return [(note.at, note.says) for note in outcome.problems.first]
 
 
-def payloads(outcome: Read) -> list[Any]:
-    return [canon.decode(fact.payload_canonical) for fact in outcome.facts]
+def decode_payloads(outcome: DocumentFacts) -> list[Any]:
+    return [canonical_json.decode(fact.payload_canonical) for fact in outcome.facts]
 
 
 def test_a_bill_of_materials_has_a_sheet_for_the_battery_and_one_for_its_components() -> None:
-    outcome = read(
-        book(
-            Battery=rows(
+    outcome = read_facts(
+        make_workbook(
+            Battery=fill_rows(
                 ("sku", "capacity_kwh", "manufactured_on", "has_bms"), ("SKU-1", 75.5, date(2027, 2, 18), True)
             ),
-            Components=rows((), (), (None, "part", "Mass g", "critical"), (), (None, "cell", 0.29, "no")),
+            Components=fill_rows((), (), (None, "part", "Mass g", "critical"), (), (None, "cell", 0.29, "no")),
         )
     )
 
@@ -78,16 +80,16 @@ def test_a_bill_of_materials_has_a_sheet_for_the_battery_and_one_for_its_compone
         ("battery:SKU-1", "Battery!2"),
         ("component:SKU-1:cell", "Components!5"),
     ]
-    assert payloads(outcome) == [
+    assert decode_payloads(outcome) == [
         {"sku": "SKU-1", "capacity_kwh": "75.500000", "manufactured_on": "2027-02-18", "has_bms": True},
         {"sku": "SKU-1", "part": "cell", "mass_g": "0.290000", "critical": False},
     ]
 
 
 def test_one_sheet_of_any_name_will_do_and_comments_are_left_alone() -> None:
-    table = rows(("# fill in below",), ("sku", "part", "mass_g"), ("A", None, None), (None, "cell", 1))
+    table = fill_rows(("# fill in below",), ("sku", "part", "mass_g"), ("A", None, None), (None, "cell", 1))
 
-    outcome = read(book(**{"Tabelle1": table, "# notes": rows(("hello",))}))
+    outcome = read_facts(make_workbook(**{"Tabelle1": table, "# notes": fill_rows(("hello",))}))
 
     assert [(fact.fact_key, fact.source_path) for fact in outcome.facts] == [
         ("battery:A", "Tabelle1!3"),
@@ -96,37 +98,39 @@ def test_one_sheet_of_any_name_will_do_and_comments_are_left_alone() -> None:
 
 
 def test_a_sheet_may_be_called_as_people_write_it_and_others_are_named() -> None:
-    outcome = read(book(due_diligence=rows(("sku",), ("A",)), Other=rows(("x",))), "DUE_DILIGENCE")
+    outcome = read_facts(
+        make_workbook(due_diligence=fill_rows(("sku",), ("A",)), Other=fill_rows(("x",))), "DUE_DILIGENCE"
+    )
 
     assert outcome.facts[0].source_path == "'due diligence'!2"
     assert [note.at for note in outcome.warnings.first] == ["Other"]
-    assert problems(book(One=rows(("sku",)), Two=rows()), "PCF") == [
+    assert list_problems(make_workbook(One=fill_rows(("sku",)), Two=fill_rows()), "PCF") == [
         ("$", 'has no sheet `PCF`; its sheets are "One", "Two"')
     ]
 
 
 def test_every_problem_names_its_cell() -> None:
-    def fill(sheet: Any, written: Any) -> None:
-        rows(
+    def fill(sheet: Any, workbook_writer: Any) -> None:
+        fill_rows(
             ("sku", "part", "mass_g", "critical", "supplier", "quantity", "cas_number"),
             ("A", "cell", "1,5", 2, 12.5, 1.5, date(2027, 2, 18)),
             ("A", None, date(2027, 2, 18), None, True),
-        )(sheet, written)
+        )(sheet, workbook_writer)
         sheet.write_formula("C4", "=1/0", None, "#DIV/0!")
         sheet.write_formula("D4", "=A1", None, "yes")
         sheet.write_string("B4", "lid")
 
-    assert problems(book(Components=fill)) == [
-        ("Components!C2", 'is "1,5", which has a comma; write a decimal point, and nothing between thousands'),
+    assert list_problems(make_workbook(Components=fill)) == [
+        ("Components!C2", 'is "1,5", which has a comma; write a decimal point, and no thousands separator'),
         ("Components!D2", "is the number 2, not true or false, yes or no, 1 or 0"),
         ("Components!E2", "is the number 12.5, not a text; format the cell as text and write it again"),
         ("Components!G2", "is the date 2027-02-18, not a text; format the cell as text and write it again"),
         ("Components!C3", "is the date 2027-02-18, not a number"),
-        ("Components!E3", "is a truth value, not a text; format the cell as text and write it again"),
-        ("Components!C4", "is #DIV/0!; correct the formula that gave it"),
+        ("Components!E3", "is a boolean (true or false), not a text; format the cell as text and write it again"),
+        ("Components!C4", "is #DIV/0!; correct the formula"),
         ("Components!F2", "is not a whole number"),
-        ("Components!B3", "is missing; it says what this is about"),
-        ("Components!A4", "is missing; it says what this is about"),
+        ("Components!B3", "is missing; it identifies the product"),
+        ("Components!A4", "is missing; it identifies the product"),
     ]
 
 
@@ -135,19 +139,22 @@ def test_every_problem_names_its_cell() -> None:
     [
         (
             '<row r="2"><c r="2A"><v>1</v></c></row>',
-            'a cell in row 2 of sheet PCF with the reference "2A", which names',
+            'a cell in row 2 of sheet PCF with the reference "2A", which is not valid',
         ),
-        ('<row r="2"><c r=""><v>1</v></c></row>', 'a cell in row 2 of sheet PCF with the reference "", which names no'),
+        (
+            '<row r="2"><c r=""><v>1</v></c></row>',
+            'a cell in row 2 of sheet PCF with the reference "", which is not valid',
+        ),
         (
             '<row r="2"><c r="A3"><v>1</v></c></row>',
-            'a cell in row 2 of sheet PCF with the reference "A3", which is of',
+            'a cell in row 2 of sheet PCF with the reference "A3", which belongs to',
         ),
-        ('<row r="two"><c r="A2"><v>1</v></c></row>', 'a row in sheet PCF with the number "two", which is none'),
+        ('<row r="two"><c r="A2"><v>1</v></c></row>', 'a row in sheet PCF whose number "two" is not valid'),
     ],
     ids=["no cell", "empty", "another row", "no row"],
 )
 def test_a_cell_or_row_in_no_place_is_a_problem_and_never_guessed(row: str, says: str) -> None:
-    [(at, problem)] = problems(workbook(row), "PCF")
+    [(at, problem)] = list_problems(workbook(row), "PCF")
 
     assert at == "$"
     assert problem.startswith(f"has {says}")
@@ -158,7 +165,7 @@ def test_cells_and_rows_without_a_place_come_one_after_the_other() -> None:
     first = '<row><c t="str"><v>sku</v></c><c t="str"><v>year</v></c></row>'
     content = workbook(f'{first}<row><c t="str"><v>A</v></c><c><v>2</v></c></row>')
 
-    assert payloads(read(content, "PCF")) == [{"sku": "A", "year": 2}]
+    assert decode_payloads(read_facts(content, "PCF")) == [{"sku": "A", "year": 2}]
 
 
 def test_a_formula_is_its_stored_result_and_one_without_is_a_problem() -> None:
@@ -167,8 +174,8 @@ def test_a_formula_is_its_stored_result_and_one_without_is_a_problem() -> None:
     good = workbook(f'{cell}<row r="2"><c r="A2" t="str"><f>X</f><v>A</v></c><c r="B2"><f>1+1</f><v>2</v></c></row>')
     bad = workbook(f'{cell}<row r="2"><c r="A2" t="str"><v>A</v></c><c r="B2"><f>1+1</f></c></row>')
 
-    assert payloads(read(good, "PCF")) == [{"sku": "A", "year": 2}]
-    assert problems(bad, "PCF") == [
+    assert decode_payloads(read_facts(good, "PCF")) == [{"sku": "A", "year": 2}]
+    assert list_problems(bad, "PCF") == [
         ("PCF!B2", "is a formula whose result is not stored; open the file in a spreadsheet and save it")
     ]
 
@@ -196,12 +203,12 @@ def test_a_number_is_what_a_spreadsheet_shows(stored: str, is_read: str | None) 
     content = workbook(f'{header}<row r="2"><c t="s"><v>0</v></c><c><v>{stored}</v></c></row>')
 
     if is_read is None:
-        [(at, _)] = problems(content, "PCF")
+        [(at, _)] = list_problems(content, "PCF")
         assert at == "PCF!B2"
     else:
         expected = read_document("PCF", "text/csv", f"sku,total_gco2e\nx,{is_read}\n".encode())
-        assert isinstance(expected, Read)
-        assert payloads(read(content, "PCF")) == payloads(expected)
+        assert isinstance(expected, DocumentFacts)
+        assert decode_payloads(read_facts(content, "PCF")) == decode_payloads(expected)
 
 
 @pytest.mark.parametrize(
@@ -223,58 +230,60 @@ def test_a_number_is_what_a_spreadsheet_shows(stored: str, is_read: str | None) 
     ],
 )
 def test_a_day_is_counted_as_the_workbook_counts(serial: str, from_1904: bool, day: str | None) -> None:
-    made = io.BytesIO()
-    with xlsxwriter.Workbook(made, {"in_memory": True, "date_1904": from_1904}) as written:
-        sheet = written.add_worksheet("PCF")
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True, "date_1904": from_1904}) as workbook_writer:
+        sheet = workbook_writer.add_worksheet("PCF")
         sheet.write_row(0, 0, ["sku", "verified_on"])
         sheet.write_row(1, 0, ["A"])
-        sheet.write_number(1, 1, 777, written.add_format({"num_format": '[$-407]d. "month" mmmm yyyy'}))
-    content = _replaced(made.getvalue(), b"<v>777</v>", f"<v>{serial}</v>".encode())
+        sheet.write_number(1, 1, 777, workbook_writer.add_format({"num_format": '[$-407]d. "month" mmmm yyyy'}))
+    content = _replace_bytes(buffer.getvalue(), b"<v>777</v>", f"<v>{serial}</v>".encode())
 
     if day is None:
-        assert [at for at, _ in problems(content, "PCF")] == ["PCF!B2"]
+        assert [at for at, _ in list_problems(content, "PCF")] == ["PCF!B2"]
     else:
-        assert payloads(read(content, "PCF"))[0]["verified_on"] == day
+        assert decode_payloads(read_facts(content, "PCF"))[0]["verified_on"] == day
 
 
-def _replaced(content: bytes, old: bytes, new: bytes) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(made, "w") as after:
+def _replace_bytes(content: bytes, old: bytes, new: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(buffer, "w") as after:
         for name in before.namelist():
             after.writestr(name, before.read(name).replace(old, new))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def test_article_numbers_that_became_numbers_are_texts_again() -> None:
-    assert read(book(PCF=rows(("sku",), (1001,))), "PCF").facts[0].fact_key == "pcf:1001"
+    assert read_facts(make_workbook(PCF=fill_rows(("sku",), (1001,))), "PCF").facts[0].fact_key == "pcf:1001"
 
 
 def test_what_is_no_workbook_says_what_to_do() -> None:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("content.xml", "<x/>")
 
-    assert problems(made.getvalue()) == [("$", "is an OpenDocument spreadsheet; save it as .xlsx")]
-    assert problems(b"PK\x03\x04 and so on") == [("$", "is not a whole XLSX file; save it again as .xlsx")]
-    assert problems(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") == [
-        ("$", "is an old .xls file, or has a password; save it as .xlsx without one")
+    assert list_problems(buffer.getvalue()) == [("$", "is an OpenDocument spreadsheet; save it as .xlsx")]
+    assert list_problems(b"PK\x03\x04 and so on") == [("$", "is damaged or not an XLSX file; save it again as .xlsx")]
+    assert list_problems(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") == [
+        ("$", "is an old .xls file or has a password; save it as .xlsx without a password")
     ]
-    assert problems(book(Battery=rows(("sku", "name")), Components=rows(("sku", "part")))) == [
-        ("Battery!1", "has no rows yet; fill in at least one below the header")
+    assert list_problems(make_workbook(Battery=fill_rows(("sku", "name")), Components=fill_rows(("sku", "part")))) == [
+        ("Battery!1", "has no rows; fill in at least one below the header")
     ]
 
 
-@settings(max_examples=effort(test=40, shown=500, campaign=5_000))
+@settings(max_examples=choose_effort(test=40, shown=500, campaign=5_000))
 @given(st.data())
 def test_any_damage_is_a_problem_and_never_an_exception(data: st.DataObject) -> None:
-    content = book(PCF=rows(("sku", "total_gco2e", "verified_on"), ("A", 1.5, date(2027, 2, 18)), ("B", "x")))
+    content = make_workbook(
+        PCF=fill_rows(("sku", "total_gco2e", "verified_on"), ("A", 1.5, date(2027, 2, 18)), ("B", "x"))
+    )
     at = data.draw(st.integers(0, len(content) - 1))
     length = data.draw(st.integers(0, 20))
     damaged = content[:at] + data.draw(st.binary(max_size=20)) + content[at + length :]
 
     outcome = read_document("PCF", XLSX, damaged)
 
-    assert isinstance(outcome, Read | Rejected)
+    assert isinstance(outcome, DocumentFacts | DocumentProblems)
 
 
 CELLS = (
@@ -286,28 +295,32 @@ CELLS = (
 )
 
 
-@settings(max_examples=effort(test=40, shown=500, campaign=5_000))
+@settings(max_examples=choose_effort(test=40, shown=500, campaign=5_000))
 @given(st.lists(st.lists(st.none() | CELLS, max_size=5), max_size=5))
-def test_cells_are_what_another_reader_finds(given_rows: list[list[Any]]) -> None:
-    content = book(S=rows(*[tuple(row) for row in given_rows]))
+def test_cells_are_what_another_reader_finds(drawn_rows: list[list[Any]]) -> None:
+    content = make_workbook(S=fill_rows(*[tuple(row) for row in drawn_rows]))
 
-    sheet = Workbook.of(Parts(content)).sheets[0]
-    ours = {
+    sheet = Workbook.from_parts(XlsxParts(content)).sheets[0]
+    own_cells = {
         (int(row.place.rpartition("!")[2]), index): cell
-        for row in sheet.rows(Notes())
+        for row in sheet.read_rows(Notes())
         for index, cell in row.cells.items()
     }
 
-    found = python_calamine.load_workbook(io.BytesIO(content)).get_sheet_by_index(0).to_python(skip_empty_area=False)
-    theirs = {(n, i): cell for n, row in enumerate(found, 1) for i, cell in enumerate(row) if cell != ""}
-    assert {place: _plain(cell) for place, cell in ours.items()} == {p: _plain(cell) for p, cell in theirs.items()}
+    peer_rows = (
+        python_calamine.load_workbook(io.BytesIO(content)).get_sheet_by_index(0).to_python(skip_empty_area=False)
+    )
+    peer_cells = {(n, i): cell for n, row in enumerate(peer_rows, 1) for i, cell in enumerate(row) if cell != ""}
+    assert {place: _to_plain_value(cell) for place, cell in own_cells.items()} == {
+        p: _to_plain_value(cell) for p, cell in peer_cells.items()
+    }
 
 
-def _plain(cell: Any) -> Any:
+def _to_plain_value(cell: Any) -> Any:
     match cell:
-        case Number(text):
+        case NumberText(text):
             return float(text)
-        case Day(text):
+        case DateCell(text):
             return date.fromisoformat(text)
         case datetime():
             return cell.date()
@@ -319,8 +332,13 @@ def _plain(cell: Any) -> Any:
 
 @given(st.integers(0, 16_383))
 def test_columns_are_counted_in_letters(number: int) -> None:
-    assert column_number(column_letters(number)) == number
-    assert (column_letters(0), column_letters(25), column_letters(26), column_letters(16_383)) == (
+    assert parse_column_letters(format_column_letters(number)) == number
+    assert (
+        format_column_letters(0),
+        format_column_letters(25),
+        format_column_letters(26),
+        format_column_letters(16_383),
+    ) == (
         "A",
         "Z",
         "AA",

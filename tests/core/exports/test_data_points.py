@@ -6,32 +6,33 @@ from typing import Any
 
 import pytest
 
-from bpc.core.bundle import Bundle
-from bpc.core.exports.data_points import data_points
-from bpc.core.exports.disclosed import Audience, opened_for_export
-from bpc.core.exports.points import CATEGORIES, POINTS, STATUSES, category_of
-from bpc.core.facts import SnapshotFact
-from tests.core.exports.examples import example, passport
-from tests.core.passports import fact
+from bpc.core.exports.data_points import CATEGORIES, POINTS, STATUSES, export_data_points, get_category
+from bpc.core.exports.disclosure import Audience, open_for_export
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.passport.bundle import Bundle
+from tests.core.exports.example_bundles import compile_bundle, compile_example
+from tests.core.sample_passports import make_fact
 
 PUBLIC_DATA = Path(__file__).parents[4] / "shared" / "domain" / "data" / "ec-guidance-datapoints.json"
 BATTERY = 'requireSome(getFact("Battery", "battery:SKU-1"), "B000", "none")'
 
 
-def listed(bundle: Bundle, audience: Audience = "tenant") -> dict[str, Any]:
-    return dict(json.loads(data_points(opened_for_export(bundle), audience)))
+def export_points(bundle: Bundle, audience: Audience = "tenant") -> dict[str, Any]:
+    return dict(json.loads(export_data_points(open_for_export(bundle), audience)))
 
 
-def filled(rules: str, *facts: SnapshotFact, **members: Any) -> dict[int, list[str]]:
+def list_filled_points(rules: str, *facts: SnapshotFact, **members: Any) -> dict[int, list[str]]:
     """The points that are filled, each with its fields; `members` are the battery's."""
-    battery = fact("Battery", "battery:SKU-1", sku="SKU-1", **members)
-    found = listed(passport(rules.replace("BATTERY", BATTERY), battery, *facts))
-    return {point["number"]: [each["path"] for each in point["fields"]] for point in found["points"] if point["filled"]}
+    battery = make_fact("Battery", "battery:SKU-1", sku="SKU-1", **members)
+    document = export_points(compile_bundle(rules.replace("BATTERY", BATTERY), battery, *facts))
+    return {
+        point["number"]: [field["path"] for field in point["fields"]] for point in document["points"] if point["filled"]
+    }
 
 
 def test_the_table_has_71_points_and_the_commissions_counts() -> None:
     counts = {
-        category: {status: sum(point.status(category) == status for point in POINTS) for status in STATUSES}
+        category: {status: sum(point.get_status(category) == status for point in POINTS) for status in STATUSES}
         for category in CATEGORIES
     }
 
@@ -49,18 +50,18 @@ def test_the_table_says_what_the_guidance_says() -> None:
         pytest.skip("the public example files are not on this machine")
     words = {"mandatory": "M", "conditional": "C", "optional": "O", "notToBeFilled": "X", "pending": "P"}
 
-    for point, said in zip(POINTS, json.loads(PUBLIC_DATA.read_bytes())["dataPoints"], strict=True):
-        statuses = [words[said["applicability"][category]["status"]] for category in CATEGORIES]
-        assert (point.number, point.statuses) == (said["nr"], "".join(statuses))
-        assert point.dynamic == (said["lifecycle"] == "dynamic")
-        assert ("public" in point.access) == (said["accessTier"] == "public")
+    for point, guidance_point in zip(POINTS, json.loads(PUBLIC_DATA.read_bytes())["dataPoints"], strict=True):
+        statuses = [words[guidance_point["applicability"][category]["status"]] for category in CATEGORIES]
+        assert (point.number, point.statuses) == (guidance_point["nr"], "".join(statuses))
+        assert point.dynamic == (guidance_point["lifecycle"] == "dynamic")
+        assert ("public" in point.access) == (guidance_point["accessTier"] == "public")
 
 
 def test_a_field_fills_the_point_of_the_member_it_shows() -> None:
     rules = 'field a.chemistry @public: Opt(Text) = recordGet(BATTERY, "chemistry");'
 
-    assert filled(rules, chemistry="LFP") == {12: ["a.chemistry"]}
-    assert filled(rules) == {}
+    assert list_filled_points(rules, chemistry="LFP") == {12: ["a.chemistry"]}
+    assert list_filled_points(rules) == {}
 
 
 def test_what_decides_is_not_what_a_value_is_made_of() -> None:
@@ -73,8 +74,8 @@ def test_what_decides_is_not_what_a_value_is_made_of() -> None:
       unwrapOr(recordGet(b, "model"), "none");
     """
 
-    assert filled(rules, mass_kg="12", chemistry="LFP", model="M1") == {7: ["a.name"]}
-    assert filled(rules, mass_kg="12", chemistry="LFP") == {}, "a default is not a value"
+    assert list_filled_points(rules, mass_kg="12", chemistry="LFP", model="M1") == {7: ["a.name"]}
+    assert list_filled_points(rules, mass_kg="12", chemistry="LFP") == {}, "a default is not a value"
 
 
 def test_members_that_are_read_inside_of_lambdas_count() -> None:
@@ -86,10 +87,10 @@ def test_members_that_are_read_inside_of_lambdas_count() -> None:
     field parts.critical @public: Int = count(filter(
       getFactsByPrefix("Component", "component:SKU-1:"), fn(p) => unwrapOr(recordGet(p, "critical"), false)));
     """
-    part = fact("Component", "component:SKU-1:1", cobalt_g="5", recycled_post_pct="10", critical=True)
+    part = make_fact("Component", "component:SKU-1:1", cobalt_g="5", recycled_post_pct="10", critical=True)
 
-    assert filled(rules, part) == {20: ["parts.cobalt"]}, "recycled_post_pct alone would serve 20 to 23"
-    assert filled(rules) == {}, "nothing was read of no parts"
+    assert list_filled_points(rules, part) == {20: ["parts.cobalt"]}, "recycled_post_pct alone would serve 20 to 23"
+    assert list_filled_points(rules) == {}, "nothing was read of no parts"
 
 
 def test_what_nobody_sees_is_a_step_on_the_way_and_other_fields_stand_for_themselves() -> None:
@@ -100,7 +101,7 @@ def test_what_nobody_sees_is_a_step_on_the_way_and_other_fields_stand_for_themse
     field shown.again @public: Dec(6) = field("shown.mass");
     """
 
-    assert filled(rules, mass_kg="12") == {10: ["hidden.mass", "shown.again", "shown.mass"]}
+    assert list_filled_points(rules, mass_kg="12") == {10: ["hidden.mass", "shown.again", "shown.mass"]}
 
 
 def test_a_code_names_the_point_of_a_value_that_is_computed() -> None:
@@ -112,43 +113,43 @@ def test_a_code_names_the_point_of_a_value_that_is_computed() -> None:
                           / unwrapOr(recordGet(b, "rated_capacity_ah"), 1)));
     """
 
-    assert 52 in filled(rules, rated_capacity_ah="100", remaining_capacity_ah="90")
+    assert 52 in list_filled_points(rules, rated_capacity_ah="100", remaining_capacity_ah="90")
 
 
 def test_what_only_goes_with_a_point_does_not_fill_it() -> None:
     rules = 'field a.year @public: Opt(Int) = recordGet(BATTERY, "recycled_content_year");'
 
-    battery = fact("Battery", "battery:SKU-1", category="ev", recycled_content_year=2027)
-    found = listed(passport(rules.replace("BATTERY", BATTERY), battery))
+    battery = make_fact("Battery", "battery:SKU-1", category="ev", recycled_content_year=2027)
+    document = export_points(compile_bundle(rules.replace("BATTERY", BATTERY), battery))
 
-    lead = found["points"][22]
+    lead = document["points"][22]
     assert (lead["number"], lead["filled"], lead["fields"]) == (23, False, [{"path": "a.year", "value": 2027}])
-    assert 23 in found["missing"]
+    assert 23 in document["missing"]
 
 
 @pytest.mark.parametrize(
     ("written", "category"), [("ev", "ev"), ("lmt", "lmt"), ("stationary", "industrial"), ("car", None), (None, None)]
 )
 def test_the_category_decides_what_is_mandatory(written: str | None, category: str | None) -> None:
-    battery = fact("Battery", "battery:SKU-1", **({} if written is None else {"category": written}))
+    battery = make_fact("Battery", "battery:SKU-1", **({} if written is None else {"category": written}))
 
-    found = listed(passport('field a @public: Text = "x";', battery))
+    document = export_points(compile_bundle('field a @public: Text = "x";', battery))
 
-    assert (found["category"], category_of(written)) == (category, category)
-    assert (found["counts"] is None) == (found["missing"] is None) == (category is None)
-    assert {point["status"] for point in found["points"]} <= ({None} if category is None else set(STATUSES))
+    assert (document["category"], get_category(written)) == (category, category)
+    assert (document["counts"] is None) == (document["missing"] is None) == (category is None)
+    assert {point["status"] for point in document["points"]} <= ({None} if category is None else set(STATUSES))
 
 
 def test_the_reference_fills_what_it_says_it_fills() -> None:
-    found = listed(example("example-reference"))
+    document = export_points(compile_example("example-reference"))
 
-    assert found["category"] == "ev"
-    assert found["counts"]["M"] == {"filled": 47, "says": "mandatory", "total": 51}
-    assert found["missing"] == [23, 52, 54, 56]
-    assert found["counts"]["P"]["says"] == "not to be filled as of February 2027"
-    by_number = {point["number"]: point for point in found["points"]}
+    assert document["category"] == "ev"
+    assert document["counts"]["M"] == {"filled": 47, "says": "mandatory", "total": 51}
+    assert document["missing"] == [23, 52, 54, 56]
+    assert document["counts"]["P"]["says"] == "not to be filled as of February 2027"
+    by_number = {point["number"]: point for point in document["points"]}
     assert by_number[15]["fields"][0]["path"] == "materials.critical"
-    assert {each["path"] for each in by_number[20]["fields"]} == {
+    assert {field["path"] for field in by_number[20]["fields"]} == {
         "circularity.recycled.cobalt.post",
         "circularity.recycled.cobalt.pre",
         "circularity.recycled.plant",
@@ -158,7 +159,7 @@ def test_the_reference_fills_what_it_says_it_fills() -> None:
 
 def test_an_audience_is_shown_the_points_that_are_meant_for_it() -> None:
     sizes = {
-        audience: len(listed(example("example-reference"), audience)["points"])
+        audience: len(export_points(compile_example("example-reference"), audience)["points"])
         for audience in ("public", "interest", "authority", "tenant")
     }
 
@@ -166,6 +167,6 @@ def test_an_audience_is_shown_the_points_that_are_meant_for_it() -> None:
 
 
 def test_equal_passports_give_equal_bytes() -> None:
-    opened = opened_for_export(example("example-reference"))
+    opened = open_for_export(compile_example("example-reference"))
 
-    assert data_points(opened, "public") == data_points(opened, "public")
+    assert export_data_points(opened, "public") == export_data_points(opened, "public")

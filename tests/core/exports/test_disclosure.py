@@ -3,14 +3,27 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bpc.core.bundle import Bundle, read_bundle
-from bpc.core.exports.disclosed import AUDIENCES, Audience, NoExport, disclosed
-from bpc.core.exports.formats import FORMATS, Format, audience_for, file_name
-from bpc.core.ids import PassportVersionId
-from bpc.printing import exported
-from tests.core.exports.examples import example, passport
-from tests.core.passports import fact, rich
+from bpc.core.exports.disclosure import (
+    AUDIENCE_DESCRIPTIONS,
+    EXPORT_FORMATS,
+    Audience,
+    ExportFormat,
+    ExportRefused,
+    NotAType,
+    choose_audience,
+    disclose,
+    format_file_name,
+    parse_type,
+)
+from bpc.core.formats.ids import PassportVersionId
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Map, Opt, Qty, Record, Type
+from bpc.core.passport.bundle import Bundle, read_bundle
+from bpc.printing import render_export
+from tests.core.exports.example_bundles import compile_bundle, compile_example
+from tests.core.sample_passports import make_fact, make_rich_bundle
 
 RULES = """
 field open.name @public: Text = productName();
@@ -23,7 +36,7 @@ field shut.tenant: Text =
   concat("quokka-tenant ", kind);
 field shut.checked: Bool = emitCompliance("SHUT-1", "WARN", "quokka-finding");
 """
-BATTERY = fact("Battery", "battery:SKU-1", sku="SKU-1", category="lmt")
+BATTERY = make_fact("Battery", "battery:SKU-1", sku="SKU-1", category="lmt")
 SEEN: dict[Audience, set[bytes]] = {
     "public": set(),
     "interest": {b"quokka-interest", b"quokka-both"},
@@ -34,72 +47,126 @@ SEEN: dict[Audience, set[bytes]] = {
 
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
-    return passport(RULES, BATTERY)
+    return compile_bundle(RULES, BATTERY)
 
 
 @pytest.mark.parametrize("audience", SEEN)
 def test_an_audience_sees_its_fields_and_what_their_rules_found(bundle: Bundle, audience: Audience) -> None:
-    shown = disclosed(bundle, audience)
+    disclosed_passport = disclose(bundle, audience)
 
-    texts = repr([(field.path, field.value) for field in shown.fields] + [dict(entry) for entry in shown.compliance])
+    texts = repr(
+        [(field.path, field.value) for field in disclosed_passport.fields]
+        + [dict(entry) for entry in disclosed_passport.compliance]
+    )
     assert {word for word in SEEN["tenant"] if word.decode() in texts} == SEEN[audience]
-    assert len(shown.fields) + shown.hidden == 7
+    assert len(disclosed_passport.fields) + disclosed_passport.hidden == 7
     assert "open finding" in texts
 
 
 @pytest.mark.parametrize("audience", SEEN)
 @pytest.mark.parametrize("name", ["JSON_LD", "XML", "DATA_POINTS"])
-def test_no_export_holds_a_word_that_its_audience_may_not_see(bundle: Bundle, name: Format, audience: Audience) -> None:
-    made = exported(bundle, name, audience)
+def test_no_export_holds_a_word_that_its_audience_may_not_see(
+    bundle: Bundle, name: ExportFormat, audience: Audience
+) -> None:
+    export = render_export(bundle, name, audience)
 
-    found = {word for word in SEEN["tenant"] if word in made}
-    assert found <= SEEN[audience]
+    words = {word for word in SEEN["tenant"] if word in export}
+    assert words <= SEEN[audience]
     if name != "DATA_POINTS":
-        assert found == SEEN[audience]
-        assert b"open finding" in made
+        assert words == SEEN[audience]
+        assert b"open finding" in export
 
 
 def test_the_category_of_a_battery_is_told_to_those_who_may_see_a_field_that_says_it(bundle: Bundle) -> None:
-    assert b'"category":null' in exported(bundle, "DATA_POINTS", "public")
-    assert b'"category":"lmt"' in exported(bundle, "DATA_POINTS", "tenant")
+    assert b'"category":null' in render_export(bundle, "DATA_POINTS", "public")
+    assert b'"category":"lmt"' in render_export(bundle, "DATA_POINTS", "tenant")
 
 
 @pytest.mark.parametrize("entry", ["payload.json", "proof.json", "receipt.json", "manifest.json", "qr.txt"])
 def test_nothing_is_made_of_a_bundle_that_was_changed(entry: str) -> None:
-    whole = read_bundle(rich())
-    content = bytearray(whole[entry])
+    honest = read_bundle(make_rich_bundle())
+    content = bytearray(honest[entry])
     at = len(content) // 2
     content[at] = ord("b") if content[at] == ord("a") else ord("a")
 
-    with pytest.raises(NoExport, match="does not check"):
-        disclosed(replace(whole, entries={**whole.entries, entry: bytes(content)}), "tenant")
+    with pytest.raises(ExportRefused, match="failed verification"):
+        disclose(replace(honest, entries={**honest.entries, entry: bytes(content)}), "tenant")
 
 
 def test_nothing_is_made_of_a_bundle_that_was_put_together_of_two() -> None:
-    whole, other = read_bundle(rich()), example("example-first")
+    honest, other = read_bundle(make_rich_bundle()), compile_example("example-first")
 
-    with pytest.raises(NoExport):
-        disclosed(replace(whole, entries={**whole.entries, "payload.json": other["payload.json"]}), "public")
+    with pytest.raises(ExportRefused):
+        disclose(replace(honest, entries={**honest.entries, "payload.json": other["payload.json"]}), "public")
 
 
 def test_a_print_is_for_everybody_and_what_programs_read_for_the_tenant() -> None:
-    assert {name: audience_for(name, None) for name in FORMATS} == {
+    assert {name: choose_audience(name, None) for name in EXPORT_FORMATS} == {
         "PDF": "public",
         "JSON_LD": "tenant",
         "XML": "tenant",
         "DATA_POINTS": "tenant",
         "BUNDLE": "tenant",
     }
-    assert {audience_for("PDF", audience) for audience in AUDIENCES} == set(AUDIENCES)
+    assert {choose_audience("PDF", audience) for audience in AUDIENCE_DESCRIPTIONS} == set(AUDIENCE_DESCRIPTIONS)
 
 
 def test_a_bundle_is_whole_and_for_no_audience() -> None:
-    with pytest.raises(Exception, match="a bundle holds everything"):
-        audience_for("BUNDLE", "public")
+    with pytest.raises(Exception, match="a bundle always holds every field"):
+        choose_audience("BUNDLE", "public")
 
 
 def test_a_file_says_in_its_name_whom_it_is_for() -> None:
-    version = PassportVersionId(disclosed(read_bundle(rich()), "public").receipt.passport_version_id)
+    version = PassportVersionId(disclose(read_bundle(make_rich_bundle()), "public").receipt.passport_version_id)
 
-    assert file_name("PDF", "public", version) == f"passport-{version}-public.pdf"
-    assert file_name("BUNDLE", "tenant", version) == f"bundle-{version}.zip"
+    assert format_file_name("PDF", "public", version) == f"passport-{version}-public.pdf"
+    assert format_file_name("BUNDLE", "tenant", version) == f"bundle-{version}.zip"
+
+
+# Types are read back exactly as they are written.
+
+
+SCALARS: st.SearchStrategy[Type] = st.sampled_from([BOOL, INT, TEXT, DATE, Dec(0), Dec(18), Qty("kWh"), Qty("pct")])
+NAMES = st.sampled_from(["a", "b2", "c_d"])
+TYPES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        inner.filter(lambda kind: not isinstance(kind, Opt)).map(Opt),
+        inner.map(List),
+        inner.map(Map),
+        st.dictionaries(NAMES, inner, min_size=1).map(lambda members: Record(tuple(members.items()))),
+    ),
+    max_leaves=8,
+)
+
+
+@given(TYPES)
+def test_a_type_is_read_as_it_is_written(kind: Type) -> None:
+    assert parse_type(str(kind)) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Txt",
+        "Text ",
+        "Dec()",
+        "Dec(x)",
+        "Dec(123)",
+        "Dec(02)",
+        "Opt",
+        "Opt(Text",
+        "List(Text))",
+        "Map(Int, Text)",
+        "Map(Text,Int)",
+        "Record()",
+        "Record(a:Text)",
+        "Record(b: Text, a: Text)",
+        "Battery@1",
+        "List(" * 40 + "Text" + ")" * 40,
+    ],
+)
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(NotAType):
+        parse_type(text)

@@ -7,54 +7,54 @@ from typing import Any
 import pytest
 from pyld import jsonld  # type: ignore[import-untyped]
 
-from bpc.core import canon
-from bpc.core.exports.disclosed import disclosed
-from bpc.core.exports.json_ld import XSD, context_document, json_ld
-from tests.core.exports.examples import CASES, example
+from bpc.core.exports.disclosure import disclose
+from bpc.core.exports.json_ld import XSD, encode_context_document, export_json_ld
+from bpc.core.formats import canonical_json
+from tests.core.exports.example_bundles import CASES, compile_example
 
 PAGE = Path(__file__).parents[3] / "docs" / "formats" / "passport.jsonld"
 
 
-def no_network(url: str, _: object) -> Any:
+def refuse_network(url: str, _: object) -> Any:
     raise AssertionError(f"{url} was asked for")
 
 
-def expanded(document: bytes) -> dict[str, Any]:
-    (node,) = jsonld.expand(json.loads(document), {"documentLoader": no_network})
+def expand(document: bytes) -> dict[str, Any]:
+    (node,) = jsonld.expand(json.loads(document), {"documentLoader": refuse_network})
     return dict(node)
 
 
-def value(node: dict[str, Any], path: str) -> Any:
-    (found,) = node[f"urn:bpc:field:{path}"]
-    return found
+def get_value(node: dict[str, Any], path: str) -> Any:
+    (value_object,) = node[f"urn:bpc:field:{path}"]
+    return value_object
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_name_becomes_absolute_and_no_field_is_lost(name: str) -> None:
-    shown = disclosed(example(name), "tenant")
+    disclosed_passport = disclose(compile_example(name), "tenant")
 
-    node = expanded(json_ld(shown))
+    node = expand(export_json_ld(disclosed_passport))
 
     assert {key.partition("urn:bpc:field:")[2] for key in node if key.startswith("urn:bpc:field:")} == {
-        field.path for field in shown.fields if field.value is not None
+        field.path for field in disclosed_passport.fields if field.value is not None
     }
     assert [key for key in node if not key.startswith(("@", "urn:bpc:"))] == []
-    assert node["@id"] == f"urn:uuid:{shown.receipt.passport_version_id}"
+    assert node["@id"] == f"urn:uuid:{disclosed_passport.receipt.passport_version_id}"
 
 
 def test_values_carry_their_types() -> None:
-    node = expanded(json_ld(disclosed(example("example-reference"), "tenant")))
+    node = expand(export_json_ld(disclose(compile_example("example-reference"), "tenant")))
 
-    assert value(node, "general.category") == {"@type": f"{XSD}string", "@value": "ev"}
-    assert value(node, "general.manufacturing.on") == {"@type": f"{XSD}date", "@value": "2027-06-01"}
-    assert value(node, "duties.qr") == {"@type": f"{XSD}boolean", "@value": "true"}
-    assert value(node, "state.full_cycles")["@type"] == f"{XSD}integer"
-    assert value(node, "performance.voltage.nominal") == {
+    assert get_value(node, "general.category") == {"@type": f"{XSD}string", "@value": "ev"}
+    assert get_value(node, "general.manufacturing.on") == {"@type": f"{XSD}date", "@value": "2027-06-01"}
+    assert get_value(node, "duties.qr") == {"@type": f"{XSD}boolean", "@value": "true"}
+    assert get_value(node, "state.full_cycles")["@type"] == f"{XSD}integer"
+    assert get_value(node, "performance.voltage.nominal") == {
         "@type": ["urn:bpc:passport:Quantity"],
         "urn:bpc:passport:unit": [{"@type": f"{XSD}string", "@value": "V"}],
         "urn:bpc:passport:value": [{"@type": f"{XSD}decimal", "@value": "400"}],
     }
-    critical = value(node, "materials.critical")["@list"]
+    critical = get_value(node, "materials.critical")["@list"]
     assert critical[0]["urn:bpc:member:material"] == [{"@type": f"{XSD}string", "@value": "NMC811"}]
     (receipt,) = node["urn:bpc:passport:receipt"]
     assert receipt["urn:bpc:passport:payload_hash"][0]["@type"] == f"{XSD}hexBinary"
@@ -62,34 +62,34 @@ def test_values_carry_their_types() -> None:
 
 def test_it_is_data_for_a_graph() -> None:
     quads = jsonld.to_rdf(
-        json.loads(json_ld(disclosed(example("example-first"), "tenant"))),
-        {"documentLoader": no_network, "format": "application/n-quads"},
+        json.loads(export_json_ld(disclose(compile_example("example-first"), "tenant"))),
+        {"documentLoader": refuse_network, "format": "application/n-quads"},
     )
 
     assert f'<urn:bpc:field:battery.capacity_kwh> "75.500000"^^<{XSD}decimal> .' in quads
 
 
 def test_texts_are_data_whatever_they_look_like() -> None:
-    shown = disclosed(example("texts"), "tenant")
+    disclosed_passport = disclose(compile_example("texts"), "tenant")
 
-    node = expanded(json_ld(shown))
+    node = expand(export_json_ld(disclosed_passport))
 
-    texts = {field.path: field.value for field in shown.fields if isinstance(field.value, str)}
+    texts = {field.path: field.value for field in disclosed_passport.fields if isinstance(field.value, str)}
     assert texts
     for path, text in texts.items():
-        assert value(node, path)["@value"] == text
+        assert get_value(node, path)["@value"] == text
 
 
 def test_equal_passports_give_equal_bytes_and_the_context_comes_first() -> None:
-    once, again = (json_ld(disclosed(example("example-reference"), "interest")) for _ in range(2))
+    once, again = (export_json_ld(disclose(compile_example("example-reference"), "interest")) for _ in range(2))
 
     assert once == again
     assert once.startswith(b'{"@context":{"@version":1.1,')
     without = json.loads(once)
     context = without.pop("@context")
-    assert once.endswith(canon.encode(without)[1:])
-    assert context == json.loads(context_document())["@context"]
+    assert once.endswith(canonical_json.encode(without)[1:])
+    assert context == json.loads(encode_context_document())["@context"]
 
 
 def test_the_published_context_is_the_one_in_the_documentation() -> None:
-    assert PAGE.read_bytes() == context_document() + b"\n"
+    assert PAGE.read_bytes() == encode_context_document() + b"\n"

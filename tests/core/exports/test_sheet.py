@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from bpc.core.exports.disclosed import Audience, disclosed
-from bpc.core.exports.kinds import read_type
-from bpc.core.exports.sheet import _label, _shown, qr_svg, sheet
-from bpc.core.qr import qr_modules
-from tests.core.exports.examples import CASES, example, passport
-from tests.core.passports import fact
+from bpc.core.exports.disclosure import Audience, disclose, parse_type
+from bpc.core.exports.sheet import _format_label, _format_value, build_sheet, draw_qr_svg
+from bpc.core.passport.qr import encode_qr_modules
+from tests.core.exports.example_bundles import CASES, compile_bundle, compile_example
+from tests.core.sample_passports import make_fact
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,7 @@ from tests.core.passports import fact
     ],
 )
 def test_a_value_in_words(kind: str, value: Any, printed: str) -> None:
-    assert _shown(read_type(kind), value) == printed
+    assert _format_value(parse_type(kind), value) == printed
 
 
 @pytest.mark.parametrize(
@@ -50,27 +49,27 @@ def test_a_value_in_words(kind: str, value: Any, printed: str) -> None:
     ],
 )
 def test_a_path_in_words(path: str, label: str) -> None:
-    assert _label(path) == label
+    assert _format_label(path) == label
 
 
-def _texts(value: Any) -> bool:
+def _contains_only_texts(value: Any) -> bool:
     match value:
         case dict():
-            return all(map(_texts, value.values()))
+            return all(map(_contains_only_texts, value.values()))
         case list():
-            return all(map(_texts, value))
+            return all(map(_contains_only_texts, value))
         case _:
             return isinstance(value, str | bool)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_sheet_is_texts_and_has_every_field_that_may_be_seen(name: str) -> None:
-    shown = disclosed(example(name), "tenant")
+    disclosed_passport = disclose(compile_example(name), "tenant")
 
-    printed = sheet(shown)
+    printed = build_sheet(disclosed_passport)
 
-    assert _texts(dict(printed))
-    assert sum(len(section["rows"]) for section in printed["sections"]) == len(shown.fields)
+    assert _contains_only_texts(dict(printed))
+    assert sum(len(section["rows"]) for section in printed["sections"]) == len(disclosed_passport.fields)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +81,11 @@ def test_a_sheet_is_texts_and_has_every_field_that_may_be_seen(name: str) -> Non
     ],
 )
 def test_a_sheet_says_whom_it_is_for(audience: Audience, says: str) -> None:
-    assert sheet(disclosed(example("example-reference"), audience))["audience"].startswith(says)
+    assert build_sheet(disclose(compile_example("example-reference"), audience))["audience"].startswith(says)
 
 
 def test_what_a_reader_looks_for_first_stands_first() -> None:
-    figures = sheet(disclosed(example("example-reference"), "tenant"))["figures"]
+    figures = build_sheet(disclose(compile_example("example-reference"), "tenant"))["figures"]
 
     assert [(figure["label"], figure["value"]) for figure in figures[:4]] == [
         ("Category", "ev"),
@@ -97,10 +96,10 @@ def test_what_a_reader_looks_for_first_stands_first() -> None:
 
 
 def test_what_is_too_long_for_a_figure_stands_with_the_others_only() -> None:
-    shown = disclosed(passport(f'field a.chemistry @public: Text = "{"x" * 60}";'), "public")
+    disclosed_passport = disclose(compile_bundle(f'field a.chemistry @public: Text = "{"x" * 60}";'), "public")
 
-    assert sheet(shown)["figures"] == []
-    assert sheet(shown)["sections"][0]["rows"][0]["value"] == "x" * 60
+    assert build_sheet(disclosed_passport)["figures"] == []
+    assert build_sheet(disclosed_passport)["sections"][0]["rows"][0]["value"] == "x" * 60
 
 
 def test_what_nobody_reads_to_its_end_is_cut_visibly() -> None:
@@ -109,18 +108,18 @@ def test_what_nobody_reads_to_its_end_is_cut_visibly() -> None:
     field a.parts @public: List(Record(part: Opt(Text))) =
       map(getFactsByPrefix("Component", "component:"), fn(p) => {{ part: recordGet(p, "part") }});
     """
-    parts = [fact("Component", f"component:{number}", part=str(number)) for number in range(1_003)]
+    parts = [make_fact("Component", f"component:{number}", part=str(number)) for number in range(1_003)]
 
-    cells, text = sheet(disclosed(passport(rules, *parts), "public"))["sections"][0]["rows"]
+    cells, text = build_sheet(disclose(compile_bundle(rules, *parts), "public"))["sections"][0]["rows"]
 
     assert text["value"] == "x" * 10_000 + "… (and 5 more characters)"
     assert (len(cells["cells"]), cells["cells"][-1]) == (1_001, ["… and 3 more"])
 
 
 def test_the_code_is_drawn_module_by_module() -> None:
-    rows = qr_modules("BPC1|test")
+    rows = encode_qr_modules("BPC1|test")
 
-    svg = qr_svg("BPC1|test")
+    svg = draw_qr_svg("BPC1|test")
 
     dark = sum(row.count(0) for row in rows)
     runs = [int(part.split("v")[0]) for part in svg.split("h")[1:] if "v1" in part]

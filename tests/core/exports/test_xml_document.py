@@ -9,31 +9,36 @@ import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpc.core.exports.disclosed import AUDIENCES, Audience, disclosed
-from bpc.core.exports.xml_document import NAMESPACE, _text, xml_document
-from bpc.core.exports.xml_schema import XSD
-from tests.core.exports.examples import CASES, example
+from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, disclose
+from bpc.core.exports.xml_document import NAMESPACE, _format_text, export_xml
+from tests.core.exports.example_bundles import CASES, compile_example
 
-PAGE = Path(__file__).parents[3] / "docs" / "formats" / "passport.xsd"
-SCHEMA = xmlschema.XMLSchema(XSD)
+ROOT = Path(__file__).parents[3]
+XSD = (ROOT / "src" / "bpc" / "core" / "exports" / "passport.xsd").read_bytes()
+PAGE = ROOT / "docs" / "formats" / "passport.xsd"
+SCHEMA = xmlschema.XMLSchema(XSD.decode())
 NAMES = {"p": NAMESPACE}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_passport_is_valid_by_the_schema(name: str) -> None:
-    SCHEMA.validate(ET.fromstring(xml_document(disclosed(example(name), "tenant"))))
+    SCHEMA.validate(ET.fromstring(export_xml(disclose(compile_example(name), "tenant"))))
 
 
-@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize("audience", AUDIENCE_DESCRIPTIONS)
 def test_it_says_whom_it_is_for_and_how_much_it_leaves_out(audience: Audience) -> None:
-    shown = disclosed(example("example-reference"), audience)
+    disclosed_passport = disclose(compile_example("example-reference"), audience)
 
-    root = ET.fromstring(xml_document(shown))
+    root = ET.fromstring(export_xml(disclosed_passport))
 
     SCHEMA.validate(root)
     fields = root.find("p:fields", NAMES)
     assert fields is not None
-    assert (root.get("audience"), len(fields), fields.get("hidden")) == (audience, len(shown.fields), str(shown.hidden))
+    assert (root.get("audience"), len(fields), fields.get("hidden")) == (
+        audience,
+        len(disclosed_passport.fields),
+        str(disclosed_passport.hidden),
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,7 @@ def test_it_says_whom_it_is_for_and_how_much_it_leaves_out(audience: Audience) -
     ],
 )
 def test_the_schema_refuses_what_is_not_one_of_ours(was: bytes, becomes: bytes) -> None:
-    document = xml_document(disclosed(example("example-first"), "tenant"))
+    document = export_xml(disclose(compile_example("example-first"), "tenant"))
     assert was in document
 
     changed = document.replace(was, becomes, 1).replace(
@@ -59,25 +64,25 @@ def test_the_schema_refuses_what_is_not_one_of_ours(was: bytes, becomes: bytes) 
 
 @given(st.text())
 def test_a_text_is_read_back_as_it_was(text: str) -> None:
-    found = ET.fromstring(_text("text", text))
+    element = ET.fromstring(_format_text("text", text))
 
-    read = found.text or ""
-    assert (b64decode(read).decode() if found.get("encoding") == "base64" else read) == text
+    text_read = element.text or ""
+    assert (b64decode(text_read).decode() if element.get("encoding") == "base64" else text_read) == text
 
 
 def test_markup_in_a_value_stays_a_value() -> None:
     assert (
-        _text("text", '</text><x a="b">&amp;]]>')
+        _format_text("text", '</text><x a="b">&amp;]]>')
         == "<text>&lt;/text&gt;&lt;x a=&quot;b&quot;&gt;&amp;amp;]]&gt;</text>"
     )
-    assert _text("text", "a\x01") == '<text encoding="base64">YQE=</text>'
+    assert _format_text("text", "a\x01") == '<text encoding="base64">YQE=</text>'
 
 
 def test_equal_passports_give_equal_bytes() -> None:
-    once, again = (xml_document(disclosed(example("example-reference"), "public")) for _ in range(2))
+    once, again = (export_xml(disclose(compile_example("example-reference"), "public")) for _ in range(2))
 
     assert once == again
 
 
 def test_the_published_schema_is_the_one_in_the_documentation() -> None:
-    assert PAGE.read_bytes().decode() == XSD
+    assert PAGE.read_bytes() == XSD

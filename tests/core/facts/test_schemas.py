@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, Fact, List, Opt, Record, Type
-from bpc.core.schemas import MEMBERS, SCHEMAS
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type
 
 BATTERY, COMPONENT, PCF, DUE_DILIGENCE = (
-    Fact("Battery", 1),
-    Fact("Component", 1),
-    Fact("PCF", 1),
-    Fact("DueDiligence", 1),
+    FactRecordType("Battery", 1),
+    FactRecordType("Component", 1),
+    FactRecordType("PCF", 1),
+    FactRecordType("DueDiligence", 1),
 )
-PUBLISHED: dict[Fact, dict[str, Type]] = {
+PUBLISHED: dict[FactRecordType, dict[str, Type]] = {
     BATTERY: {
         **dict.fromkeys(["sku", "name", "category", "chemistry"], TEXT),
         **dict.fromkeys(["capacity_kwh", "rated_capacity_ah", "mass_kg"], Dec(6)),
@@ -57,12 +57,12 @@ ALL = [(fact, name, kind) for fact, members in SCHEMAS.items() for name, kind in
 
 
 @pytest.mark.parametrize("fact", PUBLISHED, ids=str)
-def test_what_the_specification_names_is_there_with_its_type(fact: Fact) -> None:
+def test_what_the_specification_names_is_there_with_its_type(fact: FactRecordType) -> None:
     assert {name: SCHEMAS[fact][name] for name in PUBLISHED[fact]} == PUBLISHED[fact]
 
 
 def test_every_data_point_of_the_commission_has_a_member() -> None:
-    served = {point for members in MEMBERS.values() for member in members.values() for point in member.points}
+    served = {point for members in SCHEMA_MEMBERS.values() for member in members.values() for point in member.points}
 
     assert served == set(range(1, 72))
 
@@ -82,8 +82,8 @@ def test_every_data_point_of_the_commission_has_a_member() -> None:
         (71, BATTERY, "state_of_charge_pct"),
     ],
 )
-def test_a_data_point_is_served_by_the_member_one_expects(point: int, fact: Fact, name: str) -> None:
-    assert point in MEMBERS[fact][name].points
+def test_a_data_point_is_served_by_the_member_one_expects(point: int, fact: FactRecordType, name: str) -> None:
+    assert point in SCHEMA_MEMBERS[fact][name].points
 
 
 def test_names_are_snake_case_and_short_enough_for_the_language() -> None:
@@ -97,7 +97,7 @@ def test_the_end_of_a_name_says_the_type() -> None:
 
 
 def test_every_member_is_explained_in_a_few_words() -> None:
-    says = [(name, member.says) for members in MEMBERS.values() for name, member in members.items()]
+    says = [(name, member.description) for members in SCHEMA_MEMBERS.values() for name, member in members.items()]
 
     assert [name for name, words in says if not words or words.endswith(".") or len(words) > 80] == []
 

@@ -4,7 +4,14 @@ from itertools import product
 
 import pytest
 
-from bpc.core.units import RELATIONS, UNITS, conversion, product_of, quotient_of, same_dimension
+from bpc.core.facts.units import (
+    RELATIONS,
+    UNITS,
+    divide_units,
+    find_conversion,
+    list_convertible_units,
+    multiply_units,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,44 +31,44 @@ from bpc.core.units import RELATIONS, UNITS, conversion, product_of, quotient_of
     ],
 )
 def test_units_of_one_dimension_convert_by_an_exact_factor(source: str, target: str, factor: tuple[int, int]) -> None:
-    assert conversion(source, target) == factor
+    assert find_conversion(source, target) == factor
 
 
 def test_every_conversion_has_its_inverse() -> None:
     for one, other in product(UNITS, UNITS):
-        there, back = conversion(one, other), conversion(other, one)
+        forward, back = find_conversion(one, other), find_conversion(other, one)
 
-        assert there == (back and back[::-1])
+        assert forward == (back and back[::-1])
 
 
 def test_units_of_different_dimensions_do_not_convert() -> None:
-    assert conversion("kg", "kWh") is None
-    assert conversion("gCO2e", "g") is None  # emissions are no mass: adding them to one would mean nothing
-    assert conversion("month", "h") is None
+    assert find_conversion("kg", "kWh") is None
+    assert find_conversion("gCO2e", "g") is None  # emissions are no mass: adding them to one would mean nothing
+    assert find_conversion("month", "h") is None
 
 
 def test_a_relation_gives_both_products_and_both_quotients() -> None:
-    assert product_of("gCO2e_per_kWh", "kWh") == product_of("kWh", "gCO2e_per_kWh") == "gCO2e"
-    assert quotient_of("gCO2e", "kWh") == "gCO2e_per_kWh"
-    assert quotient_of("gCO2e", "gCO2e_per_kWh") == "kWh"
+    assert multiply_units("gCO2e_per_kWh", "kWh") == multiply_units("kWh", "gCO2e_per_kWh") == "gCO2e"
+    assert divide_units("gCO2e", "kWh") == "gCO2e_per_kWh"
+    assert divide_units("gCO2e", "gCO2e_per_kWh") == "kWh"
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "made"), [("V", "A", "W"), ("V", "Ah", "Wh"), ("Ah", "per_h", "A"), ("MW", "h", "MWh")]
+    ("one", "other", "product"), [("V", "A", "W"), ("V", "Ah", "Wh"), ("Ah", "per_h", "A"), ("MW", "h", "MWh")]
 )
-def test_the_relations_of_electricity_are_known(one: str, other: str, made: str) -> None:
-    assert product_of(one, other) == made
+def test_the_relations_of_electricity_are_known(one: str, other: str, product: str) -> None:
+    assert multiply_units(one, other) == product
 
 
 def test_what_no_relation_gives_has_no_unit() -> None:
-    assert product_of("kg", "kg") is None
-    assert quotient_of("kWh", "gCO2e") is None
-    assert quotient_of("kg", "kg") is None  # a plain number, which is no unit
+    assert multiply_units("kg", "kg") is None
+    assert divide_units("kWh", "gCO2e") is None
+    assert divide_units("kg", "kg") is None  # a plain number, which is no unit
 
 
 def test_a_product_or_quotient_has_one_answer() -> None:
     products = [frozenset((one, other)) for _, one, other in RELATIONS]
-    quotients = [(made, part) for made, one, other in RELATIONS for part in (one, other)]
+    quotients = [(product, part) for product, one, other in RELATIONS for part in (one, other)]
 
     assert len(set(products)) == len(products)
     assert len(set(quotients)) == len(quotients)
@@ -71,18 +78,18 @@ def test_relations_of_the_same_dimensions_agree_about_the_factor() -> None:
     """Else the result would depend on whether one converts before or after multiplying."""
     factors: dict[tuple[str, frozenset[str]], set[tuple[int, int]]] = {}
     for names in RELATIONS:
-        made, one, other = (UNITS[name] for name in names)
-        up = made.numerator * one.denominator * other.denominator
-        down = made.denominator * one.numerator * other.numerator
-        dimensions = (made.dimension, frozenset((one.dimension, other.dimension)))
+        product, one, other = (UNITS[name] for name in names)
+        up = product.numerator * one.denominator * other.denominator
+        down = product.denominator * one.numerator * other.numerator
+        dimensions = (product.dimension, frozenset((one.dimension, other.dimension)))
         factors.setdefault(dimensions, set()).add((up // down, 1) if up >= down else (1, down // up))
 
-    assert {dimensions: found for dimensions, found in factors.items() if len(found) > 1} == {}
+    assert {dimensions: values for dimensions, values in factors.items() if len(values) > 1} == {}
 
 
 def test_a_unit_is_named_among_its_own_kind() -> None:
-    assert same_dimension("kWh") == ["Wh", "MWh"]
-    assert same_dimension("pct") == []
+    assert list_convertible_units("kWh") == ["Wh", "MWh"]
+    assert list_convertible_units("pct") == []
 
 
 def test_published_units_keep_their_meaning() -> None:

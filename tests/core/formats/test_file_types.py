@@ -3,7 +3,19 @@
 import pytest
 
 from bpc.core.errors import Invalid
-from bpc.core.file_types import CSV, JSON, OLD_EXCEL, PDF, TEXT, UNKNOWN, XLSX, XML, ZIP, checked_type, type_of
+from bpc.core.formats.file_types import (
+    CSV,
+    JSON,
+    OLD_EXCEL,
+    PDF,
+    TEXT,
+    UNKNOWN,
+    XLSX,
+    XML,
+    ZIP,
+    detect_type,
+    resolve_type,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 JPEG = b"\xff\xd8\xff\xe0...."
@@ -35,14 +47,14 @@ FILES = [
 
 @pytest.mark.parametrize(("content", "kind"), FILES)
 def test_the_first_bytes_show_the_type(content: bytes, kind: str) -> None:
-    assert type_of(content) == kind
-    assert checked_type(None, content) == kind
-    assert checked_type("application/octet-stream", content) == kind
-    assert checked_type(kind, content) == kind
+    assert detect_type(content) == kind
+    assert resolve_type(None, content) == kind
+    assert resolve_type("application/octet-stream", content) == kind
+    assert resolve_type(kind, content) == kind
 
 
 @pytest.mark.parametrize(
-    ("said", "content", "kept"),
+    ("declared", "content", "expected"),
     [
         ("application/zip", WORKBOOK, XLSX),
         ("application/vnd.ms-excel", WORKBOOK, XLSX),
@@ -58,12 +70,14 @@ def test_the_first_bytes_show_the_type(content: bytes, kind: str) -> None:
         ("application/x-cad-drawing", b"\x01\x02\x00", "application/x-cad-drawing"),
     ],
 )
-def test_a_name_that_fits_the_bytes_is_kept_or_made_plain(said: str, content: bytes, kept: str) -> None:
-    assert checked_type(said, content) == kept
+def test_a_declared_type_that_fits_the_bytes_is_kept_or_normalised(
+    declared: str, content: bytes, expected: str
+) -> None:
+    assert resolve_type(declared, content) == expected
 
 
 @pytest.mark.parametrize(
-    ("said", "content"),
+    ("declared", "content"),
     [
         ("application/pdf", b"{}"),
         ("application/pdf", PNG),
@@ -80,10 +94,10 @@ def test_a_name_that_fits_the_bytes_is_kept_or_made_plain(said: str, content: by
         (XLSX, b"sku;mass\n"),
     ],
 )
-def test_a_name_that_contradicts_the_bytes_is_refused_with_both(said: str, content: bytes) -> None:
-    with pytest.raises(Invalid) as refused:
-        checked_type(said, content)
+def test_a_name_that_contradicts_the_bytes_is_refused_with_both(declared: str, content: bytes) -> None:
+    with pytest.raises(Invalid) as error:
+        resolve_type(declared, content)
 
-    assert refused.value.details == {"mime_type": said, "found": type_of(content)}
-    assert f"`{said}`" in refused.value.says
-    assert refused.value.fix == f"say `{type_of(content)}`, or send the file that was meant"
+    assert error.value.details == {"mime_type": declared, "found": detect_type(content)}
+    assert f"`{declared}`" in error.value.says
+    assert error.value.fix == f"say `{detect_type(content)}`, or send the file that was meant"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.core.timestamps import NotATime, format_time, parse_time
+from bpc.core.formats.timestamps import NotATime, format_time, parse_time
 
 repeatable = settings(derandomize=True, max_examples=300)
 zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -3,11 +3,12 @@
 In a text «…» marks where a diagnostic must point; the marks are taken out before it is read.
 """
 
-from bpc.core.rules import typed
-from bpc.core.rules.checking.check import check, check_expression
-from bpc.core.rules.package import read_package
-from bpc.core.rules.parsing.parse import parse, parse_expression
-from bpc.core.rules.source import Diagnostic, Source, Span
+import re
+
+from bpc.core.language import typed
+from bpc.core.language.package import check, check_expression, read_package
+from bpc.core.language.parsing.parse import parse, parse_expression
+from bpc.core.language.source import Diagnostic, Source, Span
 
 # What expressions of tests may read: a field of each type that matters.
 FIELDS = """
@@ -30,11 +31,11 @@ field kwhs: List(Qty(kWh)) = [];
 field maybes: List(Opt(Int)) = [];
 field pair: Record(a: Int, b: Opt(Text)) = { a: 1, b: none };
 """
-_FIELDS = Source("fields.bpc", FIELDS)
-_PROGRAM = check(_FIELDS, parse(_FIELDS).tree).program
+_FIELDS_SOURCE = Source("fields.bpc", FIELDS)
+_PROGRAM = check(_FIELDS_SOURCE, parse(_FIELDS_SOURCE).tree).program
 
 
-def unmarked(text: str) -> tuple[str, list[Span]]:
+def strip_marks(text: str) -> tuple[str, list[Span]]:
     """The text without its marks, and where they were."""
     spans, opened = [], []
     plain = ""
@@ -48,58 +49,73 @@ def unmarked(text: str) -> tuple[str, list[Span]]:
     return plain, sorted(spans)
 
 
-def found_in(text: str, tests: str = "") -> list[Diagnostic]:
-    return [each.diagnostic for each in read_package(text.encode(), tests.encode()).found]
+def list_diagnostics(text: str, tests: str = "") -> list[Diagnostic]:
+    return [located.diagnostic for located in read_package(text.encode(), tests.encode()).diagnostics]
 
 
-def errors_in(text: str, tests: str = "") -> list[Diagnostic]:
-    return [found for found in found_in(text, tests) if found.is_error]
+def list_errors(text: str, tests: str = "") -> list[Diagnostic]:
+    return [diagnostic for diagnostic in list_diagnostics(text, tests) if diagnostic.is_error]
 
 
-def only_error(text: str) -> Diagnostic:
+def require_one_error(text: str) -> Diagnostic:
     """The one error of a text, which must be where the text has its mark."""
-    plain, spans = unmarked(text)
-    errors = errors_in(plain)
-    assert len(errors) == 1, [(each.kind, each.says) for each in errors]
+    plain, spans = strip_marks(text)
+    errors = list_errors(plain)
+    assert len(errors) == 1, [(error.kind, error.message) for error in errors]
     assert [errors[0].span] == spans, plain[errors[0].span.start : errors[0].span.end]
     return errors[0]
 
 
-def expression(text: str) -> typed.Expr:
+def check_expression_text(text: str) -> typed.Expr:
     """A well-typed expression over `FIELDS`."""
-    made, found = _expression(text)
-    assert made is not None, [each.says for each in found]
-    return made
+    expr, diagnostics = _check_text(text)
+    assert expr is not None, [diagnostic.message for diagnostic in diagnostics]
+    return expr
 
 
-def type_of(text: str) -> str:
-    return str(expression(text).type)
+def get_type_text(text: str) -> str:
+    return str(check_expression_text(text).type)
 
 
-def expression_error(text: str) -> Diagnostic:
+def require_expression_error(text: str) -> Diagnostic:
     """The one mistake of an expression over `FIELDS`, which must be where the text has its mark."""
-    plain, spans = unmarked(text)
-    made, found = _expression(plain)
-    assert made is None
-    assert len(found) == 1, [(each.kind, each.says) for each in found]
-    assert [found[0].span] == spans, plain[found[0].span.start : found[0].span.end]
-    return found[0]
+    plain, spans = strip_marks(text)
+    expr, diagnostics = _check_text(plain)
+    assert expr is None
+    assert len(diagnostics) == 1, [(diagnostic.kind, diagnostic.message) for diagnostic in diagnostics]
+    assert [diagnostics[0].span] == spans, plain[diagnostics[0].span.start : diagnostics[0].span.end]
+    return diagnostics[0]
 
 
-def _expression(text: str) -> tuple[typed.Expr | None, tuple[Diagnostic, ...]]:
+def _check_text(text: str) -> tuple[typed.Expr | None, tuple[Diagnostic, ...]]:
     assert _PROGRAM is not None
     source = Source("expr.bpc", text)
-    tree, wrong = parse_expression(source)
-    assert tree is not None, [each.says for each in wrong]
+    tree, errors = parse_expression(source)
+    assert tree is not None, [error.message for error in errors]
     return check_expression(_PROGRAM, source, tree)
 
 
-def program(text: str, tests: str = "") -> typed.Program:
+def check_program(text: str, tests: str = "") -> typed.Program:
     package = read_package(text.encode(), tests.encode())
-    assert package.program is not None, [(each.diagnostic.kind, each.diagnostic.says) for each in package.found]
+    assert package.program is not None, [
+        (located.diagnostic.kind, located.diagnostic.message) for located in package.diagnostics
+    ]
     return package.program
 
 
-def body(text: str) -> typed.Expr:
+def check_body(text: str) -> typed.Expr:
     """The typed body of the field `a`."""
-    return next(field.body for field in program(text).fields if field.path == "a")
+    return next(field.body for field in check_program(text).fields if field.path == "a")
+
+
+def expand_fields(text: str) -> str:
+    """`@dec2` stands for `field("dec2")`."""
+    return re.sub("(?<![A-Za-z0-9])@([a-z0-9_]+)", lambda name: f'field("{name[1]}")', text)
+
+
+def split_table(table: str) -> list[tuple[str, ...]]:
+    return [
+        tuple(part.strip() for part in line.strip().split("  ") if part.strip())
+        for line in table.split("\n")
+        if line.strip()
+    ]

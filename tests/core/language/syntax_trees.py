@@ -4,58 +4,58 @@ from dataclasses import fields, is_dataclass
 
 from hypothesis import strategies as st
 
-from bpc.core.rules import syntax
-from bpc.core.rules.parsing.lex import RESERVED
-from bpc.core.rules.source import Span
+from bpc.core.language import syntax
+from bpc.core.language.parsing.lexer import RESERVED
+from bpc.core.language.source import Span
 
 NOWHERE = Span(0, 0)
-AT = {"span": NOWHERE}
+SPAN_KEYWORD = {"span": NOWHERE}
 
 identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,7}", fullmatch=True)
-names = identifiers.map(lambda text: syntax.Name(text, **AT))
+names = identifiers.map(lambda text: syntax.Name(text, **SPAN_KEYWORD))
 variable_texts = st.one_of(st.sampled_from(["a", "b", "date", "qty", "cases", "any"]), identifiers).filter(
     lambda text: text not in RESERVED
 )
-variable_names = variable_texts.map(lambda text: syntax.Name(text, **AT))
+variable_names = variable_texts.map(lambda text: syntax.Name(text, **SPAN_KEYWORD))
 function_names = variable_texts.filter(lambda text: text not in {"date", "qty"}).map(
-    lambda text: syntax.Name(text, **AT)
+    lambda text: syntax.Name(text, **SPAN_KEYWORD)
 )
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12).map(
-    lambda value: syntax.Text(value, **AT)
+    lambda value: syntax.TextLiteral(value, **SPAN_KEYWORD)
 )
 digits = st.from_regex(r"[0-9]{1,6}(\.[0-9]{1,4})?", fullmatch=True)
-numbers = st.builds(syntax.Number, digits, st.booleans(), span=st.just(NOWHERE))
-naturals = st.integers(0, 10**6).map(lambda value: syntax.Number(str(value), span=NOWHERE))
+numbers = st.builds(syntax.NumberLiteral, digits, st.booleans(), span=st.just(NOWHERE))
+naturals = st.integers(0, 10**6).map(lambda value: syntax.NumberLiteral(str(value), span=NOWHERE))
 paths = st.lists(names, min_size=1, max_size=4).map(tuple)
-days = st.builds(syntax.Day, texts, span=st.just(NOWHERE))
-quantities = st.builds(syntax.Quantity, numbers, names, span=st.just(NOWHERE))
-truths = st.builds(syntax.Truth, st.booleans(), span=st.just(NOWHERE))
-nothing = st.just(syntax.Nothing(**AT))
+days = st.builds(syntax.DateLiteral, texts, span=st.just(NOWHERE))
+quantities = st.builds(syntax.QuantityLiteral, numbers, names, span=st.just(NOWHERE))
+truths = st.builds(syntax.BoolLiteral, st.booleans(), span=st.just(NOWHERE))
+nothing = st.just(syntax.NoneLiteral(**SPAN_KEYWORD))
 literals = st.one_of(numbers, texts, truths, nothing, days, quantities)
 
 leaves = st.one_of(
-    variable_texts.map(lambda text: syntax.Variable(text, **AT)),
+    variable_texts.map(lambda text: syntax.VariableRef(text, **SPAN_KEYWORD)),
     literals,
     st.builds(syntax.FieldRef, texts, span=st.just(NOWHERE)),
 )
 
 
-def tuples(items: st.SearchStrategy, least: int, most: int = 3) -> st.SearchStrategy:
+def build_tuples(items: st.SearchStrategy, least: int, most: int = 3) -> st.SearchStrategy:
     return st.lists(items, min_size=least, max_size=most).map(tuple)
 
 
-def chains(operands: st.SearchStrategy) -> st.SearchStrategy:
-    def of_level(operators: list[str]) -> st.SearchStrategy:
-        links = st.builds(syntax.Link, st.sampled_from(operators), operands, op_span=st.just(NOWHERE))
-        return st.builds(syntax.Chain, operands, tuples(links, 1), span=st.just(NOWHERE))
+def build_chains(operands: st.SearchStrategy) -> st.SearchStrategy:
+    def build_level(operators: list[str]) -> st.SearchStrategy:
+        links = st.builds(syntax.ChainLink, st.sampled_from(operators), operands, op_span=st.just(NOWHERE))
+        return st.builds(syntax.OperatorChain, operands, build_tuples(links, 1), span=st.just(NOWHERE))
 
-    return st.sampled_from([["||"], ["&&"], ["+", "-"], ["*", "/"]]).flatmap(of_level)
+    return st.sampled_from([["||"], ["&&"], ["+", "-"], ["*", "/"]]).flatmap(build_level)
 
 
-def grown(inner: st.SearchStrategy) -> st.SearchStrategy:
+def build_expressions(inner: st.SearchStrategy) -> st.SearchStrategy:
     """Expressions whose parts are `inner`."""
     here = st.just(NOWHERE)
-    functions = st.builds(syntax.Lambda, tuples(variable_names, 1, 2), inner, span=here)
+    functions = st.builds(syntax.Lambda, build_tuples(variable_names, 1, 2), inner, span=here)
     branches = st.builds(syntax.Branch, inner, inner, span=here)
     bindings = st.one_of(
         st.builds(syntax.Let, variable_names, inner, span=here),
@@ -63,50 +63,50 @@ def grown(inner: st.SearchStrategy) -> st.SearchStrategy:
     )
     comparators = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
     return st.one_of(
-        chains(inner),
-        chains(inner),
+        build_chains(inner),
+        build_chains(inner),
         st.builds(syntax.Comparison, comparators, inner, inner, op_span=here, span=here),
         st.builds(syntax.Unary, st.sampled_from("-!"), inner, op_span=here, span=here),
-        st.builds(syntax.Call, function_names, tuples(st.one_of(inner, functions), 0), span=here),
-        st.builds(syntax.ListOf, tuples(inner, 0), span=here),
-        st.builds(syntax.RecordOf, tuples(st.tuples(names, inner), 1), span=here),
-        st.builds(syntax.If, tuples(branches, 1), inner, span=here),
-        st.builds(syntax.Block, tuples(bindings, 1), inner, span=here),
+        st.builds(syntax.Call, function_names, build_tuples(st.one_of(inner, functions), 0), span=here),
+        st.builds(syntax.ListLiteral, build_tuples(inner, 0), span=here),
+        st.builds(syntax.RecordLiteral, build_tuples(st.tuples(names, inner), 1), span=here),
+        st.builds(syntax.If, build_tuples(branches, 1), inner, span=here),
+        st.builds(syntax.Block, build_tuples(bindings, 1), inner, span=here),
     )
 
 
-expressions = st.recursive(leaves, grown, max_leaves=12)
+expressions = st.recursive(leaves, build_expressions, max_leaves=12)
 types = st.recursive(
     st.one_of(
-        st.sampled_from(["Bool", "Int", "Text", "Date"]).map(lambda name: syntax.SimpleType(name, **AT)),
-        st.integers(0, 30).map(lambda scale: syntax.DecType(scale, **AT)),
-        names.map(lambda unit: syntax.QtyType(unit, **AT)),
+        st.sampled_from(["Bool", "Int", "Text", "Date"]).map(lambda name: syntax.SimpleType(name, **SPAN_KEYWORD)),
+        st.integers(0, 30).map(lambda scale: syntax.DecType(scale, **SPAN_KEYWORD)),
+        names.map(lambda unit: syntax.QtyType(unit, **SPAN_KEYWORD)),
     ),
     lambda inner: st.one_of(
-        *(st.builds(made, inner, span=st.just(NOWHERE)) for made in (syntax.OptType, syntax.ListType, syntax.MapType)),
-        st.builds(syntax.RecordType, tuples(st.tuples(names, inner), 1), span=st.just(NOWHERE)),
+        *(st.builds(kind, inner, span=st.just(NOWHERE)) for kind in (syntax.OptType, syntax.ListType, syntax.MapType)),
+        st.builds(syntax.RecordType, build_tuples(st.tuples(names, inner), 1), span=st.just(NOWHERE)),
     ),
     max_leaves=6,
 )
 audiences = st.lists(st.sampled_from(["public", "interest", "authority"]), unique=True, max_size=3).map(
-    lambda chosen: tuple(syntax.Name(text, **AT) for text in chosen)
+    lambda chosen: tuple(syntax.Name(text, **SPAN_KEYWORD) for text in chosen)
 )
 rules = st.builds(syntax.Rule, paths, audiences, types, expressions, span=st.just(NOWHERE))
 
 json = st.recursive(
     st.one_of(texts.map(lambda text: text.value), st.integers(-(10**30), 10**30), st.booleans(), st.none()).map(
-        lambda value: syntax.JsonAtom(value, **AT)
+        lambda value: syntax.JsonAtom(value, **SPAN_KEYWORD)
     ),
     lambda inner: st.one_of(
-        st.builds(syntax.JsonList, tuples(inner, 0), span=st.just(NOWHERE)),
-        st.builds(syntax.JsonObject, tuples(st.tuples(texts, inner), 0), span=st.just(NOWHERE)),
+        st.builds(syntax.JsonList, build_tuples(inner, 0), span=st.just(NOWHERE)),
+        st.builds(syntax.JsonObject, build_tuples(st.tuples(texts, inner), 0), span=st.just(NOWHERE)),
     ),
     max_leaves=6,
 )
-objects = st.builds(syntax.JsonObject, tuples(st.tuples(texts, json), 0), span=st.just(NOWHERE))
+objects = st.builds(syntax.JsonObject, build_tuples(st.tuples(texts, json), 0), span=st.just(NOWHERE))
 
 
-def fixtures(payloads: st.SearchStrategy) -> st.SearchStrategy:
+def build_fixtures(payloads: st.SearchStrategy) -> st.SearchStrategy:
     return st.one_of(
         st.builds(syntax.ProductFixture, texts, texts, span=st.just(NOWHERE)),
         st.builds(syntax.IssuedFixture, texts, span=st.just(NOWHERE)),
@@ -118,23 +118,27 @@ constants = st.recursive(
     literals,
     lambda inner: st.one_of(
         st.builds(syntax.SomeConstant, inner, span=st.just(NOWHERE)),
-        st.builds(syntax.ListConstant, tuples(inner, 0), span=st.just(NOWHERE)),
-        st.builds(syntax.RecordConstant, tuples(st.tuples(names, inner), 1), span=st.just(NOWHERE)),
+        st.builds(syntax.ListConstant, build_tuples(inner, 0), span=st.just(NOWHERE)),
+        st.builds(syntax.RecordConstant, build_tuples(st.tuples(names, inner), 1), span=st.just(NOWHERE)),
     ),
     max_leaves=5,
 )
 expectations = st.one_of(
     st.builds(
-        syntax.Expect,
+        syntax.Expectation,
         paths,
         st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
         constants,
         span=st.just(NOWHERE),
     ),
-    st.builds(syntax.ExpectError, texts, span=st.just(NOWHERE)),
+    st.builds(syntax.ErrorExpectation, texts, span=st.just(NOWHERE)),
 )
 examples = st.builds(
-    syntax.Example, names, tuples(fixtures(objects), 0), tuples(expectations, 0), span=st.just(NOWHERE)
+    syntax.Example,
+    names,
+    build_tuples(build_fixtures(objects), 0),
+    build_tuples(expectations, 0),
+    span=st.just(NOWHERE),
 )
 claims = st.builds(syntax.Claim, variable_names, types, expressions, expressions, span=st.just(NOWHERE))
 properties = st.builds(
@@ -142,30 +146,40 @@ properties = st.builds(
     names,
     naturals,
     naturals,
-    tuples(fixtures(st.one_of(st.none(), objects)), 0),
-    tuples(claims, 0),
+    build_tuples(build_fixtures(st.one_of(st.none(), objects)), 0),
+    build_tuples(claims, 0),
     span=st.just(NOWHERE),
 )
-files = st.lists(st.one_of(rules, rules, examples, properties), max_size=3).map(lambda items: syntax.Tree(tuple(items)))
+files = st.lists(st.one_of(rules, rules, examples, properties), max_size=3).map(
+    lambda items: syntax.SyntaxTree(tuple(items))
+)
 
 _EXPRESSIONS = (
-    *(syntax.Number, syntax.Text, syntax.Truth, syntax.Nothing, syntax.Day, syntax.Quantity, syntax.FieldRef),
-    *(syntax.Variable, syntax.Call, syntax.ListOf, syntax.RecordOf, syntax.Unary, syntax.Chain),
+    *(
+        syntax.NumberLiteral,
+        syntax.TextLiteral,
+        syntax.BoolLiteral,
+        syntax.NoneLiteral,
+        syntax.DateLiteral,
+        syntax.QuantityLiteral,
+        syntax.FieldRef,
+    ),
+    *(syntax.VariableRef, syntax.Call, syntax.ListLiteral, syntax.RecordLiteral, syntax.Unary, syntax.OperatorChain),
     *(syntax.Comparison, syntax.If, syntax.Block, syntax.Lambda),
 )
-_WHOLE = (syntax.Day, syntax.Quantity, syntax.FieldRef)
+_LITERALS_WITH_PARTS = (syntax.DateLiteral, syntax.QuantityLiteral, syntax.FieldRef)
 
 
-def height(tree: object) -> int:
+def measure_height(tree: object) -> int:
     """How many expressions lie one inside the other; the parts of a literal do not count."""
     highest = 0
     todo = [(tree, 0)]
     while todo:
-        node, above = todo.pop()
-        here = above + isinstance(node, _EXPRESSIONS)
-        highest = max(highest, here)
+        node, outer_depth = todo.pop()
+        depth = outer_depth + isinstance(node, _EXPRESSIONS)
+        highest = max(highest, depth)
         if isinstance(node, tuple):
-            todo += [(part, here) for part in node]
-        elif is_dataclass(node) and not isinstance(node, _WHOLE):
-            todo += [(getattr(node, field.name), here) for field in fields(node) if field.name != "span"]
+            todo += [(part, depth) for part in node]
+        elif is_dataclass(node) and not isinstance(node, _LITERALS_WITH_PARTS):
+            todo += [(getattr(node, field.name), depth) for field in fields(node) if field.name != "span"]
     return highest

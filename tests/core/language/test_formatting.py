@@ -6,15 +6,15 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from bpc.core.rules import syntax
-from bpc.core.rules.formatting.format import formatted
-from bpc.core.rules.parsing.parse import parse
-from bpc.core.rules.source import Source
-from tests.core.rules.trees import files
-from tests.measuring import effort
+from bpc.core.language import syntax
+from bpc.core.language.formatting import format_tree
+from bpc.core.language.parsing.parse import parse
+from bpc.core.language.source import Source
+from tests.core.language.syntax_trees import files
+from tests.measurements import choose_effort
 
-EFFORT = settings(
-    max_examples=effort(test=150, shown=5_000, campaign=30_000),
+FILE_SETTINGS = settings(
+    max_examples=choose_effort(test=60, shown=5_000, campaign=30_000),
     suppress_health_check=list(HealthCheck),
 )
 
@@ -39,45 +39,45 @@ property p: cases(10) seed(7) given { fact b("Battery", "k") = any; issued("2026
 """
 
 
-def format_text(text: str) -> str:
+def format_rules(text: str) -> str:
     parsed = parse(Source("rules.bpc", text))
     assert parsed.diagnostics == ()
-    return formatted(parsed.tree, Source("rules.bpc", text))
+    return format_tree(parsed.tree, Source("rules.bpc", text))
 
 
-def body(text: str) -> str:
+def format_expression(text: str) -> str:
     """An expression, formatted."""
-    written = format_text(f"field a: Int = {text};")
-    return written.removeprefix("field a: Int =").removesuffix(";\n").strip()
+    formatted = format_rules(f"field a: Int = {text};")
+    return formatted.removeprefix("field a: Int =").removesuffix(";\n").strip()
 
 
-@EFFORT
+@FILE_SETTINGS
 @given(files)
-def test_what_is_written_reads_as_the_same_tree_and_stays_as_it_is(tree: syntax.Tree) -> None:
-    text = formatted(tree, Source("rules.bpc", ""))
+def test_what_is_written_reads_as_the_same_tree_and_stays_as_it_is(tree: syntax.SyntaxTree) -> None:
+    text = format_tree(tree, Source("rules.bpc", ""))
 
     parsed = parse(Source("rules.bpc", text))
 
     assert parsed.diagnostics == ()
     assert parsed.tree == tree
-    assert formatted(parsed.tree, Source("rules.bpc", text)) == text
+    assert format_tree(parsed.tree, Source("rules.bpc", text)) == text
 
 
-@pytest.mark.parametrize("seed", range(effort(test=60, shown=2_000, campaign=10_000)))
+@pytest.mark.parametrize("seed", range(choose_effort(test=30, shown=2_000, campaign=10_000)))
 def test_comments_anywhere_stay_once_and_in_order(seed: int) -> None:
-    chosen = random.Random(seed)
+    rng = random.Random(seed)
     words = re.findall(r'--[^\n]*\n|"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.]+|[=!<>]=|=>|&&|\|\||\s+|.', PROGRAM)
-    for number in range(chosen.randint(1, 8)):
-        at = chosen.randrange(len(words))
-        words.insert(at, chosen.choice([f" -- new {number}\n", f"\n-- own {number}\n", f"\n\n  -- far {number} \n\n"]))
+    for number in range(rng.randint(1, 8)):
+        at = rng.randrange(len(words))
+        words.insert(at, rng.choice([f" -- new {number}\n", f"\n-- own {number}\n", f"\n\n  -- far {number} \n\n"]))
     text = "".join(words)
 
-    written = format_text(text)
+    written = format_rules(text)
 
     before, after = parse(Source("x", text)), parse(Source("x", written))
     assert after.tree == before.tree
     assert [comment.text for comment in after.tree.comments] == [comment.text for comment in before.tree.comments]
-    assert format_text(written) == written
+    assert format_rules(written) == written
     assert not re.search(r"[ \t]\n|\n\n\n", written)
     assert all(len(line) <= 100 for line in written.split("\n") if "--" not in line)
 
@@ -117,7 +117,7 @@ def test_comments_anywhere_stay_once_and_in_order(seed: int) -> None:
     ],
 )
 def test_an_expression_has_the_parentheses_it_needs(text: str, canonical: str) -> None:
-    assert body(text) == canonical
+    assert format_expression(text) == canonical
 
 
 def test_long_lines_are_broken_where_there_is_a_place() -> None:
@@ -129,14 +129,14 @@ def test_long_lines_are_broken_where_there_is_a_place() -> None:
         f'example e: {{ fact b("A", "b") = {{{", ".join(f""""{long}{n}": [1, 2, 3]""" for n in range(5))}}}; }} => ;'
     )
 
-    written = format_text(text)
+    written = format_rules(text)
 
     assert max(map(len, written.split("\n"))) <= 100
-    assert format_text(written) == written
+    assert format_rules(written) == written
 
 
 def test_the_layout_is_this() -> None:
-    assert format_text(PROGRAM) == (
+    assert format_rules(PROGRAM) == (
         """\
 -- Head of the file
 
@@ -178,26 +178,31 @@ property p: cases(10) seed(7) given {
 
 @pytest.mark.parametrize("text", ["", "\n\n", "  \t\r\n"])
 def test_an_empty_file_stays_empty(text: str) -> None:
-    assert format_text(text) == ""
+    assert format_rules(text) == ""
 
 
 def test_a_file_of_comments_keeps_them() -> None:
-    assert format_text("\n\n  -- a \n-- b\r\n\n\n\n--c") == "-- a\n-- b\n\n--c\n"
+    assert format_rules("\n\n  -- a \n-- b\r\n\n\n\n--c") == "-- a\n-- b\n\n--c\n"
 
 
 def test_at_most_one_blank_line_is_kept_between_lets() -> None:
-    assert body("let a = 1;\n\n\n\n let b = 2; let c = 3;\n c") == "let a = 1;\n\n  let b = 2;\n  let c = 3;\n  c"
+    assert (
+        format_expression("let a = 1;\n\n\n\n let b = 2; let c = 3;\n c")
+        == "let a = 1;\n\n  let b = 2;\n  let c = 3;\n  c"
+    )
 
 
 def test_a_comment_before_an_else_stays_before_it() -> None:
-    written = body("if (a) then b -- because else\n else -- or\n c")
+    written = format_expression("if (a) then b -- because else\n else -- or\n c")
 
     assert written == "if (a) then\n    b -- because else\n  else -- or\n    c"
 
 
-def test_what_needs_no_more_levels_before_needs_no_more_after() -> None:
+def test_formatting_adds_no_nesting_levels() -> None:
     deep = "(" * 63 + "a - -b" + ")" * 63
     deeper = "(" * 64 + "a - -b" + ")" * 64
 
-    assert parse(Source("x", format_text(f"field a: Int = {deep};"))).diagnostics == ()
-    assert [found.kind for found in parse(Source("x", f"field a: Int = {deeper};")).diagnostics] == ["too-deep"]
+    assert parse(Source("x", format_rules(f"field a: Int = {deep};"))).diagnostics == ()
+    assert [diagnostic.kind for diagnostic in parse(Source("x", f"field a: Int = {deeper};")).diagnostics] == [
+        "too-deep"
+    ]

@@ -11,21 +11,20 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
-from bpc.core.facts import FactTable
-from bpc.core.rules.evaluating.evaluate import Machine
-from bpc.core.rules.failure import RuleFailure
-from bpc.core.rules.formatting.format import formatted
-from bpc.core.rules.package import read_package
-from bpc.core.rules.parsing.parse import parse
-from bpc.core.rules.source import Source, read_source, rendered
-from bpc.core.rules.testing.run import run_tests
-from bpc.core.rules.world import World
-from tests.core.rules.programs import program
-from tests.measuring import Measured, allowed, effort
+from bpc.core.facts.fact_table import FactTable
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.evaluation import RuleFailure, World
+from bpc.core.language.formatting import format_tree
+from bpc.core.language.package import read_package
+from bpc.core.language.parsing.parse import parse
+from bpc.core.language.source import Source, read_source, render_diagnostic
+from bpc.core.language.testing.run import run_tests
+from tests.core.language.random_programs.program import create_random_program
+from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 
 pytestmark = pytest.mark.repeats
 
-RUNS = effort(test=1_200, shown=200_000, campaign=1_000_000) // 3
+RUNS = choose_effort(test=600, shown=200_000, campaign=1_000_000) // 3
 SECONDS = 0.1
 STEPS = 20_000
 CASES = Path(__file__).parent / "cases"
@@ -52,7 +51,9 @@ VALID = [case.read_bytes().split(b"---- ")[0] for case in sorted(CASES.glob("*.c
 
 
 def changed_program(rng: Random) -> bytes:
-    text = bytearray(rng.choice(VALID) if rng.random() < 0.5 else program(rng.randrange(4_000)).rules.encode())
+    text = bytearray(
+        rng.choice(VALID) if rng.random() < 0.5 else create_random_program(rng.randrange(4_000)).rules.encode()
+    )
     for _ in range(rng.randint(0, 4)):
         at, end = sorted(rng.randrange(len(text) + 1) for _ in range(2))
         end = min(end, at + rng.choice([0, 1, 1, 3, 20, 200]))
@@ -61,48 +62,51 @@ def changed_program(rng: Random) -> bytes:
     return bytes(text)
 
 
-def everything(data: bytes) -> None:
-    """All that happens to a rule file, up to its values."""
-    found = read_package(data)
-    for each in found.found:
-        rendered(each.source, each.diagnostic)
+def process_source(data: bytes) -> None:
+    """Do everything that happens to a rule file, up to its values."""
+    package = read_package(data)
+    for located in package.diagnostics:
+        render_diagnostic(located.source, located.diagnostic)
     source = read_source("rules.bpc", data)
     if not isinstance(source, Source):
         return
     parsed = parse(source)
-    if not any(each.is_error for each in parsed.diagnostics):
-        formatted(parsed.tree, source)
-    if found.program is None:
+    if not any(item.is_error for item in parsed.diagnostics):
+        format_tree(parsed.tree, source)
+    if package.program is None:
         return
-    facts = FactTable.of([], found.program.facts)
+    facts = FactTable.from_facts([], package.program.facts)
     world = World(product_sku="S", product_name="P", issued_on="2027-02-18", facts=facts)
     with suppress(RuleFailure):
-        Machine(found.program).values(world, max_steps=STEPS)
-    if all(each.cases <= 20 for each in found.program.properties):
-        run_tests(found.program, seed=1, max_steps=STEPS)
+        Machine(package.program).evaluate(world, max_steps=STEPS)
+    if all(item.cases <= 20 for item in package.program.properties):
+        run_tests(package.program, seed=1, max_steps=STEPS)
 
 
-def _took(data: bytes) -> float:
+def _measure_seconds(data: bytes) -> float:
     started = time.process_time()
-    everything(data)
+    process_source(data)
     return time.process_time() - started
 
 
-@pytest.mark.parametrize("made", [any_bytes, any_words, changed_program], ids=lambda made: made.__name__)
-def test_every_source_gets_an_answer_quickly(made: object, measured: Measured) -> None:
-    assert callable(made)
+@pytest.mark.parametrize(
+    "make_source", [any_bytes, any_words, changed_program], ids=lambda make_source: make_source.__name__
+)
+@pytest.mark.slow
+def test_every_source_gets_an_answer_quickly(make_source: object, record_measurement: RecordMeasurement) -> None:
+    assert callable(make_source)
     rng, slowest, of = Random(20270218), 0.0, b""
     for _ in range(RUNS):
-        data = made(rng)
+        data = make_source(rng)
         try:
-            took = _took(data)
+            took = _measure_seconds(data)
         except Exception as wrong:
             raise AssertionError(f"{data!r}") from wrong
-        if took > allowed(SECONDS):  # a collection of garbage, or a neighbour's cache
-            took = min(took, _took(data))
+        if took > allow_seconds(SECONDS):  # a collection of garbage, or a neighbour's cache
+            took = min(took, _measure_seconds(data))
         if took > slowest:
             slowest, of = took, data
 
-    name = f"rule-fuzz-{made.__name__.replace('_', '-')}"  # type: ignore[attr-defined]
-    measured(name, sources=RUNS, slowest_ms=round(slowest * 1000, 1))
-    assert slowest < allowed(SECONDS), of
+    name = f"rule-fuzz-{make_source.__name__.replace('_', '-')}"  # type: ignore[attr-defined]
+    record_measurement(name, sources=RUNS, slowest_ms=round(slowest * 1000, 1))
+    assert slowest < allow_seconds(SECONDS), of

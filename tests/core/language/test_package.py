@@ -5,23 +5,23 @@ from collections.abc import Mapping
 import pytest
 
 from bpc.core.errors import CODES
-from bpc.core.rules.package import RulesRefused, checked_program, read_package
+from bpc.core.language.package import RulesRefused, read_package, read_program
 
 
-def kinds(rules: str, tests: str = "") -> list[tuple[str, str]]:
+def list_kinds(rules: str, tests: str = "") -> list[tuple[str, str]]:
     package = read_package(rules.encode(), tests.encode())
     assert package.program is None
-    return [(each.source.name, each.diagnostic.kind) for each in package.found]
+    return [(located.source.name, located.diagnostic.kind) for located in package.diagnostics]
 
 
 def test_a_package_may_be_empty() -> None:
-    program = checked_program(b"")
+    program = read_program(b"")
 
     assert (program.fields, program.facts, program.examples, program.properties) == ((), (), (), ())
 
 
-def test_names_of_the_files_are_the_callers() -> None:
-    program = checked_program(b"field a: Int = 1;", b"example e: {} => expect(a, == 1); ;", name="A", tests_name="B")
+def test_the_caller_chooses_the_file_names() -> None:
+    program = read_program(b"field a: Int = 1;", b"example e: {} => expect(a, == 1); ;", name="A", tests_name="B")
 
     assert (program.source.name, program.examples[0].source.name) == ("A", "B")
 
@@ -40,7 +40,7 @@ def test_names_of_the_files_are_the_callers() -> None:
 )
 def test_a_refusal_has_the_code_of_the_first_error(rules: bytes, code: str) -> None:
     with pytest.raises(RulesRefused) as refused:
-        checked_program(rules)
+        read_program(rules)
 
     assert refused.value.code == code
     assert refused.value.code in CODES
@@ -49,21 +49,24 @@ def test_a_refusal_has_the_code_of_the_first_error(rules: bytes, code: str) -> N
 
 def test_a_refusal_holds_every_diagnostic_for_programs_to_read() -> None:
     with pytest.raises(RulesRefused) as refused:
-        checked_program(b"field a: Int = let x = 1; 2;\nfield b: Int = nope;\nfield c: Int = nope;", name="r.bpc")
+        read_program(b"field a: Int = let x = 1; 2;\nfield b: Int = nope;\nfield c: Int = nope;", name="r.bpc")
 
     diagnostics = refused.value.details["diagnostics"]
     assert isinstance(diagnostics, list)
-    assert [(each["severity"], each["kind"], each["line"], each["column"]) for each in diagnostics] == [
+    assert [
+        (diagnostic["severity"], diagnostic["kind"], diagnostic["line"], diagnostic["column"])
+        for diagnostic in diagnostics
+    ] == [
         ("warning", "unused-let", 1, 20),
         ("error", "unknown-variable", 2, 16),
         ("error", "unknown-variable", 3, 16),
     ]
-    assert all(isinstance(each, Mapping) for each in diagnostics)
+    assert all(isinstance(diagnostic, Mapping) for diagnostic in diagnostics)
     assert str(refused.value) == "r.bpc:2:16: there is no variable `nope` here (and 1 more)"
 
 
 def test_what_could_be_parsed_is_checked_even_if_the_rest_could_not() -> None:
-    assert kinds('field a: Int = 1 +; field b: Int = "x";') == [
+    assert list_kinds('field a: Int = 1 +; field b: Int = "x";') == [
         ("rules.bpc", "unexpected-token"),
         ("rules.bpc", "wrong-type"),
     ]
@@ -80,21 +83,21 @@ def test_what_could_be_parsed_is_checked_even_if_the_rest_could_not() -> None:
     ],
 )
 def test_a_field_that_could_not_be_parsed_is_not_called_unknown(broken: str) -> None:
-    found = kinds(f'{broken}\nfield b: Int = field("a") + 1;', "example e: {} => expect(a, == 1); ;")
+    kinds_found = list_kinds(f'{broken}\nfield b: Int = field("a") + 1;', "example e: {} => expect(a, == 1); ;")
 
-    assert len(found) == 1, found
+    assert len(kinds_found) == 1, kinds_found
 
 
 def test_a_field_that_is_nowhere_is_unknown_even_beside_broken_ones() -> None:
-    assert kinds('field a: Int = 1 +; field b: Int = field("c");')[1:] == [("rules.bpc", "unknown-field")]
+    assert list_kinds('field a: Int = 1 +; field b: Int = field("c");')[1:] == [("rules.bpc", "unknown-field")]
 
 
-def test_there_are_no_doubts_beside_broken_rules() -> None:
-    assert kinds("field a: Int = 1 +; field b: Int = let x = 1; 2;") == [("rules.bpc", "unexpected-token")]
+def test_there_are_no_warnings_beside_broken_rules() -> None:
+    assert list_kinds("field a: Int = 1 +; field b: Int = let x = 1; 2;") == [("rules.bpc", "unexpected-token")]
 
 
 def test_mistakes_of_both_files_are_found_together() -> None:
-    assert kinds("field a: Int = nope;", "example e: {} => expect(a, == true); ;\nexample f: {} =>") == [
+    assert list_kinds("field a: Int = nope;", "example e: {} => expect(a, == true); ;\nexample f: {} =>") == [
         ("rules.bpc", "unknown-variable"),
         ("tests.bpc", "wrong-type"),
         ("tests.bpc", "unexpected-token"),
@@ -102,17 +105,19 @@ def test_mistakes_of_both_files_are_found_together() -> None:
 
 
 def test_rules_have_no_place_among_tests() -> None:
-    assert kinds("", "field a: Int = 1;") == [("tests.bpc", "rule-in-tests")]
+    assert list_kinds("", "field a: Int = 1;") == [("tests.bpc", "rule-in-tests")]
 
 
 def test_reading_stops_after_a_hundred_errors() -> None:
-    found = kinds("".join(f"field f{n}: Int = nope;" for n in range(1000)))
+    errors = list_kinds("".join(f"field f{n}: Int = nope;" for n in range(1000)))
 
-    assert len(found) == 101
-    assert found[-1] == ("rules.bpc", "too-many-errors")
+    assert len(errors) == 101
+    assert errors[-1] == ("rules.bpc", "too-many-errors")
 
 
 def test_a_hundred_errors_in_one_file_leave_the_other_its_own() -> None:
-    found = kinds("".join(f"field f{n}: Int = nope;" for n in range(1000)), "example e: {} => expect(f0, == true); ;")
+    errors = list_kinds(
+        "".join(f"field f{n}: Int = nope;" for n in range(1000)), "example e: {} => expect(f0, == true); ;"
+    )
 
-    assert found[-1] == ("tests.bpc", "wrong-type")
+    assert errors[-1] == ("tests.bpc", "wrong-type")

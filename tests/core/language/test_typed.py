@@ -2,9 +2,9 @@
 
 import pytest
 
-from bpc.core.rules import typed
-from bpc.core.rules.types import Fact
-from tests.core.rules.checked import body, expression, program
+from bpc.core.language import typed
+from bpc.core.language.types import FactRecordType
+from tests.core.language.check_helpers import check_body, check_expression_text, check_program
 
 SEED_EXAMPLE = """
 -- Example rules for a minimal passport
@@ -23,17 +23,17 @@ field sustainability.pcf_gco2e_per_kwh: Dec(2) =
 """
 
 
-def test_the_first_example_ever_written_means_something() -> None:
-    made = program(SEED_EXAMPLE)
+def test_the_seed_example_checks() -> None:
+    checked = check_program(SEED_EXAMPLE)
 
-    assert [(field.path, str(field.type), field.needs) for field in made.fields] == [
+    assert [(field.path, str(field.type), field.needs) for field in checked.fields] == [
         ("battery.capacity_kwh", "Dec(6)", ()),
         ("sustainability.pcf_gco2e_per_kwh", "Dec(2)", ("battery.capacity_kwh",)),
     ]
-    assert made.facts == (Fact("Battery", 1), Fact("PCF", 1))
-    block = made.fields[1].body
-    assert isinstance(block, typed.Block)
-    assert [type(binding) for binding in block.bindings] == [typed.Bind] * 3
+    assert checked.facts == (FactRecordType("Battery", 1), FactRecordType("PCF", 1))
+    block = checked.fields[1].body
+    assert isinstance(block, typed.TypedBlock)
+    assert [type(binding) for binding in block.bindings] == [typed.TypedLet] * 3
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,18 @@ def test_the_first_example_ever_written_means_something() -> None:
     ],
 )
 def test_a_literal_is_held_as_its_type_says(kind: str, literal: str, value: object) -> None:
-    made = body(f"field a: {kind} = {literal};")
+    expr = check_body(f"field a: {kind} = {literal};")
 
-    assert isinstance(made, typed.Const)
-    assert (str(made.type), made.value, type(made.value)) == (kind, value, type(value))
+    assert isinstance(expr, typed.Const)
+    assert (str(expr.type), expr.value, type(expr.value)) == (kind, value, type(value))
 
 
-def _constants(made: typed.Expr) -> list[tuple[str, object]]:
+def list_constants(expr: typed.Expr) -> list[tuple[str, object]]:
     sides: list[typed.Expr] = []
-    if isinstance(made, typed.Comparison):
-        sides = [made.left, made.right]
-    elif isinstance(made, typed.Arithmetic):
-        sides = [made.first, *[step.operand for step in made.steps]]
+    if isinstance(expr, typed.TypedComparison):
+        sides = [expr.left, expr.right]
+    elif isinstance(expr, typed.Arithmetic):
+        sides = [expr.first, *[step.operand for step in expr.steps]]
     return [(str(side.type), side.value) for side in sides if isinstance(side, typed.Const)]
 
 
@@ -85,7 +85,7 @@ def _constants(made: typed.Expr) -> list[tuple[str, object]]:
     ],
 )
 def test_a_literal_operand_has_the_scale_of_its_place(text: str, constants: list[tuple[str, object]]) -> None:
-    assert _constants(expression(text)) == constants
+    assert list_constants(check_expression_text(text)) == constants
 
 
 @pytest.mark.parametrize(
@@ -100,25 +100,25 @@ def test_a_literal_operand_has_the_scale_of_its_place(text: str, constants: list
     ],
 )
 def test_a_comparison_says_what_it_compares(text: str, of: str) -> None:
-    made = expression(text)
+    expr = check_expression_text(text)
 
-    assert isinstance(made, typed.Comparison)
-    assert made.of == of
+    assert isinstance(expr, typed.TypedComparison)
+    assert expr.operand_type == of
 
 
 def test_each_step_of_a_chain_has_its_own_type() -> None:
-    made = expression('field("int") - 1 + field("dec2") - field("int")')
+    expr = check_expression_text('field("int") - 1 + field("dec2") - field("int")')
 
-    assert isinstance(made, typed.Arithmetic)
-    assert [(step.op, str(step.type)) for step in made.steps] == [("-", "Dec(2)"), ("+", "Dec(2)"), ("-", "Dec(2)")]
-    assert str(made.type) == "Dec(2)"
+    assert isinstance(expr, typed.Arithmetic)
+    assert [(step.op, str(step.type)) for step in expr.steps] == [("-", "Dec(2)"), ("+", "Dec(2)"), ("-", "Dec(2)")]
+    assert str(expr.type) == "Dec(2)"
 
 
-def _loop(made: typed.Expr) -> typed.Loop:
-    while isinstance(made, typed.Block):
-        made = made.body
-    assert isinstance(made, typed.Loop)
-    return made
+def find_loop(expr: typed.Expr) -> typed.Loop:
+    while isinstance(expr, typed.TypedBlock):
+        expr = expr.body
+    assert isinstance(expr, typed.Loop)
+    return expr
 
 
 @pytest.mark.parametrize(
@@ -136,53 +136,53 @@ def _loop(made: typed.Expr) -> typed.Loop:
         ("let a = 1; fold([1], a, fn(sum, x) => sum + x)", ()),
     ],
 )
-def test_a_lambda_names_what_it_takes_from_around_it(text: str, outer: tuple[str, ...]) -> None:
-    assert _loop(expression(text)).outer == outer
+def test_a_lambda_lists_the_variables_it_captures(text: str, outer: tuple[str, ...]) -> None:
+    assert find_loop(check_expression_text(text)).captured == outer
 
 
 def test_an_inner_lambda_takes_the_outer_ones_parameter_from_around_it() -> None:
-    outer = _loop(expression("let a = 1; map([1], fn(x) => map([2], fn(y) => a + x + y))"))
-    inner = _loop(outer.body)
+    outer = find_loop(check_expression_text("let a = 1; map([1], fn(x) => map([2], fn(y) => a + x + y))"))
+    inner = find_loop(outer.body)
 
-    assert (outer.outer, outer.nested) == (("a",), False)
-    assert (inner.outer, inner.nested) == (("a", "x"), True)
+    assert (outer.captured, outer.nested) == (("a",), False)
+    assert (inner.captured, inner.nested) == (("a", "x"), True)
     assert (outer.parameters, inner.parameters) == (("x",), ("y",))
 
 
 def test_a_lambda_is_remembered_by_its_text() -> None:
     text = "fold([1], 0, fn(sum, x) => sum + x)"
-    made = _loop(expression(text))
+    loop = find_loop(check_expression_text(text))
 
-    assert text[made.fn_span.start : made.fn_span.end] == "fn(sum, x) => sum + x"
-    assert made.parameters == ("sum", "x")
-    assert isinstance(made.init, typed.Const)
+    assert text[loop.lambda_span.start : loop.lambda_span.end] == "fn(sum, x) => sum + x"
+    assert loop.parameters == ("sum", "x")
+    assert isinstance(loop.init, typed.Const)
 
 
 def test_fields_come_after_what_they_need_and_else_by_path() -> None:
-    made = program(
+    checked = check_program(
         'field z: Int = 1; field a: Int = field("z"); field m: Int = 2; field b.c: Int = field("m") + field("a");'
         "field b.b: Int = 3; field B: Int = 4;"
     )
 
-    assert [field.path for field in made.fields] == ["B", "b.b", "m", "z", "a", "b.c"]
-    assert made.fields[-1].needs == ("a", "m")
+    assert [field.path for field in checked.fields] == ["B", "b.b", "m", "z", "a", "b.c"]
+    assert checked.fields[-1].needs == ("a", "m")
 
 
 def test_audiences_are_sorted() -> None:
-    made = program("field a @public @authority @interest: Int = 1;")
+    checked = check_program("field a @public @authority @interest: Int = 1;")
 
-    assert made.fields[0].access == ("authority", "interest", "public")
+    assert checked.fields[0].access == ("authority", "interest", "public")
 
 
 def test_members_keep_the_order_they_are_written_in() -> None:
-    made = body("field a: Record(a: Int, b: Int) = { b: 1, a: 2 };")
+    expr = check_body("field a: Record(a: Int, b: Int) = { b: 1, a: 2 };")
 
-    assert isinstance(made, typed.RecordOf)
-    assert [name for name, _ in made.members] == ["b", "a"]
+    assert isinstance(expr, typed.TypedRecord)
+    assert [name for name, _ in expr.members] == ["b", "a"]
 
 
 def test_static_arguments_are_where_proofs_look_for_them() -> None:
-    made = {
+    static_arguments = {
         'convert("Wh", "kWh", field("wh"))': {"from": "Wh", "to": "kWh"},
         "toDec(02, 1)": {"scale": 2},
         'sumQty("kWh", field("kwhs"))': {"unit": "kWh"},
@@ -190,22 +190,22 @@ def test_static_arguments_are_where_proofs_look_for_them() -> None:
         "productSku()": {},
     }
 
-    for text, static in made.items():
-        applied = expression(text)
-        assert isinstance(applied, typed.Apply)
+    for text, static in static_arguments.items():
+        applied = check_expression_text(text)
+        assert isinstance(applied, typed.BuiltinCall)
         assert applied.static == static
 
 
 def test_spans_are_those_of_operators_and_calls() -> None:
     text = "1 + 2 * count([1])"
-    made = expression(text)
+    expr = check_expression_text(text)
 
-    assert isinstance(made, typed.Arithmetic)
-    step = made.steps[0]
+    assert isinstance(expr, typed.Arithmetic)
+    step = expr.steps[0]
     product = step.operand
     assert isinstance(product, typed.Arithmetic)
     call = product.steps[0].operand
-    assert isinstance(call, typed.Apply)
+    assert isinstance(call, typed.BuiltinCall)
     assert [text[span.start : span.end] for span in (step.span, product.steps[0].span, call.span)] == [
         "+",
         "*",
@@ -214,12 +214,12 @@ def test_spans_are_those_of_operators_and_calls() -> None:
 
 
 def test_logic_and_choices_are_flat() -> None:
-    logic = expression("true && false && true || false")
-    choice = expression("if (true) then 1 else if (false) then 2 else 3")
+    logic = check_expression_text("true && false && true || false")
+    choice = check_expression_text("if (true) then 1 else if (false) then 2 else 3")
 
     assert isinstance(logic, typed.Logic)
     assert (logic.op, len(logic.operands), type(logic.first)) == ("||", 1, typed.Logic)
-    assert isinstance(choice, typed.Choice)
+    assert isinstance(choice, typed.TypedIf)
     assert len(choice.branches) == 2
 
 
@@ -231,4 +231,4 @@ def test_the_fact_types_are_those_that_rules_name() -> None:
         'count(getFactsByPrefix("DueDiligence", "")) == 0); ;'
     )
 
-    assert program(text).facts == (Fact("Battery", 1), Fact("PCF", 1))
+    assert check_program(text).facts == (FactRecordType("Battery", 1), FactRecordType("PCF", 1))

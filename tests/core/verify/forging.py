@@ -2,29 +2,27 @@
 
 from collections.abc import Callable
 
-from bpc.core.verify.report import Report, Step
-from tests.core.passports import (
-    Draft,
-)
+from bpc.core.verify import StepResult, VerificationReport
+from tests.core.sample_passports import BundleDraft
 
-Change = Callable[[Draft], object]
+Change = Callable[[BundleDraft], object]
 
 
-def blamed(report: Report) -> list[str]:
+def list_failed_steps(report: VerificationReport) -> list[str]:
     """The steps that were checked and do not hold."""
     return [step.name for step in report.steps if not step.ok and not step.detail.startswith("not checked")]
 
 
-def step(report: Report, name: str) -> Step:
+def get_step(report: VerificationReport, name: str) -> StepResult:
     return next(step for step in report.steps if step.name == name)
 
 
-def assert_found(report: Report, name: str, says: str) -> None:
+def assert_detected(report: VerificationReport, name: str, says: str) -> None:
     assert not report.ok
-    assert blamed(report) == [name], report
-    assert says in step(report, name).detail
+    assert list_failed_steps(report) == [name], report
+    assert says in get_step(report, name).detail
 
 
-def four_is_five(draft: Draft) -> None:
-    draft.result("arithmetic.four")["data"]["value"] = 5
+def claim_four_is_five(draft: BundleDraft) -> None:
+    draft.find_result("arithmetic.four")["data"]["value"] = 5
     draft.set_value("arithmetic.four", 5)

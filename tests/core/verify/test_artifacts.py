@@ -7,35 +7,35 @@ from uuid import UUID
 
 import pytest
 
-from bpc.core import canon
-from bpc.core.bundle import Bundle, read_bundle, write_bundle
-from bpc.core.events import EMPTY, Event, Said, Stream
-from bpc.core.ids import ActorId, AggregateId
-from bpc.core.qr import qr_png
-from bpc.core.receipt import read_receipt
-from bpc.core.signing import PinnedKey, to_base64
+from bpc.core.audit.events import EMPTY_CHAIN, AuditEvent, EventStream, NewEvent
+from bpc.core.audit.signing import PinnedKey, to_base64
+from bpc.core.exports.disclosure import make_view
+from bpc.core.formats import canonical_json
+from bpc.core.formats.ids import ActorId, AggregateId
+from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
+from bpc.core.passport.qr import draw_qr_png
+from bpc.core.passport.receipt import read_receipt
 from bpc.core.verify.bundle import verify_bundle, verify_view
-from bpc.core.view import make_view
-from tests.core.forging import assert_found, blamed, step
-from tests.core.passports import (
-    ISSUED,
+from tests.core.sample_passports import (
+    ISSUED_AT,
     KEY,
     OTHER_KEY,
     OTHER_SEED,
-    Draft,
-    audited,
-    chain,
-    compile_input,
-    event_line,
-    forged,
-    rich,
-    small,
+    BundleDraft,
+    encode_event_line,
+    forge_bundle,
+    make_audited_bundle,
+    make_compile_input,
+    make_event_chain,
+    make_rich_bundle,
+    make_small_bundle,
 )
+from tests.core.verify.forging import assert_detected, get_step, list_failed_steps
 
 # Bytes that say the same
 
 
-def with_entry(data: bytes, name: str, content: bytes) -> bytes:
+def replace_entry(data: bytes, name: str, content: bytes) -> bytes:
     return write_bundle(Bundle({**read_bundle(data).entries, name: content}))
 
 
@@ -52,13 +52,13 @@ def with_entry(data: bytes, name: str, content: bytes) -> bytes:
     ids=["blank", "line end", "order", "escape", "doubled"],
 )
 def test_the_same_json_in_other_bytes_is_found(name: str, otherwise: Callable[[bytes], bytes]) -> None:
-    entry = read_bundle(small()).entries[name]
+    entry = read_bundle(make_small_bundle()).entries[name]
     changed = otherwise(entry)
     assert changed != entry
 
-    found = verify_bundle(with_entry(small(), name, changed))
+    report = verify_bundle(replace_entry(make_small_bundle(), name, changed))
 
-    assert "canonical" in blamed(found)
+    assert "canonical" in list_failed_steps(report)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_same_json_in_other_bytes_is_found(name: str, otherwise: Callable[[b
         ("manifest", lambda manifest: manifest | {"public_key": manifest["public_key"].rstrip("=")}, "`public_key`"),
         ("manifest", lambda manifest: manifest | {"note": "trust me"}, "manifest"),
         ("manifest", lambda manifest: manifest | {"bundle_version": "BPC-BUNDLE-2"}, "BPC-BUNDLE-1"),
-        ("payload", lambda payload: payload | {"note": "trust me"}, "payload.json has a member `note`"),
+        ("payload", lambda payload: payload | {"note": "trust me"}, "payload.json has an unknown member `note`"),
         ("payload", lambda payload: payload | {"salt": payload["salt"].upper()}, "`salt` is not 32 lower-case"),
         ("payload", lambda payload: payload | {"compliance": [{}]}, "`compliance` is not"),
         ("payload", lambda payload: payload | {"access": {"a": ["public", "authority"]}}, "`access` is not"),
@@ -83,12 +83,12 @@ def test_the_same_json_in_other_bytes_is_found(name: str, otherwise: Callable[[b
     ],
 )
 def test_another_spelling_or_member_is_found(entry: str, change: Callable[[Any], Any], says: str) -> None:
-    value = json.loads(read_bundle(small()).entries[f"{entry}.json"])
+    value = json.loads(read_bundle(make_small_bundle()).entries[f"{entry}.json"])
 
-    found = verify_bundle(with_entry(small(), f"{entry}.json", canon.encode(change(value))))
+    report = verify_bundle(replace_entry(make_small_bundle(), f"{entry}.json", canonical_json.encode(change(value))))
 
-    assert "canonical" in blamed(found)
-    assert says in step(found, "canonical").detail
+    assert "canonical" in list_failed_steps(report)
+    assert says in get_step(report, "canonical").detail
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_another_spelling_or_member_is_found(entry: str, change: Callable[[Any],
     ],
 )
 def test_facts_in_other_bytes_are_found(change: Callable[[bytes], bytes], says: str) -> None:
-    facts = read_bundle(small()).entries["facts.jsonl"]
+    facts = read_bundle(make_small_bundle()).entries["facts.jsonl"]
 
-    found = verify_bundle(with_entry(small(), "facts.jsonl", change(facts)))
+    report = verify_bundle(replace_entry(make_small_bundle(), "facts.jsonl", change(facts)))
 
-    assert "canonical" in blamed(found)
-    assert says in step(found, "canonical").detail
+    assert "canonical" in list_failed_steps(report)
+    assert says in get_step(report, "canonical").detail
 
 
 @pytest.mark.parametrize(
@@ -119,108 +119,125 @@ def test_what_is_wrong_is_listed_up_to_a_limit(count: int, more: str) -> None:
     names = ["payload.json", "snapshot.json", "manifest.json", "receipt.json", "proof.json", "facts.jsonl"]
     broken = dict.fromkeys([*names, "events.jsonl", "qr.txt"][:count], b"\xff")
 
-    found = step(verify_bundle(write_bundle(Bundle({**read_bundle(audited()).entries, **broken}))), "canonical")
+    step_result = get_step(
+        verify_bundle(write_bundle(Bundle({**read_bundle(make_audited_bundle()).entries, **broken}))), "canonical"
+    )
 
-    shown, *rest = found.detail.partition("; and ")
-    assert len(shown.split("; ")) == min(count, 5)
-    assert "".join(rest) == more
-    assert found.detail.startswith("payload.json: ")
+    listed_problems, *more_text = step_result.detail.partition("; and ")
+    assert len(listed_problems.split("; ")) == min(count, 5)
+    assert "".join(more_text) == more
+    assert step_result.detail.startswith("payload.json: ")
 
 
 # Receipt, key, QR code, events
 
 
 def test_another_key_is_found_by_whoever_knows_the_right_one() -> None:
-    by_another = forged(small(), lambda draft: None, seed=OTHER_SEED)
+    by_another = forge_bundle(make_small_bundle(), lambda draft: None, seed=OTHER_SEED)
 
-    assert_found(verify_bundle(by_another, pinned=[KEY]), "signature", f"{to_base64(OTHER_KEY)} is not one of those")
+    assert_detected(verify_bundle(by_another, pinned=[KEY]), "signature", f"{to_base64(OTHER_KEY)} is not one of those")
     assert verify_bundle(by_another, pinned=[KEY]).issuer == "unpinned"
     unpinned = verify_bundle(by_another)
     assert (unpinned.ok, unpinned.issuer) == (True, "unpinned")
-    assert "the issuer was not checked" in step(unpinned, "signature").detail
+    assert "the issuer was not checked" in get_step(unpinned, "signature").detail
 
 
 def test_a_key_that_is_pinned_by_name_signs_under_that_name_only() -> None:
-    name = read_receipt(read_bundle(small()).entries["receipt.json"]).signing_key_id
-    view = make_view(read_bundle(small()), "authority")
+    name = read_receipt(read_bundle(make_small_bundle()).entries["receipt.json"]).signing_key_id
+    view = make_view(read_bundle(make_small_bundle()), "authority")
     right, other = PinnedKey(KEY, name), PinnedKey(OTHER_KEY, "another")
     swapped = [PinnedKey(KEY, "another"), PinnedKey(OTHER_KEY, name)]
 
-    assert verify_bundle(small(), pinned=[other, right]).issuer == "pinned"
+    assert verify_bundle(make_small_bundle(), pinned=[other, right]).issuer == "pinned"
     assert verify_view(view, pinned=[other, right]).ok
-    says = f"the receipt names the key `{name}`, and this one is known to you as `another`"
-    assert_found(verify_bundle(small(), pinned=swapped), "signature", says)
-    assert_found(verify_view(view, pinned=swapped), "signature", says)
-    assert verify_bundle(small(), pinned=[*swapped, KEY]).ok  # somebody trusts it, whatever it is called
+    says = f"the receipt names the key `{name}`, but you trust this key as `another`"
+    assert_detected(verify_bundle(make_small_bundle(), pinned=swapped), "signature", says)
+    assert_detected(verify_view(view, pinned=swapped), "signature", says)
+    assert verify_bundle(make_small_bundle(), pinned=[*swapped, KEY]).ok  # somebody trusts it, whatever it is called
     assert verify_view(view, pinned=[*swapped, right]).ok
 
 
 def test_the_right_key_in_the_manifest_does_not_make_a_signature() -> None:
-    found = verify_bundle(forged(small(), lambda draft: None, seed=OTHER_SEED, keep={"manifest"}), pinned=[KEY])
+    report = verify_bundle(
+        forge_bundle(make_small_bundle(), lambda draft: None, seed=OTHER_SEED, keep={"manifest"}), pinned=[KEY]
+    )
 
-    assert_found(found, "signature", "the signature does not belong to this content and key")
+    assert_detected(report, "signature", "the signature does not belong to this content and key")
 
 
 def test_a_key_under_which_anybody_can_sign_is_found() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.manifest["public_key"] = to_base64(bytes([1] + [0] * 31))
         draft.receipt["signature"] = to_base64(bytes([1] + [0] * 63))
 
-    found = verify_bundle(forged(small(), change, keep={"signature", "manifest"}))
+    report = verify_bundle(forge_bundle(make_small_bundle(), change, keep={"signature", "manifest"}))
 
-    assert_found(found, "signature", "of small order")
+    assert_detected(report, "signature", "of small order")
 
 
 def test_another_key_name_in_the_manifest_is_found() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.manifest["signing_key_id"] = "issuer-2028"
 
-    assert_found(verify_bundle(forged(small(), change)), "signature", "the manifest names the key `issuer-2028`")
+    assert_detected(
+        verify_bundle(forge_bundle(make_small_bundle(), change)),
+        "signature",
+        "the manifest names the key `issuer-2028`",
+    )
 
 
 @pytest.mark.parametrize("member", ["passport_id", "passport_version_id", "issued_at", "battery_product_id"])
 def test_a_receipt_of_another_passport_is_found(member: str) -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         other = "2027-02-18T09:30:00.000001Z" if member == "issued_at" else "99999999-0000-4000-8000-000000000009"
         draft.receipt[member] = other
 
-    found = verify_bundle(forged(small(), change))
+    report = verify_bundle(forge_bundle(make_small_bundle(), change))
 
-    assert "receipt_hash" in blamed(found)
-    assert f"payload.json has the {member}" in step(found, "receipt_hash").detail
+    assert "receipt_hash" in list_failed_steps(report)
+    assert f"payload.json has the {member}" in get_step(report, "receipt_hash").detail
 
 
 def test_a_manifest_of_another_passport_is_found() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.manifest["passport_version_id"] = "99999999-0000-4000-8000-000000000009"
 
-    assert_found(verify_bundle(forged(small(), change)), "receipt_hash", "manifest.json is of another passport version")
+    assert_detected(
+        verify_bundle(forge_bundle(make_small_bundle(), change)),
+        "receipt_hash",
+        "manifest.json is of another passport version",
+    )
 
 
 def test_a_receipt_signed_anew_is_not_the_one_on_the_battery() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.receipt["compiler_build_id"] = "bpc-other"
 
-    found = verify_bundle(forged(small(), change, keep={"qr"}))
+    report = verify_bundle(forge_bundle(make_small_bundle(), change, keep={"qr"}))
 
-    assert blamed(found) == ["receipt_hash", "qr"]
+    assert list_failed_steps(report) == ["receipt_hash", "qr"]
 
 
 def test_other_rules_than_those_signed_are_found() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.entries["rules.bpc"] = draft.entries["rules.bpc"].replace(b"toDec(6, cap)", b"toDec(6, cap + 1)")
 
-    assert_found(verify_bundle(forged(small(), change)), "proof_steps", "field `battery.capacity_kwh`")
-    assert blamed(verify_bundle(forged(small(), change, keep={"receipt"}))) == ["rules", "proof_steps"]
+    assert_detected(
+        verify_bundle(forge_bundle(make_small_bundle(), change)), "proof_steps", "field `battery.capacity_kwh`"
+    )
+    assert list_failed_steps(verify_bundle(forge_bundle(make_small_bundle(), change, keep={"receipt"}))) == [
+        "rules",
+        "proof_steps",
+    ]
 
 
 def test_other_tests_than_those_signed_are_found() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.entries["tests.bpc"] = b""
 
-    found = verify_bundle(forged(small(), change, keep={"receipt"}))
+    report = verify_bundle(forge_bundle(make_small_bundle(), change, keep={"receipt"}))
 
-    assert_found(found, "rules", "tests.bpc has the hash")
+    assert_detected(report, "rules", "tests.bpc has the hash")
 
 
 @pytest.mark.parametrize(
@@ -234,37 +251,39 @@ def test_other_tests_than_those_signed_are_found() -> None:
     ],
 )
 def test_rules_that_give_no_passport_are_found(rules: bytes, says: str) -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.entries["rules.bpc"] = rules
 
-    assert_found(verify_bundle(forged(small(), change)), "proof_steps", says)
+    assert_detected(verify_bundle(forge_bundle(make_small_bundle(), change)), "proof_steps", says)
 
 
 def test_the_snapshot_of_another_id_is_found() -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: BundleDraft) -> None:
         draft.snapshot["snapshot_id"] = "99999999-0000-4000-8000-000000000009"
 
-    assert_found(verify_bundle(forged(small(), change)), "snapshot", "another snapshot than the receipt names")
+    assert_detected(
+        verify_bundle(forge_bundle(make_small_bundle(), change)), "snapshot", "another snapshot than the receipt names"
+    )
 
 
 def test_the_qr_code_of_another_passport_is_found() -> None:
-    text = read_bundle(rich()).entries["qr.txt"]
+    text = read_bundle(make_rich_bundle()).entries["qr.txt"]
 
-    found = verify_bundle(with_entry(small(), "qr.txt", text))
-    assert blamed(found) == ["receipt_hash", "qr"]
+    report = verify_bundle(replace_entry(make_small_bundle(), "qr.txt", text))
+    assert list_failed_steps(report) == ["receipt_hash", "qr"]
 
-    found = verify_bundle(with_entry(small(), "qr.png", qr_png(text.decode())))
-    assert_found(found, "qr", "pixel row")
+    report = verify_bundle(replace_entry(make_small_bundle(), "qr.png", draw_qr_png(text.decode())))
+    assert_detected(report, "qr", "pixel row")
 
 
 def test_a_broken_qr_text_is_blamed_on_the_qr_code() -> None:
-    for text in (b"", b"BPC1|", b"\xff", read_bundle(small()).entries["qr.txt"] + b"\n"):
-        found = verify_bundle(with_entry(small(), "qr.txt", text))
-        assert set(blamed(found)) <= {"canonical", "qr"}
-        assert not found.ok
+    for text in (b"", b"BPC1|", b"\xff", read_bundle(make_small_bundle()).entries["qr.txt"] + b"\n"):
+        report = verify_bundle(replace_entry(make_small_bundle(), "qr.txt", text))
+        assert set(list_failed_steps(report)) <= {"canonical", "qr"}
+        assert not report.ok
 
 
-AUDITED = compile_input(b"field answer @public: Int = 6 * 7;\n", [])
+AUDITED = make_compile_input(b"field answer @public: Int = 6 * 7;\n", [])
 
 
 @pytest.mark.parametrize(
@@ -278,11 +297,13 @@ AUDITED = compile_input(b"field answer @public: Int = 6 * 7;\n", [])
     ],
 )
 def test_a_chain_with_gaps_is_found(lines: list[int], says: str) -> None:
-    events = chain(AUDITED)
+    events = make_event_chain(AUDITED)
 
-    found = verify_bundle(with_entry(audited(), "events.jsonl", b"".join(event_line(events[at]) for at in lines)))
+    report = verify_bundle(
+        replace_entry(make_audited_bundle(), "events.jsonl", b"".join(encode_event_line(events[at]) for at in lines))
+    )
 
-    assert_found(found, "events", says)
+    assert_detected(report, "events", says)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +311,8 @@ def test_a_chain_with_gaps_is_found(lines: list[int], says: str) -> None:
     [
         (lambda line: line.replace(b'"number":1', b'"number":7'), "event 2: its payload does not have the hash"),
         (lambda line: line.replace(b"STEP_1", b"STEP_9"), "event 2: its members do not give its event hash"),
-        (lambda line: line.replace(b'"tenant_id":"1', b'"tenant_id":"2'), "events.jsonl line 2 is of"),
-        (lambda line: line.replace(b"PassportVersion", b"Passport"), "events.jsonl line 2 is of"),
+        (lambda line: line.replace(b'"tenant_id":"1', b'"tenant_id":"2'), "events.jsonl line 2 belongs to"),
+        (lambda line: line.replace(b"PassportVersion", b"Passport"), "events.jsonl line 2 belongs to"),
         (lambda line: line.replace(b'"actor_id":null,', b""), "events.jsonl line 2 has no `actor_id`"),
         (lambda line: line.replace(b'"actor_id":null', b'"actor_id":"me"'), "`actor_id` is not"),
         (
@@ -302,27 +323,29 @@ def test_a_chain_with_gaps_is_found(lines: list[int], says: str) -> None:
     ],
 )
 def test_a_changed_event_is_found(change: Callable[[bytes], bytes], says: str) -> None:
-    lines = [event_line(event) for event in chain(AUDITED)]
+    lines = [encode_event_line(event) for event in make_event_chain(AUDITED)]
     lines[1] = change(lines[1])
 
-    found = verify_bundle(with_entry(audited(), "events.jsonl", b"".join(lines)))
+    report = verify_bundle(replace_entry(make_audited_bundle(), "events.jsonl", b"".join(lines)))
 
-    assert_found(found, "events", says)
+    assert_detected(report, "events", says)
 
 
 def test_a_chain_with_somebody_acting_holds() -> None:
     actor = ActorId(UUID("88888888-0000-4000-8000-000000000008"))
-    stream = Stream(AUDITED.tenant_id, "PassportVersion", AggregateId(AUDITED.passport_version_id))
-    said = Said(event_type="ISSUED", payload={}, actor_id=actor, occurred_at=ISSUED)
+    stream = EventStream(AUDITED.tenant_id, "PassportVersion", AggregateId(AUDITED.passport_version_id))
+    event_body = NewEvent(event_type="ISSUED", payload={}, actor_id=actor, occurred_at=ISSUED_AT)
 
-    line = event_line(Event.following(EMPTY, stream, said))
+    line = encode_event_line(AuditEvent.chain_after(EMPTY_CHAIN, stream, event_body))
 
-    found = step(verify_bundle(with_entry(audited(), "events.jsonl", line)), "events")
-    assert found == ("events", True, "1 event, each linked to the one before")
+    step_result = get_step(verify_bundle(replace_entry(make_audited_bundle(), "events.jsonl", line)), "events")
+    assert step_result == ("events", True, "1 event, each linked to the one before")
 
 
 def test_the_chain_of_another_passport_is_found() -> None:
-    lines = b"".join(map(event_line, chain(AUDITED)))
-    other = {**read_bundle(small()).entries, "events.jsonl": lines.replace(b"44444444", b"44444445")}
+    lines = b"".join(map(encode_event_line, make_event_chain(AUDITED)))
+    other = {**read_bundle(make_small_bundle()).entries, "events.jsonl": lines.replace(b"44444444", b"44444445")}
 
-    assert_found(verify_bundle(write_bundle(Bundle(other))), "events", "events.jsonl line 1 is of PassportVersion")
+    assert_detected(
+        verify_bundle(write_bundle(Bundle(other))), "events", "events.jsonl line 1 belongs to PassportVersion"
+    )

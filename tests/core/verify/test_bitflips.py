@@ -8,91 +8,101 @@ from typing import Any
 
 import pytest
 
-from bpc.core.bundle import Bundle, read_bundle, write_bundle
-from bpc.core.verify.bundle import verify_bundle, verify_either
-from bpc.core.verify.report import Report
-from bpc.core.view import make_view
-from tests.core.passports import KEY, audited, rich, small
-from tests.measuring import Measured, effort
+from bpc.core.exports.disclosure import make_view
+from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
+from bpc.core.verify import VerificationReport
+from bpc.core.verify.bundle import verify_bundle, verify_bundle_or_view
+from tests.core.sample_passports import KEY, make_audited_bundle, make_rich_bundle, make_small_bundle
+from tests.measurements import RecordMeasurement, choose_effort
 
 SEED = 20270218
-BUNDLES = [small, rich, audited]
+BUNDLES = [make_small_bundle, make_rich_bundle, make_audited_bundle]
 # The small ones more often: what takes time is evaluating the rules anew.
-MORE_OFTEN = [small, small, audited, audited, rich]
+MORE_OFTEN = [make_small_bundle, make_small_bundle, make_audited_bundle, make_audited_bundle, make_rich_bundle]
 
 
-def flipped(data: bytes, rng: Random) -> bytes:
+def flip_bit(data: bytes, rng: Random) -> bytes:
     at = rng.randrange(len(data) * 8)
     changed = bytearray(data)
     changed[at >> 3] ^= 1 << (at & 7)
     return bytes(changed)
 
 
-def blamed(report: Report) -> str:
+def find_first_failed_step(report: VerificationReport) -> str:
     """The first step that does not hold."""
-    return report.failed[0] if report.failed else "nothing"
+    return report.failed_steps[0] if report.failed_steps else "nothing"
 
 
-def found_by(steps: Counter[str]) -> dict[str, Any]:
+def format_step_counts(steps: Counter[str]) -> dict[str, Any]:
     return {f"found_by_{name}": count for name, count in sorted(steps.items())}
 
 
 @cache
-def views() -> list[bytes]:
+def create_views() -> list[bytes]:
     return [
         make_view(read_bundle(bundle()), name) for bundle in BUNDLES for name in ("public", "interest", "authority")
     ]
 
 
 @pytest.mark.repeats
-def test_no_bit_of_an_entry_can_change_unseen_though_the_zip_is_made_anew(measured: Measured) -> None:
+def test_no_bit_of_an_entry_can_change_unseen_though_the_zip_is_made_anew(
+    record_measurement: RecordMeasurement,
+) -> None:
     """Every entry gets its share, however small it is: checksums of the zip are no help here."""
     rng = Random(SEED)
-    flips = effort(test=600, shown=50_000, campaign=500_000)
-    found: Counter[str] = Counter()
+    flips = choose_effort(test=250, shown=50_000, campaign=500_000)
+    failed_steps: Counter[str] = Counter()
     start = time.perf_counter()
     for _ in range(flips):
         entries = dict(read_bundle(rng.choice(MORE_OFTEN)()).entries)
         name = rng.choice([name for name in sorted(entries) if entries[name]])
-        entries[name] = flipped(entries[name], rng)
-        step = blamed(verify_bundle(write_bundle(Bundle(entries)), pinned=[KEY]))
+        entries[name] = flip_bit(entries[name], rng)
+        step = find_first_failed_step(verify_bundle(write_bundle(Bundle(entries)), pinned=[KEY]))
         assert step != "nothing", f"a flipped bit of {name} was not found (seed {SEED})"
-        found[step] += 1
+        failed_steps[step] += 1
     seconds = time.perf_counter() - start
 
-    measured("bit-flips-entries", flips=flips, accepted=0, seed=SEED, seconds=round(seconds, 1), **found_by(found))
-    assert {"canonical", "payload_hash", "rules", "proof_structure", "signature", "qr"} <= found.keys()
+    record_measurement(
+        "bit-flips-entries",
+        flips=flips,
+        accepted=0,
+        seed=SEED,
+        seconds=round(seconds, 1),
+        **format_step_counts(failed_steps),
+    )
+    assert {"canonical", "payload_hash", "rules", "proof_structure", "signature", "qr"} <= failed_steps.keys()
 
 
-def test_no_bit_of_a_bundle_can_change_unseen(measured: Measured) -> None:
+def test_no_bit_of_a_bundle_can_change_unseen(record_measurement: RecordMeasurement) -> None:
     rng = Random(SEED + 1)
-    flips = effort(test=600, shown=25_000, campaign=250_000)
-    found: Counter[str] = Counter()
+    flips = choose_effort(test=250, shown=25_000, campaign=250_000)
+    failed_steps: Counter[str] = Counter()
     for _ in range(flips):
-        step = blamed(verify_either(flipped(rng.choice(BUNDLES)(), rng), pinned=[KEY]))
+        step = find_first_failed_step(verify_bundle_or_view(flip_bit(rng.choice(BUNDLES)(), rng), pinned=[KEY]))
         assert step != "nothing", f"seed {SEED + 1}"
-        found[step] += 1
+        failed_steps[step] += 1
 
-    measured("bit-flips-bundles", flips=flips, accepted=0, seed=SEED + 1, **found_by(found))
+    record_measurement("bit-flips-bundles", flips=flips, accepted=0, seed=SEED + 1, **format_step_counts(failed_steps))
 
 
-def test_no_bit_of_a_view_can_change_unseen(measured: Measured) -> None:
+@pytest.mark.slow
+def test_no_bit_of_a_view_can_change_unseen(record_measurement: RecordMeasurement) -> None:
     rng = Random(SEED + 2)
-    flips = effort(test=1_500, shown=25_000, campaign=250_000)
-    found: Counter[str] = Counter()
+    flips = choose_effort(test=600, shown=25_000, campaign=250_000)
+    failed_steps: Counter[str] = Counter()
     for _ in range(flips):
-        step = blamed(verify_either(flipped(rng.choice(views()), rng), pinned=[KEY]))
+        step = find_first_failed_step(verify_bundle_or_view(flip_bit(rng.choice(create_views()), rng), pinned=[KEY]))
         assert step != "nothing", f"seed {SEED + 2}"
-        found[step] += 1
+        failed_steps[step] += 1
 
-    measured("bit-flips-views", flips=flips, accepted=0, seed=SEED + 2, **found_by(found))
-    assert {"canonical", "signature", "root", "fields"} <= found.keys()
+    record_measurement("bit-flips-views", flips=flips, accepted=0, seed=SEED + 2, **format_step_counts(failed_steps))
+    assert {"canonical", "signature", "root", "fields"} <= failed_steps.keys()
 
 
 @pytest.mark.repeats
 def test_no_bit_of_a_signature_or_a_key_can_change_unseen() -> None:
     """All of them: base64 has bits that a forgiving reader does not look at."""
-    entries = read_bundle(audited()).entries
+    entries = read_bundle(make_audited_bundle()).entries
     for name, member in (("receipt.json", b'"signature":"'), ("manifest.json", b'"public_key":"')):
         start = entries[name].index(member) + len(member)
         end = entries[name].index(b'"', start)
@@ -101,4 +111,4 @@ def test_no_bit_of_a_signature_or_a_key_can_change_unseen() -> None:
             changed[at >> 3] ^= 1 << (at & 7)
             report = verify_bundle(write_bundle(Bundle({**entries, name: bytes(changed)})), pinned=[KEY])
             assert not report.ok, (name, at)
-            assert {"canonical", "signature"} & set(report.failed)
+            assert {"canonical", "signature"} & set(report.failed_steps)

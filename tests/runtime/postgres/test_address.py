@@ -2,7 +2,7 @@
 
 import pytest
 
-from bpc.db.address import Address
+from bpc.runtime.postgres.address import Address
 
 FORMS = [
     ("postgresql://ada:pw@db.example:6543/passports", "postgresql://ada@db.example:6543/passports"),
@@ -18,7 +18,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("url", "shown"), FORMS)
-def test_a_url_is_shown_without_what_is_secret_in_it(url: str, shown: str) -> None:
+def test_a_url_is_printed_without_its_password(url: str, shown: str) -> None:
     address = Address.parse(url)
 
     assert str(address) == shown
@@ -29,4 +29,4 @@ def test_the_driver_reads_the_url_itself_with_every_option_in_it() -> None:
     url = "postgresql://ada:pw@db.example/x?sslmode=verify-full&sslrootcert=ca.pem"
 
     assert Address.parse(url).connect_arguments()["dsn"] == url
-    assert Address.parse(url).at("y").connect_arguments()["database"] == "y"
+    assert Address.parse(url).with_database("y").connect_arguments()["database"] == "y"

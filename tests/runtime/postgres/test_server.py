@@ -8,116 +8,65 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import psutil
 import pytest
 
+from bpc.cli.support.output import find_fix
 from bpc.core.errors import DatabaseUnavailable
-from bpc.db import embedded
-from bpc.db.address import Address
-from bpc.db.embedded.account import passable_folder
-from bpc.db.embedded.layout import Layout, Postmaster, is_locked, running_postmaster
-from bpc.db.embedded.prepare import prepare
-from bpc.settings import ConfigMissing
-from tests.measuring import effort
-
-USER_PROGRAM = """
-import sys
-from pathlib import Path
-from bpc.db import embedded
-server = embedded.use(Path(sys.argv[1]))
-print("using", flush=True)
-sys.stdin.readline()
-"""
+from bpc.runtime import postgres
+from bpc.runtime.postgres.cluster import Layout, find_running_postmaster, is_locked
+from bpc.runtime.postgres.programs import create_passable_folder
+from bpc.runtime.settings import ConfigMissing
+from bpc.storage.database import prepare_embedded_server
+from tests.measurements import choose_effort
+from tests.runtime.postgres.server_processes import (
+    USER_PROGRAM,
+    find_keeper_pid,
+    is_gone,
+    kill_process,
+    require_postmaster,
+    run_query,
+    start_other_user,
+    wait_until,
+)
 
 
 @pytest.fixture
 def layout(data_dir: Path) -> Iterator[Layout]:
     yield Layout(data_dir)
-    eventually(lambda: not is_locked(data_dir / "postgres.keeper"))
+    wait_until(lambda: not is_locked(data_dir / "postgres.keeper"))
 
 
-def eventually(holds: Callable[[], bool], within: float = 60) -> None:
-    """Wait for something another process does; say so if it never happens."""
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+def test_the_server_starts_answers_and_stops_when_its_only_user_leaves(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir) as server:
+        assert run_query(server.superuser_address()) == 1
 
-
-def postmaster(layout: Layout) -> Postmaster:
-    found = running_postmaster(layout.known_cluster())
-    assert found is not None
-    return found
-
-
-def is_gone(layout: Layout) -> bool:
-    return running_postmaster(layout.known_cluster()) is None
-
-
-def keeper_pid(layout: Layout) -> int:
-    """The keeper's number, or 0 while there is none."""
-    ours = ["bpc.db.embedded.keeper", str(layout.data_dir)]
-    running = psutil.process_iter(["cmdline"])
-    return next((process.pid for process in running if (process.info["cmdline"] or [])[-2:] == ours), 0)
-
-
-def another_user(layout: Layout) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
-        [sys.executable, "-c", USER_PROGRAM, str(layout.data_dir)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "using\n"
-    return process
-
-
-def ended(process: "subprocess.Popen[str]") -> None:
-    with process:
-        process.kill()
-
-
-def answer(address: Address, query: str = "SELECT 1") -> object:
-    async def ask() -> object:
-        conn = await asyncpg.connect(**address.connect_arguments())
-        try:
-            return await conn.fetchval(query)
-        finally:
-            await conn.close()
-
-    return asyncio.run(ask())
-
-
-def test_it_starts_answers_and_stops_when_its_only_user_leaves(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
-        assert answer(server.superuser_address()) == 1
-
-    eventually(lambda: not is_locked(layout.keeper_lock))
+    wait_until(lambda: not is_locked(layout.keeper_lock))
     assert is_gone(layout)
     assert "database system is shut down" in layout.log.read_text()
 
 
 def test_two_processes_share_one_server_and_the_last_one_stops_it(layout: Layout) -> None:
-    other = another_user(layout)
-    with embedded.use(layout.data_dir) as server:
-        pid = postmaster(layout).pid
-        ended(other)
+    other = start_other_user(layout)
+    with postgres.use_server(layout.data_dir) as server:
+        pid = require_postmaster(layout).pid
+        kill_process(other)
         time.sleep(0.3)  # long enough for a keeper that counted wrong to have acted
-        assert answer(server.superuser_address()) == 1
-        assert postmaster(layout).pid == pid
+        assert run_query(server.superuser_address()) == 1
+        assert require_postmaster(layout).pid == pid
 
-    eventually(lambda: is_gone(layout))
+    wait_until(lambda: is_gone(layout))
 
 
 def test_several_processes_starting_at_once_get_one_server(layout: Layout) -> None:
-    count = effort(test=4, shown=10, campaign=10)
+    count = choose_effort(test=4, shown=10, campaign=10)
     commands = [[sys.executable, "-c", USER_PROGRAM, str(layout.data_dir)] for _ in range(count)]
-    others = [subprocess.Popen(each, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for each in commands]
+    others = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands
+    ]
     try:
         for other in others:
             assert other.stdout is not None
@@ -125,80 +74,82 @@ def test_several_processes_starting_at_once_get_one_server(layout: Layout) -> No
         running = {
             process.pid: process.info["ppid"]
             for process in psutil.process_iter(["cmdline", "ppid"])
-            if "-D" in (process.info["cmdline"] or []) and str(layout.known_cluster()) in process.info["cmdline"]
+            if "-D" in (process.info["cmdline"] or []) and str(layout.find_cluster_folder()) in process.info["cmdline"]
         }
         # A backend that was just forked still looks like its parent.
         servers = [pid for pid, parent in running.items() if parent not in running]
         assert len(servers) == 1
     finally:
         for other in others:
-            ended(other)
-    eventually(lambda: is_gone(layout))
+            kill_process(other)
+    wait_until(lambda: is_gone(layout))
 
 
-def test_kill_9_of_its_last_user_does_not_leave_it_running(layout: Layout) -> None:
-    ended(another_user(layout))
+def test_kill_9_of_its_last_user_stops_the_server(layout: Layout) -> None:
+    kill_process(start_other_user(layout))
 
-    eventually(lambda: is_gone(layout))
+    wait_until(lambda: is_gone(layout))
 
 
-def test_kill_9_of_postgres_brings_it_back_with_the_data(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
-        asyncio.run(prepare(server, "bpc"))
-        answer(server.superuser_address("bpc"), "CREATE TABLE kept AS SELECT 42 AS x")
-        killed = postmaster(layout).pid
+def test_after_kill_9_of_postgres_the_server_returns_with_its_data(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir) as server:
+        asyncio.run(prepare_embedded_server(server, "bpc"))
+        run_query(server.superuser_address("bpc"), "CREATE TABLE kept AS SELECT 42 AS x")
+        killed = require_postmaster(layout).pid
         os.kill(killed, signal.SIGKILL)
-        eventually(lambda: not psutil.pid_exists(killed) or psutil.Process(killed).status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: not psutil.pid_exists(killed) or psutil.Process(killed).status() == psutil.STATUS_ZOMBIE)
 
-        server.ensure()
+        server.ensure_running()
 
-        assert postmaster(layout).pid != killed
-        assert answer(server.superuser_address("bpc"), "SELECT x FROM kept") == 42
+        assert require_postmaster(layout).pid != killed
+        assert run_query(server.superuser_address("bpc"), "SELECT x FROM kept") == 42
 
 
-def test_kill_9_of_the_keeper_interrupts_nobody_and_a_new_one_takes_its_place(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
-        pid = postmaster(layout).pid
-        killed = keeper_pid(layout)
+def test_kill_9_of_the_keeper_interrupts_nobody_and_starts_a_new_keeper(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir) as server:
+        pid = require_postmaster(layout).pid
+        killed = find_keeper_pid(layout)
         os.kill(killed, signal.SIGKILL)
-        eventually(lambda: keeper_pid(layout) not in {0, killed})
+        wait_until(lambda: find_keeper_pid(layout) not in {0, killed})
 
-        assert answer(server.superuser_address()) == 1
-        eventually(lambda: is_locked(layout.keeper_lock))
-        assert postmaster(layout).pid == pid, "the running server was adopted, not replaced"
-    eventually(lambda: is_gone(layout))
+        assert run_query(server.superuser_address()) == 1
+        wait_until(lambda: is_locked(layout.keeper_lock))
+        assert require_postmaster(layout).pid == pid, "the running server was adopted, not replaced"
+    wait_until(lambda: is_gone(layout))
 
 
 def test_kill_9_of_keeper_and_postgres_together_is_survived(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
-        keeper = keeper_pid(layout)
+    with postgres.use_server(layout.data_dir) as server:
+        keeper = find_keeper_pid(layout)
         os.kill(keeper, signal.SIGKILL)
-        os.kill(postmaster(layout).pid, signal.SIGKILL)
-        eventually(lambda: keeper_pid(layout) not in {0, keeper})
+        os.kill(require_postmaster(layout).pid, signal.SIGKILL)
+        wait_until(lambda: find_keeper_pid(layout) not in {0, keeper})
 
-        server.ensure()
+        server.ensure_running()
 
-        assert answer(server.superuser_address()) == 1
+        assert run_query(server.superuser_address()) == 1
 
 
-def test_a_pid_file_left_by_a_crash_does_not_stop_it_even_if_the_number_is_somebody_elses(layout: Layout) -> None:
-    with embedded.use(layout.data_dir):
+def test_a_pid_file_of_a_crash_does_not_prevent_a_start_even_if_another_process_has_the_pid(
+    layout: Layout,
+) -> None:
+    with postgres.use_server(layout.data_dir):
         pass
-    eventually(lambda: is_gone(layout) and not is_locked(layout.keeper_lock))
-    (layout.known_cluster() / "postmaster.pid").write_text(
-        f"{os.getpid()}\n{layout.known_cluster()}\n1\n5432\n/tmp\n\n"
+    wait_until(lambda: is_gone(layout) and not is_locked(layout.keeper_lock))
+    (layout.find_cluster_folder() / "postmaster.pid").write_text(
+        f"{os.getpid()}\n{layout.find_cluster_folder()}\n1\n5432\n/tmp\n\n"
     )
 
-    with embedded.use(layout.data_dir) as server:
-        assert answer(server.superuser_address()) == 1
+    with postgres.use_server(layout.data_dir) as server:
+        assert run_query(server.superuser_address()) == 1
 
 
-def test_an_interrupted_first_start_is_begun_again(layout: Layout) -> None:
+def test_an_interrupted_first_start_is_repeated(layout: Layout) -> None:
     (layout.data_dir / "postgres.new").mkdir()
     (layout.data_dir / "postgres.new" / "PG_VERSION").write_text("18\n")
 
-    with embedded.use(layout.data_dir) as server:
-        assert answer(server.superuser_address()) == 1
+    with postgres.use_server(layout.data_dir) as server:
+        assert run_query(server.superuser_address()) == 1
     assert not (layout.data_dir / "postgres.new").exists()
 
 
@@ -208,27 +159,27 @@ def test_a_data_path_of_200_characters_works(layout: Layout) -> None:
         deep /= "x" * min(50, 199 - len(str(deep)) or 1)
     deep.mkdir(parents=True)
 
-    with embedded.use(deep) as server:
+    with postgres.use_server(deep) as server:
         assert len(str(deep)) >= 200
-        assert answer(server.superuser_address()) == 1
-    eventually(lambda: not is_locked(deep / "postgres.keeper"))
+        assert run_query(server.superuser_address()) == 1
+    wait_until(lambda: not is_locked(deep / "postgres.keeper"))
 
 
-def test_it_listens_on_a_private_socket_and_on_no_network(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
+def test_the_server_listens_on_a_private_socket_and_on_no_network(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir) as server:
         folder = Path(server.superuser_address().host)
         listening = [
             connection.laddr.port
-            for connection in psutil.Process(postmaster(layout).pid).net_connections(kind="inet")
+            for connection in psutil.Process(require_postmaster(layout).pid).net_connections(kind="inet")
             if connection.status == psutil.CONN_LISTEN
         ]
         assert listening == []
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert answer(server.superuser_address(), "SHOW listen_addresses") == ""
+        assert run_query(server.superuser_address(), "SHOW listen_addresses") == ""
 
 
-def test_nobody_is_trusted_without_proof(layout: Layout) -> None:
-    with embedded.use(layout.data_dir):
+def test_no_login_is_trusted_without_authentication(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir):
         rules = (layout.data_dir / "postgres.hba").read_text()
     assert "trust" not in rules
     assert {line.split()[3] for line in rules.split("\n") if line} == {"peer"}
@@ -236,8 +187,8 @@ def test_nobody_is_trusted_without_proof(layout: Layout) -> None:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another local user")
-def test_another_local_user_gets_neither_to_the_socket_nor_past_the_server(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
+def test_another_local_user_can_neither_reach_the_socket_nor_log_in(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir) as server:
         folder = Path(server.superuser_address().host)
         path = str(folder / ".s.PGSQL.5432")
         attempt = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
@@ -252,7 +203,7 @@ def test_another_local_user_gets_neither_to_the_socket_nor_past_the_server(layou
         query = [
             "/usr/bin/env",
             "-i",
-            str(psql(server)),
+            str(find_psql(server)),
             "-h",
             str(folder),
             "-U",
@@ -265,11 +216,10 @@ def test_another_local_user_gets_neither_to_the_socket_nor_past_the_server(layou
         assert "Peer authentication failed" in refused.stderr
 
 
-def psql(server: embedded.Server) -> Path:
-    from bpc.db.embedded.account import server_account
-    from bpc.db.embedded.binaries import find_binaries
+def find_psql(server: postgres.EmbeddedServer) -> Path:
+    from bpc.runtime.postgres.programs import find_binaries, find_server_account
 
-    return find_binaries(server_account()).path("psql")
+    return find_binaries(find_server_account()) / "psql"
 
 
 @pytest.mark.root
@@ -282,37 +232,37 @@ def test_a_data_folder_the_servers_user_cannot_enter_gets_its_cluster_elsewhere_
     data_dir = closed / "data"
     data_dir.mkdir()
 
-    with embedded.use(data_dir) as server:
-        assert answer(server.superuser_address()) == 1
+    with postgres.use_server(data_dir) as server:
+        assert run_query(server.superuser_address()) == 1
         layout = server.layout
     elsewhere = Path(layout.location.read_text().strip())
 
     assert elsewhere.is_relative_to("/var/lib/bpc/clusters")
-    assert layout.known_cluster() == elsewhere
-    eventually(lambda: not is_locked(layout.keeper_lock))
+    assert layout.find_cluster_folder() == elsewhere
+    wait_until(lambda: not is_locked(layout.keeper_lock))
     subprocess.run(["rm", "-rf", str(elsewhere.parent)], check=True)
 
 
-def test_a_server_that_cannot_start_says_why_and_where_to_read_on(layout: Layout) -> None:
-    with embedded.use(layout.data_dir):
+def test_a_server_that_cannot_start_says_why_and_names_its_log(layout: Layout) -> None:
+    with postgres.use_server(layout.data_dir):
         pass
-    eventually(lambda: not is_locked(layout.keeper_lock))
-    (layout.known_cluster() / "PG_VERSION").write_text("12\n")
+    wait_until(lambda: not is_locked(layout.keeper_lock))
+    (layout.find_cluster_folder() / "PG_VERSION").write_text("12\n")
 
     with pytest.raises(DatabaseUnavailable) as refused:
-        embedded.use(layout.data_dir)
+        postgres.use_server(layout.data_dir)
 
     assert "initialized by PostgreSQL version 12" in refused.value.says
-    assert str(layout.log) in (refused.value.fix or "")
+    assert find_fix(refused.value) == f"read {layout.log}; `bpc doctor` checks disk space and rights"
 
 
-def test_a_user_waits_for_a_server_that_is_just_being_stopped(layout: Layout) -> None:
+def test_a_user_waits_for_a_server_that_is_stopping(layout: Layout) -> None:
     for _ in range(5):
-        with embedded.use(layout.data_dir) as server:
-            assert answer(server.superuser_address()) == 1
+        with postgres.use_server(layout.data_dir) as server:
+            assert run_query(server.superuser_address()) == 1
 
 
-def test_asking_who_uses_it_needs_no_server(data_dir: Path) -> None:
+def test_checking_for_users_needs_no_server(data_dir: Path) -> None:
     assert not is_locked(data_dir / "postgres.keeper")
     assert list(data_dir.iterdir()) == []
     with (data_dir / "postgres.keeper").open("w") as handle:
@@ -320,14 +270,14 @@ def test_asking_who_uses_it_needs_no_server(data_dir: Path) -> None:
         assert is_locked(data_dir / "postgres.keeper")
 
 
-def test_a_file_of_the_current_folder_that_is_called_like_a_module_is_not_run(
+def test_a_file_in_the_current_folder_named_like_a_module_is_not_run(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "psutil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
 
-    with embedded.use(layout.data_dir) as server:
-        assert answer(server.superuser_address()) == 1
+    with postgres.use_server(layout.data_dir) as server:
+        assert run_query(server.superuser_address()) == 1
 
     assert not (tmp_path / "ran").exists()
 
@@ -335,70 +285,74 @@ def test_a_file_of_the_current_folder_that_is_called_like_a_module_is_not_run(
 def test_folders_on_the_way_can_be_passed_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        made = passable_folder(tmp_path / "state")
+        folder = create_passable_folder(tmp_path / "state")
     finally:
         os.umask(before)
 
-    assert made.stat().st_mode & 0o777 == 0o711
+    assert folder.stat().st_mode & 0o777 == 0o711
 
 
 def test_a_keeper_that_fails_says_why(layout: Layout) -> None:
     (layout.data_dir / "postgres").write_text("not a folder")
 
     with pytest.raises(DatabaseUnavailable) as refused:
-        embedded.use(layout.data_dir)
+        postgres.use_server(layout.data_dir)
 
     assert "Not a directory" in refused.value.says
 
 
-def test_it_stops_soon_even_if_its_last_user_leaves_while_it_recovers(layout: Layout) -> None:
-    server = embedded.use(layout.data_dir)
-    backend = next(iter(psutil.Process(postmaster(layout).pid).children()))
+def test_the_server_stops_soon_even_if_its_last_user_leaves_during_recovery(layout: Layout) -> None:
+    server = postgres.use_server(layout.data_dir)
+    backend = next(iter(psutil.Process(require_postmaster(layout).pid).children()))
     backend.kill()
     time.sleep(0.05)  # in the middle of the server's own recovery
-    left = time.monotonic()
+    released_at = time.monotonic()
 
     server.release_and_wait()
 
-    assert time.monotonic() - left < 60  # a slow machine recovers slowly
+    assert time.monotonic() - released_at < 60  # a slow machine recovers slowly
     assert is_gone(layout)
 
 
-def test_tables_that_should_be_elsewhere_and_are_not_are_not_made_anew(layout: Layout) -> None:
+def test_a_missing_cluster_folder_is_an_error_and_not_replaced_by_an_empty_one(layout: Layout) -> None:
     layout.location.write_text("/nowhere/at/all/postgres\n")
 
-    with pytest.raises(DatabaseUnavailable, match="is not there") as refused:
-        embedded.use(layout.data_dir)
+    with pytest.raises(DatabaseUnavailable, match="does not exist") as refused:
+        postgres.use_server(layout.data_dir)
 
     assert "mount or restore it" in (refused.value.fix or "")
 
 
-def test_a_data_folder_that_cannot_be_used_is_a_matter_of_configuration(layout: Layout) -> None:
+def test_an_unusable_data_folder_is_a_configuration_error(layout: Layout) -> None:
     layout.users_lock.mkdir()
 
     with pytest.raises(ConfigMissing, match="cannot be used"):
-        embedded.use(layout.data_dir)
+        postgres.use_server(layout.data_dir)
 
 
-def test_who_has_changed_their_mind_does_not_wait_for_a_server_to_stop(layout: Layout) -> None:
-    given_up = threading.Event()
+def test_a_cancelled_caller_does_not_wait_for_a_server_to_stop(layout: Layout) -> None:
+    cancelled = threading.Event()
     with layout.users_lock.open("w") as stopping:
         fcntl.flock(stopping, fcntl.LOCK_EX)
-        threading.Timer(0.1, given_up.set).start()
+        threading.Timer(0.1, cancelled.set).start()
 
         with pytest.raises(DatabaseUnavailable, match="gave up"):
-            embedded.use(layout.data_dir, given_up)
+            postgres.use_server(layout.data_dir, cancelled)
 
 
 def test_a_log_that_somebody_deletes_does_not_end_the_keeper(layout: Layout) -> None:
-    with embedded.use(layout.data_dir) as server:
-        keeper = keeper_pid(layout)
+    with postgres.use_server(layout.data_dir) as server:
+        keeper = find_keeper_pid(layout)
         layout.log.unlink()
-        killed = postmaster(layout).pid
+        killed = require_postmaster(layout).pid
         os.kill(killed, signal.SIGKILL)
 
-        eventually(lambda: (found := running_postmaster(layout.known_cluster())) is not None and found.pid != killed)
-        server.ensure()
+        wait_until(
+            lambda: (
+                (running := find_running_postmaster(layout.find_cluster_folder())) is not None and running.pid != killed
+            )
+        )
+        server.ensure_running()
 
-        assert answer(server.superuser_address()) == 1
-        assert keeper_pid(layout) == keeper
+        assert run_query(server.superuser_address()) == 1
+        assert find_keeper_pid(layout) == keeper

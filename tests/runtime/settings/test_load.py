@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.settings import ConfigMissing, Problem, load
-from bpc.settings.model import VARIABLES
-from tests.settings.values import NOWHERE, PROD, loaded, refused, wrong_names
+from bpc.runtime.settings import ConfigMissing, SettingProblem, load_settings
+from bpc.runtime.settings.model import VARIABLES
+from tests.runtime.settings.values import NOWHERE, PROD, list_wrong_names, load_from, load_refused
 
 repeatable = settings(derandomize=True, max_examples=100)
-LEASE = "`BPC_JOBS_LEASE_RENEW_SECONDS` must be below `BPC_JOBS_LEASE_SECONDS`, or jobs are lost while they run"
+LEASE = "`BPC_JOBS_LEASE_RENEW_SECONDS` must be below `BPC_JOBS_LEASE_SECONDS`, otherwise running jobs lose their lease"
 
 
-def dotenv(folder: Path, text: str) -> Path:
+def write_dotenv(folder: Path, text: str) -> Path:
     (folder / ".env").write_text(text, encoding="utf-8")
     return folder
 
 
 def test_all_problems_are_reported_together() -> None:
-    problem = refused(
+    problem = load_refused(
         {
             "BPC_ENV": "prod",
             "BPC_HTTP_PORT": "http",
@@ -39,23 +39,23 @@ def test_all_problems_are_reported_together() -> None:
         ("BPC_METRICS_ENABLED", "`BPC_METRICS_ENABLED` must be `true` or `false`"),
         (
             "BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64",
-            "`BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64` is missing: prod does not make one up",
+            "`BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64` is missing: prod does not generate one",
         ),
         (
             "BPC_API_KEY_PEPPER_BASE64",
-            "`BPC_API_KEY_PEPPER_BASE64` is missing: prod does not make one up",
+            "`BPC_API_KEY_PEPPER_BASE64` is missing: prod does not generate one",
         ),
         ("BPC_DB_PASSWORD", "`BPC_DB_PASSWORD` is missing: prod needs it, or `DATABASE_URL`"),
         (
             "BPC_COMPILER_BUILD_ID",
-            "`BPC_COMPILER_BUILD_ID` is missing: receipts in prod name the build that made them",
+            "`BPC_COMPILER_BUILD_ID` is missing: receipts in prod name the build",
         ),
         ("BPC_JOBS_LEASE_RENEW_SECONDS", LEASE),
     ]
 
 
 def test_the_error_carries_what_every_refusal_carries() -> None:
-    problem = refused({"BPC_HTTP_PORT": "x", "BPC_DB_PORT": "y"})
+    problem = load_refused({"BPC_HTTP_PORT": "x", "BPC_DB_PORT": "y"})
 
     assert problem.code == "CONFIG_MISSING"
     assert problem.retryable is False
@@ -76,49 +76,51 @@ def test_the_error_carries_what_every_refusal_carries() -> None:
 
 
 def test_prod_is_not_told_to_use_a_file_it_does_not_read() -> None:
-    assert ".env" not in refused({"BPC_ENV": "prod"}).fix
+    assert ".env" not in load_refused({"BPC_ENV": "prod"}).fix
 
 
 def test_a_wrong_secret_is_not_also_reported_as_missing() -> None:
     wrong = {**PROD, "BPC_API_KEY_PEPPER_BASE64": "?", "DATABASE_URL": "?", "BPC_DB_PASSWORD": ""}
 
-    assert wrong_names(wrong) == ["DATABASE_URL", "BPC_API_KEY_PEPPER_BASE64"]
+    assert list_wrong_names(wrong) == ["DATABASE_URL", "BPC_API_KEY_PEPPER_BASE64"]
 
 
-def test_a_figure_is_not_compared_with_one_that_is_wrong() -> None:
+def test_a_number_is_not_compared_with_an_invalid_one() -> None:
     wrong = {"BPC_JOBS_LEASE_SECONDS": "ninety", "BPC_JOBS_LEASE_RENEW_SECONDS": "80"}
 
-    assert wrong_names(wrong) == ["BPC_JOBS_LEASE_SECONDS"]
+    assert list_wrong_names(wrong) == ["BPC_JOBS_LEASE_SECONDS"]
 
 
 def test_dotenv_fills_in_what_the_environment_leaves_open(tmp_path: Path) -> None:
-    cwd = dotenv(tmp_path, "# ours\nBPC_HTTP_PORT=9000\nexport BPC_DB_NAME='mine'\nBPC_LOG_LEVEL=debug\nOTHER=1\n")
+    cwd = write_dotenv(
+        tmp_path, "# ours\nBPC_HTTP_PORT=9000\nexport BPC_DB_NAME='mine'\nBPC_LOG_LEVEL=debug\nOTHER=1\n"
+    )
 
-    found = loaded({"BPC_LOG_LEVEL": "warn"}, cwd)
+    settings = load_from({"BPC_LOG_LEVEL": "warn"}, cwd)
 
-    assert (found.http_port, found.db_name, found.log_level) == (9000, "mine", "warn")
+    assert (settings.http_port, settings.db_name, settings.log_level) == (9000, "mine", "warn")
     assert "BPC_HTTP_PORT" not in os.environ
 
 
 def test_an_empty_value_counts_as_not_set(tmp_path: Path) -> None:
-    cwd = dotenv(tmp_path, "BPC_HTTP_PORT=9000\nBPC_DB_NAME=\nBPC_LOG_LEVEL\n")
+    cwd = write_dotenv(tmp_path, "BPC_HTTP_PORT=9000\nBPC_DB_NAME=\nBPC_LOG_LEVEL\n")
 
-    found = loaded({"BPC_HTTP_PORT": "", "BPC_ENV": " "}, cwd)
+    settings = load_from({"BPC_HTTP_PORT": "", "BPC_ENV": " "}, cwd)
 
-    assert (found.http_port, found.db_name, found.env) == (9000, "bpc", "dev")
+    assert (settings.http_port, settings.db_name, settings.env) == (9000, "bpc", "dev")
 
 
 @pytest.mark.parametrize(("env", "port"), [("dev", 9000), ("test", 9000), ("prod", 8080)])
 def test_dotenv_is_read_in_dev_and_test_only(tmp_path: Path, env: str, port: int) -> None:
-    cwd = dotenv(tmp_path, "BPC_HTTP_PORT=9000\n")
+    cwd = write_dotenv(tmp_path, "BPC_HTTP_PORT=9000\n")
 
-    assert loaded({**PROD, "BPC_ENV": env}, cwd).http_port == port
+    assert load_from({**PROD, "BPC_ENV": env}, cwd).http_port == port
 
 
 def test_prod_cannot_be_chosen_in_a_file_that_prod_does_not_read(tmp_path: Path) -> None:
-    problem = refused({}, dotenv(tmp_path, "BPC_ENV=prod\n"))
+    problem = load_refused({}, write_dotenv(tmp_path, "BPC_ENV=prod\n"))
 
-    assert problem.problems[0] == Problem(
+    assert problem.problems[0] == SettingProblem(
         name="BPC_ENV",
         sentence="`BPC_ENV` cannot be `prod` in `.env`, which is not read in prod: set it in the environment",
     )
@@ -127,36 +129,36 @@ def test_prod_cannot_be_chosen_in_a_file_that_prod_does_not_read(tmp_path: Path)
 def test_a_dotenv_that_is_no_text_is_a_problem_like_any_other(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"BPC_DB_NAME=\xff\xfe\n")
 
-    assert wrong_names({"BPC_HTTP_PORT": "x"}, tmp_path) == [".env", "BPC_HTTP_PORT"]
+    assert list_wrong_names({"BPC_HTTP_PORT": "x"}, tmp_path) == [".env", "BPC_HTTP_PORT"]
 
 
 def test_white_space_around_a_value_is_dropped_but_a_password_keeps_its_blanks() -> None:
-    found = loaded({"BPC_HTTP_PORT": " 9000\n", "BPC_DB_PASSWORD": " pw \n"})
+    settings = load_from({"BPC_HTTP_PORT": " 9000\n", "BPC_DB_PASSWORD": " pw \n"})
 
-    assert found.http_port == 9000
-    assert found.db_password.get_secret_value() == " pw "
+    assert settings.http_port == 9000
+    assert settings.db_password.get_secret_value() == " pw "
 
 
 def test_paths_start_at_the_current_folder_or_at_home(tmp_path: Path) -> None:
-    found = loaded({"BPC_DATA_DIR": ".data", "BPC_SIGNING_KEYS_DIR": "~/keys"}, tmp_path)
+    settings = load_from({"BPC_DATA_DIR": ".data", "BPC_SIGNING_KEYS_DIR": "~/keys"}, tmp_path)
 
-    assert found.data_dir == tmp_path / ".data"
-    assert found.signing_keys_dir == Path("/home/ada/keys")
+    assert settings.data_dir == tmp_path / ".data"
+    assert settings.signing_keys_dir == Path("/home/ada/keys")
 
 
 def test_a_user_without_a_home_is_asked_for_a_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 3_999_999)  # in no list of users
 
     with pytest.raises(ConfigMissing) as raised:
-        load({"BPC_HTTP_PORT": "x"}, cwd=NOWHERE)
+        load_settings({"BPC_HTTP_PORT": "x"}, cwd=NOWHERE)
 
     assert [problem.name for problem in raised.value.problems] == ["BPC_DATA_DIR", "BPC_HTTP_PORT"]
 
 
 def test_a_misspelt_name_is_a_warning_with_the_nearest_name(tmp_path: Path) -> None:
-    cwd = dotenv(tmp_path, "BPC_LOGLEVEL=debug\n")
+    cwd = write_dotenv(tmp_path, "BPC_LOGLEVEL=debug\n")
 
-    assert loaded({"BPC_DB_HOTS": "db", "BPC_COLOUR": "red", "BPC_HTPP_PORT": "1"}, cwd).warnings == (
+    assert load_from({"BPC_DB_HOTS": "db", "BPC_COLOUR": "red", "BPC_HTPP_PORT": "1"}, cwd).warnings == (
         "`BPC_COLOUR` is not a setting and is ignored",
         "`BPC_DB_HOTS` is not a setting and is ignored; did you mean `BPC_DB_HOST`?",
         "`BPC_HTPP_PORT` is not a setting and is ignored; did you mean `BPC_HTTP_PORT`?",
@@ -176,21 +178,21 @@ def test_names_that_are_not_ours_to_judge_are_left_alone() -> None:
         "BPC_API_PORT_80_TCP_ADDR": "10.0.0.1",
     }
 
-    assert loaded(others).warnings == ()
+    assert load_from(others).warnings == ()
 
 
 def test_a_port_that_kubernetes_has_taken_says_so() -> None:
-    assert refused({"BPC_DB_PORT": "tcp://10.0.0.1:5432"}).says == (
+    assert load_refused({"BPC_DB_PORT": "tcp://10.0.0.1:5432"}).says == (
         "`BPC_DB_PORT` must be a whole number from 1 to 65535; Kubernetes set it: use `enableServiceLinks: false`"
     )
 
 
 def test_parts_of_a_database_address_that_nothing_uses_are_a_warning() -> None:
-    assert loaded({"BPC_DB_USER": "me", "BPC_DB_PORT": "6000", "BPC_DB_NAME": "x"}).warnings == (
+    assert load_from({"BPC_DB_USER": "me", "BPC_DB_PORT": "6000", "BPC_DB_NAME": "x"}).warnings == (
         "`BPC_DB_PORT`, `BPC_DB_USER` ignored: without `BPC_DB_HOST` the embedded PostgreSQL is used",
     )
-    assert loaded({"BPC_DB_HOST": "db", "BPC_DB_USER": "me"}).warnings == ()
-    assert loaded({"BPC_DB_HOST": "db", "DATABASE_URL": "postgres://me@db/bpc"}).warnings == (
+    assert load_from({"BPC_DB_HOST": "db", "BPC_DB_USER": "me"}).warnings == ()
+    assert load_from({"BPC_DB_HOST": "db", "DATABASE_URL": "postgres://me@db/bpc"}).warnings == (
         "`BPC_DB_HOST` ignored: `DATABASE_URL` is set",
     )
 
@@ -204,17 +206,17 @@ CANARIES = st.text("abcdefghijklmnopqrstuvwxyz0123456789/+=:@%.-_ ", min_size=8,
 @repeatable
 @given(canary=CANARIES, names=st.sets(st.sampled_from(sorted(VARIABLES)), min_size=1, max_size=6))
 def test_a_wrong_value_never_occurs_in_the_error_whatever_it_was_set_for(canary: str, names: set[str]) -> None:
-    problem = refusal_of({"BPC_ENV": "prod", **dict.fromkeys(names, canary)})
+    problem = load_refused_or_none({"BPC_ENV": "prod", **dict.fromkeys(names, canary)})
 
-    shown = [str(problem), repr(problem), *traceback.format_exception(problem)] if problem else []
+    texts = [str(problem), repr(problem), *traceback.format_exception(problem)] if problem else []
     details = [problem.fix, str(problem.details), str(problem.problems)] if problem else []
-    assert "Zq7" not in "".join(shown + details)
+    assert "Zq7" not in "".join(texts + details)
     assert problem is None or problem.__context__ is None
 
 
-def refusal_of(environ: dict[str, str]) -> ConfigMissing | None:
+def load_refused_or_none(environ: dict[str, str]) -> ConfigMissing | None:
     try:
-        loaded(environ)
+        load_from(environ)
     except ConfigMissing as problem:
         return problem
     return None
@@ -226,7 +228,7 @@ def test_a_right_secret_never_occurs_in_what_is_printed_of_settings(canary: byte
     encoded = b64encode(canary).decode()
     secret = f"Zq7{password}"
 
-    found = loaded(
+    settings = load_from(
         {
             "DATABASE_URL": f"postgres://me:{secret}@db/bpc",
             "BPC_DB_PASSWORD": secret,
@@ -236,13 +238,14 @@ def test_a_right_secret_never_occurs_in_what_is_printed_of_settings(canary: byte
         }
     )
 
-    shown = f"{found!r}{found}{found.model_dump()}{found.model_dump_json()}{found.database_dsn}{found.warnings}"
-    assert secret not in shown
-    assert encoded not in shown
+    texts = f"{settings!r}{settings}{settings.model_dump()}{settings.model_dump_json()}"
+    texts += f"{settings.database_dsn}{settings.warnings}"
+    assert secret not in texts
+    assert encoded not in texts
 
 
 def test_loading_logs_nothing(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     with caplog.at_level(logging.DEBUG):
-        loaded(PROD, dotenv(tmp_path, "BPC_DB_NAME=x\n"))
+        load_from(PROD, write_dotenv(tmp_path, "BPC_DB_NAME=x\n"))
 
     assert caplog.text == ""

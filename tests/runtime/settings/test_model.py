@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bpc import __version__
-from bpc.settings import Settings
-from tests.settings.values import NOWHERE, PROD, loaded, refused, wrong_names
+from bpc.runtime.settings import Settings
+from tests.runtime.settings.values import NOWHERE, PROD, list_wrong_names, load_from, load_refused
 
 BROKER = "`amqp://user:password@host:port/name`"
 SIGNS = "letters, digits, `.`, `_` or `-`"
@@ -69,22 +69,22 @@ DEFAULTS = {
 
 
 def test_an_empty_environment_gives_the_documented_defaults() -> None:
-    found_settings = loaded()
+    found_settings = load_from()
 
-    found = {name: getattr(found_settings, name.removeprefix("BPC_").lower()) for name in DEFAULTS}
-    assert found == DEFAULTS
+    actual = {name: getattr(found_settings, name.removeprefix("BPC_").lower()) for name in DEFAULTS}
+    assert actual == DEFAULTS
     assert found_settings.warnings == ()
 
 
 def test_the_worker_is_named_after_the_host() -> None:
-    assert loaded().worker_id == socket.gethostname()
-    assert loaded({"BPC_WORKER_ID": "w1"}).worker_id == "w1"
+    assert load_from().worker_id == socket.gethostname()
+    assert load_from({"BPC_WORKER_ID": "w1"}).worker_id == "w1"
 
 
 def test_whether_logs_are_json_is_left_open_unless_it_is_set() -> None:
-    assert loaded().log_json is None
-    assert loaded({"BPC_LOG_JSON": "true"}).log_json is True
-    assert loaded({"BPC_LOG_JSON": "0"}).log_json is False
+    assert load_from().log_json is None
+    assert load_from({"BPC_LOG_JSON": "true"}).log_json is True
+    assert load_from({"BPC_LOG_JSON": "0"}).log_json is False
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,17 @@ def test_whether_logs_are_json_is_left_open_unless_it_is_set() -> None:
     ],
 )
 def test_a_number_stays_within_its_bounds(name: str, least: int, most: int) -> None:
-    loaded({name: str(least)})
-    loaded({name: str(most)})
+    load_from({name: str(least)})
+    load_from({name: str(most)})
 
     sentence = f"`{name}` must be a whole number from {least} to {most}"
     for wrong in (str(least - 1), str(most + 1), "many", "1.5", "1e3", "0x10"):
-        assert refused({name: wrong}).says == sentence
+        assert load_refused({name: wrong}).says == sentence
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "soon"])
 def test_a_duration_is_a_real_number_of_seconds(value: str) -> None:
-    assert wrong_names({"BPC_JOBS_STOP_GRACE_SECONDS": value}) == ["BPC_JOBS_STOP_GRACE_SECONDS"]
+    assert list_wrong_names({"BPC_JOBS_STOP_GRACE_SECONDS": value}) == ["BPC_JOBS_STOP_GRACE_SECONDS"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_duration_is_a_real_number_of_seconds(value: str) -> None:
         (
             "BPC_SIGNING_KEY_ID",
             "../key",
-            f"`BPC_SIGNING_KEY_ID` must be at most 64 {SIGNS}, and not start with a sign",
+            f"`BPC_SIGNING_KEY_ID` must be at most 64 {SIGNS}, and must start with a letter or digit",
         ),
         (
             "BPC_COMPILER_BUILD_ID",
@@ -155,8 +155,8 @@ def test_a_duration_is_a_real_number_of_seconds(value: str) -> None:
         ),
     ],
 )
-def test_a_wrong_value_is_told_by_what_it_should_be(name: str, value: str, says: str) -> None:
-    assert refused({name: value}).says == says
+def test_a_wrong_value_is_reported_by_what_it_should_be(name: str, value: str, says: str) -> None:
+    assert load_refused({name: value}).says == says
 
 
 @pytest.mark.parametrize(
@@ -174,15 +174,15 @@ def test_a_wrong_value_is_told_by_what_it_should_be(name: str, value: str, says:
     ],
 )
 def test_a_database_url_is_one_that_the_driver_can_use(url: str) -> None:
-    wanted = "a URL like `postgresql://user:password@host:port/name`, special characters percent-encoded"
+    expected = "a URL like `postgresql://user:password@host:port/name`, special characters percent-encoded"
 
-    assert refused({"DATABASE_URL": url}).says == f"`DATABASE_URL` must be {wanted}"
+    assert load_refused({"DATABASE_URL": url}).says == f"`DATABASE_URL` must be {expected}"
 
 
 def test_destinations_are_hosts_addresses_networks_and_folders() -> None:
     text = "10.0.0.0/8, 192.168.1.7,fd00::/8 ,erp.internal:8443,*.lan,/srv/drop box"
 
-    assert loaded({"BPC_OUTBOUND_ALLOW": text}).outbound_allow == (
+    assert load_from({"BPC_OUTBOUND_ALLOW": text}).outbound_allow == (
         "10.0.0.0/8",
         "192.168.1.7",
         "fd00::/8",
@@ -193,35 +193,35 @@ def test_destinations_are_hosts_addresses_networks_and_folders() -> None:
 
 
 def test_a_lease_is_renewed_before_it_ends() -> None:
-    problem = refused({"BPC_JOBS_LEASE_SECONDS": "20"})
+    problem = load_refused({"BPC_JOBS_LEASE_SECONDS": "20"})
 
     assert problem.says == (
-        "`BPC_JOBS_LEASE_RENEW_SECONDS` must be below `BPC_JOBS_LEASE_SECONDS`, or jobs are lost while they run"
+        "`BPC_JOBS_LEASE_RENEW_SECONDS` must be below `BPC_JOBS_LEASE_SECONDS`, otherwise running jobs lose their lease"
     )
     short = {"BPC_JOBS_LEASE_SECONDS": "1", "BPC_JOBS_LEASE_RENEW_SECONDS": "0.4"}
-    assert loaded(short).jobs_lease_renew_seconds == 0.4
+    assert load_from(short).jobs_lease_renew_seconds == 0.4
 
 
 def test_prod_names_every_secret_it_needs() -> None:
-    assert wrong_names({"BPC_ENV": "prod"}) == [
+    assert list_wrong_names({"BPC_ENV": "prod"}) == [
         "BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64",
         "BPC_API_KEY_PEPPER_BASE64",
         "BPC_DB_PASSWORD",
     ]
-    assert loaded(PROD).env == "prod"
+    assert load_from(PROD).env == "prod"
 
 
 def test_prod_takes_a_database_url_instead_of_a_password() -> None:
     without = {name: value for name, value in PROD.items() if not name.startswith("BPC_DB_")}
 
-    assert wrong_names(without) == ["BPC_DB_PASSWORD"]
-    loaded({**without, "DATABASE_URL": "postgres://me:pw@db/bpc"})
+    assert list_wrong_names(without) == ["BPC_DB_PASSWORD"]
+    load_from({**without, "DATABASE_URL": "postgres://me:pw@db/bpc"})
 
 
 @pytest.mark.parametrize("build", ["", " ", "UNKNOWN", "unknown"])
 def test_prod_refuses_a_build_without_a_name(build: str) -> None:
-    assert wrong_names({**PROD, "BPC_COMPILER_BUILD_ID": build}) == ["BPC_COMPILER_BUILD_ID"]
-    assert loaded({"BPC_COMPILER_BUILD_ID": build}).compiler_build_id in {f"bpc-{__version__}", build}
+    assert list_wrong_names({**PROD, "BPC_COMPILER_BUILD_ID": build}) == ["BPC_COMPILER_BUILD_ID"]
+    assert load_from({"BPC_COMPILER_BUILD_ID": build}).compiler_build_id in {f"bpc-{__version__}", build}
 
 
 def test_settings_cannot_be_changed_and_cannot_be_built_wrong() -> None:
@@ -234,14 +234,14 @@ def test_settings_cannot_be_changed_and_cannot_be_built_wrong() -> None:
 
 
 def test_the_embedded_database_is_used_unless_another_is_named() -> None:
-    assert loaded().database_dsn is None
-    assert loaded({"BPC_DB_USER": "me", "BPC_DB_PASSWORD": "pw"}).database_dsn is None
+    assert load_from().database_dsn is None
+    assert load_from({"BPC_DB_USER": "me", "BPC_DB_PASSWORD": "pw"}).database_dsn is None
 
 
 def test_a_database_url_wins_over_the_parts() -> None:
     both = {"DATABASE_URL": "postgres://me:pw@one/bpc", "BPC_DB_HOST": "two"}
 
-    dsn = loaded(both).database_dsn
+    dsn = load_from(both).database_dsn
 
     assert dsn is not None
     assert dsn.get_secret_value() == "postgres://me:pw@one/bpc"
@@ -268,13 +268,13 @@ def test_whatever_the_parts_contain_the_driver_gets_them_back(user: str, passwor
     dsn = Settings.model_validate({"data_dir": NOWHERE, **parts}).database_dsn
 
     assert dsn is not None
-    addresses, parameters = _driver_reads(dsn.get_secret_value())
+    addresses, parameters = _parse_with_driver(dsn.get_secret_value())
     assert addresses == [f"{host}/.s.PGSQL.6000" if host.startswith("/") else (host, 6000)]
     assert (parameters.user, parameters.password, parameters.database) == (user, password, name)
     assert not parameters.ssl
 
 
-def _driver_reads(dsn: str) -> tuple[Any, Any]:
+def _parse_with_driver(dsn: str) -> tuple[Any, Any]:
     """What asyncpg makes of a URL, with every other argument left out."""
-    rest = {name: None for name in signature(_parse_connect_dsn_and_args).parameters if name != "dsn"}
-    return cast("tuple[Any, Any]", _parse_connect_dsn_and_args(dsn=dsn, **rest))
+    other_arguments = {name: None for name in signature(_parse_connect_dsn_and_args).parameters if name != "dsn"}
+    return cast("tuple[Any, Any]", _parse_connect_dsn_and_args(dsn=dsn, **other_arguments))

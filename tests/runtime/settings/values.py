@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bpc.settings import ConfigMissing, Settings, load
+from bpc.runtime.settings import ConfigMissing, Settings, load_settings
 
 SEED = bytes(range(32))
 PUBLIC = Ed25519PrivateKey.from_private_bytes(SEED).public_key().public_bytes_raw()
@@ -21,17 +21,17 @@ PROD = {
 NOWHERE = Path("/nonexistent")
 
 
-def loaded(environ: dict[str, str] | None = None, cwd: Path = NOWHERE) -> Settings:
-    return load({"HOME": "/home/ada", **(environ or {})}, cwd=cwd)
+def load_from(environ: dict[str, str] | None = None, cwd: Path = NOWHERE) -> Settings:
+    return load_settings({"HOME": "/home/ada", **(environ or {})}, cwd=cwd)
 
 
-def refused(environ: dict[str, str], cwd: Path = NOWHERE) -> ConfigMissing:
+def load_refused(environ: dict[str, str], cwd: Path = NOWHERE) -> ConfigMissing:
     try:
-        loaded(environ, cwd)
+        load_from(environ, cwd)
     except ConfigMissing as problem:
         return problem
     raise AssertionError("it was accepted")
 
 
-def wrong_names(environ: dict[str, str], cwd: Path = NOWHERE) -> list[str]:
-    return [problem.name for problem in refused(environ, cwd).problems]
+def list_wrong_names(environ: dict[str, str], cwd: Path = NOWHERE) -> list[str]:
+    return [problem.name for problem in load_refused(environ, cwd).problems]

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
 
-from bpc.core.ids import TenantId
-from bpc.db import access_roles, actors, apikeys, policies, policies_in_force
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from tests.jobs.test_explain import assert_no_walk, on, plan_of
+from bpc.core.formats.ids import TenantId
+from bpc.storage.access import api_keys, policies, tenants_and_actors
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database
 
 pytestmark = pytest.mark.external
 
@@ -42,15 +42,17 @@ FILL: Final[tuple[LiteralString, ...]] = (
               generate_series(1, 3) v""",
 )
 LISTS: Final[dict[str, tuple[LiteralString, str, str]]] = {
-    "actors": (actors.PAGE, "actors", "actors_by_time"),
-    "roles": (access_roles.PAGE, "roles", "roles_by_time"),
-    "api keys": (apikeys.PAGE, "api_keys", "api_keys_by_time"),
-    "policies": (policies.PAGE, "policies", "policies_by_time"),
+    "actors": (tenants_and_actors.SELECT_ACTOR_PAGE, "actors", "actors_by_time"),
+    "roles": (tenants_and_actors.SELECT_ROLE_PAGE, "roles", "roles_by_time"),
+    "api keys": (api_keys.SELECT_KEY_PAGE, "api_keys", "api_keys_by_time"),
+    "policies": (policies.SELECT_POLICY_PAGE, "policies", "policies_by_time"),
 }
 
 
 @pytest.fixture
-async def looking(database: Database, superuser: "asyncpg.Connection[asyncpg.Record]") -> AsyncIterator[Connection]:
+async def full_tenant_conn(
+    database: Database, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> AsyncIterator[Connection]:
     """A request's transaction in a tenant with 5,000 of everything."""
     for fill in FILL:
         await superuser.execute(fill.replace("{many}", str(MANY)).replace("$1", f"'{TENANT}'::uuid"))
@@ -60,29 +62,29 @@ async def looking(database: Database, superuser: "asyncpg.Connection[asyncpg.Rec
         yield conn
 
 
-async def test_every_list_is_read_backwards_from_the_index_that_has_its_order(looking: Connection) -> None:
+async def test_every_list_is_read_from_the_index_with_its_order(full_tenant_conn: Connection) -> None:
     for name, (statement, relation, index) in LISTS.items():
-        nodes = await plan_of(looking, statement)
+        nodes = await explain_plan(full_tenant_conn, statement)
 
-        assert_no_walk(nodes)
-        [scan] = [node for node in on(nodes, relation) if node.index == index]
+        require_no_full_scan(nodes)
+        [scan] = [node for node in nodes_on(nodes, relation) if node.index == index]
         assert "ROW(" in scan.condition, name
         assert "tenant_id" in scan.condition, name
         assert not [node for node in nodes if "Sort" in node.kind and index in str(node.raw)], name
 
 
-async def test_the_versions_of_policies_are_found_by_their_policy(looking: Connection) -> None:
-    nodes = await plan_of(looking, policies.VERSIONS)
+async def test_the_versions_of_policies_are_found_by_their_policy(full_tenant_conn: Connection) -> None:
+    nodes = await explain_plan(full_tenant_conn, policies.SELECT_VERSION_PAGE)
 
-    assert [scan.index for scan in on(nodes, "policy_versions")] == ["policy_versions_by_time"]
+    assert [scan.index for scan in nodes_on(nodes, "policy_versions")] == ["policy_versions_by_time"]
     assert not [node for node in nodes if "Sort" in node.kind]
-    for scan in on(await plan_of(looking, policies.ACTIVE), "policy_versions"):
+    for scan in nodes_on(await explain_plan(full_tenant_conn, policies.SELECT_ACTIVE_VERSIONS), "policy_versions"):
         assert "Seq Scan" not in scan.kind
         assert "policy_id" in scan.condition
 
 
-async def test_what_every_request_reads_of_policies_is_only_what_is_in_force(looking: Connection) -> None:
-    nodes = await plan_of(looking, policies_in_force.ALL)
+async def test_a_request_reads_only_active_policies(full_tenant_conn: Connection) -> None:
+    nodes = await explain_plan(full_tenant_conn, policies.SELECT_ACTIVE_POLICIES)
 
     assert {node.index for node in nodes if node.index} & {"policy_versions_active"}
-    assert not [node for node in on(nodes, "policy_versions") if "Seq Scan" in node.kind]
+    assert not [node for node in nodes_on(nodes, "policy_versions") if "Seq Scan" in node.kind]

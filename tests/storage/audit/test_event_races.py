@@ -11,60 +11,60 @@ from uuid import UUID
 
 import pytest
 
-from bpc import fresh
+from bpc.core.audit.events import Act, EventStream
 from bpc.core.errors import DatabaseUnavailable
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, TenantId
-from bpc.db import embedded, events, tenants
-from bpc.db.address import Address
-from bpc.db.connection import connected
-from bpc.db.database import Database, open_database
-from bpc.db.embedded.layout import running_postmaster
-from bpc.db.embedded.prepare import prepare
-from bpc.db.migrate import migrate, our_migrations
-from tests.measuring import Measured, effort
+from bpc.core.formats.ids import AggregateId, TenantId
+from bpc.runtime import clock, postgres
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.postgres.cluster import find_running_postmaster
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.audit import events
+from bpc.storage.connection import open_connection
+from bpc.storage.database import Database, open_database, prepare_embedded_server
+from bpc.storage.migrate import list_migrations, migrate
+from tests.measurements import RecordMeasurement, choose_effort
 
 PROCESSES = 4
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def appends_in_a_process(address: Address, stream: Stream, coroutines: int, each: int) -> None:
-    asyncio.run(_appends(address, stream, coroutines, each))
+def append_in_process(address: Address, stream: EventStream, coroutines: int, per_coroutine: int) -> None:
+    asyncio.run(_append_concurrently(address, stream, coroutines, per_coroutine))
 
 
-async def _appends(address: Address, stream: Stream, coroutines: int, each: int) -> None:
+async def _append_concurrently(address: Address, stream: EventStream, coroutines: int, per_coroutine: int) -> None:
     database = await open_database(address, pool_size=10)
 
-    async def one(number: int) -> None:
-        for turn in range(each):
+    async def append_many(number: int) -> None:
+        for turn in range(per_coroutine):
             async with database.tenant(stream.tenant_id) as conn:
-                said = Act(None, fresh.now()).says("RACED", {"writer": f"{os.getpid()}-{number}", "turn": turn})
-                await events.append(conn, stream, said)
+                entry = Act(None, clock.now()).new_event("RACED", {"writer": f"{os.getpid()}-{number}", "turn": turn})
+                await events.append(conn, stream, entry)
 
-    await asyncio.gather(*(one(number) for number in range(coroutines)))
+    await asyncio.gather(*(append_many(number) for number in range(coroutines)))
     await database.close()
 
 
 @pytest.mark.external
 async def test_many_writers_of_one_aggregate_make_one_gapless_chain(
-    database: Database, tenant: TenantId, measured: Measured
+    database: Database, tenant: TenantId, record_measurement: RecordMeasurement
 ) -> None:
-    coroutines, each = effort(test=(5, 8), shown=(50, 50), campaign=(50, 200))
-    stream = Stream(tenant, "Document", AggregateId(fresh.new_id()))
+    coroutines, per_coroutine = choose_effort(test=(5, 8), shown=(50, 50), campaign=(50, 200))
+    stream = EventStream(tenant, "Document", AggregateId(clock.new_id()))
     started = time.monotonic()
 
     with ProcessPoolExecutor(PROCESSES, mp_context=SPAWN) as processes:
-        loop, work = asyncio.get_running_loop(), (database.address, stream, coroutines, each)
-        shares = [loop.run_in_executor(processes, appends_in_a_process, *work) for _ in range(PROCESSES)]
+        loop, work = asyncio.get_running_loop(), (database.address, stream, coroutines, per_coroutine)
+        shares = [loop.run_in_executor(processes, append_in_process, *work) for _ in range(PROCESSES)]
         await asyncio.gather(*shares)
 
     seconds = time.monotonic() - started
     async with database.tenant(tenant) as conn:
         verified = await events.verify_chain(conn, stream)
         version = await conn.fetchval("SELECT max(aggregate_version) FROM events WHERE aggregate_id = $1", stream[2])
-    total = PROCESSES * coroutines * each
+    total = PROCESSES * coroutines * per_coroutine
     assert (verified.events, verified.faults, version) == (total, (), total)
-    measured(
+    record_measurement(
         "event-contention",
         writers=PROCESSES * coroutines,
         processes=PROCESSES,
@@ -81,73 +81,77 @@ def keep_appending(folder: Path, tenant: TenantId, stop_at: int, acknowledged: "
 async def _keep_appending(
     folder: Path, tenant: TenantId, stop_at: int, acknowledged: "multiprocessing.Queue[UUID]"
 ) -> None:
-    with embedded.use(folder) as server:
-        database = await open_database(server.address("bpc"), pool_size=5, revive=server.ensure)
-        done = 0
+    with postgres.use_server(folder) as server:
+        database = await open_database(server.address("bpc"), pool_size=5, restart_server=server.ensure_running)
+        appended = 0
 
         async def writer() -> None:
-            nonlocal done
-            stream = Stream(tenant, "Document", AggregateId(fresh.new_id()))
-            while done < stop_at:
+            nonlocal appended
+            stream = EventStream(tenant, "Document", AggregateId(clock.new_id()))
+            while appended < stop_at:
                 try:
                     async with database.tenant(tenant) as conn:
-                        event = await events.append(conn, stream, Act(None, fresh.now()).says("KEPT", {"done": done}))
+                        event = await events.append(
+                            conn, stream, Act(None, clock.now()).new_event("KEPT", {"done": appended})
+                        )
                 except DatabaseUnavailable:
                     await asyncio.sleep(0.02)
                     continue
                 acknowledged.put(event.event_id)
-                done += 1
+                appended += 1
 
         await asyncio.gather(*(writer() for _ in range(5)))
         await database.close()
 
 
-async def test_kill_9_of_postgres_loses_no_acknowledged_event(data_dir: Path, measured: Measured) -> None:
-    appends, kills = effort(test=(300, 2), shown=(1000, 5), campaign=(20_000, 100))
-    server = embedded.use(data_dir)
-    await prepare(server, "bpc")
-    async with connected(server.address("bpc")) as conn:
-        await migrate(conn, our_migrations())
-    database = await open_database(server.address("bpc"), pool_size=2, revive=server.ensure)
-    tenant = await tenants.create(database, slug="acme", name="Acme", act=Act(None, fresh.now()))
+async def test_kill_9_of_postgres_loses_no_acknowledged_event(
+    data_dir: Path, record_measurement: RecordMeasurement
+) -> None:
+    appends, kills = choose_effort(test=(300, 2), shown=(1000, 5), campaign=(20_000, 100))
+    server = postgres.use_server(data_dir)
+    await prepare_embedded_server(server, "bpc")
+    async with open_connection(server.address("bpc")) as conn:
+        await migrate(conn, list_migrations())
+    database = await open_database(server.address("bpc"), pool_size=2, restart_server=server.ensure_running)
+    tenant = await tenants_and_actors.create_tenant(database, slug="acme", name="Acme", act=Act(None, clock.now()))
     acknowledged: multiprocessing.Queue[UUID] = SPAWN.Queue()
     writer = SPAWN.Process(target=keep_appending, args=(data_dir, tenant, appends, acknowledged))
     writer.start()
 
-    kept: list[UUID] = []
+    acknowledged_ids: list[UUID] = []
     slowest = 0.0
     for kill in range(1, kills + 1):
-        while len(kept) < appends * kill // (kills + 1):
-            kept.append(await asyncio.to_thread(acknowledged.get, timeout=60))
-        while (found := running_postmaster(server.layout.known_cluster())) is None:
+        while len(acknowledged_ids) < appends * kill // (kills + 1):
+            acknowledged_ids.append(await asyncio.to_thread(acknowledged.get, timeout=60))
+        while (running := find_running_postmaster(server.layout.find_cluster_folder())) is None:
             await asyncio.sleep(0.01)  # still coming back from the kill before
-        os.kill(found.pid, signal.SIGKILL)
+        os.kill(running.pid, signal.SIGKILL)
         killed = time.monotonic()
-        kept.append(await asyncio.to_thread(acknowledged.get, timeout=60))
+        acknowledged_ids.append(await asyncio.to_thread(acknowledged.get, timeout=60))
         while not acknowledged.empty():
-            kept.append(acknowledged.get())
-        kept.append(await asyncio.to_thread(acknowledged.get, timeout=60))  # certainly after the restart
+            acknowledged_ids.append(acknowledged.get())
+        acknowledged_ids.append(await asyncio.to_thread(acknowledged.get, timeout=60))  # certainly after the restart
         slowest = max(slowest, time.monotonic() - killed)
-    while len(kept) < appends:
-        kept.append(await asyncio.to_thread(acknowledged.get, timeout=60))
+    while len(acknowledged_ids) < appends:
+        acknowledged_ids.append(await asyncio.to_thread(acknowledged.get, timeout=60))
     await asyncio.to_thread(writer.join, 60)
     while not acknowledged.empty():
-        kept.append(acknowledged.get())
+        acknowledged_ids.append(acknowledged.get())
 
     await database.close()
-    database = await open_database(server.address("bpc"), pool_size=2, revive=server.ensure)
+    database = await open_database(server.address("bpc"), pool_size=2, restart_server=server.ensure_running)
     async with database.tenant(tenant) as conn:
-        there = {row["event_id"] for row in await conn.fetch("SELECT event_id FROM events")}
+        stored_ids = {row["event_id"] for row in await conn.fetch("SELECT event_id FROM events")}
         verified = await events.verify_tenant(conn, tenant)
     await database.close()
     await asyncio.to_thread(server.release_and_wait)
 
-    assert set(kept) <= there
+    assert set(acknowledged_ids) <= stored_ids
     assert verified.faults == ()
-    measured(
+    record_measurement(
         "kill-9-of-postgres",
-        appends=len(kept),
+        appends=len(acknowledged_ids),
         kills=kills,
-        acknowledged_and_lost=len(set(kept) - there),
+        acknowledged_and_lost=len(set(acknowledged_ids) - stored_ids),
         slowest_first_append_after_kill_seconds=round(slowest, 2),
     )

@@ -4,12 +4,12 @@ from typing import LiteralString
 
 import asyncpg
 import pytest
+from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on
 
-from bpc.core.ids import TenantId
-from bpc.db import retention
-from bpc.db.database import Database
-from tests.db.rows import a_passport_version, signing_keys
-from tests.jobs.test_explain import on, plan_of
+from bpc.core.formats.ids import TenantId
+from bpc.storage.audit import retention
+from bpc.storage.database import Database
+from tests.storage.rows import insert_passport_version, insert_signing_keys
 
 DOCUMENTS = """
     INSERT INTO documents (tenant_id, document_id, kind) SELECT tenant_id, tenant_id, 'OTHER' FROM tenants
@@ -42,15 +42,15 @@ EXPORTS = """
 @pytest.mark.parametrize(
     ("statement", "table", "indexes"),
     [
-        (retention.OLD_CONTENT, "document_versions", {"document_versions_with_content"}),
-        (retention.OLD_EXPORTS, "passport_exports", {"passport_exports_over"}),
-        (retention.PAGE, "events", {"events_by_time"}),
-        (retention.CUTS, "events", {"events_chain_key"}),
-        (retention.REMOVE_EVENTS, "events", {"events_chain_key"}),
+        (retention.SELECT_OLD_CONTENT, "document_versions", {"document_versions_with_content"}),
+        (retention.SELECT_OLD_EXPORTS, "passport_exports", {"passport_exports_over"}),
+        (retention.SELECT_OLD_EVENT_PAGE, "events", {"events_by_time"}),
+        (retention.SELECT_CUTS, "events", {"events_chain_key"}),
+        (retention.DELETE_EVENTS, "events", {"events_chain_key"}),
     ],
     ids=["contents", "exports", "events", "cuts", "removing"],
 )
-async def test_it_is_found_by_an_index(
+async def test_old_rows_are_read_from_an_index(
     database: Database,
     superuser: "asyncpg.Connection[asyncpg.Record]",
     tenant: TenantId,
@@ -59,17 +59,17 @@ async def test_it_is_found_by_an_index(
     table: str,
     indexes: set[str],
 ) -> None:
-    await signing_keys(database)
-    for each in (tenant, other_tenant):
-        async with database.tenant(each) as conn:
-            await a_passport_version(conn, each, status="SIGNED")
+    await insert_signing_keys(database)
+    for tenant_id in (tenant, other_tenant):
+        async with database.tenant(tenant_id) as conn:
+            await insert_passport_version(conn, tenant_id, status="SIGNED")
     for fill in (DOCUMENTS, VERSIONS, EVENTS, EXPORTS):
         await superuser.execute(fill)
     await superuser.execute("VACUUM ANALYZE document_versions, events, passport_exports")
 
     async with database.system(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await plan_of(conn, statement)
+        nodes = await explain_plan(conn, statement)
 
-    assert {node.index for node in on(nodes, table) if node.index} == indexes
-    assert not [node for node in on(nodes, table) if node.kind == "Seq Scan"]
+    assert {node.index for node in nodes_on(nodes, table) if node.index} == indexes
+    assert not [node for node in nodes_on(nodes, table) if node.kind == "Seq Scan"]

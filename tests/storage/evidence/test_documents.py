@@ -4,11 +4,11 @@ from typing import LiteralString
 
 import asyncpg
 import pytest
+from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
 
-from bpc.core.ids import TenantId
-from bpc.db import documents
-from bpc.db.database import Database
-from tests.jobs.test_explain import assert_no_walk, on, plan_of
+from bpc.core.formats.ids import TenantId
+from bpc.storage.database import Database
+from bpc.storage.evidence import documents
 
 DOCUMENTS = """
     INSERT INTO documents (tenant_id, document_id, kind, created_at)
@@ -27,9 +27,9 @@ VERSIONS = """
 @pytest.mark.parametrize(
     ("statement", "table", "index"),
     [
-        (documents.PAGE, "documents", "documents_by_time"),
-        (documents.VERSIONS, "document_versions", "document_versions_by_time"),
-        (documents.WITH_BYTES, "document_versions", "document_versions_sha256_key"),
+        (documents.SELECT_DOCUMENT_PAGE, "documents", "documents_by_time"),
+        (documents.SELECT_VERSION_PAGE, "document_versions", "document_versions_by_time"),
+        (documents.SELECT_VERSION_BY_HASH, "document_versions", "document_versions_sha256_key"),
     ],
     ids=["documents", "versions", "the same bytes"],
 )
@@ -48,9 +48,9 @@ async def test_a_list_is_read_from_its_index_and_not_sorted(
 
     async with database.tenant(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await plan_of(conn, statement)
+        nodes = await explain_plan(conn, statement)
 
-    assert_no_walk(nodes)
-    [scan] = on(nodes, table)
+    require_no_full_scan(nodes)
+    [scan] = nodes_on(nodes, table)
     assert scan.index == index
     assert not [node for node in nodes if "Sort" in node.kind]

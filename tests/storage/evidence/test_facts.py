@@ -14,14 +14,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from bpc import fresh
-from bpc.core.ids import TenantId
-from bpc.db import facts, snapshots
-from bpc.db.address import Address
-from bpc.db.connection import Connection
-from bpc.db.database import open_database
-from bpc.db.pages import FIRST
-from tests.conftest import TestServer
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.runtime.postgres.address import Address
+from bpc.storage.connection import HIGHEST_ID, LATEST_TIME, Connection
+from bpc.storage.database import open_database
+from bpc.storage.evidence import facts, snapshots
+from tests.fixtures import TestServer
 
 TENANT: Final = TenantId(UUID(int=0xA))
 OTHER: Final = UUID(int=0xB)
@@ -60,17 +59,17 @@ FILLS: Final = (
 
 
 @pytest.fixture(scope="module")
-def full(server: TestServer, template: str) -> Iterator[Address]:
+def full_database(server: TestServer, template_name: str) -> Iterator[Address]:
     """A database for all plans: nothing in it is changed."""
-    name = f"bpc_test_{fresh.new_id().hex}"
-    asyncio.run(_made(server, name, template))
-    yield server.login.at(name)
-    asyncio.run(_as_admin(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
+    name = f"bpc_test_{clock.new_id().hex}"
+    asyncio.run(_create_filled_database(server, name, template_name))
+    yield server.login.with_database(name)
+    asyncio.run(_execute_as_admin(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
 
 
-async def _made(server: TestServer, name: str, template: str) -> None:
-    await _as_admin(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER bpc_owner')
-    conn = await asyncpg.connect(**server.admin.at(name).connect_arguments())
+async def _create_filled_database(server: TestServer, name: str, template: str) -> None:
+    await _execute_as_admin(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER bpc_owner')
+    conn = await asyncpg.connect(**server.admin.with_database(name).connect_arguments())
     both = [TENANT, OTHER]
     await conn.execute(
         "INSERT INTO tenants (tenant_id, slug, name) SELECT t, 'tenant-' || n, 'T' FROM unnest($1::uuid[])"
@@ -84,21 +83,21 @@ async def _made(server: TestServer, name: str, template: str) -> None:
     await conn.close()
 
 
-async def _as_admin(server: TestServer, statement: str) -> None:
+async def _execute_as_admin(server: TestServer, statement: str) -> None:
     admin = await asyncpg.connect(**server.admin.connect_arguments())
     await admin.execute(statement)
     await admin.close()
 
 
 @pytest.fixture
-async def conn(full: Address) -> AsyncIterator[Connection]:
-    opened = await open_database(full, pool_size=1)
+async def conn(full_database: Address) -> AsyncIterator[Connection]:
+    opened = await open_database(full_database, pool_size=1)
     async with opened.tenant(TENANT) as conn:
         yield conn
     await opened.close()
 
 
-async def plan_of(conn: Connection, statement: str, *arguments: object) -> list[dict[str, Any]]:
+async def explain_analyze(conn: Connection, statement: str, *arguments: object) -> list[dict[str, Any]]:
     """The nodes of the plan, with what each of them really did."""
     await conn.execute(f"PREPARE asked AS {statement}")
     values = ", ".join("NULL" if value is None else f"'{value}'" for value in arguments)
@@ -106,13 +105,13 @@ async def plan_of(conn: Connection, statement: str, *arguments: object) -> list[
     for _ in range(6):  # after five executions, a generic plan is kept if it is not thought to cost more
         [[text]] = await conn.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked ({values})")
     await conn.execute("DEALLOCATE asked")
-    return list(_nodes(json.loads(text)[0]["Plan"]))
+    return list(_iter_nodes(json.loads(text)[0]["Plan"]))
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _iter_nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", ()):
-        yield from _nodes(below)
+        yield from _iter_nodes(below)
 
 
 def assert_costs_a_page(nodes: list[dict[str, Any]], *, most: int = PAGE) -> None:
@@ -128,16 +127,16 @@ def assert_costs_a_page(nodes: list[dict[str, Any]], *, most: int = PAGE) -> Non
     assert nodes[0]["Actual Rows"] == PAGE, "there is more than a page"
 
 
-@pytest.mark.parametrize("place", [(FIRST.t, FIRST.id), MIDDLE])
+@pytest.mark.parametrize("place", [(LATEST_TIME, HIGHEST_ID), MIDDLE])
 async def test_facts_and_snapshots_by_time_cost_a_page(conn: Connection, place: tuple[datetime, UUID]) -> None:
-    by_time = await plan_of(conn, facts.PAGE, TENANT, *place, PAGE)
-    of_type = await plan_of(conn, facts.PAGE_OF_TYPE, TENANT, *place, PAGE, "Battery")
-    listed = await plan_of(conn, snapshots.PAGE, TENANT, *place, PAGE)
+    by_time = await explain_analyze(conn, facts.SELECT_FACT_PAGE, TENANT, *place, PAGE)
+    of_type = await explain_analyze(conn, facts.SELECT_FACT_PAGE_BY_TYPE, TENANT, *place, PAGE, "Battery")
+    snapshot_list = await explain_analyze(conn, snapshots.SELECT_SNAPSHOT_PAGE, TENANT, *place, PAGE)
 
     for nodes, index in (
         (by_time, "facts_by_time"),
         (of_type, "facts_of_type_by_time"),
-        (listed, "data_snapshots_by_time"),
+        (snapshot_list, "data_snapshots_by_time"),
     ):
         assert_costs_a_page(nodes)
         assert index in {node.get("Index Name") for node in nodes}
@@ -145,22 +144,26 @@ async def test_facts_and_snapshots_by_time_cost_a_page(conn: Connection, place: 
 
 @pytest.mark.parametrize("prefix", ["component:", "component:SKU-7"])
 async def test_facts_by_key_cost_a_page_on_every_page(conn: Connection, prefix: str) -> None:
-    place: tuple[object, object] = FIRST.t, FIRST.id
+    place: tuple[object, object] = LATEST_TIME, HIGHEST_ID
     for _ in range(3):
-        keys = prefix, facts.behind(prefix)
-        by_key = await plan_of(conn, facts.PAGE_BY_KEY, TENANT, *place, PAGE, *keys)
-        of_type = await plan_of(conn, facts.PAGE_OF_TYPE_BY_KEY, TENANT, *place, PAGE, *keys, "Component")
+        keys = prefix, facts.prefix_end(prefix)
+        by_key = await explain_analyze(conn, facts.SELECT_FACT_PAGE_BY_KEY, TENANT, *place, PAGE, *keys)
+        of_type = await explain_analyze(
+            conn, facts.SELECT_FACT_PAGE_BY_TYPE_AND_KEY, TENANT, *place, PAGE, *keys, "Component"
+        )
 
         for nodes, index in ((by_key, "facts_by_key"), (of_type, "facts_of_type_by_key")):
             assert_costs_a_page(nodes)
             assert index in {node.get("Index Name") for node in nodes}
-        last = (await conn.fetch(facts.PAGE_BY_KEY, TENANT, *place, PAGE, *keys))[-1]
+        last = (await conn.fetch(facts.SELECT_FACT_PAGE_BY_KEY, TENANT, *place, PAGE, *keys))[-1]
         place = last["created_at"], last["fact_id"]
 
 
 async def test_facts_of_a_document_and_of_a_snapshot_cost_a_page(conn: Connection) -> None:
-    of_document = await plan_of(conn, facts.PAGE_OF_DOCUMENT, TENANT, FIRST.id, PAGE, DOCUMENT, None, "")
-    of_snapshot = await plan_of(conn, facts.PAGE_OF_SNAPSHOT, TENANT, FIRST.id, PAGE, SNAPSHOT)
+    of_document = await explain_analyze(
+        conn, facts.SELECT_FACT_PAGE_OF_DOCUMENT, TENANT, HIGHEST_ID, PAGE, DOCUMENT, None, ""
+    )
+    of_snapshot = await explain_analyze(conn, facts.SELECT_FACT_PAGE_OF_SNAPSHOT, TENANT, HIGHEST_ID, PAGE, SNAPSHOT)
 
     # Each fact of this document has two sources in it.
     assert_costs_a_page(of_document, most=2 * PAGE + 1)
@@ -168,10 +171,10 @@ async def test_facts_of_a_document_and_of_a_snapshot_cost_a_page(conn: Connectio
 
 
 async def test_the_sources_of_a_page_are_found_by_their_facts(conn: Connection) -> None:
-    ids = [row["fact_id"] for row in await conn.fetch(facts.PAGE, TENANT, FIRST.t, FIRST.id, PAGE)]
+    ids = [row["fact_id"] for row in await conn.fetch(facts.SELECT_FACT_PAGE, TENANT, LATEST_TIME, HIGHEST_ID, PAGE)]
     array = "{" + ",".join(map(str, ids)) + "}"
 
-    nodes = await plan_of(conn, facts.SOURCES, TENANT, array, 100)
+    nodes = await explain_analyze(conn, facts.SELECT_SOURCES, TENANT, array, 100)
 
     scans = [node for node in nodes if node.get("Relation Name") == "fact_sources"]
     assert [node["Index Name"] for node in scans] == ["fact_sources_pkey"]

@@ -2,15 +2,22 @@
 
 import asyncpg
 import pytest
+from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
 
-from bpc.core.events import Act
-from bpc.core.ids import TenantId
-from bpc.db import compile_runs, facts, passport_versions
-from bpc.db.database import Database
-from tests.db.rows import a_compile_run, a_fact, a_passport_version, a_rule_version, signing_keys
-from tests.jobs.test_explain import assert_no_walk, on, plan_of
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.storage.database import Database
+from bpc.storage.evidence import statements
+from bpc.storage.passports import compile_runs, passport_versions
+from tests.storage.rows import (
+    insert_compile_run,
+    insert_fact,
+    insert_passport_version,
+    insert_rule_version,
+    insert_signing_keys,
+)
 
-FILL = (
+FILL_TABLES = (
     """INSERT INTO compile_run_rows (tenant_id, run_id, row_number, sku, activate)
        SELECT tenant_id, run_id, n, 'SKU-' || n, false FROM compile_runs, generate_series(2, 3000) AS n""",
     """INSERT INTO compile_runs (tenant_id, run_id, rule_package_version_id, activate, total, created_at)
@@ -30,7 +37,7 @@ FILL = (
 
 
 @pytest.fixture
-async def full(
+async def full_tables(
     database: Database,
     superuser: "asyncpg.Connection[asyncpg.Record]",
     tenant: TenantId,
@@ -38,51 +45,54 @@ async def full(
     act: Act,
 ) -> None:
     """Two tenants with many of everything."""
-    await signing_keys(database)
-    for each in (tenant, other_tenant):
-        async with database.tenant(each) as conn:
-            await a_compile_run(conn, each, await a_rule_version(conn, each))
-            await a_fact(conn, each)
+    await insert_signing_keys(database)
+    for tenant_id in (tenant, other_tenant):
+        async with database.tenant(tenant_id) as conn:
+            await insert_compile_run(conn, tenant_id, await insert_rule_version(conn, tenant_id))
+            await insert_fact(conn, tenant_id)
             for _ in range(50):
-                await a_passport_version(conn, each, status="ACTIVE", activated_at=act.at)
-    for statement in FILL:
+                await insert_passport_version(conn, tenant_id, status="ACTIVE", activated_at=act.at)
+    for statement in FILL_TABLES:
         await superuser.execute(statement)
 
 
-@pytest.mark.usefixtures("full")
+@pytest.mark.usefixtures("full_tables")
 async def test_runs_and_rows_are_read_in_the_order_of_their_index(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        runs, rows = await plan_of(conn, compile_runs.PAGE), await plan_of(conn, compile_runs.ROWS)
+        runs, rows = (
+            await explain_plan(conn, compile_runs.SELECT_RUN_PAGE),
+            await explain_plan(conn, compile_runs.SELECT_ROW_STATE_PAGE),
+        )
 
-    assert_no_walk([*runs, *rows])
-    assert [scan.index for scan in on(runs, "compile_runs")] == ["compile_runs_by_time"]
-    assert [scan.index for scan in on(rows, "compile_run_rows")] == ["compile_run_rows_pkey"]
-    assert [scan.index for scan in on(rows, "passport_versions")] == ["passport_versions_pkey"]
-    assert [scan.index for scan in on(rows, "job")] == ["job_idempotency_key"]
-    assert {scan.index for scan in on(rows, "events")} == {"events_chain_key"}
-    assert {scan.index for scan in on(rows, "event_anchors")} == {"event_anchors_pkey"}
+    require_no_full_scan([*runs, *rows])
+    assert [scan.index for scan in nodes_on(runs, "compile_runs")] == ["compile_runs_by_time"]
+    assert [scan.index for scan in nodes_on(rows, "compile_run_rows")] == ["compile_run_rows_pkey"]
+    assert [scan.index for scan in nodes_on(rows, "passport_versions")] == ["passport_versions_pkey"]
+    assert [scan.index for scan in nodes_on(rows, "job")] == ["job_idempotency_key"]
+    assert {scan.index for scan in nodes_on(rows, "events")} == {"events_chain_key"}
+    assert {scan.index for scan in nodes_on(rows, "event_anchors")} == {"event_anchors_pkey"}
     assert not [node for node in [*runs, *rows] if "Sort" in node.kind]
 
 
-@pytest.mark.usefixtures("full")
-async def test_what_is_newest_about_a_product_is_looked_up_by_key(database: Database, tenant: TenantId) -> None:
+@pytest.mark.usefixtures("full_tables")
+async def test_the_facts_of_a_product_that_count_are_looked_up_by_key(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await plan_of(conn, facts.NEWEST_ABOUT)
+        nodes = await explain_plan(conn, statements.SELECT_STATED_FACTS)
 
     scans = [node for node in nodes if node.index is not None and node.index.endswith("_by_key")]
     assert len(scans) == 2
     assert all("fact_key" in scan.condition for scan in scans)
-    assert not [node for node in on(nodes, "facts") if "Seq Scan" in node.kind]
+    assert not [node for node in nodes_on(nodes, "facts") if "Seq Scan" in node.kind]
 
 
-@pytest.mark.usefixtures("full")
-async def test_what_the_audit_looks_at_next_comes_first_in_an_index(database: Database, tenant: TenantId) -> None:
+@pytest.mark.usefixtures("full_tables")
+async def test_the_next_versions_to_replay_are_first_in_an_index(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await plan_of(conn, passport_versions.TO_REPLAY)
+        nodes = await explain_plan(conn, passport_versions.SELECT_NEXT_TO_REPLAY)
 
-    assert_no_walk(nodes)
-    assert [scan.index for scan in on(nodes, "passport_versions")] == ["passport_versions_to_replay"]
+    require_no_full_scan(nodes)
+    assert [scan.index for scan in nodes_on(nodes, "passport_versions")] == ["passport_versions_to_replay"]
     assert not [node for node in nodes if "Sort" in node.kind]

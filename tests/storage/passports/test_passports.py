@@ -4,12 +4,12 @@ from typing import LiteralString
 
 import asyncpg
 import pytest
+from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
 
-from bpc.core.ids import TenantId
-from bpc.db import passport_versions, passports, products
-from bpc.db.database import Database
-from tests.db.rows import a_passport_version
-from tests.jobs.test_explain import assert_no_walk, on, plan_of
+from bpc.core.formats.ids import TenantId
+from bpc.storage.database import Database
+from bpc.storage.passports import passport_versions, passports
+from tests.storage.rows import insert_passport_version
 
 PRODUCTS = """
     INSERT INTO battery_products (tenant_id, battery_product_id, sku, name, created_at)
@@ -34,37 +34,37 @@ VERSIONS = """
 
 
 @pytest.fixture
-async def full(
+async def full_tables(
     database: Database,
     superuser: "asyncpg.Connection[asyncpg.Record]",
     tenant: TenantId,
     other_tenant: TenantId,
 ) -> None:
     """Two tenants with many of everything."""
-    for each in (tenant, other_tenant):
-        async with database.tenant(each) as conn:
-            await a_passport_version(conn, each)
+    for tenant_id in (tenant, other_tenant):
+        async with database.tenant(tenant_id) as conn:
+            await insert_passport_version(conn, tenant_id)
     for fill in (PRODUCTS, PASSPORTS, VERSIONS):
         await superuser.execute(fill)
     await superuser.execute("VACUUM ANALYZE battery_products, passports, passport_versions")
 
 
 LISTS: list[tuple[LiteralString, str, str]] = [
-    (products.PAGE, "battery_products", "battery_products_by_time"),
-    (passports.PAGE, "passports", "passports_by_time"),
-    (passport_versions.OF_PASSPORT, "passport_versions", "passport_versions_by_time"),
-    (passport_versions.ARTIFACTS["payload"], "passport_versions", "passport_versions_pkey"),
+    (passports.SELECT_PRODUCT_PAGE, "battery_products", "battery_products_by_time"),
+    (passports.SELECT_PASSPORT_PAGE, "passports", "passports_by_time"),
+    (passport_versions.SELECT_VERSION_PAGE, "passport_versions", "passport_versions_by_time"),
+    (passport_versions.SELECT_ARTIFACT["payload"], "passport_versions", "passport_versions_pkey"),
 ]
 
 
-@pytest.mark.usefixtures("full")
+@pytest.mark.usefixtures("full_tables")
 async def test_a_list_is_read_from_its_index_and_not_sorted(database: Database, tenant: TenantId) -> None:
     for statement, table, index in LISTS:
         async with database.tenant(tenant) as conn:
             await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            nodes = await plan_of(conn, statement)
+            nodes = await explain_plan(conn, statement)
 
-        assert_no_walk(nodes)
-        [scan] = on(nodes, table)
+        require_no_full_scan(nodes)
+        [scan] = nodes_on(nodes, table)
         assert scan.index == index
         assert not [node for node in nodes if "Sort" in node.kind], index

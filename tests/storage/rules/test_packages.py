@@ -4,11 +4,11 @@ from typing import LiteralString
 
 import asyncpg
 import pytest
+from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
 
-from bpc.core.ids import TenantId
-from bpc.db import rule_runs, rules
-from bpc.db.database import Database
-from tests.jobs.test_explain import assert_no_walk, on, plan_of
+from bpc.core.formats.ids import TenantId
+from bpc.storage.database import Database
+from bpc.storage.rules import lifecycle, packages
 
 PACKAGES = """
     INSERT INTO rule_packages (tenant_id, rule_package_id, name, created_at)
@@ -32,7 +32,9 @@ RUNS = """
 
 
 @pytest.fixture
-async def full(superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, other_tenant: TenantId) -> None:
+async def full_tables(
+    superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId, other_tenant: TenantId
+) -> None:
     """Two tenants with many of everything."""
     for fill in (PACKAGES, VERSIONS, RUNS):
         await superuser.execute(fill)
@@ -40,22 +42,22 @@ async def full(superuser: "asyncpg.Connection[asyncpg.Record]", tenant: TenantId
 
 
 LISTS: list[tuple[LiteralString, str, str]] = [
-    (rules.PACKAGES, "rule_packages", "rule_packages_by_time"),
-    (rules.VERSIONS, "rule_package_versions", "rule_package_versions_by_time"),
-    (rules.NEWEST, "rule_package_versions", "rule_package_versions_version_key"),
-    (rule_runs.PAGE, "rule_tests_runs", "rule_tests_runs_by_time"),
-    (rule_runs.NEWEST, "rule_tests_runs", "rule_tests_runs_by_time"),
+    (packages.SELECT_PACKAGE_PAGE, "rule_packages", "rule_packages_by_time"),
+    (packages.SELECT_VERSION_PAGE, "rule_package_versions", "rule_package_versions_by_time"),
+    (packages.SELECT_NEWEST_VERSION, "rule_package_versions", "rule_package_versions_version_key"),
+    (lifecycle.SELECT_TEST_RUN_PAGE, "rule_tests_runs", "rule_tests_runs_by_time"),
+    (lifecycle.SELECT_NEWEST_TEST_RUN, "rule_tests_runs", "rule_tests_runs_by_time"),
 ]
 
 
-@pytest.mark.usefixtures("full")
+@pytest.mark.usefixtures("full_tables")
 async def test_a_list_is_read_from_its_index_and_not_sorted(database: Database, tenant: TenantId) -> None:
     for statement, table, index in LISTS:
         async with database.tenant(tenant) as conn:
             await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            nodes = await plan_of(conn, statement)
+            nodes = await explain_plan(conn, statement)
 
-        assert_no_walk(nodes)
-        [scan] = on(nodes, table)
+        require_no_full_scan(nodes)
+        [scan] = nodes_on(nodes, table)
         assert scan.index == index
         assert not [node for node in nodes if "Sort" in node.kind], index

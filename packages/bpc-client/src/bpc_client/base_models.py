@@ -1,4 +1,4 @@
-"""What answers have in common: models that accept members they do not know yet, pages, and stored bytes."""
+"""The base of all models, pages of lists, and stored bytes."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -9,22 +9,22 @@ T = TypeVar("T")
 
 
 class Model(BaseModel):
-    """A body. A later version of the API may send more members; they are left out."""
+    """A body. Members that this version does not know are ignored: a later version of the API may send more."""
 
     # Models are built when they are first used: importing a hundred of them costs nothing.
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True, protected_namespaces=())
 
 
 class Page(Model, Generic[T]):
-    """A part of a list, newest first. `next_cursor` is None where it ends."""
+    """A part of a list, newest first. `next_cursor` is None on the last page."""
 
     items: list[T]
     next_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Bytes as the API keeps them. `etag` is their SHA-256 in quotes, where they have one."""
+class StoredBytes:
+    """Bytes as the API stores them. `etag` is their SHA-256 in quotes, if the API sends one."""
 
     content: bytes = field(repr=False)
     etag: str | None

@@ -1,15 +1,16 @@
-"""One call: a request, sent again while that can help, and its answer as what it is.
+"""One call: a request, retried where a retry can help, and its answer.
 
-    _json      the answer as a model
-    _stored    the answer as bytes with their ETag
-    _nothing   no answer is expected
+    _request_model      the answer as a model
+    _request_bytes      the answer as bytes with their ETag
+    _request_nothing    an answer without a body
 
-Every write carries an Idempotency-Key, the same each time it is sent, so that sending it again never does it twice.
+Every write carries an Idempotency-Key. A retry sends the same key, so the API does the write only once.
 """
 
 import asyncio
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -21,63 +22,65 @@ import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from bpc.client.errors import ApiError, UnexpectedAnswer, Unreachable
-from bpc.client.shapes import Stored
+from bpc_client.base_models import StoredBytes
+from bpc_client.errors import ApiError, UnexpectedAnswer, Unreachable
 
 T = TypeVar("T")
 
-LONGEST_RETRY_AFTER: Final = 60.0
+MAX_RETRY_AFTER: Final = 60.0
 _ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How often a call is sent at most, and how long it rests in between, in seconds; each rest is twice as long.
+class RetryPolicy:
+    """How many times a call is sent at most, and the pauses between, in seconds. Each pause is twice as long.
 
-    Where the server says how long to wait, that is what is waited, unless it is more than a minute.
+    If the server sends Retry-After, the pause is that long; if that is more than a minute, the call fails at once.
     """
 
     attempts: int = 5
-    first_rest: float = 0.2
-    longest_rest: float = 5.0
+    first_pause: float = 0.2
+    longest_pause: float = 5.0
 
-    def rest(self, attempt: int) -> float:
-        """Between half and all of it: many clients that were refused together must not come back together."""
-        longest = min(self.first_rest * float(2 ** (attempt - 1)), self.longest_rest)
-        share = int.from_bytes(os.urandom(2)) / 0xFFFF  # noqa: TID251 (a library of its own)
+    def pause(self, attempt: int) -> float:
+        """Return a random part of the pause, at least half: clients that failed together must not retry together."""
+        longest = min(self.first_pause * float(2 ** (attempt - 1)), self.longest_pause)
+        share = int.from_bytes(os.urandom(2)) / 0xFFFF  # noqa: TID251 (a library has nobody to ask for randomness)
         return longest * (0.5 + share / 2)
 
 
 class Calls:
-    """What the operations are made of."""
+    """What the operations are made of: a call for each kind of answer."""
 
-    def __init__(self, http: httpx2.AsyncClient, patience: Patience) -> None:
+    def __init__(self, http: httpx2.AsyncClient, retry: RetryPolicy) -> None:
         self._http = http
-        self._patience = patience
+        self._retry = retry
 
-    async def _json(self, answer: type[T], method: str, path: str, **how: Any) -> T:
-        response = await self._send(method, path, **how)
+    async def _request_model(self, answer: type[T], method: str, path: str, **options: Any) -> T:
+        response = await self._send(method, path, **options)
         try:
-            return adapter(answer).validate_json(response.content)
-        except ValidationError as wrong:
-            first = wrong.errors(include_url=False, include_input=False, include_context=False)[0]
+            return get_adapter(answer).validate_json(response.content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             at = ".".join(str(step) for step in first["loc"]) or "the answer"
             raise UnexpectedAnswer(
                 response.status_code,
-                f"the answer is not what this client expects: `{at}`: {first['msg']}",
+                f"the answer does not have the expected form: `{at}`: {first['msg']}",
                 correlation_id=response.headers.get("x-correlation-id"),
             ) from None
 
-    async def _stored(self, method: str, path: str, *, known: Stored | None = None, **how: Any) -> Stored:
-        """The bytes; `known` itself where they are still the same."""
+    async def _request_bytes(
+        self, method: str, path: str, *, known: StoredBytes | None = None, **options: Any
+    ) -> StoredBytes:
+        """Return the bytes; return `known` itself if they have not changed."""
         etag = None if known is None else known.etag
-        response = await self._send(method, path, headers={} if etag is None else {"If-None-Match": etag}, **how)
+        response = await self._send(method, path, headers={} if etag is None else {"If-None-Match": etag}, **options)
         if response.status_code == 304 and known is not None:
             return known
-        return Stored(response.content, response.headers.get("etag"), response.headers.get("content-type", ""))
+        return StoredBytes(response.content, response.headers.get("etag"), response.headers.get("content-type", ""))
 
-    async def _nothing(self, method: str, path: str, **how: Any) -> None:
-        await self._send(method, path, **how)
+    async def _request_nothing(self, method: str, path: str, **options: Any) -> None:
+        await self._send(method, path, **options)
 
     async def _send(
         self,
@@ -89,86 +92,149 @@ class Calls:
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        sent = dict(headers or {})
+        all_headers = dict(headers or {})
         if key is not None:
-            sent["Idempotency-Key"] = key
-        content = None if body is None else to_json(plain(body))
+            all_headers["Idempotency-Key"] = key
+        content = None if body is None else to_json(to_plain(body))
         if content is not None:
-            sent["Content-Type"] = "application/json"
-        asked = {name: in_query(value) for name, value in (query or {}).items() if value is not None}
+            all_headers["Content-Type"] = "application/json"
+        params = {name: format_query_value(value) for name, value in (query or {}).items() if value is not None}
         for attempt in count(1):
-            rest = self._patience.rest(attempt)
+            pause = self._retry.pause(attempt)
             try:
-                response = await self._http.request(method, path, params=asked or None, content=content, headers=sent)
-            except httpx2.TransportError as lost:
-                failed: ApiError | Unreachable = Unreachable(str(self._http.base_url), _why(lost))
+                response = await self._http.request(
+                    method, path, params=params or None, content=content, headers=all_headers
+                )
+            except httpx2.TransportError as error:
+                failure: ApiError | Unreachable = Unreachable(str(self._http.base_url), _describe_loss(error))
             else:
                 if response.is_success or response.status_code == 304:
                     return response
-                failed = refusal_in(response)
-                rest = _retry_after(response, rest)
-                if not failed.is_retryable or rest > LONGEST_RETRY_AFTER:
-                    raise failed
-            if attempt >= self._patience.attempts:
-                raise failed
-            await asyncio.sleep(rest)
+                failure = parse_error(response)
+                pause = _read_retry_after(response, pause)
+                if not failure.is_retryable or pause > MAX_RETRY_AFTER:
+                    raise failure
+            if attempt >= self._retry.attempts:
+                raise failure
+            await asyncio.sleep(pause)
         raise AssertionError("unreachable")
 
 
-def new_key() -> str:
-    """An Idempotency-Key that nobody has used."""
-    return str(UUID(bytes=os.urandom(16), version=4))  # noqa: TID251 (a library of its own)
+# For programs that do not use asyncio: one thread runs an event loop, every call is run there and waited for. Several
+# threads may use one client.
 
 
-def part(value: object) -> str:
-    """A value as one part of a path."""
+class LoopThread:
+    """An event loop that runs in a thread of its own until it is closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run_loop, name="bpc-client", daemon=True)
+        self._thread.start()
+
+    def _run_loop(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._loop.is_closed()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop and return its result. An interrupt (Ctrl-C) cancels it."""
+        if self.is_closed:
+            coroutine.close()
+            raise RuntimeError("this client is closed")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+class SyncCalls:
+    """What the synchronous operations are made of."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._thread = LoopThread()
+
+    def _request_model(self, answer: type[T], method: str, path: str, **options: Any) -> T:
+        return self._thread.run(self._calls._request_model(answer, method, path, **options))
+
+    def _request_bytes(self, method: str, path: str, **options: Any) -> StoredBytes:
+        return self._thread.run(self._calls._request_bytes(method, path, **options))
+
+    def _request_nothing(self, method: str, path: str, **options: Any) -> None:
+        self._thread.run(self._calls._request_nothing(method, path, **options))
+
+
+# Values of a request, and errors of an answer -----------------------------------------------------------------------
+
+
+def new_idempotency_key() -> str:
+    """Return a random Idempotency-Key."""
+    return str(UUID(bytes=os.urandom(16), version=4))  # noqa: TID251 (a library has nobody to ask for randomness)
+
+
+def quote_path_part(value: object) -> str:
+    """Quote a value as one part of a path."""
     return quote(str(value), safe="")
 
 
-def plain(value: Any) -> Any:
-    """A body as JSON: times as the API reads them, and of models what was given."""
+def to_plain(value: Any) -> Any:
+    """Turn a body into plain JSON values: times as the API reads them; of a model only the members that were set."""
     match value:
         case datetime():
-            return moment(value)
+            return format_time(value)
         case UUID():
             return str(value)
         case BaseModel():
-            return {name: plain(each) for name, each in value if each is not None or name in value.model_fields_set}
+            return {
+                name: to_plain(member) for name, member in value if member is not None or name in value.model_fields_set
+            }
         case dict():
-            return {name: plain(each) for name, each in value.items()}
+            return {name: to_plain(member) for name, member in value.items()}
         case list() | tuple():
-            return [plain(each) for each in value]
+            return [to_plain(member) for member in value]
         case _:
             return value
 
 
-def given(members: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a body that were given."""
+def drop_missing(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the members of a body that are None."""
     return {name: value for name, value in members.items() if value is not None}
 
 
-def in_query(value: Any) -> str:
+def format_query_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return moment(value) if isinstance(value, datetime) else str(value)
+    return format_time(value) if isinstance(value, datetime) else str(value)
 
 
-def moment(value: datetime) -> str:
-    """A time as the API writes and reads it; one without a time zone is refused."""
+def format_time(value: datetime) -> str:
+    """Write a time as the API does. Raise ValueError if it has no time zone."""
     if value.utcoffset() is None:
         raise ValueError(f"`{value}` has no time zone")
     return value.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-def adapter(answer: type[T]) -> TypeAdapter[T]:
-    """What reads a type; made once for each."""
+def get_adapter(answer: type[T]) -> TypeAdapter[T]:
+    """Return the validator of a type; each is built once."""
     if answer not in _ADAPTERS:
         _ADAPTERS[answer] = TypeAdapter(answer)
     return _ADAPTERS[answer]
 
 
-def refusal_in(response: httpx2.Response) -> ApiError:
-    """The error of an answer that is no success."""
+def parse_error(response: httpx2.Response) -> ApiError:
+    """Read the error from an answer that is not a success."""
     correlation_id = response.headers.get("x-correlation-id")
     try:
         error = response.json()["error"]
@@ -182,15 +248,15 @@ def refusal_in(response: httpx2.Response) -> ApiError:
     except (ValueError, KeyError, TypeError, AttributeError):
         return UnexpectedAnswer(
             response.status_code,
-            f"HTTP {response.status_code}, and not from the API: is the address right?",
+            f"HTTP {response.status_code}, but not from the API; check the address",
             correlation_id=correlation_id,
         )
 
 
-def _retry_after(response: httpx2.Response, otherwise: float) -> float:
-    said = response.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else otherwise
+def _read_retry_after(response: httpx2.Response, otherwise: float) -> float:
+    header = response.headers.get("retry-after", "")
+    return float(header) if header.isdecimal() else otherwise
 
 
-def _why(lost: httpx2.TransportError) -> str:
-    return str(lost) or type(lost).__name__
+def _describe_loss(error: httpx2.TransportError) -> str:
+    return str(error) or type(error).__name__

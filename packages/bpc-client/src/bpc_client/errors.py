@@ -1,9 +1,9 @@
-"""What goes wrong, as exceptions: the API's own refusals, and what comes between it and us."""
+"""Exceptions: errors that the API answers, and failures on the way to it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-# By these codes the same request may succeed later. A test keeps them equal to the API's table.
+# Codes after which the same request may succeed later. A test keeps them equal to the API's table.
 RETRYABLE: Final = frozenset(
     {
         "DB_UNAVAILABLE",
@@ -22,7 +22,7 @@ RETRYABLE: Final = frozenset(
 
 
 class ApiError(Exception):
-    """The API refused. A program decides by `code`; `correlation_id` names the request in the server's logs."""
+    """The API answered with an error. Programs use `code`; `correlation_id` identifies the request in its logs."""
 
     def __init__(
         self,
@@ -46,38 +46,38 @@ class ApiError(Exception):
 
 
 class UnexpectedAnswer(ApiError):
-    """An answer that is not one of the API's: something else listens there, or this client is too old for it."""
+    """The answer is not one of the API's: another server listens there, or this client is too old for the API."""
 
     def __init__(self, status: int, message: str, *, correlation_id: str | None = None) -> None:
         super().__init__("UNEXPECTED_ANSWER", message, status=status, correlation_id=correlation_id)
 
     @property
     def is_retryable(self) -> bool:
-        return self.status in {429, 502, 503, 504}  # a proxy that waits for the API
+        return self.status in {429, 502, 503, 504}  # a proxy whose API is restarting or busy
 
 
 class Unreachable(Exception):
-    """No answer: the server is not there, or the connection was lost each time."""
+    """No answer: the server is not running, or every connection was lost."""
 
-    def __init__(self, url: str, why: str) -> None:
-        super().__init__(f"{url} does not answer: {why}")
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url} does not answer: {reason}")
         self.url = url
-        self.why = why
+        self.reason = reason
 
 
 class JobFailed(Exception):
-    """A job is over and has not succeeded. `error` is what it ended with."""
+    """A job ended without success. `error` is the error it ended with."""
 
     def __init__(self, job_id: str, status: str, error: Mapping[str, Any] | None) -> None:
-        why = "" if not error else f": {error.get('code')}: {error.get('message')}"
-        super().__init__(f"job {job_id} is {status}{why}")
+        reason = "" if not error else f": {error.get('code')}: {error.get('message')}"
+        super().__init__(f"job {job_id} is {status}{reason}")
         self.job_id = job_id
         self.status = status
         self.error = error
 
 
-class StillWaiting(Exception):
-    """What was waited for has not happened in time. It may still happen."""
+class WaitTimeout(Exception):
+    """A wait took too long. What it waited for may still happen."""
 
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what} is not over after {seconds:g} s")
+    def __init__(self, label: str, seconds: float) -> None:
+        super().__init__(f"{label}: not done after {seconds:g} s")

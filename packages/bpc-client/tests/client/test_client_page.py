@@ -4,12 +4,11 @@ import ast
 import re
 from pathlib import Path
 
+import bpc_client
 import pytest
+from bpc_client import Client
 
-import bpc.client
-from bpc.client import Client
-
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "client.md").read_text()
+PAGE = (Path(__file__).resolve().parents[4] / "docs" / "client.md").read_text()
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -29,4 +28,4 @@ def test_every_error_it_names_is_there() -> None:
     named = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
 
     assert len(named) == 5
-    assert [name for name in named if name not in bpc.client.__all__] == []
+    assert [name for name in named if name not in bpc_client.__all__] == []

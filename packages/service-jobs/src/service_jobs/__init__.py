@@ -1,4 +1,4 @@
-"""A job engine on PostgreSQL, and in memory. A library of its own: it imports nothing else of this product.
+"""A job engine on PostgreSQL, and in memory.
 
     handlers = Handlers()
 
@@ -6,20 +6,25 @@
     async def greet(ctx: Context, name: str) -> str:
         return f"hello {name}"
 
-    async with Jobs.connect(url, handlers) as jobs:          # submit, look, cancel
+    async with Jobs.connect(url, handlers) as jobs:          # submit, query, wait, cancel
         await jobs.submit(greet, "world", tenant=tenant)
         await Worker(jobs).run()                             # in this process, or in any other with this database
 
-The engine's tables are made by `install`, or by whatever runs the numbered SQL files in `migrations/`.
+`install` creates the engine's tables; a service with a migration tool of its own runs `list_migrations` with that.
 """
 
-from bpc.jobs.batches import Batch, BatchNotFound, BatchStatus, Item, SubmittedBatch
-from bpc.jobs.changes import Cancelled, Cancelling
-from bpc.jobs.context import Connection, Context, Limit
-from bpc.jobs.cron import CatchUp
-from bpc.jobs.errors import (
+from service_jobs import job_control, queries, schedules
+from service_jobs.batches import Batch, BatchItem, BatchNotFound, BatchStatus, SubmittedBatch
+from service_jobs.child_process import listen_for_progress, report_progress
+from service_jobs.context import Connection, Context
+from service_jobs.cron import CatchUp
+from service_jobs.database import EngineNotInstalled, Sessions, install, list_migrations, list_pending
+from service_jobs.handler import Handler, Handlers, Rejection
+from service_jobs.job import (
+    BatchId,
     HandlerNotFound,
     InvalidInput,
+    Job,
     JobCancelled,
     JobConflict,
     JobError,
@@ -27,26 +32,24 @@ from bpc.jobs.errors import (
     JobsRefusal,
     JobTimedOut,
     LeaseLost,
-    NoProcesses,
+    ProcessesUnavailable,
     QueueFull,
+    Retry,
+    Status,
+    new_id,
+    new_ids,
 )
-from bpc.jobs.handler import Handler, Handlers, Refused
-from bpc.jobs.health import Health
-from bpc.jobs.ids import BatchId
-from bpc.jobs.install import install
-from bpc.jobs.job import Job
-from bpc.jobs.memory import MemoryEngine
-from bpc.jobs.metrics import Metrics
-from bpc.jobs.outcome import Retry, Status
-from bpc.jobs.processes import Limited, LimitExceeded, Limits, Nowhere, Processes, listening, tell
-from bpc.jobs.queues import JobQueue, Queue, RequestQueue
-from bpc.jobs.schedules import ScheduleNotFound
-from bpc.jobs.service import Defaults, Jobs
-from bpc.jobs.sessions import Sessions
-from bpc.jobs.steps import several_steps
-from bpc.jobs.submitting import CRITICAL, HIGH, LOW, NORMAL
-from bpc.jobs.worker import Options, Worker
-from bpc.jobs.worker.chores import Chore
+from service_jobs.job_control import CancelledJob, CancelRequest
+from service_jobs.job_spec import CRITICAL, HIGH, LOW, NORMAL, Defaults, JobColumns, Limit, SubmitOptions
+from service_jobs.memory_engine import MemoryEngine
+from service_jobs.processes import LimitedProcesses, LimitExceeded, ProcessLimits, ProcessPool, UnavailableProcesses
+from service_jobs.queries import QueueHealth
+from service_jobs.schedules import Schedule, ScheduleNotFound
+from service_jobs.service import Jobs
+from service_jobs.steps import register_steps
+from service_jobs.submission import JobQueue, RequestQueue, SubmitQueue, submit_jobs
+from service_jobs.telemetry import Metrics, get_traceparent
+from service_jobs.worker import Chore, Worker, WorkerOptions
 
 __all__ = [
     "CRITICAL",
@@ -55,23 +58,24 @@ __all__ = [
     "NORMAL",
     "Batch",
     "BatchId",
+    "BatchItem",
     "BatchNotFound",
     "BatchStatus",
-    "Cancelled",
-    "Cancelling",
+    "CancelRequest",
+    "CancelledJob",
     "CatchUp",
     "Chore",
     "Connection",
     "Context",
     "Defaults",
+    "EngineNotInstalled",
     "Handler",
     "HandlerNotFound",
     "Handlers",
-    "Health",
     "InvalidInput",
-    "Item",
     "Job",
     "JobCancelled",
+    "JobColumns",
     "JobConflict",
     "JobError",
     "JobNotFound",
@@ -82,26 +86,40 @@ __all__ = [
     "LeaseLost",
     "Limit",
     "LimitExceeded",
-    "Limited",
-    "Limits",
+    "LimitedProcesses",
     "MemoryEngine",
     "Metrics",
-    "NoProcesses",
-    "Nowhere",
-    "Options",
-    "Processes",
-    "Queue",
+    "ProcessLimits",
+    "ProcessPool",
+    "ProcessesUnavailable",
     "QueueFull",
-    "Refused",
+    "QueueHealth",
+    "Rejection",
     "RequestQueue",
     "Retry",
+    "Schedule",
     "ScheduleNotFound",
     "Sessions",
     "Status",
+    "SubmitOptions",
+    "SubmitQueue",
     "SubmittedBatch",
+    "UnavailableProcesses",
     "Worker",
+    "WorkerOptions",
+    "get_traceparent",
     "install",
-    "listening",
-    "several_steps",
-    "tell",
+    "job_control",
+    "list_migrations",
+    "list_pending",
+    "listen_for_progress",
+    "new_id",
+    "new_ids",
+    "queries",
+    "register_steps",
+    "report_progress",
+    "schedules",
+    "submit_jobs",
 ]
+
+__version__ = "0.1.0"

@@ -1,14 +1,14 @@
-"""Cron: an expression and a time zone in, moments out; and which of those that were missed are made up for. Pure.
+"""Cron: an expression and a time zone in, moments out; and which missed moments still get a job. Pure.
 
-    Cron("30 2 * * *", "Europe/Berlin").next_after(moment)     every moment is UTC
+    Cron("30 2 * * *", "Europe/Berlin").find_next_after(moment)     every moment is UTC
 
 Five fields (minute, hour, day, month, weekday), six with seconds in front, or a name such as `@daily`. As in Debian's
 cron, when clocks are changed:
 
-- minute and hour are fixed (`30 2 * * *`): it happens once a day. A time that does not exist is replaced by the first
-  one that does (02:30 becomes 03:00); of a time that exists twice, the first is meant.
-- minute or hour begins with a star (`*/15 * * * *`, `0 * * * *`): it happens as real time passes, so an hour that is
-  left out has no moments and one that exists twice has its moments twice.
+- If minute and hour are fixed (`30 2 * * *`), it matches once a day. A time that does not exist is replaced by the
+  first one that does (02:30 becomes 03:00); a time that exists twice matches the first time.
+- If minute or hour begins with a star (`*/15 * * * *`, `0 * * * *`), it follows real time: an hour that is left out has
+  no moments, and an hour that exists twice has its moments twice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,9 +23,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from bpc.jobs.errors import InvalidInput
+from service_jobs.job import InvalidInput
 
-NAMED: Final[Mapping[str, str]] = {
+NAMED_EXPRESSIONS: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -34,28 +34,28 @@ NAMED: Final[Mapping[str, str]] = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-LONGEST: Final = 200
+MAX_EXPRESSION_LENGTH: Final = 200
 SECOND: Final = timedelta(seconds=1)
 WEEK: Final = timedelta(days=7)  # in no zone are clocks changed twice within a week
-FARTHEST: Final = timedelta(days=1, hours=2)
-SOME_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
+MAX_OFFSET_FROM_UTC: Final = timedelta(days=1, hours=2)
+ANY_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 FIELDS: Final = "`minute hour day month weekday`, such as `30 2 * * 1-5`"
 
-MOST_AT_ONCE: Final = 1_000
-GRACE: Final = timedelta(seconds=60)
+MAX_MOMENTS_PER_TICK: Final = 1_000
+SKIP_GRACE: Final = timedelta(seconds=60)
 
 
 class CatchUp(StrEnum):
-    """What becomes of moments that passed while nobody was looking."""
+    """What happens to moments that passed while no worker ran."""
 
-    SKIP = "skip"  # they are dropped, but for those of the last minute
-    ONE = "one"  # one job stands for all of them
-    ALL = "all"  # each gets its job, 1,000 at a time until it has caught up
+    SKIP = "skip"  # they are dropped, except those of the last minute
+    ONE = "one"  # one job for all of them
+    ALL = "all"  # a job for each, 1,000 at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression that can be read and a time zone that exists. Raises `InvalidInput` otherwise."""
+    """A valid cron expression and an existing time zone. Raises `InvalidInput` otherwise."""
 
     expression: str
     time_zone: str = "UTC"
@@ -65,37 +65,38 @@ class Cron:
     _zone: tzinfo = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        minutes, seconds = _read(self.expression)
+        minutes, seconds = _parse_expression(self.expression)
         object.__setattr__(self, "_minutes", minutes)
         object.__setattr__(self, "_is_fixed", not any(part.startswith("*") for part in minutes.split()[:2]))
         object.__setattr__(self, "_seconds", seconds)
-        object.__setattr__(self, "_zone", _zone(self.time_zone))
+        object.__setattr__(self, "_zone", _load_time_zone(self.time_zone))
 
-    def after(self, moment: datetime) -> Iterator[datetime]:
-        """Every moment later than `moment`, in order; it ends where there is none within fifty years."""
+    def iterate_after(self, moment: datetime) -> Iterator[datetime]:
+        """Every moment after `moment`, in order; it ends if there is none within fifty years."""
         last = moment.astimezone(UTC)
         start = last.replace(second=0, microsecond=0) - SECOND
-        for minute in self._fixed_minutes(start) if self._is_fixed else self._passing_minutes(start):
+        for minute in self._iterate_fixed_minutes(start) if self._is_fixed else self._iterate_passing_minutes(start):
             for second in self._seconds:
-                found = minute + second * SECOND
-                # In the hour that exists twice, fixed minutes begin in the first one, wherever we are.
-                if found > last:
-                    last = found
-                    yield found
+                candidate = minute + second * SECOND
+                # In an hour that exists twice, fixed minutes count from the first one.
+                if candidate > last:
+                    last = candidate
+                    yield candidate
 
-    def next_after(self, moment: datetime) -> datetime | None:
-        return next(self.after(moment), None)
+    def find_next_after(self, moment: datetime) -> datetime | None:
+        return next(self.iterate_after(moment), None)
 
-    def _fixed_minutes(self, start: datetime) -> Iterator[datetime]:
+    def _iterate_fixed_minutes(self, start: datetime) -> Iterator[datetime]:
         for minute in CronSim(self._minutes, start.astimezone(self._zone)):
             yield minute.astimezone(UTC)
 
-    def _passing_minutes(self, start: datetime) -> Iterator[datetime]:
-        """As long as clocks are not changed, local time is UTC and an offset: cronsim is given one such stretch of time
-        after the other. By itself it makes whole-hour steps over changes, and misses moments where they are half hours.
+    def _iterate_passing_minutes(self, start: datetime) -> Iterator[datetime]:
+        """While clocks do not change, local time is UTC plus an offset: cronsim gets one such stretch after the other.
+
+        By itself it steps over changes in whole hours, and misses moments where the change is half an hour.
         """
         while True:
-            offset, end = self._stretch(start)
+            offset, end = self._find_stretch(start)
             rests = end - start == WEEK
             for wall in CronSim(self._minutes, start.replace(tzinfo=None) + offset):
                 minute = (wall - offset).replace(tzinfo=UTC)
@@ -105,99 +106,99 @@ class Cron:
                 yield minute
             else:
                 return
-            # After a week of rest nothing happens before the wall shows `wall`, even if it shows some hours twice; and
-            # nowhere is local time farther from UTC than this.
-            start = max(end, wall.replace(tzinfo=UTC) - FARTHEST) if rests else end
+            # After a week without moments, the next one is not before the wall clock shows `wall`, and nowhere is local
+            # time farther from UTC than this.
+            start = max(end, wall.replace(tzinfo=UTC) - MAX_OFFSET_FROM_UTC) if rests else end
 
-    def _stretch(self, start: datetime) -> tuple[timedelta, datetime]:
-        """How far local time is from UTC after `start`, and until when at least, included, this does not change."""
-        offset = self._offset(start + SECOND)
+    def _find_stretch(self, start: datetime) -> tuple[timedelta, datetime]:
+        """The UTC offset after `start`, and a moment until which (inclusive) it certainly does not change."""
+        offset = self._get_utc_offset(start + SECOND)
         same, other = 0, int(WEEK.total_seconds())
-        if self._offset(start + WEEK) == offset:
+        if self._get_utc_offset(start + WEEK) == offset:
             return offset, start + WEEK
         while other - same > 1:
             middle = (same + other) // 2
-            if self._offset(start + middle * SECOND) == offset:
+            if self._get_utc_offset(start + middle * SECOND) == offset:
                 same = middle
             else:
                 other = middle
         return offset, start + same * SECOND
 
-    def _offset(self, moment: datetime) -> timedelta:
+    def _get_utc_offset(self, moment: datetime) -> timedelta:
         return moment.astimezone(self._zone).utcoffset() or timedelta()
 
-    def never(self) -> InvalidInput:
-        """For whoever was given none by `next_after`."""
+    def build_never_error(self) -> InvalidInput:
+        """The error for an expression that has no next moment."""
         return InvalidInput(
-            f"`{self.expression}` never happens: there is no such day in the next fifty years",
+            f"`{self.expression}` never matches: no such day in the next fifty years",
             fix="correct the day, month or weekday",
             details={"cron": self.expression},
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """The moments that get a job now, and when to look again; None if there is no next moment."""
+class DueMoments:
+    """The moments that get a job now, and the next moment; None if there is none."""
 
     moments: tuple[datetime, ...]
     next_at: datetime | None
 
 
-def due(cron: Cron, next_at: datetime, now: datetime, catch_up: CatchUp) -> Due:
-    """What is due at `now` of a schedule whose next moment was `next_at`; both that one and `now` are included.
+def find_due_moments(cron: Cron, next_at: datetime, now: datetime, catch_up: CatchUp) -> DueMoments:
+    """The due moments of a schedule from `next_at` to `now`, both inclusive.
 
-    The work is bounded however long ago `next_at` is.
+    The work is bounded, however long ago `next_at` is.
     """
     match catch_up:
         case CatchUp.ONE:
-            return Due((next_at,), cron.next_after(now))
+            return DueMoments((next_at,), cron.find_next_after(now))
         case CatchUp.SKIP:
-            kept = (next_at,) if next_at >= now - GRACE else ()
-            later = takewhile(lambda moment: moment <= now, cron.after(max(next_at, now - GRACE)))
-            return Due((*kept, *later), cron.next_after(now))
+            first_moment = (next_at,) if next_at >= now - SKIP_GRACE else ()
+            later = takewhile(lambda moment: moment <= now, cron.iterate_after(max(next_at, now - SKIP_GRACE)))
+            return DueMoments((*first_moment, *later), cron.find_next_after(now))
         case CatchUp.ALL:
-            return _each(cron, next_at, now)
+            return _collect_all_due(cron, next_at, now)
 
 
-def _each(cron: Cron, next_at: datetime, now: datetime) -> Due:
+def _collect_all_due(cron: Cron, next_at: datetime, now: datetime) -> DueMoments:
     moments = [next_at]
-    for moment in cron.after(next_at):
-        if moment > now or len(moments) == MOST_AT_ONCE:
-            return Due(tuple(moments), moment)
+    for moment in cron.iterate_after(next_at):
+        if moment > now or len(moments) == MAX_MOMENTS_PER_TICK:
+            return DueMoments(tuple(moments), moment)
         moments.append(moment)
-    return Due(tuple(moments), None)
+    return DueMoments(tuple(moments), None)
 
 
-def _read(expression: str) -> tuple[str, tuple[int, ...]]:
-    """The five fields that cronsim turns into minutes, and the seconds of each of those minutes."""
-    # Seconds are kept from cronsim because with them it knows no cron rules for changed clocks.
-    if len(expression) > LONGEST:
-        raise InvalidInput(f"a cron expression has at most {LONGEST} characters", fix=f"write {FIELDS}")
-    fields = NAMED.get(expression.strip().lower(), expression).split()
+def _parse_expression(expression: str) -> tuple[str, tuple[int, ...]]:
+    """The five fields for cronsim, and the seconds of each matching minute."""
+    # cronsim does not get the seconds: with them it does not apply cron's rules for changed clocks.
+    if len(expression) > MAX_EXPRESSION_LENGTH:
+        raise InvalidInput(f"a cron expression has at most {MAX_EXPRESSION_LENGTH} characters", fix=f"write {FIELDS}")
+    fields = NAMED_EXPRESSIONS.get(expression.strip().lower(), expression).split()
     if len(fields) not in {5, 6}:
         raise InvalidInput(
-            f"`{expression}` is no cron expression: it has {len(fields)} fields, not five",
+            f"`{expression}` is not a valid cron expression: it has {len(fields)} fields instead of 5",
             fix=f"write {FIELDS}; a sixth field in front is for seconds",
             details={"cron": expression},
         )
     try:
-        read = CronSim(" ".join(fields), SOME_DAY)
-    except CronSimError as wrong:
+        schedule = CronSim(" ".join(fields), ANY_DAY)
+    except CronSimError as error:
         raise InvalidInput(
-            f"`{expression}` is no cron expression: {_reason(str(wrong))}",
+            f"`{expression}` is not a valid cron expression: {_explain_error(str(error))}",
             fix=f"write {FIELDS}",
             details={"cron": expression},
         ) from None
-    return " ".join(fields[-5:]), tuple(sorted(read.seconds))
+    return " ".join(fields[-5:]), tuple(sorted(schedule.seconds))
 
 
-def _reason(said: str) -> str:
+def _explain_error(message: str) -> str:
     # cronsim says "Bad day-of-month", also where the month has no such day.
-    return f"its {said.removeprefix('Bad ')} does not exist or cannot be read"
+    return f"{message.removeprefix('Bad ')} is not valid"
 
 
 @lru_cache(maxsize=256)
-def _zone(name: str) -> tzinfo:
+def _load_time_zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
     try:

@@ -1,7 +1,7 @@
-"""What people do to jobs: cancel one, run one again, run many again that ended badly.
+"""Control jobs: cancel one, redrive one, redrive many that failed.
 
-Each is one call of a function of the database, which takes the locks in the order everybody takes them; here its
-answers become values and refusals. `conn` may be anybody's: the functions bind the transaction to the tenant.
+Each is one call of a database function, which takes its locks in the common order; this module turns its answers into
+values and refusals. Any connection will do: the functions bind the transaction to the tenant.
 """
 
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from uuid import UUID
 
 import asyncpg
 
-from bpc.jobs.context import Connection
-from bpc.jobs.errors import InvalidInput, JobConflict, JobNotFound
-from bpc.jobs.handler import TYPE_NAME
-from bpc.jobs.outcome import Status
+from service_jobs.context import Connection
+from service_jobs.handler import require_type_name
+from service_jobs.job import InvalidInput, JobConflict, JobNotFound, Status
+from service_jobs.job_spec import is_storable_text
 
-LONGEST_REASON: Final = 500
-MOST: Final = 1_000_000
-BAD_ENDS: Final = frozenset({Status.FAILED, Status.DEAD_LETTER})
+MAX_REASON_LENGTH: Final = 500
+MAX_REDRIVEN: Final = 1_000_000
+FAILED_STATUSES: Final = frozenset({Status.FAILED, Status.DEAD_LETTER})
 
-# The subquery sees the job as it was before: what a function changes is not visible to the statement that calls it.
+# The subquery sees the job as it was before: a statement does not see the changes of the functions it calls.
 CANCEL: Final[LiteralString] = """
     SELECT jobs.cancel($1, $2, $3) AS became, (SELECT status FROM jobs.job WHERE tenant_id = $1 AND job_id = $2) AS was
 """
 REDRIVE: Final[LiteralString] = "SELECT jobs.redrive($1, $2)"
-NEEDED: Final[LiteralString] = """
+SELECT_UNMET_DEPENDENCY: Final[LiteralString] = """
     SELECT needs_id FROM jobs.job_dependency
      WHERE tenant_id = $1 AND job_id = $2 AND NOT met
      ORDER BY needs_id
      LIMIT 1
 """
-# What stands in the way of a job that was cancelled; without a status where it is gone.
-IN_THE_WAY: Final[LiteralString] = """
+# The dependency that blocks a cancelled job; its status is null if it was removed.
+SELECT_FAILED_DEPENDENCY: Final[LiteralString] = """
     SELECT d.needs_id, n.status
       FROM jobs.job_dependency d
       LEFT JOIN jobs.job n ON n.tenant_id = d.tenant_id AND n.job_id = d.needs_id
@@ -41,11 +41,11 @@ IN_THE_WAY: Final[LiteralString] = """
      ORDER BY n.status IS NULL DESC, d.needs_id
      LIMIT 1
 """
-# The lease is locked before the job, as everywhere; who asks at the same moment waits for us and is told what we did.
-IS_CANCELLING: Final[LiteralString] = """
+# The lease is locked before the job, as everywhere; a concurrent caller waits for us and sees what we did.
+SELECT_CANCEL_REQUESTED: Final[LiteralString] = """
     SELECT cancel_requested FROM jobs.job_lease WHERE tenant_id = $1 AND job_id = $2 FOR UPDATE
 """
-# What somebody is changing right now is left to them. Those that ended badly first are run first.
+# Rows that another transaction is changing are skipped. Jobs that failed first run first.
 REDRIVE_CHUNK: Final[LiteralString] = """
     WITH chosen AS MATERIALIZED (
       SELECT job_id, type, status, attempts - uncounted AS attempts FROM jobs.job
@@ -57,36 +57,36 @@ REDRIVE_CHUNK: Final[LiteralString] = """
     SELECT job_id, type, status, attempts, jobs.redrive($1, job_id)
       FROM (SELECT job_id, type, status, attempts FROM chosen ORDER BY job_id) AS in_order
 """
-COUNT: Final[LiteralString] = """
+COUNT_FAILED: Final[LiteralString] = """
     SELECT count(*) FROM (
       SELECT FROM jobs.job
        WHERE tenant_id = $1 AND failed_at IS NOT NULL AND status = ANY ($2) AND ($3::text IS NULL OR type = $3)
        LIMIT $4) AS bad
 """
 
-NEXT_STEP: Final = {
+FIX_BY_STATUS: Final = {
     Status.RUNNING: "wait until it ends, or cancel it first",
-    Status.SUCCEEDED: "submit a new job to have it done again",
+    Status.SUCCEEDED: "submit a new job to do it again",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
-    """It had not started, and never will."""
+class CancelledJob:
+    """The job had not started, and never will."""
 
     job_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelling:
+class CancelRequest:
     """It runs and was asked to stop; if it succeeds before it hears that, it has succeeded."""
 
     job_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Redriven:
-    """A job that runs again, and what it was before."""
+class RedrivenJob:
+    """A job that runs again, with its status before."""
 
     job_id: UUID
     type: str
@@ -94,37 +94,35 @@ class Redriven:
     attempts: int
 
 
-async def cancel(conn: Connection, tenant: UUID, job_id: UUID, reason: str | None = None) -> Cancelled | Cancelling:
+async def cancel_job(
+    conn: Connection, tenant: UUID, job_id: UUID, reason: str | None = None
+) -> CancelledJob | CancelRequest:
     """Cancel a job. Raises `JobNotFound`, or `JobConflict` if it is over."""
     try:
-        row = await conn.fetchrow(CANCEL, tenant, job_id, _checked(reason))
+        row = await conn.fetchrow(CANCEL, tenant, job_id, _require_valid_reason(reason))
     except asyncpg.LockNotAvailableError:
-        raise JobConflict(f"job `{job_id}` changes too fast to be cancelled", fix="try again") from None
+        raise JobConflict(f"job `{job_id}` is being changed by another transaction", fix="try again") from None
     became, was = (None, None) if row is None else (row["became"], row["was"])
     if became is None:
         raise JobNotFound(job_id)
     if became == "CANCELLING":
-        return Cancelling(job_id)
+        return CancelRequest(job_id)
     if became == Status.CANCELLED and was != became:
-        return Cancelled(job_id)
-    raise JobConflict(
-        f"job `{job_id}` is over: it ended {became}",
-        fix="nothing to do: only a job that is not over can be cancelled",
-        details={"job_id": str(job_id), "status": became},
-    )
+        return CancelledJob(job_id)
+    raise build_over_conflict(job_id, Status(became))
 
 
 async def is_cancelling(conn: Connection, tenant: UUID, job_id: UUID) -> bool:
-    """Whether a job runs and was asked to stop. In a transaction of the tenant, and so until it ends."""
-    return await conn.fetchval(IS_CANCELLING, tenant, job_id) is True
+    """Whether a job runs and was asked to stop. In a transaction of the tenant, the answer holds until its end."""
+    return await conn.fetchval(SELECT_CANCEL_REQUESTED, tenant, job_id) is True
 
 
-async def redrive(conn: Connection, tenant: UUID, job_id: UUID) -> None:
-    """Run a job again that ended FAILED or DEAD_LETTER, or that somebody cancelled.
+async def redrive_job(conn: Connection, tenant: UUID, job_id: UUID) -> None:
+    """Run a job again that ended FAILED or DEAD_LETTER or was cancelled.
 
-    It has all its attempts, starts from its checkpoint, and waits for the jobs it depends on. One that waits for its
-    time is run now. Raises `JobNotFound`, or `JobConflict` in any other state, or where a job it depends on has to be
-    run again first.
+    It has all its attempts, starts from its checkpoint, and waits for the jobs it depends on. A job that waits for its
+    time runs now. Raises `JobNotFound`, or `JobConflict` in any other state or if a job it depends on must be redriven
+    first.
     """
     match await conn.fetchval(REDRIVE, tenant, job_id):
         case None:
@@ -132,73 +130,86 @@ async def redrive(conn: Connection, tenant: UUID, job_id: UUID) -> None:
         case Status.QUEUED:
             return
         case "READY":
-            raise _waiting(job_id, "it already waits for a worker", fix="start a worker, if none runs")
+            raise build_waiting_conflict(job_id, "it already waits for a worker", fix="start a worker, if none runs")
         case "BLOCKED":
-            needed = await conn.fetchval(NEEDED, tenant, job_id)
-            raise _waiting(job_id, f"it waits for job {needed}", fix="run that one again, or wait until it succeeds")
-        case became:
-            raise JobConflict(
-                f"job `{job_id}` is {became} and cannot be run again",
-                fix=await _next_step(conn, tenant, job_id, Status(became)),
-                details={"job_id": str(job_id), "status": became},
+            dependency_id = await conn.fetchval(SELECT_UNMET_DEPENDENCY, tenant, job_id)
+            raise build_waiting_conflict(
+                job_id, f"it waits for job {dependency_id}", fix="run that one again, or wait until it succeeds"
             )
+        case became:
+            status = Status(became)
+            raise build_redrive_conflict(job_id, status, fix=await _suggest_fix(conn, tenant, job_id, status))
 
 
-async def redrive_chunk(
-    conn: Connection, tenant: UUID, *, job_type: str | None, status: Status | None, before: datetime, limit: int
-) -> list[Redriven]:
-    """Run at most `limit` jobs again that ended badly before a moment, in one transaction."""
-    statuses, asked_type = _bad(status), _checked_type(job_type)
+async def redrive_failed_jobs(
+    conn: Connection, tenant: UUID, *, job_type: str | None, status: Status | None, failed_before: datetime, limit: int
+) -> list[RedrivenJob]:
+    """Run at most `limit` jobs again that failed before a moment, in one transaction."""
+    statuses = _select_statuses(status)
+    valid_type = None if job_type is None else require_type_name(job_type)
     async with conn.transaction():
         await conn.execute("SELECT jobs.enter($1)", tenant)
-        rows = await conn.fetch(REDRIVE_CHUNK, tenant, before, statuses, asked_type, limit)
+        rows = await conn.fetch(REDRIVE_CHUNK, tenant, failed_before, statuses, valid_type, limit)
     return [
-        Redriven(job_id=row["job_id"], type=row["type"], status=Status(row["status"]), attempts=row["attempts"])
+        RedrivenJob(job_id=row["job_id"], type=row["type"], status=Status(row["status"]), attempts=row["attempts"])
         for row in rows
     ]
 
 
-async def count_bad(
-    conn: Connection, tenant: UUID, *, job_type: str | None = None, status: Status | None = None, limit: int = MOST
+async def count_failed_jobs(
+    conn: Connection,
+    tenant: UUID,
+    *,
+    job_type: str | None = None,
+    status: Status | None = None,
+    limit: int = MAX_REDRIVEN,
 ) -> int:
-    """How many jobs could be run again now. In a transaction of the tenant."""
-    found = await conn.fetchval(COUNT, tenant, _bad(status), _checked_type(job_type), limit)
-    return int(found)
+    """How many jobs could be redriven now. Call it in a transaction of the tenant."""
+    valid_type = None if job_type is None else require_type_name(job_type)
+    count = await conn.fetchval(COUNT_FAILED, tenant, _select_statuses(status), valid_type, limit)
+    return int(count)
 
 
-def _waiting(job_id: UUID, why: str, *, fix: str) -> JobConflict:
-    return JobConflict(
-        f"job `{job_id}` cannot be run again: {why}",
-        fix=fix,
-        details={"job_id": str(job_id), "status": str(Status.QUEUED)},
+def build_over_conflict(job_id: UUID, status: Status) -> JobConflict:
+    """The job cannot be cancelled, because it is over."""
+    return _build_conflict(
+        job_id, status, f"is over: it ended {status}", "nothing to do: only a job that is not over can be cancelled"
     )
 
 
-async def _next_step(conn: Connection, tenant: UUID, job_id: UUID, status: Status) -> str:
+def build_redrive_conflict(job_id: UUID, status: Status, *, fix: str) -> JobConflict:
+    """The job cannot be redriven in this status."""
+    return _build_conflict(job_id, status, f"is {status} and cannot be run again", fix)
+
+
+def build_waiting_conflict(job_id: UUID, why: str, *, fix: str) -> JobConflict:
+    """The job cannot be redriven, because it waits already."""
+    return _build_conflict(job_id, Status.QUEUED, f"cannot be run again: {why}", fix)
+
+
+def _build_conflict(job_id: UUID, status: Status, problem: str, fix: str) -> JobConflict:
+    return JobConflict(f"job `{job_id}` {problem}", fix=fix, details={"job_id": str(job_id), "status": status.value})
+
+
+async def _suggest_fix(conn: Connection, tenant: UUID, job_id: UUID, status: Status) -> str:
     if status is not Status.CANCELLED:
-        return NEXT_STEP[status]
-    needed = await conn.fetchrow(IN_THE_WAY, tenant, job_id)
-    if needed is None or needed["status"] is None:
-        return "submit a new job; what this one depends on is gone"
-    return f"run job {needed['needs_id']} again, which this one depends on"
+        return FIX_BY_STATUS[status]
+    dependency = await conn.fetchrow(SELECT_FAILED_DEPENDENCY, tenant, job_id)
+    if dependency is None or dependency["status"] is None:
+        return "submit a new job; the job that this one depends on was removed"
+    return f"run job {dependency['needs_id']} again, which this one depends on"
 
 
-def _bad(status: Status | None) -> list[str]:
-    if status is not None and status not in BAD_ENDS:
+def _select_statuses(status: Status | None) -> list[str]:
+    if status is not None and status not in FAILED_STATUSES:
         raise InvalidInput(
-            f"jobs that ended {status} are not run again together",
-            fix="ask for FAILED or DEAD_LETTER; jobs that somebody cancelled are run again one by one",
+            f"only FAILED or DEAD_LETTER jobs can be redriven in bulk, not {status}",
+            fix="redrive cancelled jobs one by one",
         )
-    return sorted(BAD_ENDS) if status is None else [status]
+    return sorted(FAILED_STATUSES) if status is None else [status]
 
 
-def _checked(reason: str | None) -> str | None:
-    if reason is not None and (len(reason) > LONGEST_REASON or "\x00" in reason):
-        raise InvalidInput(f"a reason has at most {LONGEST_REASON} characters, none of which is U+0000")
+def _require_valid_reason(reason: str | None) -> str | None:
+    if reason is not None and (len(reason) > MAX_REASON_LENGTH or not is_storable_text(reason)):
+        raise InvalidInput(f"reason must have at most {MAX_REASON_LENGTH} characters of UTF-8 text, and no NUL")
     return reason
-
-
-def _checked_type(job_type: str | None) -> str | None:
-    if job_type is not None and not TYPE_NAME.fullmatch(job_type):
-        raise InvalidInput("letters, digits and . : _ - make up a type of job, and at most 100 of them")
-    return job_type

@@ -1,46 +1,46 @@
-"""What the in-memory engine keeps: its jobs, who has which key, who waits, and who is over and for how long.
+"""The data of the in-memory engine: its jobs, their keys, the queue of waiting jobs and the finished ones.
 
-A job waits in the channel, behind a timer, or not at all because it runs or is over; `Record` knows which.
+A job waits in the queue, waits behind a timer, runs, or is over; `MemoryJob` knows which.
 """
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 import orjson
-from pydantic_core import PydanticSerializationError
 
-from bpc.jobs.context import Wish
-from bpc.jobs.errors import JobError, JobNotFound
-from bpc.jobs.handler import Handler
-from bpc.jobs.job import Job
-from bpc.jobs.outcome import Status
+from service_jobs.handler import Handler
+from service_jobs.job import Job, JobError, JobNotFound, QueueFull, Status
+from service_jobs.job_spec import JobSpec
+from service_jobs.queries import require_page_size
 
 if TYPE_CHECKING:
-    from bpc.jobs.memory.run import Run
+    from service_jobs.memory_run import MemoryRun
 
-Key: TypeAlias = tuple[UUID, str, str]
-OWNER: Final = "memory"
+IdempotencyKey: TypeAlias = tuple[UUID, str, str]
+MEMORY_OWNER: Final = "memory"
+MAX_PAGE_SIZE: Final = 200
 
 
 class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Clock(Protocol):
-    """The engine's time. A test may hand in one that stands still until it is moved."""
+class EngineClock(Protocol):
+    """The engine's time. A test may pass one that stands still until the test moves it."""
 
     def now(self) -> datetime:
         """This moment, UTC."""
         ...
 
-    def after(self, seconds: float, call: Callable[[], object]) -> Timer:
-        """Call `call` on the event loop when `seconds` are over."""
+    def call_after(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Call `call` on the event loop after `seconds`."""
         ...
 
 
@@ -50,13 +50,13 @@ class LoopClock:
     def now(self) -> datetime:
         return datetime.now(UTC)  # noqa: TID251 (a library of its own: nobody hands it the time)
 
-    def after(self, seconds: float, call: Callable[[], object]) -> Timer:
+    def call_after(self, seconds: float, call: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(seconds, call)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What whoever submitted a job said about where it comes from."""
+class JobOrigin:
+    """What the submitter said about the origin of a job."""
 
     correlation_id: str | None
     actor: str | None
@@ -64,121 +64,103 @@ class Told:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Record:
-    """A job, and where it is: in the channel, behind a timer, in a run, or over."""
+class MemoryJob:
+    """A job and its state: in the queue, behind a timer, in a run, or over."""
 
     tenant: UUID
-    wish: Wish
+    spec: JobSpec
     max_attempts: int
-    told: Told
+    origin: JobOrigin
     created_at: datetime
     scheduled_at: datetime
     status: Status = Status.QUEUED
     attempts: int = 0
-    checkpoint: str | None = None  # JSON texts: nobody can change what was written down
+    checkpoint: str | None = None  # JSON text, so that later changes of the object do not change it
     step: str | None = None
     progress: str | None = None
-    gave: Any = None  # by the last step that is done
-    made: Any = None  # by the job, if it succeeded
+    step_output: Any = None  # of the last finished step
+    output: Any = None  # of the job, if it succeeded
     last_error: JobError | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     timer: Timer | None = None
-    run: "Run | None" = None
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    run: "MemoryRun | None" = None
+    finished_event: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def job_id(self) -> UUID:
-        return self.wish.job_id
+        return self.spec.job_id
 
     @property
     def handler(self) -> Handler[Any, Any]:
-        return self.wish.handler
+        return self.spec.handler
 
     @property
     def value(self) -> Any:
-        """What the handler is given, in every attempt."""
-        wish = self.wish
-        return wish.value if wish.value is not None or wish.payload == "null" else self.handler.read_input(wish.payload)
+        """The input of every attempt."""
+        spec = self.spec
+        return (
+            spec.value if spec.value is not None or spec.payload == "null" else self.handler.decode_input(spec.payload)
+        )
 
     @property
-    def made_text(self) -> str | None:
-        """What the job made, as JSON; None if it made nothing, or nothing that JSON can say."""
-        if self.status is not Status.SUCCEEDED:
-            return None
-        try:
-            return self.handler.made.dump_json(self.made, warnings=False).decode()
-        except PydanticSerializationError:
-            return None
+    def key(self) -> IdempotencyKey | None:
+        return None if self.spec.key is None else (self.tenant, self.handler.type, self.spec.key)
 
-    @property
-    def key(self) -> Key | None:
-        return None if self.wish.key is None else (self.tenant, self.handler.type, self.wish.key)
-
-    def named(self) -> dict[str, object]:
-        """For log lines."""
-        return {
-            "tenant_id": str(self.tenant),
-            "job_id": str(self.job_id),
-            "job_type": self.handler.type,
-            "attempt": self.attempts,
-            "correlation_id": self.told.correlation_id,
-        }
-
-    def seconds(self, now: datetime) -> float:
-        """How long the execution has taken that was started last."""
+    def measure_seconds(self, now: datetime) -> float:
+        """How long the last execution has taken."""
         return 0.0 if self.started_at is None else max(0.0, (now - self.started_at).total_seconds())
 
     def revive(self) -> None:
-        """Make it a job with all its attempts before it; checkpoint and steps stay."""
+        """Give it all its attempts again; checkpoint and steps stay."""
         self.attempts = 0
-        self.made = None
-        if self.status is Status.CANCELLED:  # that is no error of an execution
+        self.output = None
+        if self.status is Status.CANCELLED:  # a cancellation is not an error of an execution
             self.last_error = None
         self.finished_at = None
-        self.over.clear()
+        self.finished_event.clear()
 
-    def let_go(self) -> None:
-        """Forget the input of a job that will not run again: it may be large, or hold something open."""
-        self.wish = replace(self.wish, value=None, payload="null")
-        self.gave = None
+    def release_input(self) -> None:
+        """Drop the input of a job that will not run again: it may be large, or hold a resource open."""
+        self.spec = replace(self.spec, value=None, payload="null")
+        self.step_output = None
 
-    def view(self) -> Job:
+    def to_job(self) -> Job:
         runs = self.run is not None
         return Job(
             tenant_id=self.tenant,
             job_id=self.job_id,
             type=self.handler.type,
             status=self.status,
-            priority=self.wish.priority,
+            priority=self.spec.priority,
             attempts=self.attempts,
             max_attempts=self.max_attempts,
-            idempotency_key=self.wish.key,
+            idempotency_key=self.spec.key,
             limit_key=None,
             batch_id=None,
-            progress=read(self.progress),
+            progress=load_json(self.progress),
             last_error=self.last_error,
             created_at=self.created_at,
             scheduled_at=self.scheduled_at,
             started_at=self.started_at,
             finished_at=self.finished_at,
-            lease_owner=OWNER if runs else None,
+            lease_owner=MEMORY_OWNER if runs else None,
             lease_expires_at=None,
             cancel_requested=self.run is not None and self.run.ctx.cancel_requested,
-            correlation_id=self.told.correlation_id,
-            actor=self.told.actor,
+            correlation_id=self.origin.correlation_id,
+            actor=self.origin.actor,
         )
 
 
-def read(text: str | None) -> Any:
+def load_json(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
 
 
-class Channel:
-    """Jobs that may run: tenants take turns; inside a turn, the lowest priority number, then who came first."""
+class ReadyQueue:
+    """Jobs that may run. Tenants take turns; inside a turn the lowest priority number goes first, then the oldest."""
 
     def __init__(self) -> None:
-        self._lanes: dict[UUID, list[tuple[int, int, Record]]] = {}  # whose turn it is comes first
+        self._lanes: dict[UUID, list[tuple[int, int, MemoryJob]]] = {}  # the tenant whose turn it is comes first
         self._order = count()
 
     def __len__(self) -> int:
@@ -187,11 +169,11 @@ class Channel:
     def __bool__(self) -> bool:
         return bool(self._lanes)
 
-    def put(self, record: Record) -> None:
+    def put(self, record: MemoryJob) -> None:
         lane = self._lanes.setdefault(record.tenant, [])
-        heapq.heappush(lane, (record.wish.priority, next(self._order), record))
+        heapq.heappush(lane, (record.spec.priority, next(self._order), record))
 
-    def take(self) -> Record:
+    def take(self) -> MemoryJob:
         tenant = next(iter(self._lanes))
         lane = self._lanes.pop(tenant)
         _, _, record = heapq.heappop(lane)
@@ -199,7 +181,7 @@ class Channel:
             self._lanes[tenant] = lane
         return record
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: MemoryJob) -> None:
         lane = self._lanes.get(record.tenant, [])
         left = [waiting for waiting in lane if waiting[2] is not record]
         if len(left) == len(lane):
@@ -211,82 +193,162 @@ class Channel:
             del self._lanes[record.tenant]
 
 
-class Finished:
-    """Finished jobs, by how long they are kept: in each queue the first is the next to go."""
+class WaitingJobs:
+    """All waiting jobs: those that may run, and those behind a timer. It limits their number."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._queues: dict[timedelta, dict[UUID, tuple[datetime, Record]]] = {}
+    def __init__(self, capacity: int, clock: EngineClock, on_ready: Callable[[], None]) -> None:
+        self.capacity = capacity
+        self._clock = clock
+        self._on_ready = on_ready
+        self._ready = ReadyQueue()
+        self._later: set[UUID] = set()
+        self._reserved = 0  # places for follow-ups of jobs that are being committed
 
-    def add(self, record: Record, ttl: timedelta) -> None:
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._later)
+
+    def require_room(self, places: int) -> None:
+        """Raise `QueueFull` unless this many jobs more may wait."""
+        if len(self) + self._reserved + places > self.capacity:
+            raise QueueFull(self.capacity)
+
+    @contextmanager
+    def reserve(self, places: int) -> Iterator[None]:
+        """Keep `places` free for the jobs that the block adds."""
+        self._reserved += places
+        try:
+            yield
+        finally:
+            self._reserved -= places
+
+    def add(self, record: MemoryJob, delay: float) -> None:
+        """Let the job wait for `delay` seconds, then for its turn. A retry is never refused for lack of room."""
+        record.status = Status.QUEUED
+        record.scheduled_at = self._clock.now() + timedelta(seconds=delay)
+        if delay > 0:
+            self._later.add(record.job_id)
+            record.timer = self._clock.call_after(delay, lambda: self._make_ready(record))
+        else:
+            self._make_ready(record)
+
+    def remove(self, record: MemoryJob) -> None:
+        if record.timer is not None:
+            record.timer.cancel()
+            record.timer = None
+        self._later.discard(record.job_id)
+        self._ready.remove(record)
+
+    def take(self) -> MemoryJob | None:
+        """The next job that may run now."""
+        return self._ready.take() if self._ready else None
+
+    def _make_ready(self, record: MemoryJob) -> None:
+        record.timer = None
+        self._later.discard(record.job_id)
+        self._ready.put(record)
+        self._on_ready()
+
+
+class FinishedJobs:
+    """Finished jobs by their retention time: the first of each queue expires first."""
+
+    def __init__(self, max_count: int) -> None:
+        self._max_count = max_count
+        self._queues: dict[timedelta, dict[UUID, tuple[datetime, MemoryJob]]] = {}
+
+    def add(self, record: MemoryJob, ttl: timedelta) -> None:
         finished = record.finished_at
         if finished is not None:
             self._queues.setdefault(ttl, {})[record.job_id] = (finished, record)
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: MemoryJob) -> None:
         for queue in self._queues.values():
             queue.pop(record.job_id, None)
 
-    def outdated(self, now: datetime) -> list[Record]:
-        """Take out those whose time is over, and the oldest while there are too many."""
-        gone: list[Record] = []
+    def take_expired(self, now: datetime) -> list[MemoryJob]:
+        """Remove and return expired jobs, and the oldest ones while there are too many."""
+        expired: list[MemoryJob] = []
         for ttl, queue in self._queues.items():
             while queue and next(iter(queue.values()))[0] + ttl <= now:
-                gone.append(queue.pop(next(iter(queue)))[1])
-        while sum(len(queue) for queue in self._queues.values()) > self._most:
+                expired.append(queue.pop(next(iter(queue)))[1])
+        while sum(len(queue) for queue in self._queues.values()) > self._max_count:
             oldest = min((queue for queue in self._queues.values() if queue), key=lambda q: next(iter(q.values()))[0])
-            gone.append(oldest.pop(next(iter(oldest)))[1])
-        return gone
+            expired.append(oldest.pop(next(iter(oldest)))[1])
+        return expired
 
 
-class Store:
-    """The jobs of all tenants; a tenant finds its own only."""
+class MemoryStore:
+    """The jobs of all tenants; a tenant sees only its own."""
 
-    def __init__(self, clock: Clock, remember: int) -> None:
+    def __init__(self, clock: EngineClock, remember: int) -> None:
         self._clock = clock
-        self._jobs: dict[UUID, dict[UUID, Record]] = {}
-        self._keys: dict[Key, UUID] = {}
-        self._finished = Finished(remember)
+        self._jobs: dict[UUID, dict[UUID, MemoryJob]] = {}
+        self._keys: dict[IdempotencyKey, UUID] = {}
+        self._finished = FinishedJobs(remember)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: MemoryJob) -> None:
         self._jobs.setdefault(record.tenant, {})[record.job_id] = record
         if record.key is not None:
             self._keys[record.key] = record.job_id
 
-    def of(self, tenant: UUID) -> list[Record]:
-        """The tenant's jobs, newest first."""
-        self.forget()
-        return [record for _, record in sorted(self._jobs.get(tenant, {}).items(), reverse=True)]
+    def list_jobs(
+        self,
+        tenant: UUID,
+        *,
+        job_type: str | None = None,
+        status: Status | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        before_id: UUID | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """The newest jobs that match, at most `limit`. For the next page pass the last id as `before_id`.
 
-    def find(self, tenant: UUID, job_id: UUID) -> Record | None:
-        self.forget()
+        `created_after` is inclusive, `created_before` is not.
+        """
+        require_page_size(limit, MAX_PAGE_SIZE)
+        self.remove_expired()
+        newest_first = (record for _, record in sorted(self._jobs.get(tenant, {}).items(), reverse=True))
+        matching = (
+            record
+            for record in newest_first
+            if (job_type is None or record.handler.type == job_type)
+            and (status is None or record.status is status)
+            and (created_after is None or record.created_at >= created_after)
+            and (created_before is None or record.created_at < created_before)
+            and (before_id is None or record.job_id < before_id)
+        )
+        return [record.to_job() for record in islice(matching, limit)]
+
+    def find(self, tenant: UUID, job_id: UUID) -> MemoryJob | None:
+        self.remove_expired()
         return self._jobs.get(tenant, {}).get(job_id)
 
-    def get(self, tenant: UUID, job_id: UUID) -> Record:
+    def get(self, tenant: UUID, job_id: UUID) -> MemoryJob:
         if (record := self.find(tenant, job_id)) is None:
             raise JobNotFound(job_id)
         return record
 
-    def taken(self, tenant: UUID, wish: Wish) -> UUID | None:
-        """The job that has the key already, if there is one."""
-        self.forget()
-        return None if wish.key is None else self._keys.get((tenant, wish.handler.type, wish.key))
+    def find_by_key(self, tenant: UUID, spec: JobSpec) -> UUID | None:
+        """The id of the job that already has the key."""
+        self.remove_expired()
+        return None if spec.key is None else self._keys.get((tenant, spec.handler.type, spec.key))
 
-    def not_over(self) -> list[Record]:
+    def list_unfinished(self) -> list[MemoryJob]:
         return [record for jobs in self._jobs.values() for record in jobs.values() if not record.status.is_over]
 
-    def finish(self, record: Record, ttl: timedelta) -> None:
-        """Keep the finished job for so long."""
+    def finish(self, record: MemoryJob, ttl: timedelta) -> None:
+        """Keep the finished job for `ttl`."""
         self._finished.add(record, ttl)
-        self.forget()
+        self.remove_expired()
 
-    def revive(self, record: Record) -> None:
+    def revive(self, record: MemoryJob) -> None:
         self._finished.remove(record)
         record.revive()
 
-    def forget(self) -> None:
-        """Drop finished jobs whose time is over."""
-        for record in self._finished.outdated(self._clock.now()):
+    def remove_expired(self) -> None:
+        """Remove finished jobs after their retention time."""
+        for record in self._finished.take_expired(self._clock.now()):
             jobs = self._jobs[record.tenant]
             del jobs[record.job_id]
             if not jobs:

@@ -1,15 +1,15 @@
-"""Schedules: jobs that are submitted when their time comes, by whichever worker looks first.
+"""Schedules: jobs that are submitted at the moments of a cron expression, by whichever worker looks first.
 
-    await put(conn, tenant, Schedule(name="nightly", cron="30 2 * * *", time_zone="Europe/Berlin", type="report"))
-    await tick(conn)           the chore, run by every worker
+    await put_schedule(conn, tenant, Schedule(name="nightly", cron="30 2 * * *", type="report"))
+    await submit_due_jobs(conn)           the chore that every worker runs
 
-A moment's job is submitted in the transaction that moves the schedule to its next moment, so each moment is seen
-once however many workers look, and a worker that dies in between has changed nothing. The job's idempotency key is
-`schedule:<name>:<moment>`. What to do about moments that passed while no worker ran is said by `catch_up`.
+The job of a moment is submitted in the transaction that moves the schedule to its next moment. So each moment gets one
+job however many workers look, and a worker that dies in between has changed nothing. The job's idempotency key is
+`schedule:<name>:<moment>`. `catch_up` says what happens to moments that passed while no worker ran.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, LiteralString, TypeVar
 from uuid import UUID
@@ -17,27 +17,27 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from bpc.jobs.context import Connection
-from bpc.jobs.cron import CatchUp, Cron, Due, due
-from bpc.jobs.errors import InvalidInput, JobsRefusal
-from bpc.jobs.handler import TYPE_NAME, Handler
-from bpc.jobs.ids import new_ids
-from bpc.jobs.submitting import Manner, Rows, submit
+from service_jobs.context import Connection
+from service_jobs.cron import CatchUp, Cron, DueMoments, find_due_moments
+from service_jobs.handler import Handler, require_type_name
+from service_jobs.job import InvalidInput, JobsRefusal, new_ids
+from service_jobs.job_spec import JobColumns, SubmitOptions, require_restartable
+from service_jobs.submission import submit_jobs
 
 I = TypeVar("I")  # noqa: E741 (input)
 
 log = logging.getLogger(__name__)
 
-LONGEST_NAME: Final = 200
-MOST: Final = 100  # schedules that one tick looks at
+MAX_NAME_LENGTH: Final = 200
+MAX_SCHEDULES_PER_TICK: Final = 100  # schedules that one run of the chore checks
 TWO_WEEKS: Final = timedelta(days=14)
-LONGEST_KEPT: Final = 2**31 - 1
+MAX_KEEP_SECONDS: Final = 2**31 - 1
 
-COLUMNS: Final[LiteralString] = """
+SCHEDULE_COLUMNS: Final[LiteralString] = """
     name, cron, time_zone, type, payload::text AS payload, priority, max_attempts, keep_seconds, catch_up,
     paused, last_at, next_at, created_at
 """
-PUT: Final[LiteralString] = f"""
+UPSERT_SCHEDULE: Final[LiteralString] = f"""
     INSERT INTO jobs.schedule AS s (tenant_id, name, cron, time_zone, type, payload, priority, max_attempts,
                                     keep_seconds, catch_up, next_at, created_at)
     VALUES ($1, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, $11, $12)
@@ -47,53 +47,55 @@ PUT: Final[LiteralString] = f"""
            catch_up = excluded.catch_up,
            next_at = CASE WHEN (s.cron, s.time_zone) = (excluded.cron, excluded.time_zone) THEN s.next_at
                           ELSE excluded.next_at END
-    RETURNING {COLUMNS}
+    RETURNING {SCHEDULE_COLUMNS}
 """
-EVERY: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM jobs.schedule WHERE tenant_id = $1 ORDER BY name
+SELECT_SCHEDULES: Final[LiteralString] = f"""
+    SELECT {SCHEDULE_COLUMNS} FROM jobs.schedule WHERE tenant_id = $1 ORDER BY name
 """
-REMOVE: Final[LiteralString] = "DELETE FROM jobs.schedule WHERE tenant_id = $1 AND name = $2 RETURNING name"
-PAUSE: Final[LiteralString] = """
+DELETE_SCHEDULE: Final[LiteralString] = "DELETE FROM jobs.schedule WHERE tenant_id = $1 AND name = $2 RETURNING name"
+PAUSE_SCHEDULE: Final[LiteralString] = """
     UPDATE jobs.schedule SET paused = true WHERE tenant_id = $1 AND name = $2 RETURNING name
 """
-LOCKED: Final[LiteralString] = f"""
-    SELECT {COLUMNS}, jobs.clock() AS now FROM jobs.schedule WHERE tenant_id = $1 AND name = $2 FOR UPDATE
+SELECT_FOR_UPDATE: Final[LiteralString] = f"""
+    SELECT {SCHEDULE_COLUMNS}, jobs.clock() AS now FROM jobs.schedule WHERE tenant_id = $1 AND name = $2 FOR UPDATE
 """
-RESUME: Final[LiteralString] = """
+RESUME_SCHEDULE: Final[LiteralString] = """
     UPDATE jobs.schedule SET paused = false, next_at = $3 WHERE tenant_id = $1 AND name = $2
 """
-# The clock is asked once, in a query of its own, so that the index can be searched for what it says.
-FIND_DUE: Final[LiteralString] = """
+# The clock is read once, in a subquery, so that the index can be searched for its value.
+SELECT_DUE: Final[LiteralString] = """
     SELECT tenant_id, name FROM jobs.schedule
      WHERE NOT paused AND next_at <= (SELECT jobs.clock())
      ORDER BY next_at
      LIMIT $1
 """
-TAKE: Final[LiteralString] = f"""
-    SELECT {COLUMNS}, now
+SELECT_DUE_FOR_UPDATE: Final[LiteralString] = f"""
+    SELECT {SCHEDULE_COLUMNS}, now
       FROM (SELECT jobs.clock() AS now OFFSET 0) AS clock, jobs.schedule
      WHERE tenant_id = $1 AND name = $2 AND NOT paused AND next_at <= now
        FOR UPDATE OF schedule SKIP LOCKED
 """
-MOVE: Final[LiteralString] = """
+SET_NEXT_MOMENT: Final[LiteralString] = """
     UPDATE jobs.schedule SET last_at = coalesce($3, last_at), next_at = $4 WHERE tenant_id = $1 AND name = $2
 """
 
 
 class ScheduleNotFound(JobsRefusal):
-    """There is no such schedule, as far as this tenant can see."""
+    """The tenant has no such schedule."""
 
     code = "NOT_FOUND"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no schedule `{name}`", fix="look at those there are", details={"schedule": name})
+        super().__init__(
+            f"there is no schedule `{name}`", fix="list the schedules to see their names", details={"schedule": name}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Which job is submitted when. `payload` is the JSON text of its input; `of` makes it from a handler's input.
+    """Which job is submitted when. `payload` is the JSON text of its input.
 
-    Whether there is such a time is found out when it is `put`.
+    `put_schedule` checks that the cron expression and the time zone are valid.
     """
 
     name: str
@@ -107,22 +109,21 @@ class Schedule:
     catch_up: CatchUp = CatchUp.ONE
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= LONGEST_NAME or not self.name.isprintable():
-            raise InvalidInput(f"a schedule's name has 1 to {LONGEST_NAME} printable characters")
-        if not TYPE_NAME.fullmatch(self.type):
-            raise InvalidInput(f"`{self.type[:100]}` cannot name a type of job")
-        if self.priority not in {0, 1, 2, 3} or self.max_attempts < 1 or not 0 <= self.keep_seconds <= LONGEST_KEPT:
-            raise InvalidInput("priority is 0 to 3, there is at least one attempt, and seconds to keep are 0 or more")
+        if not 1 <= len(self.name) <= MAX_NAME_LENGTH or not self.name.isprintable():
+            raise InvalidInput(f"a schedule's name has 1 to {MAX_NAME_LENGTH} printable characters")
+        require_type_name(self.type)
+        if self.priority not in {0, 1, 2, 3} or self.max_attempts < 1 or not 0 <= self.keep_seconds <= MAX_KEEP_SECONDS:
+            raise InvalidInput("priority must be 0 to 3, max_attempts at least 1 and keep_seconds at least 0")
         if self.catch_up not in set(CatchUp):
-            raise InvalidInput(f"catch_up is `skip`, `one` or `all`, not `{self.catch_up}`")
+            raise InvalidInput(f"catch_up must be `skip`, `one` or `all`, not `{self.catch_up}`")
         object.__setattr__(self, "catch_up", CatchUp(self.catch_up))
         try:
             orjson.loads(self.payload)
-        except orjson.JSONDecodeError as wrong:
-            raise InvalidInput(f"the payload of schedule `{self.name}` is not JSON: {wrong}") from None
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput(f"the payload of schedule `{self.name}` is not JSON: {error}") from None
 
     @classmethod
-    def of(
+    def from_input(
         cls,
         handler: Handler[I, Any],
         value: I,
@@ -135,18 +136,14 @@ class Schedule:
         attempts: int = 5,
         ttl: timedelta = TWO_WEEKS,
     ) -> "Schedule":
-        """For jobs of `handler`, as it says they are to be run; `attempts` and `ttl` are for what it leaves open."""
-        if not handler.restartable:
-            raise InvalidInput(
-                f"jobs of type `{handler.type}` live in memory and cannot be scheduled",
-                fix="register the handler with `restartable=True`",
-            )
+        """For jobs of `handler`; `attempts` and `ttl` are used if the handler does not specify them."""
+        require_restartable(handler, "be scheduled")
         return cls(
             name=name,
             cron=cron,
             time_zone=time_zone,
             type=handler.type,
-            payload=handler.input_text(value),
+            payload=handler.encode_input(value),
             priority=priority,
             max_attempts=handler.retry.attempts or attempts,
             keep_seconds=int((ttl if handler.ttl is None else handler.ttl).total_seconds()),
@@ -155,8 +152,8 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduled:
-    """A schedule as it is kept. `last_at` is the last moment that got a job."""
+class StoredSchedule:
+    """A stored schedule. `last_at` is the last moment that got a job."""
 
     schedule: Schedule
     paused: bool
@@ -166,7 +163,7 @@ class Scheduled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
+class ScheduledJob:
     """The job of one moment of a schedule."""
 
     tenant: UUID
@@ -175,14 +172,14 @@ class Submitted:
     job_id: UUID
 
 
-async def put(conn: Connection, tenant: UUID, schedule: Schedule) -> Scheduled:
-    """Make `schedule`, or change the one of its name; only another time of happening changes what comes next.
+async def put_schedule(conn: Connection, tenant: UUID, schedule: Schedule) -> StoredSchedule:
+    """Create `schedule`, or change the one of its name; the next moment changes only if cron or time zone do.
 
-    It stays paused if it is. Raises `InvalidInput` if its time cannot be read, or never comes.
+    A paused schedule stays paused. Raises `InvalidInput` if the expression is not valid or never matches.
     """
     now = await conn.fetchval("SELECT jobs.clock()")
     row = await conn.fetchrow(
-        PUT,
+        UPSERT_SCHEDULE,
         tenant,
         schedule.name,
         schedule.cron,
@@ -193,129 +190,126 @@ async def put(conn: Connection, tenant: UUID, schedule: Schedule) -> Scheduled:
         schedule.max_attempts,
         schedule.keep_seconds,
         schedule.catch_up,
-        _next(Cron(schedule.cron, schedule.time_zone), now),
+        _require_next_moment(Cron(schedule.cron, schedule.time_zone), now),
         now,
     )
     if row is None:
         raise RuntimeError("an upsert returned nothing")
-    return _read(row)
+    return _read_schedule(row)
 
 
-async def every(conn: Connection, tenant: UUID) -> list[Scheduled]:
+async def list_schedules(conn: Connection, tenant: UUID) -> list[StoredSchedule]:
     """The tenant's schedules, by name."""
-    return [_read(row) for row in await conn.fetch(EVERY, tenant)]
+    return [_read_schedule(row) for row in await conn.fetch(SELECT_SCHEDULES, tenant)]
 
 
-async def remove(conn: Connection, tenant: UUID, name: str) -> None:
-    """Forget the schedule; jobs it has submitted stay. Raises `ScheduleNotFound`."""
-    if await conn.fetchval(REMOVE, tenant, name) is None:
+async def remove_schedule(conn: Connection, tenant: UUID, name: str) -> None:
+    """Remove the schedule; the jobs it has submitted stay. Raises `ScheduleNotFound`."""
+    if await conn.fetchval(DELETE_SCHEDULE, tenant, name) is None:
         raise ScheduleNotFound(name)
 
 
-async def pause(conn: Connection, tenant: UUID, name: str) -> None:
+async def pause_schedule(conn: Connection, tenant: UUID, name: str) -> None:
     """Submit nothing until it is resumed. Raises `ScheduleNotFound`."""
-    if await conn.fetchval(PAUSE, tenant, name) is None:
+    if await conn.fetchval(PAUSE_SCHEDULE, tenant, name) is None:
         raise ScheduleNotFound(name)
 
 
-async def resume(conn: Connection, tenant: UUID, name: str) -> None:
-    """Go on with the next moment from now; those of the pause are not made up for, whatever `catch_up` says.
+async def resume_schedule(conn: Connection, tenant: UUID, name: str) -> None:
+    """Continue with the next moment from now; those of the pause are skipped, whatever `catch_up` says.
 
     Call it in a transaction. Raises `ScheduleNotFound`.
     """
-    row = await conn.fetchrow(LOCKED, tenant, name)
+    row = await conn.fetchrow(SELECT_FOR_UPDATE, tenant, name)
     if row is None:
         raise ScheduleNotFound(name)
     if row["paused"]:
-        await conn.execute(RESUME, tenant, name, _next(Cron(row["cron"], row["time_zone"]), row["now"]))
+        await conn.execute(
+            RESUME_SCHEDULE, tenant, name, _require_next_moment(Cron(row["cron"], row["time_zone"]), row["now"])
+        )
 
 
-async def tick(conn: Connection) -> list[Submitted]:
-    """Submit what is due, of all tenants, one short transaction per schedule.
+async def submit_due_jobs(conn: Connection) -> list[ScheduledJob]:
+    """Submit all due jobs of all tenants, in one short transaction per schedule.
 
-    A schedule that cannot be read any more, or never happens again, is paused; one whose jobs cannot be submitted is
-    logged and tried again with the next tick. Neither holds up the others.
+    A schedule whose expression is not valid any more or never matches again is paused. If its jobs cannot be submitted,
+    that is logged and tried again in the next run. Neither delays the others.
     """
-    submitted: list[Submitted] = []
-    for found in await conn.fetch(FIND_DUE, MOST):
-        tenant, name = found["tenant_id"], found["name"]
+    submitted: list[ScheduledJob] = []
+    for row in await conn.fetch(SELECT_DUE, MAX_SCHEDULES_PER_TICK):
+        tenant, name = row["tenant_id"], row["name"]
         try:
             async with conn.transaction():
-                submitted += await _submit_due(conn, tenant, name)
+                submitted += await _submit_due_of_schedule(conn, tenant, name)
         except Exception:
             if conn.is_closed():
                 raise
-            log.exception("a schedule's jobs could not be submitted", extra=_about(tenant, name))
+            log.exception("a schedule's jobs could not be submitted", extra=_build_log_fields(tenant, name))
     return submitted
 
 
-async def _submit_due(conn: Connection, tenant: UUID, name: str) -> list[Submitted]:
-    row = await conn.fetchrow(TAKE, tenant, name)
-    if row is None:  # somebody else has it, or had it a moment ago
+async def _submit_due_of_schedule(conn: Connection, tenant: UUID, name: str) -> list[ScheduledJob]:
+    row = await conn.fetchrow(SELECT_DUE_FOR_UPDATE, tenant, name)
+    if row is None:  # another worker has it, or had it a moment ago
         return []
     try:
-        ready = due(Cron(row["cron"], row["time_zone"]), row["next_at"], row["now"], CatchUp(row["catch_up"]))
-    except InvalidInput as wrong:  # the machine's time zones have changed, or who wrote this row knew more than we do
-        log.error("a schedule is paused: %s", wrong.says, extra=_about(tenant, name))
-        await pause(conn, tenant, name)
+        due_moments = find_due_moments(
+            Cron(row["cron"], row["time_zone"]), row["next_at"], row["now"], CatchUp(row["catch_up"])
+        )
+    except InvalidInput as error:  # the machine's time zones have changed, or a newer version wrote this row
+        log.error("a schedule is paused: %s", error.says, extra=_build_log_fields(tenant, name))
+        await pause_schedule(conn, tenant, name)
         return []
-    ids = await _submit(conn, tenant, row, ready)
+    ids = await _submit_moments(conn, tenant, row, due_moments)
     await conn.execute(
-        MOVE, tenant, name, ready.moments[-1] if ready.moments else None, ready.next_at or row["next_at"]
+        SET_NEXT_MOMENT,
+        tenant,
+        name,
+        due_moments.moments[-1] if due_moments.moments else None,
+        due_moments.next_at or row["next_at"],
     )
-    if ready.next_at is None:
-        log.warning("a schedule is paused: it never happens again", extra=_about(tenant, name))
-        await pause(conn, tenant, name)
+    if due_moments.next_at is None:
+        log.warning("a schedule is paused: it never matches again", extra=_build_log_fields(tenant, name))
+        await pause_schedule(conn, tenant, name)
     return [
-        Submitted(tenant=tenant, name=name, moment=moment, job_id=job_id)
-        for moment, job_id in zip(ready.moments, ids, strict=True)
+        ScheduledJob(tenant=tenant, name=name, moment=moment, job_id=job_id)
+        for moment, job_id in zip(due_moments.moments, ids, strict=True)
     ]
 
 
-async def _submit(conn: Connection, tenant: UUID, row: asyncpg.Record, ready: Due) -> list[UUID]:
-    if not ready.moments:
+async def _submit_moments(conn: Connection, tenant: UUID, row: asyncpg.Record, due_moments: DueMoments) -> list[UUID]:
+    if not due_moments.moments:
         return []
-    manner = Manner(
+    options = SubmitOptions(
         tenant=tenant,
         type=row["type"],
         priority=row["priority"],
         max_attempts=row["max_attempts"],
         keep_seconds=row["keep_seconds"],
     )
-    jobs = Rows(
-        ids=new_ids(len(ready.moments)),
-        payloads=[row["payload"]] * len(ready.moments),
-        keys=[key_of(row["name"], moment) for moment in ready.moments],
+    columns = JobColumns(
+        ids=new_ids(len(due_moments.moments)),
+        payloads=[row["payload"]] * len(due_moments.moments),
+        keys=[build_moment_key(row["name"], moment) for moment in due_moments.moments],
     )
-    return await submit(conn, manner, jobs)
+    return await submit_jobs(conn, options, columns)
 
 
-def key_of(name: str, moment: datetime) -> str:
+def build_moment_key(name: str, moment: datetime) -> str:
     """The idempotency key of the job of one moment."""
     return f"schedule:{name}:{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _next(cron: Cron, now: datetime) -> datetime:
-    found = cron.next_after(now)
-    if found is None:
-        raise cron.never()
-    return found
+def _require_next_moment(cron: Cron, now: datetime) -> datetime:
+    moment = cron.find_next_after(now)
+    if moment is None:
+        raise cron.build_never_error()
+    return moment
 
 
-def _read(row: asyncpg.Record) -> Scheduled:
-    schedule = Schedule(
-        name=row["name"],
-        cron=row["cron"],
-        time_zone=row["time_zone"],
-        type=row["type"],
-        payload=row["payload"],
-        priority=row["priority"],
-        max_attempts=row["max_attempts"],
-        keep_seconds=row["keep_seconds"],
-        catch_up=CatchUp(row["catch_up"]),
-    )
-    return Scheduled(
-        schedule=schedule,
+def _read_schedule(row: asyncpg.Record) -> StoredSchedule:
+    return StoredSchedule(
+        schedule=Schedule(**{field.name: row[field.name] for field in fields(Schedule)}),
         paused=row["paused"],
         last_at=row["last_at"],
         next_at=row["next_at"],
@@ -323,5 +317,5 @@ def _read(row: asyncpg.Record) -> Scheduled:
     )
 
 
-def _about(tenant: UUID, name: str) -> dict[str, object]:
+def _build_log_fields(tenant: UUID, name: str) -> dict[str, object]:
     return {"tenant_id": str(tenant), "schedule": name}

@@ -4,20 +4,20 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
+from service_jobs.database import Sessions
+from service_jobs.handler import Handlers
 
-from bpc.db.address import Address
-from bpc.db.jobs import sessions_at
-from bpc.jobs.handler import Handlers
-from bpc.jobs.sessions import Sessions
+from bpc.runtime.postgres.address import Address
+from bpc.storage.jobs import make_job_sessions
 
 if TYPE_CHECKING:
-    from bpc.jobs.service import Jobs
+    from service_jobs.service import Jobs
 
 
 @pytest.fixture
 async def sessions(address: Address) -> AsyncIterator[Sessions]:
     """Open sessions on a new, migrated database."""
-    opened = sessions_at(address, size=10)
+    opened = make_job_sessions(address, size=10)
     await opened.open()
     yield opened
     await opened.close()
@@ -30,6 +30,6 @@ def handlers() -> Handlers:
 
 @pytest.fixture
 def jobs(handlers: Handlers, sessions: Sessions) -> "Jobs":
-    from bpc.jobs.service import Jobs
+    from service_jobs.service import Jobs
 
     return Jobs(handlers, sessions)

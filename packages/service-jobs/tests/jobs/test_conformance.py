@@ -8,33 +8,33 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from service_jobs.context import Context
+from service_jobs.database import Sessions
+from service_jobs.handler import Handler, Handlers
+from service_jobs.job import Job, Retry
+from service_jobs.memory_engine import MemoryEngine
+from service_jobs.service import Jobs
+from service_jobs.steps import register_steps
+from service_jobs.worker import Worker, WorkerOptions
 
-from bpc.core.ids import TenantId
-from bpc.db.roles import APP, SYSTEM
-from bpc.jobs.context import Context
-from bpc.jobs.handler import Handler, Handlers
-from bpc.jobs.job import Job
-from bpc.jobs.memory import MemoryEngine
-from bpc.jobs.outcome import Retry
-from bpc.jobs.service import Jobs
-from bpc.jobs.sessions import Sessions
-from bpc.jobs.steps import several_steps
-from bpc.jobs.worker import Options, Worker
+from bpc.core.formats.ids import TenantId
+from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE
 
 pytest.register_assert_rewrite("tests.jobs.conformance")
 
-from tests.jobs import conformance  # noqa: E402 (its asserts are rewritten only from here on)
-from tests.jobs.conformance import CANCEL_GRACE, STOP_GRACE, Engine, Run  # noqa: E402
+from tests.jobs.conformance import continuing, failing, stopping, submitting  # noqa: E402 (asserts are rewritten now)
+from tests.jobs.conformance.engine import CANCEL_GRACE, STOP_GRACE, Engine, Run  # noqa: E402
 
 pytestmark = pytest.mark.external
-globals().update({name: test for name, test in vars(conformance).items() if name.startswith("test_")})
+for module in (submitting, failing, stopping, continuing):
+    globals().update({name: test for name, test in vars(module).items() if name.startswith("test_")})
 
 I = TypeVar("I")  # noqa: E741 (input)
 O = TypeVar("O")  # noqa: E741 (output)
 Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
-class Shared:
+class SharedEngine:
     """What both adapters have in common: handlers, tenants, and a table for effects."""
 
     restartable: bool
@@ -58,17 +58,17 @@ class Shared:
         )
 
     def steps(self, job_type: str, *steps: Callable[[Context, Any], Awaitable[Any]], retry: Retry) -> Handler[Any, Any]:
-        return several_steps(self.handlers, job_type, *steps, retry=retry, restartable=self.restartable)
+        return register_steps(self.handlers, job_type, *steps, retry=retry, restartable=self.restartable)
 
     async def note(self, ctx: Context, text: str) -> None:
         await (await ctx.transaction()).execute("INSERT INTO public.notes VALUES ($1)", text)
 
     async def notes(self) -> list[str]:
-        async with self.sessions.plain() as conn:
+        async with self.sessions.acquire() as conn:
             return [row["text"] for row in await conn.fetch('SELECT text FROM public.notes ORDER BY text COLLATE "C"')]
 
 
-class InMemory(Shared):
+class MemoryConformance(SharedEngine):
     restartable = False
 
     def __init__(self, *shared: Any) -> None:
@@ -93,16 +93,14 @@ class InMemory(Shared):
     async def submit(self, handler: Handler[I, Any], value: I, *, tenant: UUID | None = None, **how: Any) -> UUID:
         return self.engine.submit(handler, value, tenant=tenant or self.tenant, **how)
 
-    async def look(self, job_id: UUID, tenant: UUID | None = None) -> Job:
-        return self.engine.job(tenant or self.tenant, job_id)
+    async def get_job(self, job_id: UUID, tenant: UUID | None = None) -> Job:
+        return self.engine.get_job(tenant or self.tenant, job_id)
 
-    async def listed(self, tenant: UUID | None = None, **filters: Any) -> list[Job]:
-        return [*self.engine.list(tenant or self.tenant, **filters)]
+    async def list_jobs(self, tenant: UUID | None = None, **filters: Any) -> list[Job]:
+        return [*self.engine.list_jobs(tenant or self.tenant, **filters)]
 
-    async def result(self, job_id: UUID, tenant: UUID | None = None) -> Any:
-        job = await self.look(job_id, tenant)
-        _, text, _ = self.engine.result_text(job.tenant_id, job_id)
-        return None if text is None else self.handlers[job.type].read_output(text)
+    async def get_result(self, job_id: UUID, tenant: UUID | None = None) -> Any:
+        return self.engine.get_result_value(tenant or self.tenant, job_id)[1]
 
     async def cancel(self, job_id: UUID, tenant: UUID | None = None) -> None:
         self.engine.cancel(tenant or self.tenant, job_id)
@@ -111,7 +109,7 @@ class InMemory(Shared):
         self.engine.redrive(tenant or self.tenant, job_id)
 
 
-class InPostgres(Shared):
+class PostgresConformance(SharedEngine):
     restartable = True
 
     def __init__(self, *shared: Any) -> None:
@@ -121,7 +119,7 @@ class InPostgres(Shared):
         self.working: asyncio.Task[None] | None = None
 
     async def start(self, concurrency: int = 4) -> None:
-        options = Options(concurrency=concurrency, poll=0.05, cancel_grace=CANCEL_GRACE, stop_grace=STOP_GRACE)
+        options = WorkerOptions(concurrency=concurrency, poll=0.05, cancel_grace=CANCEL_GRACE, stop_grace=STOP_GRACE)
         self.worker = Worker(self.jobs, options)
         self.working = asyncio.create_task(self.worker.run())
 
@@ -133,15 +131,15 @@ class InPostgres(Shared):
     async def submit(self, handler: Handler[I, Any], value: I, *, tenant: UUID | None = None, **how: Any) -> UUID:
         return await self.jobs.submit(handler, value, tenant=tenant or self.tenant, **how)
 
-    async def look(self, job_id: UUID, tenant: UUID | None = None) -> Job:
-        return await self.jobs.job(tenant or self.tenant, job_id)
+    async def get_job(self, job_id: UUID, tenant: UUID | None = None) -> Job:
+        return await self.jobs.get_job(tenant or self.tenant, job_id)
 
-    async def listed(self, tenant: UUID | None = None, **filters: Any) -> list[Job]:
-        return [*await self.jobs.page(tenant or self.tenant, **filters)]
+    async def list_jobs(self, tenant: UUID | None = None, **filters: Any) -> list[Job]:
+        return [*await self.jobs.list_jobs(tenant or self.tenant, **filters)]
 
-    async def result(self, job_id: UUID, tenant: UUID | None = None) -> Any:
-        job = await self.look(job_id, tenant)
-        return await self.jobs.result(self.handlers[job.type], job.tenant_id, job_id)
+    async def get_result(self, job_id: UUID, tenant: UUID | None = None) -> Any:
+        job = await self.get_job(job_id, tenant)
+        return await self.jobs.get_result(self.handlers[job.type], job.tenant_id, job_id)
 
     async def cancel(self, job_id: UUID, tenant: UUID | None = None) -> None:
         await self.jobs.cancel(tenant or self.tenant, job_id)
@@ -150,7 +148,7 @@ class InPostgres(Shared):
         await self.jobs.redrive(tenant or self.tenant, job_id)
 
 
-@pytest.fixture(params=[InMemory, InPostgres], ids=["memory", "postgres"])
+@pytest.fixture(params=[MemoryConformance, PostgresConformance], ids=["memory", "postgres"])
 async def engine(
     request: pytest.FixtureRequest,
     handlers: Handlers,
@@ -160,7 +158,7 @@ async def engine(
     other_tenant: TenantId,
 ) -> AsyncIterator[Engine]:
     await superuser.execute("CREATE TABLE public.notes (text text NOT NULL)")
-    await superuser.execute(f"GRANT SELECT, INSERT ON public.notes TO {APP}, {SYSTEM}")
-    made = request.param(handlers, sessions, tenant, other_tenant)
-    yield made
-    await made.stop()
+    await superuser.execute(f"GRANT SELECT, INSERT ON public.notes TO {APP_ROLE}, {SYSTEM_ROLE}")
+    conforming_engine = request.param(handlers, sessions, tenant, other_tenant)
+    yield conforming_engine
+    await conforming_engine.stop()

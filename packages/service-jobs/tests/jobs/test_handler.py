@@ -13,14 +13,31 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, ConfigDict
 from pydantic.errors import PydanticSchemaGenerationError
-
-from bpc.jobs.attempt import after, execute, execute_in_memory
-from bpc.jobs.context import Context, Held, Wish
-from bpc.jobs.errors import HandlerNotFound, InvalidInput, JobConflict, JobNotFound, JobsRefusal, LeaseLost, QueueFull
-from bpc.jobs.handler import Handlers, Refused, WrongOutput
-from bpc.jobs.memory import EngineStopped
-from bpc.jobs.outcome import Ending
-from bpc.jobs.testing import Notebook, run_inline
+from service_jobs.context import Context, Lease
+from service_jobs.handler import (
+    Handlers,
+    InvalidOutput,
+    Rejection,
+    execute,
+    execute_in_memory,
+    resolve_error,
+    resolve_timeout,
+)
+from service_jobs.job import (
+    Ending,
+    HandlerNotFound,
+    InvalidInput,
+    JobConflict,
+    JobNotFound,
+    JobsRefusal,
+    JobTimedOut,
+    LeaseLost,
+    QueueFull,
+    Retry,
+)
+from service_jobs.job_spec import JobSpec
+from service_jobs.memory_run import EngineStopped
+from service_jobs.testing import InlineBackend, run_inline
 
 TENANT, JOB = UUID(int=1), UUID(int=2)
 
@@ -53,12 +70,12 @@ class Pair(NamedTuple):
     number: int
 
 
-def context(attempt: int = 3, uncounted: int = 1) -> Context:
-    held = Held(TENANT, JOB, "work", "somebody", attempt)
-    return Context(Notebook(), held, max_attempts=5, uncounted=uncounted, correlation_id="c-1")
+def build_context(attempt: int = 3, uncounted: int = 1) -> Context:
+    lease = Lease(TENANT, JOB, "work", "somebody", attempt)
+    return Context(InlineBackend(), lease, max_attempts=5, uncounted=uncounted, correlation_id="c-1")
 
 
-def about(record: logging.LogRecord) -> dict[str, Any]:
+def get_log_fields(record: logging.LogRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in ("tenant_id", "job_id", "job_type", "attempt", "correlation_id")}
 
 
@@ -79,45 +96,45 @@ def about(record: logging.LogRecord) -> dict[str, Any]:
     ],
 )
 async def test_a_handler_in_memory_is_given_the_very_value(handlers: Handlers, annotation: Any, value: Any) -> None:
-    async def work(ctx: Context, given: Any) -> Any:
-        return given
+    async def work(ctx: Context, value: Any) -> Any:
+        return value
 
-    work.__annotations__ |= {"given": annotation, "return": annotation}
+    work.__annotations__ |= {"value": annotation, "return": annotation}
     handler = handlers.job("work", restartable=False)(work)
-    wish = Wish.of(handler, value)
-    outcome, made = await execute_in_memory(handler, context(), wish.value)
+    spec = JobSpec.from_input(handler, value)
+    outcome, output = await execute_in_memory(handler, build_context(), spec.value)
 
-    assert wish.payload == "null"
+    assert spec.payload == "null"
     assert outcome.ending is Ending.SUCCEEDED
-    assert made is value
+    assert output is value
 
 
 @pytest.mark.parametrize(("annotation", "value"), [(list[Socket], [Socket()]), (Pair, Pair(Socket(), 1))])
 def test_what_holds_such_values_may_be_a_copy(handlers: Handlers, annotation: Any, value: Any) -> None:
-    async def work(ctx: Context, given: Any) -> None: ...
+    async def work(ctx: Context, value: Any) -> None: ...
 
-    work.__annotations__ |= {"given": annotation}
+    work.__annotations__ |= {"value": annotation}
     handler = handlers.job("work", restartable=False)(work)
 
-    assert handler.input_value(value) == value
+    assert handler.validate_input(value) == value
     with pytest.raises(InvalidInput):
-        handler.input_value(Socket())
+        handler.validate_input(Socket())
 
 
 @pytest.mark.parametrize("annotation", [Socket, Holding, Model, int])
 def test_what_is_of_another_type_is_refused_in_memory_too(handlers: Handlers, annotation: Any) -> None:
-    async def work(ctx: Context, given: Any) -> None: ...
+    async def work(ctx: Context, value: Any) -> None: ...
 
-    work.__annotations__ |= {"given": annotation}
+    work.__annotations__ |= {"value": annotation}
     handler = handlers.job("work", restartable=False)(work)
 
-    with pytest.raises(InvalidInput, match="cannot be made of this input") as refused:
-        Wish.of(handler, object())
+    with pytest.raises(InvalidInput, match="this input is not valid for a") as refused:
+        JobSpec.from_input(handler, object())
     assert refused.value.details["type"] == "work"
 
 
 def test_a_handler_whose_jobs_are_stored_takes_what_json_can_say(handlers: Handlers) -> None:
-    async def work(ctx: Context, given: Socket) -> None: ...
+    async def work(ctx: Context, value: Socket) -> None: ...
 
     with pytest.raises(PydanticSchemaGenerationError):
         handlers.job("work")(work)
@@ -125,11 +142,11 @@ def test_a_handler_whose_jobs_are_stored_takes_what_json_can_say(handlers: Handl
 
 def test_an_output_of_the_wrong_type_is_told_without_its_value(handlers: Handlers) -> None:
     @handlers.job("work")
-    async def work(ctx: Context, given: int) -> Model:
-        return Model(number=given)
+    async def work(ctx: Context, value: int) -> Model:
+        return Model(number=value)
 
-    with pytest.raises(WrongOutput, match=r"number: Input should be a valid integer") as wrong:
-        work.output_text({"number": "secret"})  # type: ignore[arg-type]
+    with pytest.raises(InvalidOutput, match=r"number: Input should be a valid integer") as wrong:
+        work.encode_output({"number": "secret"})  # type: ignore[arg-type]
     assert "secret" not in wrong.value.says
 
 
@@ -143,7 +160,7 @@ async def test_an_error_is_logged_once_with_where_it_comes_from(
     async def work(ctx: Context, secret: str) -> None:
         raise OSError("the disk is full")
 
-    outcome = await execute(work, context(), '"hush"')
+    outcome = await execute(work, build_context(), '"hush"')
 
     [record] = caplog.records
     assert outcome.ending is Ending.RETRY
@@ -151,7 +168,7 @@ async def test_an_error_is_logged_once_with_where_it_comes_from(
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], OSError)
     assert "raise OSError" in caplog.text
-    assert about(record) == {
+    assert get_log_fields(record) == {
         "tenant_id": str(TENANT),
         "job_id": str(JOB),
         "job_type": "work",
@@ -170,14 +187,14 @@ async def test_a_refusal_is_logged_with_its_code_and_message_only(
         raise JobConflict("somebody was faster", details={"secret": "hush"})
 
     if restartable:
-        await execute(work, context(), '"hush"')
+        await execute(work, build_context(), '"hush"')
     else:
-        await execute_in_memory(work, context(), "hush")
+        await execute_in_memory(work, build_context(), "hush")
 
     [record] = caplog.records
     assert record.getMessage() == f"job {JOB} failed with CONFLICT: somebody was faster"
     assert (record.exc_info, record.levelno) == (None, logging.WARNING)
-    assert about(record)["job_type"] == "work"
+    assert get_log_fields(record)["job_type"] == "work"
     assert "hush" not in caplog.text
 
 
@@ -187,7 +204,7 @@ async def test_an_input_that_does_not_fit_any_more_is_logged_without_it(
     @handlers.job("work")
     async def work(ctx: Context, number: int) -> None: ...
 
-    outcome = await execute(work, context(), '"hush"')
+    outcome = await execute(work, build_context(), '"hush"')
 
     assert outcome.ending is Ending.FAILED
     assert "VALIDATION_ERROR" in caplog.text
@@ -198,15 +215,15 @@ async def test_success_a_decision_and_a_stop_that_was_asked_for_are_not_logged(
     handlers: Handlers, caplog: pytest.LogCaptureFixture
 ) -> None:
     @handlers.job("work")
-    async def work(ctx: Context, refuses: bool) -> int | Refused:
-        return Refused.because(JobConflict("no")) if refuses else 1
+    async def work(ctx: Context, refuses: bool) -> int | Rejection:
+        return Rejection.from_exception(JobConflict("no")) if refuses else 1
 
-    await execute(work, context(), "false")
-    await execute(work, context(), "true")
-    stopping = context()
+    await execute(work, build_context(), "false")
+    await execute(work, build_context(), "true")
+    stopping = build_context()
     stopping.request_cancel()
 
-    assert after(OSError("in the middle"), work, stopping).ending is Ending.CANCELLED
+    assert resolve_error(OSError("in the middle"), work, stopping).ending is Ending.CANCELLED
     assert caplog.records == []
 
 
@@ -218,6 +235,19 @@ async def test_a_cancellation_passes(handlers: Handlers, *, restartable: bool) -
 
     with pytest.raises(asyncio.CancelledError):
         await run_inline(work, None)
+
+
+def test_a_handler_that_takes_too_long_has_failed_and_is_told_its_time(handlers: Handlers) -> None:
+    @handlers.job("work", retry=Retry(first_delay=1))
+    async def work(ctx: Context, value: None) -> None: ...
+
+    end = resolve_timeout(2.5, work, build_context(attempt=2, uncounted=0))
+
+    assert (end.ending, end.delay) == (Ending.RETRY, 2.0)
+    assert end.error is not None
+    assert end.error.code == JobTimedOut.code
+    assert "its timeout of 2.5 s" in end.error.message
+    assert resolve_timeout(2.5, work, build_context(attempt=5, uncounted=0)).ending is Ending.DEAD_LETTER
 
 
 # Refusals that travel
@@ -243,7 +273,7 @@ class Particular(JobsRefusal):
         QueueFull(3),
         LeaseLost(),
         EngineStopped(),
-        WrongOutput("work", "why not"),
+        InvalidOutput("work", "why not"),
         Particular(number=7, details=MappingProxyType({"number": 7})),
     ],
     ids=lambda refusal: type(refusal).__name__,

@@ -3,9 +3,19 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from bpc.jobs.errors import InvalidInput, JobError, JobTimedOut, LeaseLost
-from bpc.jobs.outcome import Ending, Retry, Status, cancelled, failed, refused, released, succeeded, timed_out
+from service_jobs.job import (
+    Ending,
+    InvalidInput,
+    JobError,
+    LeaseLost,
+    Retry,
+    Status,
+    build_cancellation,
+    build_failure,
+    build_rejection,
+    build_release,
+    build_success,
+)
 
 BROKE = JobError(code="INTERNAL_ERROR", message="it broke", retryable=True)
 WRONG = JobError(code="VALIDATION_ERROR", message="it is wrong", retryable=False)
@@ -19,7 +29,7 @@ RETRIES = st.builds(
 
 
 def test_failures_are_tried_again_after_2_4_8_and_16_seconds_and_the_fifth_is_the_last() -> None:
-    ends = [failed(BROKE, attempt=attempt, most=5, retry=Retry()) for attempt in range(1, 6)]
+    ends = [build_failure(BROKE, attempt=attempt, max_attempts=5, retry=Retry()) for attempt in range(1, 6)]
 
     assert [(end.ending, end.delay) for end in ends] == [
         (Ending.RETRY, 2.0),
@@ -39,12 +49,15 @@ def test_no_rest_is_longer_than_1024_seconds(attempt: int, seconds: float) -> No
 
 
 @pytest.mark.parametrize(
-    ("asked", "rest"), [(0.0, 4.0), (1.0, 4.0), (30.0, 30.0), (1e9, 1024.0), (float("inf"), 1024.0)]
+    ("retry_after", "delay"), [(0.0, 4.0), (1.0, 4.0), (30.0, 30.0), (1e9, 1024.0), (float("inf"), 1024.0)]
 )
-def test_a_rest_that_was_asked_for_is_kept_within_bounds(asked: float, rest: float) -> None:
-    assert failed(BROKE, attempt=2, most=5, retry=Retry(), at_least=asked).delay == rest
-    assert failed(BROKE, attempt=5, most=5, retry=Retry(), at_least=asked).ending is Ending.DEAD_LETTER
-    assert failed(WRONG, attempt=1, most=5, retry=Retry(), at_least=asked).ending is Ending.FAILED
+def test_a_rest_that_was_asked_for_is_kept_within_bounds(retry_after: float, delay: float) -> None:
+    assert build_failure(BROKE, attempt=2, max_attempts=5, retry=Retry(), min_delay=retry_after).delay == delay
+    assert (
+        build_failure(BROKE, attempt=5, max_attempts=5, retry=Retry(), min_delay=retry_after).ending
+        is Ending.DEAD_LETTER
+    )
+    assert build_failure(WRONG, attempt=1, max_attempts=5, retry=Retry(), min_delay=retry_after).ending is Ending.FAILED
 
 
 @given(RETRIES, st.integers(1, 10_000))
@@ -55,42 +68,41 @@ def test_rests_grow_and_never_pass_the_longest(retry: Retry, attempt: int) -> No
 
 
 def test_what_would_fail_again_is_over_at_once_whatever_attempts_are_left() -> None:
-    end = failed(WRONG, attempt=1, most=5, retry=Retry())
+    end = build_failure(WRONG, attempt=1, max_attempts=5, retry=Retry())
 
     assert (end.ending, end.error, end.delay) == (Ending.FAILED, WRONG, 0.0)
 
 
 def test_a_job_with_one_attempt_is_never_tried_again() -> None:
-    assert failed(BROKE, attempt=1, most=1, retry=Retry()).ending is Ending.DEAD_LETTER
+    assert build_failure(BROKE, attempt=1, max_attempts=1, retry=Retry()).ending is Ending.DEAD_LETTER
 
 
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_a_failure_is_tried_again_exactly_while_attempts_are_left(attempt: int, most: int) -> None:
-    end = failed(BROKE, attempt=attempt, most=most, retry=Retry())
+    end = build_failure(BROKE, attempt=attempt, max_attempts=most, retry=Retry())
 
     assert end.ending is (Ending.RETRY if attempt < most else Ending.DEAD_LETTER)
 
 
 def test_only_success_and_a_refusal_that_asks_for_it_keep_what_the_handler_wrote() -> None:
-    assert succeeded("1").keeps_effects
-    assert refused(WRONG, keeps_effects=True).keeps_effects
-    for end in (refused(WRONG), failed(BROKE, attempt=1, most=2, retry=Retry()), cancelled(), released()):
+    assert build_success("1").keeps_effects
+    assert build_rejection(WRONG, keeps_effects=True).keeps_effects
+    for end in (
+        build_rejection(WRONG),
+        build_failure(BROKE, attempt=1, max_attempts=2, retry=Retry()),
+        build_cancellation(),
+        build_release(),
+    ):
         assert not end.keeps_effects
 
 
-def test_a_handler_that_takes_too_long_has_failed_and_is_told_its_time() -> None:
-    end = timed_out(2.5, attempt=2, most=5, retry=Retry(first_delay=1))
-
-    assert (end.ending, end.delay) == (Ending.RETRY, 2.0)
-    assert end.error is not None
-    assert end.error.code == JobTimedOut.code
-    assert "the 2.5 s its handler allows" in end.error.message
-    assert timed_out(2.5, attempt=5, most=5, retry=Retry()).ending is Ending.DEAD_LETTER
-
-
 def test_being_cancelled_is_an_end_and_being_released_is_none() -> None:
-    assert (cancelled().ending, cancelled().error and cancelled().error.code) == (Ending.CANCELLED, "JOB_CANCELLED")  # type: ignore[union-attr]
-    assert (released().ending, released().error, released().delay) == (Ending.RELEASE, None, 0.0)
+    cancelled = build_cancellation()
+
+    assert cancelled.ending is Ending.CANCELLED
+    assert cancelled.error is not None
+    assert cancelled.error.code == "JOB_CANCELLED"
+    assert (build_release().ending, build_release().error, build_release().delay) == (Ending.RELEASE, None, 0.0)
 
 
 def test_a_job_is_over_in_four_states_and_each_is_an_ending() -> None:
@@ -102,11 +114,11 @@ def test_a_job_is_over_in_four_states_and_each_is_an_ending() -> None:
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"first_delay": -1}, {"factor": 0.5}, {"longest_delay": -1}])
 def test_a_plan_to_retry_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"started at least once|do not shrink"):
+    with pytest.raises(ValueError, match=r"attempts must be at least 1|delays must not be negative"):
         Retry(**wrong)  # type: ignore[arg-type]
 
 
 def test_an_unknown_error_is_worth_another_try_and_a_refusal_says_so_itself() -> None:
-    assert JobError.of(ZeroDivisionError("by zero")).retryable
-    assert JobError.of(LeaseLost()).retryable
-    assert not JobError.of(InvalidInput("no")).retryable
+    assert JobError.from_exception(ZeroDivisionError("by zero")).retryable
+    assert JobError.from_exception(LeaseLost()).retryable
+    assert not JobError.from_exception(InvalidInput("no")).retryable

@@ -11,23 +11,23 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from service_jobs import schedules, telemetry
+from service_jobs.batches import BatchFinisher
+from service_jobs.context import Context
+from service_jobs.cron import CatchUp
+from service_jobs.database import Sessions
+from service_jobs.handler import Handler, Handlers
+from service_jobs.job import HandlerNotFound, InvalidInput, JobConflict, JobNotFound, QueueFull, Retry, Status
+from service_jobs.job_spec import Defaults
+from service_jobs.schedules import ScheduleNotFound
+from service_jobs.service import Jobs
+from service_jobs.telemetry import Metrics
+from tests.jobs.support.job_stages import end_job
+from tests.jobs.support.run_workers import run_worker, wait_until_all_over
 
-from bpc.core.ids import TenantId
-from bpc.db.address import Address
-from bpc.jobs import schedules, tracing
-from bpc.jobs.batches import Finisher
-from bpc.jobs.context import Context
-from bpc.jobs.cron import CatchUp
-from bpc.jobs.errors import HandlerNotFound, InvalidInput, JobConflict, JobNotFound, QueueFull
-from bpc.jobs.handler import Handler, Handlers
-from bpc.jobs.metrics import Metrics
-from bpc.jobs.outcome import Retry, Status
-from bpc.jobs.schedules import ScheduleNotFound
-from bpc.jobs.service import Defaults, Jobs
-from bpc.jobs.sessions import Sessions
-from tests.conftest import TestServer
-from tests.jobs.stages import ended
-from tests.jobs.working import until_all_over, working
+from bpc.core.formats.ids import TenantId
+from bpc.runtime.postgres.address import Address
+from tests.fixtures import TestServer
 
 pytestmark = pytest.mark.external
 
@@ -59,8 +59,8 @@ def ping(handlers: Handlers) -> Handler[None, object]:
 MADE = threading.Lock()
 
 
-class Rung:
-    """A bell that remembers for which jobs it was rung."""
+class RecordingTrigger:
+    """A trigger that remembers for which jobs it was rung."""
 
     def __init__(self) -> None:
         self.ids: list[UUID] = []
@@ -69,8 +69,8 @@ class Rung:
         self.ids += job_ids
 
 
-def enqueued(jobs: Jobs, job_type: str = "paint") -> float:
-    return jobs.metrics.registry.get_sample_value("bpc_jobs_enqueued_total", {"type": job_type}) or 0.0
+def get_enqueued_count(jobs: Jobs, job_type: str = "paint") -> float:
+    return jobs.metrics.registry.get_sample_value("service_jobs_enqueued_total", {"type": job_type}) or 0.0
 
 
 # What only jobs in the database can do -------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ async def test_a_job_in_memory_cannot_be_part_of_a_transaction(
             await jobs.submit(ping, None, tenant=tenant, conn=conn)
 
     assert refused.value.fix
-    assert jobs.memory.health().depth == jobs.memory.health().active == 0
+    assert jobs.memory.get_health().depth == jobs.memory.get_health().active == 0
 
 
 async def test_a_job_in_memory_cannot_be_scheduled_follow_a_batch_or_have_attempts_of_its_own(
@@ -101,7 +101,7 @@ async def test_a_job_in_memory_cannot_be_scheduled_follow_a_batch_or_have_attemp
         assert refused.value.fix
 
     async with jobs.sessions.tenant(tenant) as conn:
-        assert await schedules.every(conn, tenant) == []
+        assert await schedules.list_schedules(conn, tenant) == []
         assert await conn.fetchval("SELECT count(*) FROM jobs.job") == 0
 
 
@@ -132,7 +132,7 @@ async def test_a_schedule_has_its_handlers_ways_and_the_services_where_the_handl
     await jobs.schedule("s", "0 1 * * *", sweep, None, tenant=tenant, catch_up=CatchUp.ALL)
 
     async with sessions.tenant(tenant) as conn:
-        p, s = [found.schedule for found in await schedules.every(conn, tenant)]
+        p, s = [stored.schedule for stored in await schedules.list_schedules(conn, tenant)]
     assert (p.type, p.payload, p.max_attempts, p.keep_seconds) == ("paint", '"red"', 3, 2 * 86_400)
     assert (p.time_zone, p.priority, p.catch_up) == ("Asia/Kathmandu", 1, CatchUp.ONE)
     assert (s.type, s.max_attempts, s.keep_seconds, s.catch_up) == ("sweep", 7, 3_600, CatchUp.ALL)
@@ -148,7 +148,7 @@ async def test_a_schedule_can_be_taken_back_by_its_tenant(
     await jobs.unschedule("daily", tenant=tenant)
 
     async with jobs.sessions.tenant(tenant) as conn:
-        assert await schedules.every(conn, tenant) == []
+        assert await schedules.list_schedules(conn, tenant) == []
     with pytest.raises(ScheduleNotFound):
         await jobs.unschedule("daily", tenant=tenant)
 
@@ -164,17 +164,17 @@ async def test_a_submission_may_say_how_often_its_jobs_are_started(
     often = await jobs.submit_many(paint, ["red", "blue"], tenant=tenant, attempts=1_000)
 
     async with jobs.sessions.tenant(tenant) as conn:
-        found = {row["job_id"]: row["max_attempts"] for row in await conn.fetch(LIMITS, tenant)}
-    assert found == {usual: 3, once: 1, often[0]: 1_000, often[1]: 1_000}
+        max_attempts_by_job = {row["job_id"]: row["max_attempts"] for row in await conn.fetch(LIMITS, tenant)}
+    assert max_attempts_by_job == {usual: 3, once: 1, often[0]: 1_000, often[1]: 1_000}
 
 
 @pytest.mark.parametrize("attempts", [0, -1, 1_001])
 async def test_a_job_is_started_once_to_a_thousand_times(
     jobs: Jobs, paint: Handler[str, str], tenant: TenantId, attempts: int
 ) -> None:
-    with pytest.raises(InvalidInput, match=f"1 to 1,000 times, not {attempts}"):
+    with pytest.raises(InvalidInput, match=f"between 1 and 1,000, not {attempts}"):
         await jobs.submit(paint, "red", tenant=tenant, attempts=attempts)
-    with pytest.raises(InvalidInput, match=f"1 to 1,000 times, not {attempts}"):
+    with pytest.raises(InvalidInput, match=f"between 1 and 1,000, not {attempts}"):
         await jobs.submit_many(paint, ["red"], tenant=tenant, attempts=attempts)
 
 
@@ -186,13 +186,13 @@ async def test_only_jobs_that_are_new_are_counted(jobs: Jobs, paint: Handler[str
     await jobs.submit(paint, "red", tenant=tenant, key="k")
     async with jobs.sessions.tenant(tenant) as conn:
         await jobs.submit(paint, "red", tenant=tenant, key="k", conn=conn)
-    assert enqueued(jobs) == 1
+    assert get_enqueued_count(jobs) == 1
 
     await jobs.submit_many(paint, ["red"] * 3, tenant=tenant, keys=["k", "l", "l"])
-    assert enqueued(jobs) == 2
+    assert get_enqueued_count(jobs) == 2
 
     await jobs.submit_batch(paint, ["red"] * 3, tenant=tenant, keys=["l", "m", None])
-    assert enqueued(jobs) == 4
+    assert get_enqueued_count(jobs) == 4
 
 
 async def test_jobs_that_follow_a_job_are_counted_if_they_are_new(
@@ -209,21 +209,21 @@ async def test_jobs_that_follow_a_job_are_counted_if_they_are_new(
         ctx.submit(paint, "red", key="k")
         ctx.submit(paint, "red")
 
-    async with working(jobs):
+    async with run_worker(jobs):
         await jobs.submit(start, None, tenant=tenant)
-        await until_all_over(jobs, tenant)
-    assert enqueued(jobs) == 2
+        await wait_until_all_over(jobs, tenant)
+    assert get_enqueued_count(jobs) == 2
 
     job = await jobs.submit(quick, None, tenant=tenant)
     await jobs.memory.wait(tenant, job)
-    assert enqueued(jobs) == 3
+    assert get_enqueued_count(jobs) == 3
 
 
 async def test_the_bell_is_rung_for_what_is_durable_and_not_for_what_the_caller_has_yet_to_commit(
     sessions: Sessions, handlers: Handlers, paint: Handler[str, str], tenant: TenantId
 ) -> None:
-    bell = Rung()
-    jobs = Jobs(handlers, sessions, trigger=bell)
+    trigger = RecordingTrigger()
+    jobs = Jobs(handlers, sessions, trigger=trigger)
 
     one = await jobs.submit(paint, "red", tenant=tenant)
     many = await jobs.submit_many(paint, ["red"], tenant=tenant)
@@ -233,7 +233,7 @@ async def test_the_bell_is_rung_for_what_is_durable_and_not_for_what_the_caller_
         await jobs.submit_many(paint, ["red"], tenant=tenant, conn=conn)
         await jobs.submit_batch(paint, ["red"], tenant=tenant, conn=conn)
 
-    assert bell.ids == [one, *many, *batch.job_ids]
+    assert trigger.ids == [one, *many, *batch.job_ids]
 
 
 async def test_a_batch_is_submitted_in_a_span_of_its_own_that_its_jobs_are_children_of(
@@ -241,7 +241,7 @@ async def test_a_batch_is_submitted_in_a_span_of_its_own_that_its_jobs_are_child
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing, "_configured", lambda: provider)
+    monkeypatch.setattr(telemetry, "_get_configured_provider", lambda: provider)
 
     await jobs.submit_batch(paint, ["red", "blue"], tenant=tenant)
 
@@ -256,9 +256,9 @@ async def test_a_batch_is_submitted_in_a_span_of_its_own_that_its_jobs_are_child
 async def test_a_wish_that_knows_its_trace_is_submitted_with_that(
     jobs: Jobs, paint: Handler[str, str], tenant: TenantId
 ) -> None:
-    wish = jobs.wish(paint, "red", traceparent=PARENT)
+    spec = jobs.follow_ups.build_spec(paint, "red", traceparent=PARENT)
 
-    assert jobs._maker.manner_of(wish, tenant).traceparent == PARENT
+    assert jobs._spec_builder.build_options_for(spec, tenant).traceparent == PARENT
 
 
 # Batches -------------------------------------------------------------------------------------------------------------
@@ -267,25 +267,27 @@ async def test_a_wish_that_knows_its_trace_is_submitted_with_that(
 async def test_the_jobs_of_a_batch_and_what_follows_it_are_found(
     jobs: Jobs, paint: Handler[str, str], tenant: TenantId, other_tenant: TenantId
 ) -> None:
-    made = await jobs.submit_batch(paint, ["red", "green", "blue"], tenant=tenant, then=paint, then_value="done")
-    for job, status in zip(made.job_ids, ["SUCCEEDED", "FAILED", "SUCCEEDED"], strict=True):
-        await ended(jobs.sessions, tenant, job, status, result='"x"')
-    worker = await jobs.sessions.worker("test")
-    await Finisher().run(worker)
+    batch_submission = await jobs.submit_batch(
+        paint, ["red", "green", "blue"], tenant=tenant, then=paint, then_value="done"
+    )
+    for job, status in zip(batch_submission.job_ids, ["SUCCEEDED", "FAILED", "SUCCEEDED"], strict=True):
+        await end_job(jobs.sessions, tenant, job, status, result='"x"')
+    worker = await jobs.sessions.connect_worker("test")
+    await BatchFinisher().run(worker)
     await worker.close()
-    [newest] = await jobs.page(tenant, limit=1)
+    [newest] = await jobs.list_jobs(tenant, limit=1)
 
-    page = await jobs.batch_items(tenant, made.batch_id, limit=2)
-    rest = await jobs.batch_items(tenant, made.batch_id, after=page[-1].job_id)
-    failed = await jobs.batch_items(tenant, made.batch_id, only=[Status.FAILED])
+    page = await jobs.list_batch_items(tenant, batch_submission.batch_id, limit=2)
+    rest = await jobs.list_batch_items(tenant, batch_submission.batch_id, after=page[-1].job_id)
+    failed = await jobs.list_batch_items(tenant, batch_submission.batch_id, only=[Status.FAILED])
 
-    assert [item.job_id for item in (*page, *rest)] == list(made.job_ids)
-    assert [item.job_id for item in failed] == [made.job_ids[1]]
-    assert await jobs.batch_items(other_tenant, made.batch_id) == []
+    assert [item.job_id for item in (*page, *rest)] == list(batch_submission.job_ids)
+    assert [item.job_id for item in failed] == [batch_submission.job_ids[1]]
+    assert await jobs.list_batch_items(other_tenant, batch_submission.batch_id) == []
     assert newest.max_attempts == 3
-    assert await jobs.batch_followed_by(tenant, newest.job_id) == made.batch_id
-    assert await jobs.batch_followed_by(tenant, made.job_ids[0]) is None
-    assert await jobs.batch_followed_by(other_tenant, newest.job_id) is None
+    assert await jobs.find_followed_batch(tenant, newest.job_id) == batch_submission.batch_id
+    assert await jobs.find_followed_batch(tenant, batch_submission.job_ids[0]) is None
+    assert await jobs.find_followed_batch(other_tenant, newest.job_id) is None
 
 
 # Results -------------------------------------------------------------------------------------------------------------
@@ -297,9 +299,9 @@ async def test_a_job_in_memory_gives_the_very_object_its_handler_returned(
     job = await jobs.submit(ping, None, tenant=tenant)
     await jobs.memory.wait(tenant, job)
 
-    assert await jobs.result(ping, tenant, job) is MADE
+    assert await jobs.get_result(ping, tenant, job) is MADE
     with pytest.raises(JobNotFound):
-        await jobs.result(ping, other_tenant, job)
+        await jobs.get_result(ping, other_tenant, job)
 
 
 async def test_a_job_that_has_not_succeeded_has_no_result_and_says_why(
@@ -312,21 +314,21 @@ async def test_a_job_that_has_not_succeeded_has_no_result_and_says_why(
     in_memory = await jobs.submit(broken, None, tenant=tenant)
     await jobs.memory.wait(tenant, in_memory)
     waits, bad = await jobs.submit_many(paint, ["red"] * 2, tenant=tenant)
-    await ended(jobs.sessions, tenant, bad, "FAILED")
+    await end_job(jobs.sessions, tenant, bad, "FAILED")
 
     with pytest.raises(JobConflict, match="ended DEAD_LETTER and has no result") as refused:
-        await jobs.result(broken, tenant, in_memory)
+        await jobs.get_result(broken, tenant, in_memory)
     assert refused.value.details["error"] == {"code": "INTERNAL_ERROR", "message": "OSError: no"}
     with pytest.raises(JobConflict, match="ended FAILED and has no result"):
-        await jobs.result(paint, tenant, bad)
+        await jobs.get_result(paint, tenant, bad)
     with pytest.raises(JobConflict, match="is not over yet: it is QUEUED"):
-        await jobs.result(paint, tenant, waits)
+        await jobs.get_result(paint, tenant, waits)
 
 
 # Making it -----------------------------------------------------------------------------------------------------------
 
 
-def url_of(place: Address) -> str:
+def build_url(place: Address) -> str:
     if place.url is None:
         return f"postgresql://{place.user}@/{place.database}?host={quote(place.host)}&port={place.port}"
     return urlsplit(place.url)._replace(path=f"/{place.database}").geturl()
@@ -335,20 +337,20 @@ def url_of(place: Address) -> str:
 async def test_from_one_url_comes_a_service_with_everything_it_is_given(
     server: TestServer, address: Address, handlers: Handlers, paint: Handler[str, str], tenant: TenantId
 ) -> None:
-    metrics, bell, defaults = Metrics(), Rung(), Defaults(attempts=9)
+    metrics, trigger, defaults = Metrics(), RecordingTrigger(), Defaults(attempts=9)
 
     async with Jobs.connect(
-        url_of(server.admin.at(address.database)),
+        build_url(server.admin.with_database(address.database)),
         handlers,
         size=2,
         metrics=metrics,
-        trigger=bell,
+        trigger=trigger,
         defaults=defaults,
     ) as jobs:
         job = await jobs.submit(paint, "red", tenant=tenant)
 
-        assert (jobs.metrics, jobs.defaults, bell.ids) == (metrics, defaults, [job])
-        assert (await jobs.job(tenant, job)).status is Status.QUEUED
+        assert (jobs.metrics, jobs.defaults, trigger.ids) == (metrics, defaults, [job])
+        assert (await jobs.get_job(tenant, job)).status is Status.QUEUED
 
 
 async def test_an_option_there_is_not_is_refused_before_anything_is_opened(handlers: Handlers) -> None:
@@ -369,5 +371,5 @@ async def test_how_much_is_done_in_memory_is_the_services_choice(
     with pytest.raises(QueueFull):
         await jobs.submit(ping, None, tenant=tenant, delay=3600)
 
-    assert (jobs.memory.health().capacity, jobs.memory.concurrency) == (2, 1)
+    assert (jobs.memory.get_health().capacity, jobs.memory.concurrency) == (2, 1)
     await jobs.close(grace=0)

@@ -8,18 +8,14 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, PlainSerializer
-
-from bpc.jobs.attempt import execute
-from bpc.jobs.context import Context, Held, read_step_note, step_note
-from bpc.jobs.errors import JobConflict, JobError, LeaseLost
-from bpc.jobs.handler import Handler, Handlers, Refused
-from bpc.jobs.ids import new_id
-from bpc.jobs.outcome import Ending, Outcome
-from bpc.jobs.steps import several_steps
-from bpc.jobs.testing import TENANT, Notebook, run_inline
+from service_jobs.context import Context, Lease
+from service_jobs.handler import Handler, Handlers, Rejection, execute
+from service_jobs.job import Ending, JobConflict, JobError, LeaseLost, Outcome, new_id
+from service_jobs.steps import decode_step_note, encode_step_note, register_steps
+from service_jobs.testing import TEST_TENANT, InlineBackend, run_inline
 
 
-class Store(Notebook):
+class StepBackend(InlineBackend):
     """Keeps the notes as they are written, and may lose the lease."""
 
     def __init__(self, *, loses: bool = False) -> None:
@@ -34,9 +30,9 @@ class Store(Notebook):
         return await super().end_step(ctx, text)
 
 
-async def executed(handler: Handler[Any, Any], value: Any, store: Store, step: str | None = None) -> Outcome:
-    held = Held(TENANT, new_id(), handler.type, "somebody", 1)
-    return await execute(handler, Context(store, held, max_attempts=5, step=step), handler.input_text(value))
+async def run_handler(handler: Handler[Any, Any], value: Any, store: StepBackend, step: str | None = None) -> Outcome:
+    lease = Lease(TEST_TENANT, new_id(), handler.type, "somebody", 1)
+    return await execute(handler, Context(store, lease, max_attempts=5, step=step), handler.encode_input(value))
 
 
 class Order(BaseModel):
@@ -68,7 +64,7 @@ def failing_once() -> Callable[[], None]:
 
 @pytest.mark.parametrize("gave", ["1", '"}"', '{"gave":{"done":1}}', '[",\\"gave\\":", "\\u0000"]', "null", "{}"])
 def test_a_note_is_read_to_the_letter(gave: str) -> None:
-    assert read_step_note(step_note(12, gave)) == (12, gave)
+    assert decode_step_note(encode_step_note(12, gave)) == (12, gave)
 
 
 async def test_a_step_goes_on_with_what_it_would_have_had_without_the_interruption(handlers: Handlers) -> None:
@@ -83,10 +79,10 @@ async def test_a_step_goes_on_with_what_it_would_have_had_without_the_interrupti
         fail()
         return True
 
-    handler = several_steps(handlers, "order", one, two)
-    store = Store()
-    first = await executed(handler, None, store)
-    again = await executed(handler, None, store, step=store.notes[-1])
+    handler = register_steps(handlers, "order", one, two)
+    store = StepBackend()
+    first = await run_handler(handler, None, store)
+    again = await run_handler(handler, None, store, step=store.notes[-1])
 
     assert (first.ending, again.ending) == (Ending.RETRY, Ending.SUCCEEDED)
     assert seen == [ORDER, ORDER]
@@ -102,7 +98,7 @@ async def test_a_step_is_given_what_was_written_even_if_nothing_went_wrong(handl
     async def two(ctx: Context, number: float) -> None:
         seen.append(number)
 
-    await executed(several_steps(handlers, "order", one, two), None, Store())
+    await run_handler(register_steps(handlers, "order", one, two), None, StepBackend())
 
     assert seen == [2]
 
@@ -113,8 +109,8 @@ async def test_what_a_step_gives_is_checked_before_it_is_written(handlers: Handl
 
     async def two(ctx: Context, order: Order) -> None: ...
 
-    store = Store()
-    outcome = await executed(several_steps(handlers, "order", one, two), None, store)
+    store = StepBackend()
+    outcome = await run_handler(register_steps(handlers, "order", one, two), None, store)
 
     assert outcome.error is not None
     assert (outcome.ending, outcome.error.code, store.notes) == (Ending.FAILED, "VALIDATION_ERROR", [])
@@ -128,13 +124,13 @@ async def test_what_the_next_step_cannot_take_is_not_written(handlers: Handlers)
 
     async def two(ctx: Context, number: int) -> None: ...
 
-    store = Store()
-    handler = several_steps(handlers, "order", one, two)
-    outcome = await executed(handler, None, store)
+    store = StepBackend()
+    handler = register_steps(handlers, "order", one, two)
+    outcome = await run_handler(handler, None, store)
 
     assert outcome.error is not None
     assert (outcome.ending, store.notes) == (Ending.FAILED, [])
-    assert outcome.error.message.startswith("step 2 of `order` cannot take what step 1 gave")
+    assert outcome.error.message.startswith("step 2 of `order` does not accept the output of step 1")
 
 
 async def test_a_note_of_steps_that_are_there_no_more_is_refused_for_good(handlers: Handlers) -> None:
@@ -142,10 +138,14 @@ async def test_a_note_of_steps_that_are_there_no_more_is_refused_for_good(handle
 
     async def two(ctx: Context, value: None) -> None: ...
 
-    outcome = await executed(several_steps(handlers, "order", one, two), None, Store(), step=step_note(2, "null"))
+    outcome = await run_handler(
+        register_steps(handlers, "order", one, two), None, StepBackend(), step=encode_step_note(2, "null")
+    )
 
     assert outcome.ending is Ending.FAILED
-    assert outcome.error == JobError.of(JobConflict("2 steps of this job are done, and `order` has only 2", fix=""))
+    assert outcome.error == JobError.from_exception(
+        JobConflict("2 steps of this job are done, and `order` has only 2", fix="")
+    )
 
 
 async def test_a_step_whose_lease_is_lost_is_the_last_one(handlers: Handlers) -> None:
@@ -156,9 +156,9 @@ async def test_a_step_whose_lease_is_lost_is_the_last_one(handlers: Handlers) ->
     async def two(ctx: Context, value: None) -> None:
         ran.append("two")
 
-    outcome = await executed(several_steps(handlers, "order", one, two), None, Store(loses=True))
+    outcome = await run_handler(register_steps(handlers, "order", one, two), None, StepBackend(loses=True))
 
-    assert outcome.error == JobError.of(LeaseLost())
+    assert outcome.error == JobError.from_exception(LeaseLost())
     assert ran == []
 
 
@@ -184,11 +184,11 @@ async def test_follow_ups_of_finished_steps_are_kept_where_a_later_one_fails(han
         ctx.submit(follow, "two")
         raise OSError("no")
 
-    handler = several_steps(handlers, "order", one, two)
+    handler = register_steps(handlers, "order", one, two)
     ran = await run_inline(handler, 1)
     again = await run_inline(handler, 1, step=ran.steps[-1], attempt=2)
 
-    assert [wish.payload for wish in ran.follow_ups] == ['"one"']
+    assert [spec.payload for spec in ran.follow_ups] == ['"one"']
     assert (ran.steps, again.steps, again.follow_ups) == ([{"done": 1, "gave": 2}], [], [])
 
 
@@ -196,14 +196,14 @@ async def test_a_refusal_in_the_middle_ends_the_job_and_keeps_what_it_wished_for
     @handlers.job("follow")
     async def follow(ctx: Context, name: str) -> None: ...
 
-    async def one(ctx: Context, number: int) -> int | Refused:
+    async def one(ctx: Context, number: int) -> int | Rejection:
         ctx.submit(follow, "one")
-        return Refused.because(JobConflict("no"))
+        return Rejection.from_exception(JobConflict("no"))
 
     async def two(ctx: Context, number: int) -> int:
         return number
 
-    ran = await run_inline(several_steps(handlers, "order", one, two), 1)
+    ran = await run_inline(register_steps(handlers, "order", one, two), 1)
 
     assert (ran.ending, ran.steps, len(ran.follow_ups)) == (Ending.FAILED, [], 1)
 
@@ -224,7 +224,7 @@ async def test_an_execution_goes_on_behind_the_steps_of_another(handlers: Handle
         ran.append("three")
         return number + 1
 
-    handler = several_steps(handlers, "order", one, two, three, restartable=restartable)
+    handler = register_steps(handlers, "order", one, two, three, restartable=restartable)
     first = await run_inline(handler, 2)
     again = await run_inline(handler, 2, step=first.steps[0])
 
@@ -242,7 +242,7 @@ async def test_in_memory_the_next_step_is_given_the_thing_itself(handlers: Handl
     async def two(ctx: Context, value: Thing) -> Thing:
         return value
 
-    handler = several_steps(handlers, "order", one, two, restartable=False)
+    handler = register_steps(handlers, "order", one, two, restartable=False)
     ran = await run_inline(handler, thing)
     again = await run_inline(handler, thing, step=ran.steps[0])
 
@@ -261,7 +261,7 @@ async def test_a_step_may_have_a_transaction_of_its_own(handlers: Handlers) -> N
         await ctx.save_checkpoint({"may": "be saved, as no transaction is open"})
 
     connection: Any = object()
-    ran = await run_inline(several_steps(handlers, "order", one, two), None, conn=connection)
+    ran = await run_inline(register_steps(handlers, "order", one, two), None, conn=connection)
 
     assert (ran.ending, opened) == (Ending.SUCCEEDED, [False])
 

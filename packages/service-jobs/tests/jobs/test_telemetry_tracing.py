@@ -12,23 +12,31 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
+from service_jobs import telemetry
+from service_jobs.context import Context, Lease
+from service_jobs.handler import Handlers
+from service_jobs.job import (
+    JobError,
+    LeaseLost,
+    Outcome,
+    Retry,
+    build_failure,
+    build_rejection,
+    build_release,
+    build_success,
+)
+from service_jobs.memory_engine import MemoryEngine
+from service_jobs.telemetry import get_traceparent, trace_execution, trace_submit
+from service_jobs.testing import InlineBackend
 
-from bpc.jobs import tracing
-from bpc.jobs.context import Context, Held
-from bpc.jobs.errors import JobError, LeaseLost
-from bpc.jobs.handler import Handlers
-from bpc.jobs.memory import MemoryEngine
-from bpc.jobs.outcome import Outcome, Retry, failed, refused, released, succeeded
-from bpc.jobs.testing import Notebook
-from bpc.jobs.tracing import executing, submitting, traceparent_now
-from tests.measuring import Measured, allowed
+from tests.measurements import RecordMeasurement, allow_seconds
 
 ACME = UUID(int=1)
-HELD = Held(UUID(int=1), UUID(int=2), "report", "host:1:x", 3)
+HELD = Lease(UUID(int=1), UUID(int=2), "report", "host:1:x", 3)
 SUBMITTED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-class Traced:
+class SpanRecorder:
     """A provider of this test, and the spans that ended."""
 
     def __init__(self, provider: TracerProvider) -> None:
@@ -42,40 +50,40 @@ class Traced:
 
 
 @pytest.fixture
-def traced() -> Traced:
-    return Traced(TracerProvider())
+def span_recorder() -> SpanRecorder:
+    return SpanRecorder(TracerProvider())
 
 
 def test_without_a_provider_there_is_no_traceparent_and_no_span() -> None:
-    with submitting("report", 2):
-        assert traceparent_now() is None
-    with executing(HELD, SUBMITTED) as span:
+    with trace_submit("report", 2):
+        assert get_traceparent() is None
+    with trace_execution(HELD, SUBMITTED) as span:
         assert not trace.get_current_span().is_recording()
-        span.ended(succeeded("1"))
+        span.record_outcome(build_success("1"))
 
-    assert tracing.tracer() is None
+    assert telemetry.get_tracer() is None
 
 
-def test_an_execution_is_a_child_of_the_span_that_submitted_it(traced: Traced) -> None:
-    with submitting("report", 1, provider=traced.provider):
-        traceparent = traceparent_now()
-    with executing(HELD, traceparent, provider=traced.provider) as span:
-        span.ended(succeeded("1"))
+def test_an_execution_is_a_child_of_the_span_that_submitted_it(span_recorder: SpanRecorder) -> None:
+    with trace_submit("report", 1, provider=span_recorder.provider):
+        traceparent = get_traceparent()
+    with trace_execution(HELD, traceparent, provider=span_recorder.provider) as span:
+        span.record_outcome(build_success("1"))
 
-    submit, execute = traced.spans
+    submit, execute = span_recorder.spans
     assert execute.parent is not None
-    assert execute.parent.span_id == context(submit).span_id
-    assert context(execute).trace_id == context(submit).trace_id
+    assert execute.parent.span_id == get_span_context(submit).span_id
+    assert get_span_context(execute).trace_id == get_span_context(submit).trace_id
     assert execute.parent.is_remote
 
 
-def test_the_spans_say_what_they_are_of(traced: Traced) -> None:
-    with submitting("report", 250, provider=traced.provider):
+def test_the_spans_say_what_they_are_of(span_recorder: SpanRecorder) -> None:
+    with trace_submit("report", 250, provider=span_recorder.provider):
         pass
-    with executing(HELD, None, provider=traced.provider) as span:
-        span.ended(succeeded("1"))
+    with trace_execution(HELD, None, provider=span_recorder.provider) as span:
+        span.record_outcome(build_success("1"))
 
-    submit, execute = traced.spans
+    submit, execute = span_recorder.spans
     assert (submit.name, submit.kind) == ("job.submit", SpanKind.PRODUCER)
     assert dict(submit.attributes or {}) == {"handler_id": "report", "job_count": 250}
     assert (execute.name, execute.kind) == ("job.execute", SpanKind.CONSUMER)
@@ -88,31 +96,31 @@ def test_the_spans_say_what_they_are_of(traced: Traced) -> None:
     assert execute.status.status_code is StatusCode.UNSET
 
 
-def test_an_execution_has_the_number_that_people_see(traced: Traced) -> None:
-    with executing(HELD, None, attempt=1, provider=traced.provider):
+def test_an_execution_has_the_number_that_people_see(span_recorder: SpanRecorder) -> None:
+    with trace_execution(HELD, None, attempt=1, provider=span_recorder.provider):
         pass
 
-    assert (traced.spans[0].attributes or {})["attempt"] == 1
+    assert (span_recorder.spans[0].attributes or {})["attempt"] == 1
 
 
-def test_a_follow_up_belongs_to_the_span_that_wished_for_it(traced: Traced) -> None:
+def test_a_follow_up_belongs_to_the_span_that_wished_for_it(span_recorder: SpanRecorder) -> None:
     @Handlers().job("report")
     async def report(ctx: Context, value: None) -> None: ...
 
-    ctx = Context(Notebook(), HELD, max_attempts=5, traceparent=SUBMITTED)
+    ctx = Context(InlineBackend(), HELD, max_attempts=5, traceparent=SUBMITTED)
     ctx.submit(report, None)
-    with executing(HELD, SUBMITTED, provider=traced.provider):
-        here = traceparent_now()
+    with trace_execution(HELD, SUBMITTED, provider=span_recorder.provider):
+        here = get_traceparent()
         ctx.submit(report, None)
 
     assert here is not None
-    assert [wish.traceparent for wish in ctx.follow_ups] == [SUBMITTED, here]
+    assert [spec.traceparent for spec in ctx.follow_ups] == [SUBMITTED, here]
 
 
 async def test_a_follow_up_in_memory_is_a_child_of_the_execution_that_wished_for_it(
-    traced: Traced, monkeypatch: pytest.MonkeyPatch
+    span_recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", traced.provider)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", span_recorder.provider)
     handlers = Handlers()
 
     @handlers.job("follow", restartable=False)
@@ -125,57 +133,60 @@ async def test_a_follow_up_in_memory_is_a_child_of_the_execution_that_wished_for
     engine = MemoryEngine(handlers)
     engine.start()
     await engine.wait(ACME, engine.submit(lead, None, tenant=ACME, traceparent=SUBMITTED))
-    [following] = engine.list(ACME, job_type="follow")
+    [following] = engine.list_jobs(ACME, job_type="follow")
     await engine.wait(ACME, following.job_id)
 
-    spans = {(span.attributes or {})["handler_id"]: span for span in traced.spans}
+    spans = {(span.attributes or {})["handler_id"]: span for span in span_recorder.spans}
     parent = spans["follow"].parent
     assert parent is not None
-    assert parent.span_id == context(spans["lead"]).span_id
+    assert parent.span_id == get_span_context(spans["lead"]).span_id
     assert f"{parent.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
 
 
-def test_submitting_is_part_of_the_trace_around_it(traced: Traced) -> None:
-    request = traced.provider.get_tracer("a request").start_span("POST /v1/documents")
-    with trace.use_span(request), submitting("report", provider=traced.provider):
+def test_submitting_is_part_of_the_trace_around_it(span_recorder: SpanRecorder) -> None:
+    request = span_recorder.provider.get_tracer("a request").start_span("POST /v1/documents")
+    with trace.use_span(request), trace_submit("report", provider=span_recorder.provider):
         pass
 
-    assert traced.spans[0].parent == request.get_span_context()
+    assert span_recorder.spans[0].parent == request.get_span_context()
 
 
-def test_what_a_handler_traces_is_a_child_of_its_execution(traced: Traced) -> None:
-    handler = traced.provider.get_tracer("a handler")
-    with executing(HELD, SUBMITTED, provider=traced.provider), handler.start_as_current_span("query"):
+def test_what_a_handler_traces_is_a_child_of_its_execution(span_recorder: SpanRecorder) -> None:
+    handler = span_recorder.provider.get_tracer("a handler")
+    with trace_execution(HELD, SUBMITTED, provider=span_recorder.provider), handler.start_as_current_span("query"):
         pass
 
-    query, execute = traced.spans
+    query, execute = span_recorder.spans
     assert query.parent == execute.context
-    assert f"{context(query).trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert f"{get_span_context(query).trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
 
 
-def test_a_traceparent_is_written_as_the_standard_says(traced: Traced) -> None:
-    with executing(HELD, SUBMITTED, provider=traced.provider):
-        written = traceparent_now()
+def test_a_traceparent_is_written_as_the_standard_says(span_recorder: SpanRecorder) -> None:
+    with trace_execution(HELD, SUBMITTED, provider=span_recorder.provider):
+        written = get_traceparent()
 
-    here = context(traced.spans[0])
+    here = get_span_context(span_recorder.spans[0])
     assert written == f"00-0af7651916cd43dd8448eb211c80319c-{here.span_id:016x}-01"
 
 
 @pytest.mark.parametrize("nonsense", ["", "x", "00-0-0-0", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "\x00" * 55])
-def test_a_traceparent_that_is_none_starts_a_trace_of_its_own(traced: Traced, nonsense: str) -> None:
-    worker = traced.provider.get_tracer("a worker")
-    with worker.start_as_current_span("its own business"), executing(HELD, nonsense, provider=traced.provider):
+def test_a_traceparent_that_is_none_starts_a_trace_of_its_own(span_recorder: SpanRecorder, nonsense: str) -> None:
+    worker = span_recorder.provider.get_tracer("a worker")
+    with (
+        worker.start_as_current_span("its own business"),
+        trace_execution(HELD, nonsense, provider=span_recorder.provider),
+    ):
         pass
 
-    assert traced.spans[0].parent is None
+    assert span_recorder.spans[0].parent is None
 
 
 def test_a_trace_that_was_not_sampled_stays_so() -> None:
-    traced = Traced(TracerProvider(sampler=ALWAYS_OFF))
-    with submitting("report", provider=traced.provider):
-        traceparent = traceparent_now()
-    sampling = Traced(TracerProvider())
-    with executing(HELD, traceparent, provider=sampling.provider):
+    traced = SpanRecorder(TracerProvider(sampler=ALWAYS_OFF))
+    with trace_submit("report", provider=traced.provider):
+        traceparent = get_traceparent()
+    sampling = SpanRecorder(TracerProvider())
+    with trace_execution(HELD, traceparent, provider=sampling.provider):
         pass
 
     assert traceparent is not None
@@ -186,27 +197,27 @@ def test_a_trace_that_was_not_sampled_stays_so() -> None:
 @pytest.mark.parametrize(
     ("outcome", "status", "code"),
     [
-        (refused(JobError(code="VALIDATION_ERROR", message="secret")), "FAILED", "VALIDATION_ERROR"),
+        (build_rejection(JobError(code="VALIDATION_ERROR", message="secret")), "FAILED", "VALIDATION_ERROR"),
         (
-            failed(JobError.of(OSError("secret")), attempt=1, most=5, retry=Retry()),
+            build_failure(JobError.from_exception(OSError("secret")), attempt=1, max_attempts=5, retry=Retry()),
             "RETRY",
             "INTERNAL_ERROR",
         ),
         (
-            failed(JobError.of(OSError("secret")), attempt=5, most=5, retry=Retry()),
+            build_failure(JobError.from_exception(OSError("secret")), attempt=5, max_attempts=5, retry=Retry()),
             "DEAD_LETTER",
             "INTERNAL_ERROR",
         ),
-        (released(), "RELEASE", None),
+        (build_release(), "RELEASE", None),
     ],
 )
 def test_an_execution_that_failed_has_its_code_on_the_span_and_not_its_message(
-    traced: Traced, outcome: Outcome, status: str, code: str | None
+    span_recorder: SpanRecorder, outcome: Outcome, status: str, code: str | None
 ) -> None:
-    with executing(HELD, SUBMITTED, provider=traced.provider) as span:
-        span.ended(outcome)
+    with trace_execution(HELD, SUBMITTED, provider=span_recorder.provider) as span:
+        span.record_outcome(outcome)
 
-    (execute,) = traced.spans
+    (execute,) = span_recorder.spans
     attributes = execute.attributes or {}
     assert (attributes["status"], attributes.get("error.type"), execute.status.description) == (status, code, code)
     assert execute.status.status_code is (StatusCode.ERROR if code else StatusCode.UNSET)
@@ -222,60 +233,62 @@ def test_an_execution_that_failed_has_its_code_on_the_span_and_not_its_message(
     ],
 )
 def test_an_error_that_passes_through_is_on_the_span_and_passes(
-    traced: Traced, error: BaseException, code: str
+    span_recorder: SpanRecorder, error: BaseException, code: str
 ) -> None:
-    with pytest.raises(type(error)), executing(HELD, SUBMITTED, provider=traced.provider):
+    with pytest.raises(type(error)), trace_execution(HELD, SUBMITTED, provider=span_recorder.provider):
         raise error
 
-    (execute,) = traced.spans
+    (execute,) = span_recorder.spans
     assert (execute.attributes or {})["error.type"] == code
     assert execute.status.status_code is StatusCode.ERROR
     assert execute.events == ()
-    assert traceparent_now() is None
+    assert get_traceparent() is None
 
 
-async def test_jobs_that_run_side_by_side_keep_their_spans_apart(traced: Traced) -> None:
+async def test_jobs_that_run_side_by_side_keep_their_spans_apart(span_recorder: SpanRecorder) -> None:
     async def run(traceparent: str) -> str | None:
-        with executing(HELD, traceparent, provider=traced.provider):
+        with trace_execution(HELD, traceparent, provider=span_recorder.provider):
             await asyncio.sleep(0)
-            return traceparent_now()
+            return get_traceparent()
 
     traces = [f"00-{number:032x}-{number:016x}-01" for number in range(1, 21)]
     seen = await asyncio.gather(*map(run, traces))
 
-    assert [str(found)[:35] for found in seen] == [given[:35] for given in traces]
+    assert [str(executed_traceparent)[:35] for executed_traceparent in seen] == [
+        submitted_traceparent[:35] for submitted_traceparent in traces
+    ]
 
 
 def test_a_provider_that_is_configured_later_is_used_from_then_on(
-    traced: Traced, monkeypatch: pytest.MonkeyPatch
+    span_recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with executing(HELD, SUBMITTED):
+    with trace_execution(HELD, SUBMITTED):
         pass
     # What `set_tracer_provider` does; it can be done only once in a process.
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", traced.provider)
-    with executing(HELD, SUBMITTED):
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", span_recorder.provider)
+    with trace_execution(HELD, SUBMITTED):
         pass
 
-    assert [span.name for span in traced.spans] == ["job.execute"]
+    assert [span.name for span in span_recorder.spans] == ["job.execute"]
 
 
 def test_a_provider_that_does_nothing_is_none() -> None:
-    assert tracing.tracer(trace.NoOpTracerProvider()) is None
+    assert telemetry.get_tracer(trace.NoOpTracerProvider()) is None
 
 
-def test_without_a_provider_tracing_costs_less_than_microseconds(measured: Measured) -> None:
+def test_without_a_provider_tracing_costs_less_than_microseconds(record_measurement: RecordMeasurement) -> None:
     def traced_job() -> None:
-        with executing(HELD, None):
+        with trace_execution(HELD, None):
             pass
 
-    reading, execution = cost(traceparent_now), cost(traced_job)
+    reading, execution = measure_cost(get_traceparent), measure_cost(traced_job)
 
-    measured("job-tracing-off", traceparent_nanoseconds=reading, execute_nanoseconds=execution)
-    assert reading < allowed(1_000)
-    assert execution < allowed(2_000)
+    record_measurement("job-tracing-off", traceparent_nanoseconds=reading, execute_nanoseconds=execution)
+    assert reading < allow_seconds(1_000)
+    assert execution < allow_seconds(2_000)
 
 
-def cost(call: Callable[[], object]) -> int:
+def measure_cost(call: Callable[[], object]) -> int:
     """Nanoseconds of one call, undisturbed."""
 
     def once() -> float:
@@ -287,7 +300,7 @@ def cost(call: Callable[[], object]) -> int:
     return round(min(once() for _ in range(20)))
 
 
-def context(span: ReadableSpan) -> trace.SpanContext:
-    found = span.get_span_context()
-    assert found is not None
-    return found
+def get_span_context(span: ReadableSpan) -> trace.SpanContext:
+    span_context = span.get_span_context()
+    assert span_context is not None
+    return span_context

@@ -1,14 +1,14 @@
-"""`run_inline` makes of hooks and follow-ups what the engines make of them."""
+"""`run_inline` makes of hooks and follow-ups what the engines make of them; and clocks that a test moves."""
 
 import logging
+from datetime import timedelta
 
+import asyncpg
 import pytest
-
-from bpc.jobs.context import Context
-from bpc.jobs.errors import JobConflict, JobError, JobsRefusal
-from bpc.jobs.handler import Handler, Handlers, Refused
-from bpc.jobs.outcome import Ending, Retry
-from bpc.jobs.testing import run_inline
+from service_jobs.context import Context
+from service_jobs.handler import Handler, Handlers, Rejection
+from service_jobs.job import Ending, JobConflict, JobError, JobsRefusal, Retry
+from service_jobs.testing import FakeClock, run_inline, step_database_clock
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_an_error_in_on_success_fails_the_execution(handlers: Handlers, fo
     assert (first.ending, first.retry_in, first.follow_ups) == (Ending.RETRY, 3.0, [])
     assert last.ending is Ending.DEAD_LETTER
     assert told == ["OSError: nobody was there"]
-    assert [wish.payload for wish in last.follow_ups] == ['"failure"']
+    assert [spec.payload for spec in last.follow_ups] == ['"failure"']
     with pytest.raises(JobsRefusal, match="RETRY"):
         _ = first.output
 
@@ -80,10 +80,10 @@ async def test_an_error_in_on_failure_is_only_logged(
     handlers: Handlers, follow: Handler[str, None], caplog: pytest.LogCaptureFixture
 ) -> None:
     @handlers.job("work")
-    async def work(ctx: Context, refuses: bool) -> int | Refused:
+    async def work(ctx: Context, refuses: bool) -> int | Rejection:
         ctx.submit(follow, "work")
         if refuses:
-            return Refused.because(JobConflict("no"))
+            return Rejection.from_exception(JobConflict("no"))
         raise JobConflict("no")
 
     @work.on_failure
@@ -98,7 +98,7 @@ async def test_an_error_in_on_failure_is_only_logged(
         assert ran.error is not None
         assert (ran.ending, ran.error.code) == (Ending.FAILED, "CONFLICT")
     assert raised.follow_ups == []
-    assert [wish.payload for wish in refused.follow_ups] == ['"work"']
+    assert [spec.payload for spec in refused.follow_ups] == ['"work"']
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.getMessage() for record in errors] == ["on_failure failed"] * 2
 
@@ -107,10 +107,10 @@ async def test_only_the_follow_ups_of_on_failure_are_left_of_an_execution_that_f
     handlers: Handlers, follow: Handler[str, None]
 ) -> None:
     @handlers.job("work")
-    async def work(ctx: Context, refuses: bool) -> int | Refused:
+    async def work(ctx: Context, refuses: bool) -> int | Rejection:
         ctx.submit(follow, "work")
         if refuses:
-            return Refused.because(JobConflict("no"))
+            return Rejection.from_exception(JobConflict("no"))
         raise JobConflict("no")
 
     @work.on_failure
@@ -120,8 +120,8 @@ async def test_only_the_follow_ups_of_on_failure_are_left_of_an_execution_that_f
     raised = await run_inline(work, False)
     refused = await run_inline(work, True)
 
-    assert [wish.payload for wish in raised.follow_ups] == ['"failure"']
-    assert [wish.payload for wish in refused.follow_ups] == ['"work"', '"failure"']
+    assert [spec.payload for spec in raised.follow_ups] == ['"failure"']
+    assert [spec.payload for spec in refused.follow_ups] == ['"work"', '"failure"']
 
 
 async def test_on_success_may_wish_for_jobs(handlers: Handlers, follow: Handler[str, None]) -> None:
@@ -136,7 +136,7 @@ async def test_on_success_may_wish_for_jobs(handlers: Handlers, follow: Handler[
     ran = await run_inline(work, 1)
 
     assert (ran.ending, ran.output) == (Ending.SUCCEEDED, 2)
-    assert [wish.payload for wish in ran.follow_ups] == ['"2"']
+    assert [spec.payload for spec in ran.follow_ups] == ['"2"']
 
 
 async def test_a_handler_in_memory_is_given_and_gives_the_very_thing(handlers: Handlers) -> None:
@@ -151,8 +151,8 @@ async def test_a_handler_in_memory_is_given_and_gives_the_very_thing(handlers: H
     handler = handlers.job("work", restartable=False)(work)
 
     @handler.on_success
-    async def done(ctx: Context, made: Thing) -> None:
-        seen.append(made)
+    async def done(ctx: Context, output: Thing) -> None:
+        seen.append(output)
 
     thing = Thing()
     ran = await run_inline(handler, thing)
@@ -168,3 +168,24 @@ async def test_nothing_that_was_made_is_a_result_too(handlers: Handlers) -> None
     ran = await run_inline(work, None)
 
     assert (ran.ending, ran.output) == (Ending.SUCCEEDED, None)
+
+
+def test_a_fake_clock_runs_what_is_due_in_order_and_nothing_that_was_cancelled() -> None:
+    clock, calls = FakeClock(), list[str]()
+    start = clock.now()
+    clock.call_after(2, lambda: calls.append("second"))
+    clock.call_after(1, lambda: calls.append("first"))
+    clock.call_after(1.5, lambda: calls.append("cancelled")).cancel()
+
+    clock.step(1.9)
+    assert (calls, clock.now() - start) == (["first"], timedelta(seconds=1.9))
+    clock.step(0.1)
+    assert calls == ["first", "second"]
+
+
+@pytest.mark.external
+async def test_the_clock_of_a_database_is_stepped(superuser: "asyncpg.Connection[asyncpg.Record]") -> None:
+    await step_database_clock(superuser, -3600)
+
+    behind = await superuser.fetchval("SELECT clock_timestamp() - jobs.clock()")
+    assert abs(behind - timedelta(hours=1)) < timedelta(seconds=30)

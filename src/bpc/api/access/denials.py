@@ -1,7 +1,7 @@
-"""Denied access, on record: in a transaction of its own, and bounded, so that being denied cannot fill the log.
+"""Record denied access as audit events, each in its own transaction, at a bounded rate.
 
-At most ten events in any second for an actor, one by one; what is beyond is counted, and the count is an event of its
-own within a second.
+At most ten events a second for each actor. Further denials are counted, and the count is written as one event within a
+second.
 """
 
 import asyncio
@@ -12,29 +12,29 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from bpc import fresh
+from bpc.core.audit.events import Act, EventStream
 from bpc.core.errors import Refusal
-from bpc.core.events import Act, Stream
-from bpc.core.ids import ActorId, AggregateId, TenantId
-from bpc.db import events
-from bpc.db.database import Database
-from bpc.logs import logger
+from bpc.core.formats.ids import ActorId, AggregateId, TenantId
+from bpc.runtime import clock
+from bpc.runtime.logs import get_logger
+from bpc.storage.audit import events
+from bpc.storage.database import Database
 
-ONE_BY_ONE: Final = 10
+MAX_PER_WINDOW: Final = 10
 WINDOW_SECONDS: Final = 1.0
-log = logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Lately:
-    """When an actor's last denials were written, and how many more there were since the last count."""
+class _RecentDenials:
+    """When the last denials of an actor were written, and how many more are only counted."""
 
     written: deque[float] = field(default_factory=deque)
-    more: int = 0
+    suppressed: int = 0
 
-    def takes(self, now: float) -> bool:
+    def try_take(self, now: float) -> bool:
         self.forget(now)
-        if len(self.written) >= ONE_BY_ONE:
+        if len(self.written) >= MAX_PER_WINDOW:
             return False
         self.written.append(now)
         return True
@@ -48,58 +48,60 @@ class Denials:
     """The denials of one process."""
 
     def __init__(self) -> None:
-        self._lately: dict[tuple[TenantId, ActorId], _Lately] = {}
+        self._recent: dict[tuple[TenantId, ActorId], _RecentDenials] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
 
-    async def note(
+    async def record(
         self, database: Database, tenant: TenantId, actor: ActorId, at: datetime, payload: Mapping[str, object]
     ) -> None:
-        """Put one on record, or count it. The caller holds no connection: this takes one."""
+        """Record a denial, or count it. This takes a connection, so the caller must not hold one."""
         log.warning("access denied", actor_id=str(actor), **payload)
-        lately = self._lately.get((tenant, actor)) or self._begin(database, tenant, actor)
-        if lately.takes(asyncio.get_running_loop().time()):
+        recent = self._recent.get((tenant, actor)) or self._start_counter(database, tenant, actor)
+        if recent.try_take(asyncio.get_running_loop().time()):
             await _append(database, tenant, actor, Act(actor, at), payload)
         else:
-            lately.more += 1
+            recent.suppressed += 1
 
     async def close(self) -> None:
-        """Write what is still only counted."""
+        """Write the counts that are not written yet."""
         self._closing.set()
         await asyncio.gather(*self._tasks)
 
-    def _begin(self, database: Database, tenant: TenantId, actor: ActorId) -> _Lately:
-        lately = self._lately[tenant, actor] = _Lately()
-        task = asyncio.create_task(self._count(database, tenant, actor, lately))
+    def _start_counter(self, database: Database, tenant: TenantId, actor: ActorId) -> _RecentDenials:
+        recent = self._recent[tenant, actor] = _RecentDenials()
+        task = asyncio.create_task(self._write_counts(database, tenant, actor, recent))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return lately
+        return recent
 
-    async def _count(self, database: Database, tenant: TenantId, actor: ActorId, lately: _Lately) -> None:
-        """Write the count once a second, until the actor has been quiet for one."""
+    async def _write_counts(self, database: Database, tenant: TenantId, actor: ActorId, recent: _RecentDenials) -> None:
+        """Write the count once a second, until the actor had no denials for a second."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(WINDOW_SECONDS):
                     await self._closing.wait()
-            lately.forget(asyncio.get_running_loop().time())
-            more, lately.more = lately.more, 0
-            if more:
-                await _append_count(database, tenant, actor, more)
-            elif not lately.written or self._closing.is_set():
-                del self._lately[tenant, actor]
+            recent.forget(asyncio.get_running_loop().time())
+            suppressed, recent.suppressed = recent.suppressed, 0
+            if suppressed:
+                await _append_count(database, tenant, actor, suppressed)
+            elif not recent.written or self._closing.is_set():
+                del self._recent[tenant, actor]
                 return
 
 
-async def _append_count(database: Database, tenant: TenantId, actor: ActorId, more: int) -> None:
-    payload = {"count": more, "reason": "more within one second"}
+async def _append_count(database: Database, tenant: TenantId, actor: ActorId, count: int) -> None:
+    payload = {"count": count, "reason": "more within one second"}
     try:
-        await _append(database, tenant, actor, Act(actor, fresh.now()), payload)
-    except Refusal as refusal:  # nobody waits for this one; each of them is in the log already
-        log.error("denials could not be put on record", actor_id=str(actor), count=more, reason=refusal.says)
+        await _append(database, tenant, actor, Act(actor, clock.now()), payload)
+    except Refusal as refusal:  # nobody waits for this event, and each denial is in the log
+        log.error("denials could not be recorded", actor_id=str(actor), count=count, reason=refusal.says)
 
 
 async def _append(
     database: Database, tenant: TenantId, actor: ActorId, act: Act, payload: Mapping[str, object]
 ) -> None:
     async with database.tenant(tenant) as conn:
-        await events.append(conn, Stream(tenant, "Actor", AggregateId(actor)), act.says("ACCESS_DENIED", payload))
+        await events.append(
+            conn, EventStream(tenant, "Actor", AggregateId(actor)), act.new_event("ACCESS_DENIED", payload)
+        )

@@ -1,1 +1,1 @@
-"""GraphQL: one query over what the REST routes show, with the same permissions, tenants and cursors."""
+"""GraphQL: the schema, its types made from the REST models, and the limits of a query."""

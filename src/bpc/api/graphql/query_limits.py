@@ -28,18 +28,17 @@ from graphql import (
     VariableNode,
 )
 
-from bpc.api.paging import DEFAULT
+from bpc.api.http.models import DEFAULT_PAGE_SIZE
 from bpc.core.errors import Invalid
 
-MOST_DEPTH: Final = 12
-MOST_ALIASES: Final = 30
-MOST_COST: Final = 5_000
-MOST_TOKENS: Final = 2_000
-MOST_FIELDS: Final = 20_000  # with fragments unfolded
-WHOLE_LIST: Final = 20  # what a list that has no pages counts as
+MAX_DEPTH: Final = 12
+MAX_TOKENS: Final = 2_000
+MAX_ALIASES: Final = 30
+MAX_COUNTS: Final = {"aliases": MAX_ALIASES, "cost": 5_000, "fields": 20_000}  # fields: with fragments unfolded
+UNPAGED_LIST_COST: Final = 20  # what a list that has no pages counts as
 
 
-class TooExpensive(Invalid):
+class QueryTooExpensive(Invalid):
     """A query beyond a limit."""
 
     def __init__(self, limit: str, most: int) -> None:
@@ -50,80 +49,61 @@ class TooExpensive(Invalid):
         )
 
 
-@dataclass(slots=True)
-class _Budget:
-    """What is left."""
-
-    aliases: int = MOST_ALIASES
-    cost: int = MOST_COST
-    steps: int = MOST_FIELDS
-
-    def take_alias(self) -> None:
-        self.aliases -= 1
-        if self.aliases < 0:
-            raise TooExpensive("aliases", MOST_ALIASES)
-
-    def take_cost(self, count: int) -> None:
-        self.cost -= count
-        if self.cost < 0:
-            raise TooExpensive("cost", MOST_COST)
-
-    def take_step(self) -> None:
-        self.steps -= 1
-        if self.steps < 0:
-            raise TooExpensive("fields", MOST_FIELDS)
-
-
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _QueryWalk:
     fragments: Mapping[str, FragmentDefinitionNode]
     variables: Mapping[str, Any]
-    budget: _Budget = field(default_factory=_Budget)
+    left: dict[str, int] = field(default_factory=lambda: dict(MAX_COUNTS))
 
-    def selection(
-        self, chosen: SelectionSetNode | None, parent: Any, times: int, depth: int, spread: frozenset[str]
+    def take(self, limit: str, count: int = 1) -> None:
+        self.left[limit] -= count
+        if self.left[limit] < 0:
+            raise QueryTooExpensive(limit, MAX_COUNTS[limit])
+
+    def walk_selection(
+        self, selection_set: SelectionSetNode | None, parent: Any, times: int, depth: int, spread: frozenset[str]
     ) -> None:
-        if chosen is None:
+        if selection_set is None:
             return
-        for node in chosen.selections:
-            self.budget.take_step()
+        for node in selection_set.selections:
+            self.take("fields")
             match node:
                 case FieldNode():
-                    self.field(node, parent, times, depth, spread)
+                    self.walk_field(node, parent, times, depth, spread)
                 case InlineFragmentNode():
-                    self.selection(node.selection_set, parent, times, depth, spread)
+                    self.walk_selection(node.selection_set, parent, times, depth, spread)
                 case FragmentSpreadNode():
                     name = node.name.value
                     fragment = self.fragments.get(name)
                     # One that is spread inside itself is refused by validation, which comes later.
                     if fragment is not None and name not in spread:
-                        self.selection(fragment.selection_set, parent, times, depth, spread | {name})
+                        self.walk_selection(fragment.selection_set, parent, times, depth, spread | {name})
                 case _:
                     pass  # there is no other kind
 
-    def field(self, node: FieldNode, parent: Any, times: int, depth: int, spread: frozenset[str]) -> None:
-        if depth > MOST_DEPTH:
-            raise TooExpensive("depth", MOST_DEPTH)
+    def walk_field(self, node: FieldNode, parent: Any, times: int, depth: int, spread: frozenset[str]) -> None:
+        if depth > MAX_DEPTH:
+            raise QueryTooExpensive("depth", MAX_DEPTH)
         if node.alias is not None:
-            self.budget.take_alias()
-        known: GraphQLField | None = getattr(parent, "fields", {}).get(node.name.value)
+            self.take("aliases")
+        definition: GraphQLField | None = getattr(parent, "fields", {}).get(node.name.value)
         if node.selection_set is None:
             return
-        of, is_list = (None, False) if known is None else _unwrapped(known.type)
+        inner_type, is_list = (None, False) if definition is None else _unwrap(definition.type)
         if getattr(parent, "name", "").endswith("Page"):
             count = times  # the page has been counted
         else:
-            count = times * self.times(node, known, is_list=is_list)
-            self.budget.take_cost(count)
-        self.selection(node.selection_set, of, count, depth + 1, spread)
+            count = times * self.count_objects(node, definition, is_list=is_list)
+            self.take("cost", count)
+        self.walk_selection(node.selection_set, inner_type, count, depth + 1, spread)
 
-    def times(self, node: FieldNode, known: GraphQLField | None, *, is_list: bool) -> int:
-        """How many objects a field could give."""
-        if known is not None and "first" in known.args:
-            return self.first(node)
-        return WHOLE_LIST if is_list else 1
+    def count_objects(self, node: FieldNode, definition: GraphQLField | None, *, is_list: bool) -> int:
+        """Count the objects that a field could give."""
+        if definition is not None and "first" in definition.args:
+            return self.read_first(node)
+        return UNPAGED_LIST_COST if is_list else 1
 
-    def first(self, node: FieldNode) -> int:
+    def read_first(self, node: FieldNode) -> int:
         for argument in node.arguments or ():
             if argument.name.value != "first":
                 continue
@@ -132,20 +112,20 @@ class _Walk:
                 return max(1, int(value.value))
             if isinstance(value, VariableNode) and isinstance(self.variables.get(value.name.value), int):
                 return max(1, int(self.variables[value.name.value]))
-        return DEFAULT
+        return DEFAULT_PAGE_SIZE
 
 
-def check(schema: GraphQLSchema, document: DocumentNode, variables: Mapping[str, Any]) -> None:
-    """Raise `TooExpensive` if any operation of the document is beyond a limit."""
+def check_query_limits(schema: GraphQLSchema, document: DocumentNode, variables: Mapping[str, Any]) -> None:
+    """Raise `QueryTooExpensive` if any operation of the document is beyond a limit."""
     fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
     for node in document.definitions:
         if isinstance(node, OperationDefinitionNode):
-            walk = _Walk(fragments, {**_defaults(node), **variables})
-            walk.selection(node.selection_set, schema.query_type, 1, 1, frozenset())
+            walk = _QueryWalk(fragments, {**_read_defaults(node), **variables})
+            walk.walk_selection(node.selection_set, schema.query_type, 1, 1, frozenset())
 
 
-def _defaults(operation: OperationDefinitionNode) -> dict[str, Any]:
-    """What the whole numbers among its variables are where nothing is given."""
+def _read_defaults(operation: OperationDefinitionNode) -> dict[str, Any]:
+    """Return the default values of its variables that are whole numbers."""
     return {
         definition.variable.name.value: int(definition.default_value.value)
         for definition in operation.variable_definitions or ()
@@ -153,8 +133,8 @@ def _defaults(operation: OperationDefinitionNode) -> dict[str, Any]:
     }
 
 
-def _unwrapped(kind: Any) -> tuple[Any, bool]:
-    """The named type inside, and whether it comes as a list."""
+def _unwrap(kind: Any) -> tuple[Any, bool]:
+    """Return the named type inside, and whether it is in a list."""
     is_list = False
     while isinstance(kind, GraphQLNonNull | GraphQLList):
         is_list = is_list or isinstance(kind, GraphQLList)

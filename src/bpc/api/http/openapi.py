@@ -1,6 +1,6 @@
-"""The OpenAPI document: what every route says beside its models (who may call it, how it may refuse), and the whole.
+"""The OpenAPI document: the permission, the errors and the headers of every route, and the whole document.
 
-A route's docstring is its summary: the first sentence, or the only one. Further sentences are its description.
+The first sentence of a route's docstring is its summary. If there are more sentences, the docstring is its description.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,71 +9,71 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from bpc.api.models import ErrorEnvelope
+from bpc.api.http.models import ErrorEnvelope
 from bpc.core.errors import CODES
 
 IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": True,
-    "description": "Chosen by the sender, new for every new request. Sent again, it gives the first answer again.",
+    "description": "Chosen by the sender, new for every new request. The same key gets the first answer again.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]{1,200}$"},
 }
 BEARER: Final = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": "bpc_<prefix>_<secret>",
-    "description": "An API key, made with `bpc apikey create` or by POST /v1/api-keys.",
+    "description": "An API key, created with `bpc apikey create` or POST /v1/api-keys.",
 }
 HEADERS: Final = {
     "X-Correlation-Id": {
-        "description": "Names this request in our logs: the UUID that was sent under this name, or a new one.",
+        "description": "Identifies this request in our logs: the UUID that was sent in this header, or a new one.",
         "schema": {"type": "string", "format": "uuid"},
     },
     "Retry-After": {
-        "description": "Seconds after which it is worth another try.",
+        "description": "Seconds to wait before the request is sent again.",
         "schema": {"type": "integer", "minimum": 1},
     },
 }
 TAGS: Final = {
-    "Documents": "What suppliers sent, as they sent it.",
-    "Facts": "What was read from documents.",
-    "Snapshots": "Facts put together, and sealed.",
+    "Documents": "Files of suppliers, stored unchanged.",
+    "Facts": "Statements that were read from documents.",
+    "Snapshots": "Collections of facts, sealed for compiling.",
     "Rules": "Packages of rules: checked, tested, published.",
-    "Battery products": "What passports are about.",
-    "Passports": "A product's passport, from the request to compile it on.",
-    "Passport versions": "What was compiled, signed, activated, revoked.",
-    "Artifacts": "The stored bytes of a version, and what is made of them.",
+    "Battery products": "The products that passports are for.",
+    "Passports": "The passport of a product, and requests to compile a version of it.",
+    "Passport versions": "Compiled versions: activate, revoke, replay.",
+    "Artifacts": "The stored bytes of a version: payload, proof, receipt, QR code, bundle, views.",
     "Bulk compiles": "Passports of many products at once, with a report for each.",
-    "Exports": "Versions in other forms: PDF, JSON-LD, XML, data points.",
-    "Jobs": "What is done beside requests.",
-    "Audit": "Everything that happened, in chains that show a change.",
+    "Exports": "Versions in other formats: PDF, JSON-LD, XML, data points.",
+    "Jobs": "Background jobs.",
+    "Audit": "Everything that happened, in hash chains that reveal any change.",
     "Access": "Actors, roles, API keys and policies.",
-    "Signing keys": "Public keys that passports are signed with.",
-    "Webhooks": "Who is told of events.",
-    "GraphQL": "The same data, in the shape that is asked for.",
-    "Health": "For whoever keeps this running.",
+    "Signing keys": "The public keys of the keys that sign passports.",
+    "Webhooks": "Notifications about events.",
+    "GraphQL": "The same data, in the shape of a query.",
+    "Health": "Health and metrics for operators.",
 }
-ALWAYS: Final = ("VALIDATION_ERROR", "INTERNAL_ERROR", "DB_UNAVAILABLE", "REQUEST_TIMEOUT")
-WITH_A_KEY: Final = ("UNAUTHORIZED", "API_KEY_REVOKED", "FORBIDDEN", "RATE_LIMITED")
-WITH_A_BODY: Final = ("REQUEST_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
-OF_WRITES: Final = ("CONFLICT", "IDEMPOTENCY_CONFLICT", "EVENT_VERSION_CONFLICT")
-AN_ID: Final = "b3a4fefe-7d3f-4e88-9a0f-7d1c2fa0b4e4"
+COMMON_ERRORS: Final = ("VALIDATION_ERROR", "INTERNAL_ERROR", "DB_UNAVAILABLE", "REQUEST_TIMEOUT")
+KEY_ERRORS: Final = ("UNAUTHORIZED", "API_KEY_REVOKED", "FORBIDDEN", "RATE_LIMITED")
+BODY_ERRORS: Final = ("REQUEST_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
+WRITE_ERRORS: Final = ("CONFLICT", "IDEMPOTENCY_CONFLICT", "EVENT_VERSION_CONFLICT")
+EXAMPLE_ID: Final = "b3a4fefe-7d3f-4e88-9a0f-7d1c2fa0b4e4"
 METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
 
 
-def documented(kind: str, path: str, permission: str, errors: Sequence[str]) -> dict[str, Any]:
-    """What `openapi_extra` holds, and under `responses` the refusals by status."""
-    codes = [*ALWAYS, *errors]
+def build_openapi_extra(kind: str, path: str, permission: str, errors: Sequence[str]) -> dict[str, Any]:
+    """Return `openapi_extra` of a route, and under `responses` its errors by status."""
+    codes = [*COMMON_ERRORS, *errors]
     if kind != "open":
-        codes += WITH_A_KEY
+        codes += KEY_ERRORS
     if kind in {"write", "ask"}:
-        codes += WITH_A_BODY
+        codes += BODY_ERRORS
     if kind == "write":
-        codes += OF_WRITES
+        codes += WRITE_ERRORS
     if "{" in path:
         codes.append("NOT_FOUND")
-    extra: dict[str, Any] = {"responses": _by_status(codes)}
+    extra: dict[str, Any] = {"responses": _group_by_status(codes)}
     extra["security"] = [{"bearerAuth": []}] if kind != "open" else []
     if permission:
         extra["x-permission"] = permission
@@ -82,38 +82,38 @@ def documented(kind: str, path: str, permission: str, errors: Sequence[str]) -> 
     return extra
 
 
-def _by_status(codes: Sequence[str]) -> dict[int | str, dict[str, Any]]:
-    found: dict[int | str, dict[str, Any]] = {}
+def _group_by_status(codes: Sequence[str]) -> dict[int | str, dict[str, Any]]:
+    responses: dict[int | str, dict[str, Any]] = {}
     for status in sorted({CODES[code].http for code in codes}):
-        named = sorted({code for code in codes if CODES[code].http == status})
-        examples = {code: {"$ref": f"#/components/examples/{code}"} for code in named}
-        found[status] = {
-            "description": ", ".join(named),
+        status_codes = sorted({code for code in codes if CODES[code].http == status})
+        examples = {code: {"$ref": f"#/components/examples/{code}"} for code in status_codes}
+        responses[status] = {
+            "description": ", ".join(status_codes),
             "model": ErrorEnvelope,
             "content": {"application/json": {"examples": examples}},
         }
-    return found
+    return responses
 
 
-def document_of(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of an application, made once."""
+def build_openapi(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of an application; it is built once."""
     if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        made["servers"] = [{"url": "/"}]
-        for operation in _operations(made):
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        document["servers"] = [{"url": "/"}]
+        for operation in _iterate_operations(document):
             _summarise(operation)
             _add_headers(operation)
-        parts = made.setdefault("components", {})
+        parts = document.setdefault("components", {})
         parts["headers"] = HEADERS
-        parts["examples"] = {code: {"value": _example(code)} for code in sorted(_codes(made))}
+        parts["examples"] = {code: {"value": _make_example(code)} for code in sorted(_collect_codes(document))}
         parts["securitySchemes"] = {"bearerAuth": BEARER}
-        used = {tag for operation in _operations(made) for tag in operation["tags"]}
-        made["tags"] = [{"name": name, "description": says} for name, says in TAGS.items() if name in used]
-        app.openapi_schema = made
+        used = {tag for operation in _iterate_operations(document) for tag in operation["tags"]}
+        document["tags"] = [{"name": name, "description": says} for name, says in TAGS.items() if name in used]
+        app.openapi_schema = document
     return app.openapi_schema
 
 
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _iterate_operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for path in document["paths"].values():
         for method, operation in path.items():
             if method in METHODS:
@@ -121,8 +121,8 @@ def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _summarise(operation: dict[str, Any]) -> None:
-    said = " ".join(operation.get("description", "").split())
-    first, more, _ = said.partition(". ")
+    text = " ".join(operation.get("description", "").split())
+    first, more, _ = text.partition(". ")
     operation["summary"] = first.removesuffix(".")
     if not more:
         operation.pop("description", None)
@@ -131,20 +131,20 @@ def _summarise(operation: dict[str, Any]) -> None:
 def _add_headers(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         names = ["X-Correlation-Id", *(["Retry-After"] if status in {"429", "503"} else [])]
-        shown = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-        response["headers"] = shown | response.get("headers", {})
+        references = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+        response["headers"] = references | response.get("headers", {})
 
 
-def _codes(document: dict[str, Any]) -> set[str]:
+def _collect_codes(document: dict[str, Any]) -> set[str]:
     return {
         code
-        for operation in _operations(document)
+        for operation in _iterate_operations(document)
         for response in operation["responses"].values()
         for code in response.get("content", {}).get("application/json", {}).get("examples", {})
         if code in CODES
     }
 
 
-def _example(code: str) -> dict[str, Any]:
-    says = code.replace("_", " ").lower()
-    return {"error": {"code": code, "message": f"{says}: a sentence that says more", "correlation_id": AN_ID}}
+def _make_example(code: str) -> dict[str, Any]:
+    text = code.replace("_", " ").lower()
+    return {"error": {"code": code, "message": f"{text}: a sentence that says more", "correlation_id": EXAMPLE_ID}}

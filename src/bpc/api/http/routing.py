@@ -1,20 +1,20 @@
-"""Routes: what every endpoint goes through before and after its own few lines.
+"""Routes: what happens before and after the few lines of every endpoint.
 
-    request ─► who calls, may they ─► body read, bounded ─► one transaction ┬─► answered before under this key? ─► that
-                                                                            └─► the route ─► its answer, kept ─► commit
+    request ─► authenticate, authorise ─► read the body ─► one transaction ┬─► stored answer of this Idempotency-Key
+                                                                           └─► the route ─► store its answer ─► commit
 
 A route is declared with its permission, so none can be forgotten:
 
-    @routes.write("/v1/documents", permission="docs:upload", resource="Document", status=201)
-    async def create_document(work: Work, body: NewDocument) -> DocumentMade: ...
+    @routes.write("/v1/documents", permission="docs:upload", status=201)
+    async def create_document(ctx: Context, body: NewDocument) -> DocumentMade: ...
 
-    read    GET: no key needed, nothing changes
-    write   POST, PUT, PATCH, DELETE: needs an Idempotency-Key; effect, event and answer commit together
-    ask     POST without effect (a query too large for a URL): takes no key
-    open    for everybody, without a key; no transaction, no tenant
+    read    GET: changes nothing
+    write   POST, PUT, PATCH, DELETE: needs an Idempotency-Key; effect, event and answer are committed together
+    ask     POST that changes nothing (a query too large for a URL): takes no Idempotency-Key
+    open    for everybody, without an API key; no transaction, no tenant
 
-A route that computes for long is `heavy`: there are few places for such requests, and whoever waits for one holds no
-connection.
+A route that computes for long is `heavy`: there are few slots for such requests, and a request that waits for a slot
+holds no connection.
 """
 
 import asyncio
@@ -26,41 +26,43 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bpc import fresh
-from bpc.api.caller import authenticated, authorised, on_record, presented, within_limit
-from bpc.api.documentation import documented
-from bpc.api.intake import AWAY_FROM, body_read
-from bpc.api.service import Service
-from bpc.api.work import Doing
-from bpc.core import canon
-from bpc.core.apikeys import ApiKey
-from bpc.core.digest import Digest, sha256, to_hex
+from bpc.api.access.auth import authenticate, authorise, read_api_key, take_rate_token, write_denials
+from bpc.api.http.child_compute import compute_by_size
+from bpc.api.http.etag import JSON, describe_bytes
+from bpc.api.http.openapi import build_openapi_extra
+from bpc.api.http.request_body import read_body
+from bpc.api.http.request_context import RequestContext, Service
+from bpc.core.api_keys import ApiKeySecret
+from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, Invalid, Refusal
-from bpc.core.events import Act
-from bpc.db import callers, idempotency
-from bpc.db.callers import Caller
-from bpc.db.connection import Connection
-from bpc.db.database import bound
-from bpc.db.idempotency import Answer
-from bpc.logs import correlation_id
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import Digest, sha256, to_hex
+from bpc.runtime import clock
+from bpc.runtime.logs import get_correlation_id
+from bpc.storage.access import api_requests
+from bpc.storage.access.api_requests import Caller, IdempotentResponse
+from bpc.storage.connection import Connection
+from bpc.storage.database import begin_tenant_transaction
 
 Kind = Literal["read", "write", "ask", "open"]
-Answering: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 F = TypeVar("F", bound=Callable[..., Any])
 
-LONGEST_KEY: Final = 200
-GOOD_FOR: Final = 0.25  # seconds that who was let in need not be asked again
-NAME: Final = re.compile("[a-z]{1,20}([_-][a-z]{1,20}){0,3}")
-KEPT_HEADERS: Final = ("content-type", "location", "etag")
-SECRET_OF: Final = "secret-of"  # noqa: S105 (the name of a note beside an answer)
+MAX_KEY_CHARS: Final = 200
+IDEMPOTENCY_KEY: Final = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}")
+RECHECK_AFTER_SECONDS: Final = 0.25  # a caller who waited longer is checked again
+PARAMETER_NAME: Final = re.compile("[a-z]{1,20}([_-][a-z]{1,20}){0,3}")
+STORED_HEADERS: Final = ("content-type", "location", "etag")
+SECRET_OF: Final = "secret-of"  # noqa: S105 (the name of a stored header)
 
 
 class IdempotencyConflict(Refusal):
-    """The key was used for something else."""
+    """The Idempotency-Key was used for another request."""
 
     code = "IDEMPOTENCY_CONFLICT"
 
@@ -69,35 +71,35 @@ class IdempotencyConflict(Refusal):
 
 
 class RequestTimeout(Refusal):
-    """It took too long."""
+    """The request took too long."""
 
     code = "REQUEST_TIMEOUT"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
             f"the request took longer than {seconds:g} s",
-            fix="send it again with the same Idempotency-Key; if it stays so, send less at once",
+            fix="send it again with the same Idempotency-Key; if it happens again, send less at once",
         )
 
 
-class Admitted(NamedTuple):
-    """Who was let in, with which key, and when."""
+class AdmittedCaller(NamedTuple):
+    """A caller who is authorised, the key, and when that was checked."""
 
-    key: ApiKey
+    key: ApiKeySecret
     caller: Caller
     at: float
 
 
-class Endpoint(APIRoute):
-    """A route with a permission. FastAPI checks the input and writes the answer; around that is ours."""
+class PermissionedRoute(APIRoute):
+    """A route with a permission. FastAPI checks the input and writes the answer."""
 
     kind: Kind
-    permission: str  # empty where the route is open to everybody
+    permission: str  # empty if the route is open to everybody
     resource: str | None
     secret: str | None
     heavy: bool
 
-    def get_route_handler(self) -> Answering:
+    def get_route_handler(self) -> RouteHandler:
         answer = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -111,153 +113,150 @@ class Endpoint(APIRoute):
 
         return handle
 
-    async def _handle(self, service: Service, request: Request, answer: Answering) -> Response:
-        request.state.now = fresh.now()
+    async def _handle(self, service: Service, request: Request, answer: RouteHandler) -> Response:
+        request.state.now = clock.now()
         self._check_query(request.query_params)
         if self.kind == "open":
             return await answer(request)
         try:
             if self.kind == "read":
-                return await self._read(service, request, answer)
-            return await self._with_body(service, request, answer)
+                return await self._handle_read(service, request, answer)
+            return await self._handle_with_body(service, request, answer)
         finally:
-            await on_record(service, request)
+            await write_denials(service, request)
 
-    async def _read(self, service: Service, request: Request, answer: Answering) -> Response:
-        """Who calls and what they get, on one connection where there is nothing to wait for in between."""
+    async def _handle_read(self, service: Service, request: Request, answer: RouteHandler) -> Response:
+        """Authorise and answer on one connection, unless the route is heavy and may wait for a slot."""
         if self.heavy:
-            admitted = await self._admitted(service, request)
-            async with self._begun(service, admitted, request):
+            admitted = await self._admit(service, request)
+            async with self._open_transaction(service, admitted, request):
                 return await answer(request)
-        key = presented(service, request)
+        key = read_api_key(service, request)
         async with service.database.plain() as conn:
-            caller = await self._caller(service, conn, request, key)
-            async with bound(conn, caller.tenant_id):
-                request.state.work = _doing(service, conn, caller, request)
+            caller = await self._authorise_caller(service, conn, request, key)
+            async with begin_tenant_transaction(conn, caller.tenant_id):
+                request.state.context = _make_context(service, conn, caller, request)
                 return await answer(request)
 
-    async def _with_body(self, service: Service, request: Request, answer: Answering) -> Response:
-        admitted = await self._admitted(service, request)
+    async def _handle_with_body(self, service: Service, request: Request, answer: RouteHandler) -> Response:
+        admitted = await self._admit(service, request)
         caller, largest = admitted.caller, service.settings.upload_max_bytes
-        key = _idempotency_key(request) if self.kind == "write" else None
-        async with body_read(request, caller.tenant_id, service.room, largest) as (whole, body):
+        key = _read_idempotency_key(request) if self.kind == "write" else None
+        async with read_body(request, caller.tenant_id, service.body_memory, largest) as (buffered, body):
             if key is None:
-                async with self._begun(service, admitted, whole):
-                    return await answer(whole)
-            request_hash = await _request_hash(caller, whole, body)
-            async with self._begun(service, admitted, whole) as conn:
-                return await self._once(conn, caller, key, request_hash, whole, answer)
+                async with self._open_transaction(service, admitted, buffered):
+                    return await answer(buffered)
+            request_hash = await _hash_request(caller, buffered, body)
+            async with self._open_transaction(service, admitted, buffered) as conn:
+                return await self._answer_once(conn, caller, key, request_hash, buffered, answer)
 
-    async def _admitted(self, service: Service, request: Request) -> Admitted:
-        """Who calls, if they may; on a connection that is given back before anything else is waited for."""
-        key = presented(service, request)
+    async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
+        """Return the authorised caller. The connection is given back before anything else is waited for."""
+        key = read_api_key(service, request)
         async with service.database.plain() as conn:
-            caller = await self._caller(service, conn, request, key)
-        return Admitted(key, caller, time.monotonic())
+            caller = await self._authorise_caller(service, conn, request, key)
+        return AdmittedCaller(key, caller, time.monotonic())
 
-    async def _caller(self, service: Service, conn: Connection, request: Request, key: ApiKey) -> Caller:
-        caller = await authenticated(service, conn, request, key, request.state.now)
-        await within_limit(service, conn, caller, request)
-        await callers.note_use(conn, caller, request.state.now)
-        await authorised(conn, caller, request, self.permission, self.resource)
+    async def _authorise_caller(
+        self, service: Service, conn: Connection, request: Request, key: ApiKeySecret
+    ) -> Caller:
+        caller = await authenticate(service, conn, request, key, request.state.now)
+        await take_rate_token(service, conn, caller, request)
+        await api_requests.record_key_use(conn, caller, request.state.now)
+        await authorise(conn, caller, request, self.permission, self.resource)
         return caller
 
     @asynccontextmanager
-    async def _begun(self, service: Service, admitted: Admitted, request: Request) -> AsyncIterator[Connection]:
-        """The transaction of the route, and what it works with. All waiting is over: it happens now.
+    async def _open_transaction(
+        self, service: Service, admitted: AdmittedCaller, request: Request
+    ) -> AsyncIterator[Connection]:
+        """Open the transaction of the route and set its context.
 
-        Who had to wait for long is asked once more: a key may have been revoked meanwhile, or a right taken.
+        A caller who waited is checked again: meanwhile the key may have been revoked or a permission removed.
         """
         caller = admitted.caller
         async with (
-            service.heavy.of(caller.tenant_id) if self.heavy else nullcontext(),
+            service.heavy_slots.take(caller.tenant_id) if self.heavy else nullcontext(),
             service.database.tenant(caller.tenant_id) as conn,
         ):
-            request.state.now = fresh.now()
-            if time.monotonic() - admitted.at > GOOD_FOR:
-                caller = await authenticated(service, conn, request, admitted.key, request.state.now)
-                await authorised(conn, caller, request, self.permission, self.resource)
-            request.state.work = work = _doing(service, conn, caller, request)
+            request.state.now = clock.now()
+            if time.monotonic() - admitted.at > RECHECK_AFTER_SECONDS:
+                caller = await authenticate(service, conn, request, admitted.key, request.state.now)
+                await authorise(conn, caller, request, self.permission, self.resource)
+            request.state.context = ctx = _make_context(service, conn, caller, request)
             yield conn
-        service.jobs.committed(work.submitted)
+        service.jobs.notify_committed(ctx.submitted)
 
-    async def _once(
-        self,
-        conn: Connection,
-        caller: Caller,
-        key: str,
-        request_hash: Digest,
-        request: Request,
-        answer: Answering,
+    async def _answer_once(
+        self, conn: Connection, caller: Caller, key: str, request_hash: Digest, request: Request, answer: RouteHandler
     ) -> Response:
-        """The answer of the first request with this key, whoever sends it again."""
-        before = await idempotency.answered(conn, caller.tenant_id, key)
-        if before is not None:
-            return _again(before, request_hash)
+        """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
+        stored = await api_requests.lock_key_and_find_response(conn, caller.tenant_id, key)
+        if stored is not None:
+            return _repeat_answer(stored, request_hash)
         response = await answer(request)
         if response.status_code < 300:
-            await idempotency.keep(conn, caller.tenant_id, key, self._kept(response, request_hash))
+            await api_requests.store_response(
+                conn, caller.tenant_id, key, self._to_stored_answer(response, request_hash)
+            )
         return response
 
-    def _kept(self, response: Response, request_hash: Digest) -> Answer:
-        headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
+    def _to_stored_answer(self, response: Response, request_hash: Digest) -> IdempotentResponse:
+        headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
         body = bytes(response.body)
         if self.secret is not None:
-            shown = canon.read_json(body)
-            headers[SECRET_OF] = str(shown[self.secret]) if isinstance(shown, Mapping) else ""
+            members = canonical_json.read_json(body)
+            headers[SECRET_OF] = str(members[self.secret]) if isinstance(members, Mapping) else ""
             body = b""
-        return Answer(request_hash=request_hash, status=response.status_code, headers=headers, body=body)
+        return IdempotentResponse(request_hash=request_hash, status=response.status_code, headers=headers, body=body)
 
-    def _check_query(self, given: QueryParams) -> None:
-        """A misspelt filter must not silently give everything."""
-        known = _query_names(self)
-        for name in given:
-            if name not in known:
-                # What is no name may be a secret in the wrong place: it is not repeated.
-                called = f" `{name}`" if NAME.fullmatch(name) else " of that name"
-                raise Invalid(f"there is no query parameter{called}", fix=_known(known))
-            if len(given.getlist(name)) > 1:
-                raise Invalid(f"the query parameter `{name}` is there twice", fix="send it once")
+    def _check_query(self, params: QueryParams) -> None:
+        """Refuse unknown parameters: a misspelt filter must not silently return everything."""
+        names = _list_query_names(self)
+        for name in params:
+            if name not in names:
+                # It may be a secret in the wrong place, so only a plain name is repeated.
+                fix = f"the parameters are {', '.join(sorted(names))}" if names else "this route takes none"
+                label = f" `{name}`" if PARAMETER_NAME.fullmatch(name) else " of that name"
+                raise Invalid(f"there is no query parameter{label}", fix=fix)
+            if len(params.getlist(name)) > 1:
+                raise Invalid(f"the query parameter `{name}` is sent twice", fix="send it once")
 
 
-def _query_names(route: APIRoute) -> set[str]:
+def _list_query_names(route: APIRoute) -> set[str]:
     names: set[str] = set()
     todo = [route.dependant]
     while todo:
-        found = todo.pop()
-        names |= {field.alias for field in found.query_params}
-        todo += found.dependencies
+        dependant = todo.pop()
+        names |= {field.alias for field in dependant.query_params}
+        todo += dependant.dependencies
     return names
 
 
-def _known(names: set[str]) -> str:
-    return f"the parameters are {', '.join(sorted(names))}" if names else "this route takes none"
-
-
-def _doing(service: Service, conn: Connection, caller: Caller, request: Request) -> Doing:
-    return Doing(
+def _make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
+    return RequestContext(
         service=service,
         conn=conn,
         caller=caller,
         act=Act(caller.actor_id, request.state.now),
-        correlation_id=correlation_id() or "",
+        correlation_id=get_correlation_id() or "",
     )
 
 
-def _idempotency_key(request: Request) -> str:
-    given = request.headers.getlist("idempotency-key")
-    if len(given) != 1 or not 1 <= len(given[0]) <= LONGEST_KEY or not all("!" <= sign <= "~" for sign in given[0]):
+def _read_idempotency_key(request: Request) -> str:
+    values = request.headers.getlist("idempotency-key")
+    if len(values) != 1 or not IDEMPOTENCY_KEY.fullmatch(values[0]):
         raise Invalid(
-            "the header Idempotency-Key is missing or not usable",
-            fix=f"send one with 1 to {LONGEST_KEY} visible ASCII characters, new for every new request",
+            "the header Idempotency-Key is missing or invalid",
+            fix=f"send one with 1 to {MAX_KEY_CHARS} visible ASCII characters, new for every new request",
         )
-    return given[0]
+    return values[0]
 
 
-async def _request_hash(caller: Caller, request: Request, body: bytes) -> Digest:
-    digest = await asyncio.to_thread(sha256, body) if len(body) > AWAY_FROM else sha256(body)
+async def _hash_request(caller: Caller, request: Request, body: bytes) -> Digest:
+    digest = await compute_by_size(sha256, body)
     return sha256(
-        canon.encode(
+        canonical_json.encode(
             {
                 "actor_id": str(caller.actor_id),
                 "body_sha256": to_hex(digest),
@@ -269,61 +268,37 @@ async def _request_hash(caller: Caller, request: Request, body: bytes) -> Digest
     )
 
 
-def _again(before: Answer, request_hash: Digest) -> Response:
-    if before.request_hash != request_hash:
+def _repeat_answer(stored: IdempotentResponse, request_hash: Digest) -> Response:
+    if stored.request_hash != request_hash:
         raise IdempotencyConflict
-    if SECRET_OF in before.headers:
+    if SECRET_OF in stored.headers:
         raise Conflict(
-            "this was done already, and its answer held a secret that is shown only once",
-            fix="make a new one if the secret was lost",
-            details={"id": before.headers[SECRET_OF]},
+            "this request was already done, and its answer contained a secret that is shown only once",
+            fix="create a new one if the secret is lost",
+            details={"id": stored.headers[SECRET_OF]},
         )
-    return Response(before.body, status_code=before.status, headers=dict(before.headers))
+    return Response(stored.body, status_code=stored.status, headers=dict(stored.headers))
 
 
-class Routes(APIRouter):
-    """A family of routes."""
+class RouteFamily(APIRouter):
+    """Routes under one tag of the OpenAPI document, about one type of resource unless a route names another."""
 
-    def __init__(self, tag: str) -> None:
-        super().__init__(route_class=Endpoint, tags=[tag])
+    def __init__(self, tag: str, *, resource: str | None = None) -> None:
+        super().__init__(route_class=PermissionedRoute, tags=[tag])
+        self._resource = resource
 
-    def read(
-        self, path: str, *, permission: str, resource: str | None = None, heavy: bool = False, **how: Any
-    ) -> Callable[[F], F]:
-        return self._add("GET", path, kind="read", permission=permission, resource=resource, heavy=heavy, **how)
+    def read(self, path: str, *, permission: str, **options: Any) -> Callable[[F], F]:
+        return self._add("GET", path, kind="read", permission=permission, **options)
 
-    def write(
-        self,
-        path: str,
-        *,
-        permission: str,
-        resource: str | None = None,
-        method: str = "POST",
-        status: int = 200,
-        secret: str | None = None,
-        heavy: bool = False,
-        **how: Any,
-    ) -> Callable[[F], F]:
-        """`secret` names the member of the answer that says whose secret it shows: such an answer is not kept."""
-        return self._add(
-            method,
-            path,
-            kind="write",
-            permission=permission,
-            resource=resource,
-            status=status,
-            secret=secret,
-            heavy=heavy,
-            **how,
-        )
+    def write(self, path: str, *, permission: str, method: str = "POST", **options: Any) -> Callable[[F], F]:
+        """Declare a write. An answer that shows a secret is not stored; `secret` names the member with its id."""
+        return self._add(method, path, kind="write", permission=permission, **options)
 
-    def ask(
-        self, path: str, *, permission: str, resource: str | None = None, heavy: bool = False, **how: Any
-    ) -> Callable[[F], F]:
-        return self._add("POST", path, kind="ask", permission=permission, resource=resource, heavy=heavy, **how)
+    def ask(self, path: str, *, permission: str, **options: Any) -> Callable[[F], F]:
+        return self._add("POST", path, kind="ask", permission=permission, **options)
 
-    def open(self, path: str, **how: Any) -> Callable[[F], F]:
-        return self._add("GET", path, kind="open", **how)
+    def open(self, path: str, **options: Any) -> Callable[[F], F]:
+        return self._add("GET", path, kind="open", **options)
 
     def _add(
         self,
@@ -337,11 +312,17 @@ class Routes(APIRouter):
         secret: str | None = None,
         heavy: bool = False,
         errors: Sequence[str] = (),
-        **how: Any,
+        media_type: str | None = None,
+        stored_json: type[BaseModel] | None = None,
+        **options: Any,
     ) -> Callable[[F], F]:
-        def declared(function: F) -> F:
-            extra = documented(kind, path, permission, errors)
-            responses = {**extra.pop("responses"), **how.pop("responses", {})}
+        """Declare a route. One that serves bytes names their `media_type`, or the format of the JSON that they are."""
+        if media_type is not None or stored_json is not None:
+            options |= {"response_class": Response, "responses": describe_bytes(media_type or JSON, stored_json)}
+
+        def declare(function: F) -> F:
+            extra = build_openapi_extra(kind, path, permission, errors)
+            responses = {**extra.pop("responses"), **options.pop("responses", {})}
             self.add_api_route(
                 path,
                 function,
@@ -350,13 +331,14 @@ class Routes(APIRouter):
                 responses=responses,
                 openapi_extra=extra,
                 operation_id=function.__name__,
-                **how,
+                **options,
             )
             route = self.routes[-1]
-            if not isinstance(route, Endpoint):
+            if not isinstance(route, PermissionedRoute):
                 raise TypeError(f"{path} is not one of our routes")
-            route.kind, route.permission, route.resource = kind, permission, resource
+            route.kind, route.permission = kind, permission
+            route.resource = None if kind == "open" else resource or self._resource
             route.secret, route.heavy = secret, heavy
             return function
 
-        return declared
+        return declare

@@ -1,42 +1,53 @@
-"""Connections: uvicorn's HTTP over a socket, with bounds on time and size, and our words where it has its own.
+"""The server: from settings to an API that listens.
 
-What the application sees is a request whose headers are complete. What comes before and after is bounded here:
-
-    headers that do not arrive in time          HEADERS_TIMEOUT, closed
-    headers without an end                      HEADERS_TOO_LARGE, closed
-    bytes that are not HTTP                     BAD_REQUEST, closed
-    a body that nobody wants any more           read and thrown away for a while, then closed
-    an answer that is not fetched               cut off
-    a connection that does nothing              closed (uvicorn's own keep-alive timeout)
-    the process stops                           answered, if it was asked by then or within a moment; then closed
-
-A body that trickles while a route waits for it is bounded by the timeout of the request.
+async with open_service(settings, database, peppers=…, key_ring=…) as service:
+    async with listen(service, "127.0.0.1", 0) as port:      # answers from here on
+        ...                                                  # at the end of the block, requests may finish
 """
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
+import uvicorn
+from service_jobs import ProcessPool
 from starlette.responses import Response
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from bpc import fresh
-from bpc.api.edge import CAREFUL, COMPONENT, LARGEST_HEAD
-from bpc.api.envelope import of_head, of_nonsense, of_slowness
-from bpc.api.metrics import UNKNOWN_METHOD, HttpMetrics
-from bpc.logs import correlation, logger
+from bpc.api.access.tenant_limits import HeavyRequestSlots
+from bpc.api.http.app import COMPONENT, MAX_HEAD_BYTES, SECURITY_HEADERS, create_app
+from bpc.api.http.error_responses import answer_large_head, answer_not_http, answer_slow_head
+from bpc.api.http.request_body import make_body_memory
+from bpc.api.http.request_context import Service
+from bpc.api.http.telemetry import UNKNOWN_METHOD, HttpMetrics
+from bpc.core.api_keys import Peppers
+from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.logs import bind_correlation_id, get_logger
+from bpc.runtime.settings import Settings
+from bpc.runtime.sockets import BACKLOG, CannotListen, open_listening_socket
+from bpc.storage.database import Database
+from bpc.storage.jobs import make_job_metrics, open_jobs
+from bpc.tasks.job_types import declare_job_types
 
-SLOWEST: Final = 1_024  # bytes a second that a client must fetch at least
-log = logger(__name__)
+MIN_FETCH_RATE: Final = 1_024  # bytes a second; a client that fetches less is disconnected
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """In seconds: for a head to arrive, for the next request, for a client to fetch something of its answer, and for
-    what is on its way when the process is told to stop."""
+class ConnectionTimeouts:
+    """Timeouts of a connection, in seconds.
+
+    `head`: request line and headers must arrive. `idle`: the next request must begin. `fetching`: the client must fetch
+    a part of its answer. `leaving`: time for requests on their way when the process is told to stop.
+    """
 
     head: float = 10.0
     idle: int = 30
@@ -45,7 +56,7 @@ class Patience:
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection of a client."""
+    """One connection of a client: uvicorn's, with limits on time and size, and our error answers."""
 
     def __init__(
         self,
@@ -54,11 +65,11 @@ class HttpConnection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        patience: Patience,
+        timeouts: ConnectionTimeouts,
         metrics: HttpMetrics,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._patience = patience
+        self._timeouts = timeouts
         self._metrics = metrics
         self._reading: Literal["nothing", "head", "body"] = "nothing"
         self._just_begun = False
@@ -68,23 +79,23 @@ class HttpConnection(HttpToolsProtocol):
         self._unfetched = 0
         self._leaving: asyncio.TimerHandle | None = None
 
-    # Reading -------------------------------------------------------------------------------------------------------
+    # Reading
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self._start_head_timer()
 
     def data_received(self, data: bytes) -> None:
         self._just_begun = False
         super().data_received(data)
         if self.transport.is_closing():
             return
-        # The bytes before the head that began just now belong to others: a head may be larger by what came with them.
+        # Bytes that came before this head began are not counted, so a head may be larger by one read.
         self._head_bytes = 0 if self._reading != "head" or self._just_begun else self._head_bytes + len(data)
-        if self._head_bytes > LARGEST_HEAD:
-            self._refuse(of_head, LARGEST_HEAD)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(answer_large_head, MAX_HEAD_BYTES)
         else:
-            self._wait()
+            self._start_head_timer()
 
     def on_message_begin(self) -> None:
         self._reading, self._just_begun = "head", True
@@ -103,32 +114,32 @@ class HttpConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._reading != "nothing" and not self.transport.is_closing():
-            self._wait()  # for the rest of a body that was refused, or of the next head
+            self._start_head_timer()  # for the rest of a body that was refused, or of the next head
 
     @property
     def _is_busy(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.response_complete
 
-    def _wait(self) -> None:
-        """From the first byte on, however many follow one by one; not while it is our turn."""
+    def _start_head_timer(self) -> None:
+        """Start the timer at the first byte; no timer runs while we compute the answer."""
         if self._is_busy:
             if self._waiting is not None:
                 self._waiting.cancel()
                 self._waiting = None
         elif self._waiting is None:
-            self._waiting = self.loop.call_later(self._patience.head, self._give_up)
+            self._waiting = self.loop.call_later(self._timeouts.head, self._give_up)
 
     def _give_up(self) -> None:
         self._waiting = None
         if self.transport.is_closing():
             return
         if self._reading == "head":
-            self._refuse(of_slowness, self._patience.head)
+            self._refuse(answer_slow_head, self._timeouts.head)
         else:
             self.transport.close()
 
-    # Writing -------------------------------------------------------------------------------------------------------
+    # Writing
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -142,11 +153,11 @@ class HttpConnection(HttpToolsProtocol):
 
     def _watch_fetching(self) -> None:
         self._unfetched = self.transport.get_write_buffer_size()
-        self._fetching = self.loop.call_later(self._patience.fetching, self._check_fetching)
+        self._fetching = self.loop.call_later(self._timeouts.fetching, self._check_fetching)
 
     def _check_fetching(self) -> None:
         fetched = self._unfetched - self.transport.get_write_buffer_size()
-        if fetched < SLOWEST * self._patience.fetching:
+        if fetched < MIN_FETCH_RATE * self._timeouts.fetching:
             log.warning("a client does not fetch its answer", component=COMPONENT)
             self.transport.abort()
         else:
@@ -158,44 +169,184 @@ class HttpConnection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
 
-    # Leaving -------------------------------------------------------------------------------------------------------
+    # Leaving
 
     def shutdown(self) -> None:
-        """The process is about to stop, and takes no more connections.
+        """The process is about to stop and takes no more connections.
 
-        uvicorn would close at once where nothing was asked yet. But who has just connected, or uses a connection again,
-        may have sent a request that we have not read: closing would lose it.
+        uvicorn would close idle connections at once. But a client that just connected or reuses its connection may
+        have sent a request that we have not read; closing would lose it.
         """
         if self._is_busy:
             super().shutdown()
         if self._leaving is None:
-            self._leaving = self.loop.call_later(self._patience.leaving, self._leave)
+            self._leaving = self.loop.call_later(self._timeouts.leaving, self._leave)
 
     def _leave(self) -> None:
         if self._reading == "nothing" and not self._is_busy:
             self.transport.close()
 
-    # Refusing ------------------------------------------------------------------------------------------------------
+    # Refusing
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's words)
-        self._refuse(of_nonsense)
+        self._refuse(answer_not_http)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing: we need no library for it, and a request goes on as if it had not asked."""
+        """Ignore the upgrade silently: the request is answered as usual."""
 
-    def _refuse(self, answer: Any, *about: Any) -> None:
-        """Answer in the application's stead, unless an answer is already on its way, and hang up."""
+    def _refuse(self, answer: Any, *arguments: Any) -> None:
+        """Answer in place of the application, unless an answer is being sent, and close the connection."""
         if not self._is_busy:
-            with correlation(str(fresh.new_id())) as named:
-                response: Response = answer(*about)
-                self.transport.write(_on_the_wire(response, named))
-                self._metrics.answered(UNKNOWN_METHOD, None, response.status_code, 0.0)
+            with bind_correlation_id(str(clock.new_id())) as request_id:
+                response: Response = answer(*arguments)
+                self.transport.write(_encode_response(response, request_id))
+                self._metrics.record_answer(UNKNOWN_METHOD, None, response.status_code, 0.0)
                 log.info("connection refused", component=COMPONENT, status=response.status_code)
         self.transport.close()
 
 
-def _on_the_wire(response: Response, correlation_id: str) -> bytes:
+def _encode_response(response: Response, correlation_id: str) -> bytes:
     status = HTTPStatus(response.status_code)
-    headers = {**response.headers, **CAREFUL, "X-Correlation-Id": correlation_id}
+    headers = {**response.headers, **SECURITY_HEADERS, "X-Correlation-Id": correlation_id}
     head = "".join(f"{name.lower()}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status} {status.phrase}\r\n{head}\r\n".encode("latin-1") + bytes(response.body)
+
+
+__all__ = ["CannotListen", "listen", "loop_factory", "open_service"]
+
+STOP_SECONDS: Final = 30
+ADDRESS_HINT: Final = "set BPC_HTTP_HOST and BPC_HTTP_PORT to an address that is free; port 0 takes a free one"
+STRAGGLER_SECONDS: Final = 0.05  # seconds
+MAX_HEAVY: Final = 2  # requests that compute for long, at once
+
+
+@asynccontextmanager
+async def open_service(
+    settings: Settings,
+    database: Database,
+    *,
+    peppers: Peppers,
+    key_ring: KeyRing,
+    read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None,
+) -> AsyncIterator[Service]:
+    """Open a service on a database.
+
+    `read_worker_metrics` reads the metrics of the workers that were started together with this process.
+    """
+    job_types = declare_job_types(settings, database=database, key_ring=key_ring)
+    async with open_jobs(settings, database, job_types.handlers, metrics=make_job_metrics()) as (jobs, _):
+        service = Service(
+            settings=settings,
+            database=database,
+            jobs=jobs,
+            pipeline_jobs=job_types.pipeline_jobs,
+            task_jobs=job_types.task_jobs,
+            peppers=peppers,
+            heavy_slots=HeavyRequestSlots(count_heavy_slots(database.pool.get_max_size())),
+            processes=ProcessPool(settings.jobs_cpu_processes),
+            body_memory=make_body_memory(settings.upload_max_bytes),
+            read_worker_metrics=read_worker_metrics,
+        )
+        try:
+            yield service
+        finally:
+            await service.denials.close()
+            await service.processes.close()
+
+
+def count_heavy_slots(pool_size: int) -> int:
+    """Return how many heavy requests may hold a connection; more than half of the pool stays for the others."""
+    return max(1, min(MAX_HEAVY, (pool_size - 1) // 2))
+
+
+@asynccontextmanager
+async def listen(
+    service: Service,
+    host: str,
+    port: int,
+    *,
+    sock: socket.socket | None = None,
+    timeouts: ConnectionTimeouts = ConnectionTimeouts(),  # noqa: B008 (frozen)
+    stop_seconds: int = STOP_SECONDS,
+    on_end: Callable[[], None] | None = None,
+) -> AsyncIterator[int]:
+    """Listen at an address and yield the port. At the end, requests may take `stop_seconds` to finish.
+
+    With `sock`, a socket that already listens, it answers there. `on_end` is called when the server has ended, also if
+    it failed; then leaving the block raises the error.
+    """
+    with open_listening_socket(host, port, fix=ADDRESS_HINT) if sock is None else sock as listener:
+        server = _ApiServer(_build_config(service, timeouts, stop_seconds))
+        server_task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+        await server.wait_ready(server_task)
+        if on_end is not None:
+            server_task.add_done_callback(lambda _: on_end())
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await server_task
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return the event loop to run it on: `asyncio.Runner(loop_factory=loop_factory())`."""
+    try:
+        import uvloop  # noqa: PLC0415 (not everywhere)
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+class _ApiServer(uvicorn.Server):
+    """uvicorn's server. It leaves signals to the process that runs it, and reports when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._answers = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._answers.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        again = asyncio.get_running_loop().call_later(STRAGGLER_SECONDS, self._tell_connections)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            again.cancel()
+
+    def _tell_connections(self) -> None:
+        """Tell connections that were accepted while the others were told to end."""
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+
+    async def wait_ready(self, server_task: "asyncio.Task[None]") -> None:
+        """Return when it answers; raise the error if it could not start."""
+        waiting = asyncio.create_task(self._answers.wait())
+        await asyncio.wait({server_task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if server_task.done():
+            await server_task
+
+
+def _build_config(service: Service, timeouts: ConnectionTimeouts, stop_seconds: int) -> uvicorn.Config:
+    protocol: Any = partial(HttpConnection, timeouts=timeouts, metrics=service.metrics)
+    return uvicorn.Config(
+        create_app(service),
+        http=protocol,
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=timeouts.idle,
+        timeout_graceful_shutdown=stop_seconds,
+    )

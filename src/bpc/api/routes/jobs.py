@@ -1,4 +1,4 @@
-"""/v1/jobs: how what was asked for is getting on. What a job was given is never shown."""
+"""/v1/jobs: the state of background jobs. Their inputs are never shown."""
 
 import json
 from datetime import datetime
@@ -6,120 +6,116 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query
 from pydantic import BeforeValidator, Field, StringConstraints
-from starlette.requests import Request as HttpRequest
+from service_jobs import queries
+from service_jobs.job import JobConflict, Status
+from starlette.requests import Request
 
-from bpc.api.deciding import require_allowed
-from bpc.api.models import Answer, Id, Moment, Page, Request, Text
-from bpc.api.paging import Paged
-from bpc.api.routing import Routes
-from bpc.api.work import Work
-from bpc.core.cursor import Place
+from bpc.api.access.auth import require_allowed
+from bpc.api.http.models import Id, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.request_context import Context
+from bpc.api.http.routing import RouteFamily
 from bpc.core.policies import Resource
-from bpc.db import jobs
-from bpc.jobs import queries
-from bpc.jobs.errors import JobConflict
-from bpc.jobs.outcome import Status
+from bpc.storage import jobs
 
-routes = Routes("Jobs")
+routes = RouteFamily("Jobs", resource="Job")
 
-SIGN: Final = "SIGN_PASSPORT"
-MAY_SIGN: Final = "passport:sign"
+SIGN_JOB_TYPE: Final = "SIGN_PASSPORT"
+SIGN_PERMISSION: Final = "passport:sign"
 
-# The engine writes times in its own way: `+00:00`, and no fraction where it is zero.
-Said = Annotated[
-    Moment, BeforeValidator(lambda given: datetime.fromisoformat(given) if isinstance(given, str) else given)
+# The engine writes times with `+00:00`, and without a fraction of zero.
+EngineMoment = Annotated[
+    Moment, BeforeValidator(lambda value: datetime.fromisoformat(value) if isinstance(value, str) else value)
 ]
 JobType = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:-]{1,100}$")]
 
 
-class JobFault(Answer):
+class JobFault(ResponseBody):
     """Why an execution failed."""
 
     code: str = Field(examples=["VALIDATION_ERROR"])
     message: str
-    retryable: bool = Field(description="Whether it was or would be worth another try as it is.")
+    retryable: bool = Field(description="True if a retry without any change may succeed.")
     details: dict[str, Any]
 
 
-class Progress(Answer):
-    """What a job says of itself while it runs."""
+class Progress(ResponseBody):
+    """What a job reports while it runs."""
 
-    percent: int | None = Field(description="0 to 100; null where it does not know.", examples=[40])
+    percent: int | None = Field(description="0 to 100; null if unknown.", examples=[40])
     message: str | None = Field(examples=["30 of 75 pages"])
-    updated_at: Said
+    updated_at: EngineMoment
 
 
-class Job(Answer):
+class Job(ResponseBody):
     job_id: Id
     type: str = Field(examples=["PARSE_FACTS"])
     status: Status
-    attempts: int = Field(description="Executions that were started.", examples=[1])
+    attempts: int = Field(description="Number of executions that were started.", examples=[1])
     max_attempts: int = Field(examples=[5])
-    progress: Progress | None = Field(description="How far it says it is.")
-    last_error: JobFault | None = Field(description="Of the last execution that failed.")
+    progress: Progress | None = Field(description="What the job last reported.")
+    last_error: JobFault | None = Field(description="The error of the last failed execution.")
     created_at: Moment
-    scheduled_at: Moment = Field(description="When it may start, or start again.")
+    scheduled_at: Moment = Field(description="When it may start or be retried.")
     started_at: Moment | None
     finished_at: Moment | None
     priority: int = Field(description="0 is the most urgent, 3 the least.", examples=[2])
     cancel_requested: bool
     batch_id: Id | None
-    correlation_id: str | None = Field(description="Of the request that asked for it.")
+    correlation_id: str | None = Field(description="The correlation id of the request that submitted it.")
 
 
-class JobResult(Answer):
+class JobResult(ResponseBody):
     status: Status
-    result: Any = Field(description="What it returned; null unless it SUCCEEDED.")
-    error: JobFault | None = Field(description="What it ended with; null if it SUCCEEDED.")
+    result: Any = Field(description="The result; null unless it SUCCEEDED.")
+    error: JobFault | None = Field(description="The error it ended with; null if it SUCCEEDED.")
 
 
-class CancelJob(Request):
+class CancelJob(RequestBody):
     reason: Text | None = Field(None, examples=["uploaded by mistake"])
 
 
-@routes.read("/v1/jobs", permission="jobs:read", resource="Job")
+@routes.read("/v1/jobs", permission="jobs:read")
 async def list_jobs(
-    work: Work,
-    paged: Paged,
+    ctx: Context,
+    page: Paging,
     type: Annotated[JobType | None, Query(examples=["PARSE_FACTS"])] = None,  # noqa: A002 (the name of the filter)
     status: Annotated[Status | None, Query()] = None,
-    created_after: Annotated[Moment | None, Query(description="From this moment on.")] = None,
-    created_before: Annotated[Moment | None, Query(description="Before this moment, which is not included.")] = None,
+    created_after: Annotated[Moment | None, Query(description="From this time on, inclusive.")] = None,
+    created_before: Annotated[Moment | None, Query(description="Before this time, exclusive.")] = None,
 ) -> Page[Job]:
     """List jobs, newest first.
 
-    `type` is applied to what the other filters find, so a page of a rare type among many jobs may take long;
-    `created_after` and `created_before` bound it.
+    `type` is applied to the rows of the other filters, so a page of a rare type may take long; limit it with
+    `created_after` and `created_before`.
     """
-    rows = await queries.page(
-        work.conn,
-        work.tenant,
+    rows = await queries.list_jobs(
+        ctx.conn,
+        ctx.tenant,
         job_type=type,
         status=status,
         created_after=created_after,
         created_before=created_before,
-        before_id=None
-        if paged.after is None
-        else paged.after.id,  # made in the order of time: the id alone is the place
-        limit=paged.limit + 1,
+        # Ids are created in the order of time, so the id alone is the position.
+        before_id=None if page.after is None else page.after.id,
+        limit=page.limit + 1,
     )
-    return paged.page(rows, lambda row: Place(row.created_at, row.job_id), Job.model_validate)
+    return page.build_page(rows, Job)
 
 
-@routes.read("/v1/jobs/{job_id}", permission="jobs:read", resource="Job")
-async def get_job(work: Work, job_id: Id) -> Job:
+@routes.read("/v1/jobs/{job_id}", permission="jobs:read")
+async def get_job(ctx: Context, job_id: Id) -> Job:
     """Get a job."""
-    return Job.model_validate(await queries.get(work.conn, work.tenant, job_id))
+    return Job.model_validate(await queries.get_job(ctx.conn, ctx.tenant, job_id))
 
 
-@routes.read("/v1/jobs/{job_id}/result", permission="jobs:read", resource="Job", errors=("CONFLICT",))
-async def get_job_result(work: Work, job_id: Id) -> JobResult:
-    """Get what a job returned, or the error it ended with; CONFLICT while it is not over."""
-    status, text, error = await queries.result_text(work.conn, work.tenant, job_id)
+@routes.read("/v1/jobs/{job_id}/result", permission="jobs:read", errors=("CONFLICT",))
+async def get_job_result(ctx: Context, job_id: Id) -> JobResult:
+    """Get the result of a job, or the error it ended with. The answer is CONFLICT until the job has ended."""
+    status, text, error = await queries.get_result_text(ctx.conn, ctx.tenant, job_id)
     if not status.is_over:
         raise JobConflict(
-            f"job `{job_id}` is not over yet: it is {status}",
-            fix="ask again later",
+            f"job `{job_id}` has not ended: it is {status}",
+            fix="try again later",
             details={"job_id": str(job_id), "status": status.value},
         )
     if status is Status.SUCCEEDED:
@@ -127,19 +123,19 @@ async def get_job_result(work: Work, job_id: Id) -> JobResult:
     return JobResult(status=status, result=None, error=None if error is None else JobFault.model_validate(error))
 
 
-@routes.write("/v1/jobs/{job_id}:cancel", permission="jobs:admin", resource="Job")
-async def cancel_job(work: Work, job_id: Id, body: CancelJob | None = None) -> Job:
-    """Cancel a job: at once if it waits; if it runs, it is asked to stop."""
+@routes.write("/v1/jobs/{job_id}:cancel", permission="jobs:admin")
+async def cancel_job(ctx: Context, job_id: Id, body: CancelJob | None = None) -> Job:
+    """Cancel a job. A waiting job is cancelled at once; a running job is told to stop."""
     reason = None if body is None else body.reason
-    await jobs.cancel(work.conn, work.tenant, job_id, act=work.act, reason=reason)
-    return Job.model_validate(await queries.get(work.conn, work.tenant, job_id))
+    await jobs.cancel_job(ctx.conn, ctx.tenant, job_id, act=ctx.act, reason=reason)
+    return Job.model_validate(await queries.get_job(ctx.conn, ctx.tenant, job_id))
 
 
-@routes.write("/v1/jobs/{job_id}:retry", permission="jobs:admin", resource="Job")
-async def retry_job(work: Work, request: HttpRequest, job_id: Id) -> Job:
-    """Run a job again that ended FAILED or DEAD_LETTER, or was cancelled. One that signs needs `passport:sign` too."""
-    found = await queries.get(work.conn, work.tenant, job_id)
-    if found.type == SIGN:
-        require_allowed(work, request, MAY_SIGN, Resource(type="Job", id=job_id))
-    await jobs.retry(work.conn, work.tenant, job_id, act=work.act)
-    return Job.model_validate(await queries.get(work.conn, work.tenant, job_id))
+@routes.write("/v1/jobs/{job_id}:retry", permission="jobs:admin")
+async def retry_job(ctx: Context, request: Request, job_id: Id) -> Job:
+    """Retry a job that is FAILED, DEAD_LETTER or cancelled. A job that signs also needs `passport:sign`."""
+    job = await queries.get_job(ctx.conn, ctx.tenant, job_id)
+    if job.type == SIGN_JOB_TYPE:
+        require_allowed(ctx, request, SIGN_PERMISSION, Resource(type="Job", id=job_id))
+    await jobs.retry_job(ctx.conn, ctx.tenant, job_id, act=ctx.act)
+    return Job.model_validate(await queries.get_job(ctx.conn, ctx.tenant, job_id))

@@ -1,156 +1,163 @@
-"""/v1/policies: versioned words about who may do what, tried before the roles are; and what they would decide."""
+"""/v1/policies: versioned rules about who may do what, applied before the roles. `dry-run` shows a decision."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, StrictInt, model_serializer
-from starlette.requests import Request as HttpRequest
+from starlette.requests import Request
 
-from bpc.api.deciding import require_undenied
-from bpc.api.models import Answer, Hash, Id, Moment, Page, Request, Text
-from bpc.api.paging import Paged
-from bpc.api.routes.roles import Permission
-from bpc.api.routing import Routes
-from bpc.api.work import Doing, Work
-from bpc.core.cursor import Place
+from bpc.api.access.auth import require_not_denied
+from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.request_context import Context, RequestContext
+from bpc.api.http.routing import RouteFamily
+from bpc.api.routes.actors_and_keys import Permission
 from bpc.core.errors import Invalid
-from bpc.core.ids import ActorId, PolicyId
+from bpc.core.formats.ids import ActorId, PolicyId
 from bpc.core.policies import (
-    LARGEST_PRIORITY,
-    MOST_LISTED,
+    MAX_LISTED,
+    MAX_PRIORITY,
     RESOURCE_TYPES,
-    Asked,
+    AccessRequest,
     Effect,
+    PolicyInForce,
     Resource,
-    decide,
-    in_order,
-    read_conditions,
-    read_target,
+    decide_access,
+    parse_conditions,
+    parse_target,
+    sort_policies,
 )
-from bpc.core.policies import (
-    Policy as Deciding,
-)
-from bpc.db import actors, policies, policies_in_force, products
-from bpc.db.actors import ActorType
-from bpc.db.policies import Words
+from bpc.storage.access import policies, tenants_and_actors
+from bpc.storage.access.policies import PolicyText
+from bpc.storage.access.tenants_and_actors import ActorType
+from bpc.storage.passports import passports
 
-routes = Routes("Access")
+routes = RouteFamily("Access", resource="Policy")
 
 
-def _checked_target(text: str) -> str:
+def _require_target(text: str) -> str:
     try:
-        return read_target(text)
-    except Invalid as wrong:
-        raise ValueError(f"{wrong.says}; {wrong.fix}") from None
+        return parse_target(text)
+    except Invalid as error:
+        raise ValueError(f"{error.says}; {error.fix}") from None
 
 
-def _known_type(text: str) -> str:
+def _require_known_type(text: str) -> str:
     if text not in RESOURCE_TYPES:
         raise ValueError(f"`{text[:80]}` is not a type of resource")
     return text
 
 
-TYPES: dict[str, Any] = {"enum": list(RESOURCE_TYPES)}
+RESOURCE_TYPE_ENUM: dict[str, Any] = {"enum": list(RESOURCE_TYPES)}
 Target = Annotated[
     Text,
-    AfterValidator(_checked_target),
-    Field(description="A permission; `*` may stand at its end.", examples=["passport:*"]),
+    AfterValidator(_require_target),
+    Field(description="A permission; it may end with `*`.", examples=["passport:*"]),
 ]
 Priority = Annotated[
-    StrictInt, Field(ge=0, le=LARGEST_PRIORITY, description="Lower ones are tried first.", examples=[100])
+    StrictInt,
+    Field(ge=0, le=MAX_PRIORITY, description="Policies with a lower number are applied first.", examples=[100]),
 ]
-ResourceType = Annotated[Text, AfterValidator(_known_type), Field(json_schema_extra=TYPES, examples=["Passport"])]
-Ids = Annotated[list[Id], Field(min_length=1, max_length=MOST_LISTED)]
+ResourceType = Annotated[
+    Text, AfterValidator(_require_known_type), Field(json_schema_extra=RESOURCE_TYPE_ENUM, examples=["Passport"])
+]
+Ids = Annotated[list[Id], Field(min_length=1, max_length=MAX_LISTED)]
 
 
-class ResourceCondition(Request):
+class ResourceCondition(RequestBody):
     type: ResourceType
-    ids: Ids | None = Field(None, description="Only these.")
+    ids: Ids | None = Field(None, description="Only resources with these ids.")
     sku: Text | None = Field(
         None,
-        description="For products, passports and their versions: only of this SKU; `*` may stand at its end.",
+        description="For products, passports and their versions: only those of this SKU; it may end with `*`.",
         examples=["SKU-1*"],
     )
 
 
-class Conditions(Request):
-    """All that are there must hold."""
+class Conditions(RequestBody):
+    """All conditions that are set must be true."""
 
     actor_ids: Ids | None = None
     actor_types: Annotated[list[ActorType], Field(min_length=1, max_length=3)] | None = None
-    roles: Annotated[list[Text], Field(min_length=1, max_length=MOST_LISTED)] | None = Field(
-        None, description="Names of roles, of which the actor has at least one.", examples=[["Auditor"]]
+    roles: Annotated[list[Text], Field(min_length=1, max_length=MAX_LISTED)] | None = Field(
+        None, description="Names of roles; the actor must have at least one.", examples=[["Auditor"]]
     )
     resource: ResourceCondition | None = None
     not_before: Moment | None = None
     not_after: Moment | None = None
 
 
-class ShownConditions(Conditions):
-    """What is not there was not said: these are the members that are hashed."""
+class StoredConditions(Conditions):
+    """The conditions as they are hashed: members that were not set are left out."""
 
-    # Annotated, its schema would be the annotation's.
+    # With a return annotation, the schema would be that of the annotation.
     @model_serializer(mode="wrap")
-    def _without_nulls(self, shown: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        return _said(shown(self))
+    def _drop_nulls(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        return _drop_null_members(serialize(self))
 
 
-def _said(shown: dict[str, Any]) -> dict[str, Any]:
+def _drop_null_members(members: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _said(value) if isinstance(value, dict) else value for name, value in shown.items() if value is not None
+        name: _drop_null_members(value) if isinstance(value, dict) else value
+        for name, value in members.items()
+        if value is not None
     }
 
 
-class NewPolicyVersion(Request):
+class NewPolicyVersion(RequestBody):
     effect: Effect = Field(
-        description="DENY refuses whatever the roles say; ALLOW grants all but the two admin rights."
+        description="DENY overrides the roles; ALLOW can grant everything except the two admin permissions."
     )
     target: Target
     priority: Priority = 100
-    policy_json: Conditions = Field(default_factory=Conditions, description="When it applies; left out, always.")
+    policy_json: Conditions = Field(
+        default_factory=Conditions, description="When the policy applies; left out, always."
+    )
 
 
 class NewPolicy(NewPolicyVersion):
     name: Text = Field(examples=["No uploads by interns"])
 
 
-class PolicyVersion(Answer):
+class PolicyVersion(ResponseBody):
     policy_version_id: Id
     policy_id: Id
     version: int
-    is_active: bool = Field(description="Whether it is in force; at most one version of a policy is.")
+    is_active: bool = Field(description="True for the version in force; a policy has at most one.")
     effect: Effect
     target: str
     priority: int
-    policy_json: ShownConditions = Field(
-        description="Its conditions, as they are hashed.", examples=[{"roles": ["Intern"]}]
+    policy_json: StoredConditions = Field(
+        description="The conditions as they are hashed.", examples=[{"roles": ["Intern"]}]
     )
-    policy_hash: Hash = Field(description="SHA-256 of canonical `{effect, policy_json, priority, target}`.")
+    policy_hash: Hash = Field(
+        description="SHA-256 of `{effect, policy_json, priority, target}` as canonical JSON (sorted, byte-exact)."
+    )
     created_at: Moment
 
 
-class Policy(Answer):
+class Policy(ResponseBody):
     policy_id: Id
     name: str
     created_at: Moment
     created_by: Id | None
-    active: PolicyVersion | None = Field(description="The version in force; null where none is.")
+    active: PolicyVersion | None = Field(description="The version in force; null if there is none.")
 
 
-class AskedResource(Request):
+class DryRunResource(RequestBody):
     type: ResourceType
     id: Id | None = None
     sku: Text | None = Field(None, description="Left out, it is looked up by the id.")
 
 
-class DryRun(Request):
-    actor_id: Id
+class DryRun(RequestBody):
+    actor_id: IdOf[ActorId]
     permission: Permission
-    resource: AskedResource | None = None
-    at: Moment | None = Field(None, description="When it would be asked; left out, now.")
+    resource: DryRunResource | None = None
+    at: Moment | None = Field(None, description="The time of the assumed request; left out, now.")
 
 
-class Decider(Answer):
+class DecidingPolicy(ResponseBody):
     policy_id: Id
     policy_version_id: Id
     name: str
@@ -159,107 +166,104 @@ class Decider(Answer):
     priority: int
 
 
-class Considered(Decider):
+class ConsideredPolicy(DecidingPolicy):
     matches: bool
-    why_not: str | None = Field(description="The first thing that keeps it from applying.")
+    why_not: str | None = Field(description="The first condition that does not match.")
 
 
-class DryRunAnswer(Answer):
+class DryRunAnswer(ResponseBody):
     allowed: bool
     reason: str
-    decided_by: Decider | None = Field(description="The policy that decides; null where the actor's roles do.")
-    considered: list[Considered] = Field(description="All policies in force, in the order they are tried.")
-
-
-@routes.write("/v1/policies", permission="access:admin", resource="Policy", status=201)
-async def create_policy(work: Work, body: NewPolicy) -> Policy:
-    """Create a policy; its version 1 is in force from the next request on."""
-    made = await policies.create(work.conn, work.tenant, name=body.name, words=_words(body), act=work.act)
-    return Policy.model_validate(made)
-
-
-@routes.read("/v1/policies", permission="access:admin", resource="Policy")
-async def list_policies(work: Work, paged: Paged) -> Page[Policy]:
-    """List policies with the version in force, newest first."""
-    rows = await policies.page(work.conn, work.tenant, paged.ask)
-    return paged.page(rows, lambda row: Place(row.created_at, row.policy_id), Policy.model_validate)
-
-
-@routes.ask("/v1/policies:dry-run", permission="access:admin", resource="Policy", errors=("NOT_FOUND",))
-async def dry_run_policies(work: Work, request: HttpRequest, body: DryRun) -> DryRunAnswer:
-    """Say what would be decided, by which policy and why. Nothing changes and nothing is put on record."""
-    require_undenied(work, request, [Resource(type="Actor", id=body.actor_id)], "access:admin")
-    asked, permissions = await _asked(work, body)
-    found = await policies_in_force.all_of(work.conn, work.tenant)
-    decision = decide(asked, permissions, [one.policy for one in found])
-    names = {one.policy.policy_id: one.name for one in found}
-    tried = in_order(one.policy for one in found)
-    return DryRunAnswer(
-        allowed=decision.allowed,
-        reason=decision.reason,
-        decided_by=None if decision.policy is None else Decider.model_validate(_shown(decision.policy, names)),
-        considered=[_considered(policy, names, policy.misses(asked)) for policy in tried],
+    decided_by: DecidingPolicy | None = Field(description="The policy that decides; null if the actor's roles decide.")
+    considered: list[ConsideredPolicy] = Field(
+        description="All policies in force, in the order in which they are applied."
     )
 
 
-@routes.read("/v1/policies/{policy_id}", permission="access:admin", resource="Policy")
-async def get_policy(work: Work, policy_id: Id) -> Policy:
+@routes.write("/v1/policies", permission="access:admin", status=201)
+async def create_policy(ctx: Context, body: NewPolicy) -> Policy:
+    """Create a policy. Its version 1 is in force from the next request on."""
+    policy = await policies.create_policy(ctx.conn, ctx.tenant, name=body.name, text=_to_policy_text(body), act=ctx.act)
+    return Policy.model_validate(policy)
+
+
+@routes.read("/v1/policies", permission="access:admin")
+async def list_policies(ctx: Context, page: Paging) -> Page[Policy]:
+    """List policies with the version in force, newest first."""
+    return page.build_page(await policies.list_policies(ctx.conn, ctx.tenant, page.query), Policy)
+
+
+@routes.ask("/v1/policies:dry-run", permission="access:admin", errors=("NOT_FOUND",))
+async def dry_run_policies(ctx: Context, request: Request, body: DryRun) -> DryRunAnswer:
+    """Show the decision, the deciding policy and the reason. Nothing is changed or recorded."""
+    require_not_denied(ctx, request, [Resource(type="Actor", id=body.actor_id)], "access:admin")
+    question, permissions = await _build_question(ctx, body)
+    in_force = await policies.list_active_policies(ctx.conn, ctx.tenant)
+    decision = decide_access(question, permissions, [row.policy for row in in_force])
+    names = {row.policy.policy_id: row.name for row in in_force}
+    considered: list[dict[str, object]] = []
+    for policy in sort_policies(row.policy for row in in_force):
+        why_not = policy.explain_mismatch(question)
+        considered.append({**_to_members(policy, names), "matches": why_not is None, "why_not": why_not})
+    decided_by = None if decision.policy is None else _to_members(decision.policy, names)
+    return DryRunAnswer.model_validate(
+        {"allowed": decision.allowed, "reason": decision.reason, "decided_by": decided_by, "considered": considered}
+    )
+
+
+@routes.read("/v1/policies/{policy_id}", permission="access:admin")
+async def get_policy(ctx: Context, policy_id: IdOf[PolicyId]) -> Policy:
     """Get a policy with the version in force."""
-    return Policy.model_validate(await policies.get(work.conn, work.tenant, PolicyId(policy_id)))
+    return Policy.model_validate(await policies.get_policy(ctx.conn, ctx.tenant, policy_id))
 
 
-@routes.write("/v1/policies/{policy_id}/versions", permission="access:admin", resource="Policy", status=201)
-async def create_policy_version(work: Work, policy_id: Id, body: NewPolicyVersion) -> PolicyVersion:
-    """Add a version, which is in force instead of the one before from the next request on."""
-    made = await policies.add_version(work.conn, work.tenant, PolicyId(policy_id), _words(body), act=work.act)
-    return PolicyVersion.model_validate(made)
+@routes.write("/v1/policies/{policy_id}/versions", permission="access:admin", status=201)
+async def create_policy_version(ctx: Context, policy_id: IdOf[PolicyId], body: NewPolicyVersion) -> PolicyVersion:
+    """Add a version. It replaces the version in force from the next request on."""
+    version = await policies.insert_policy_version(ctx.conn, ctx.tenant, policy_id, _to_policy_text(body), act=ctx.act)
+    return PolicyVersion.model_validate(version)
 
 
-@routes.read("/v1/policies/{policy_id}/versions", permission="access:admin", resource="Policy")
-async def list_policy_versions(work: Work, policy_id: Id, paged: Paged) -> Page[PolicyVersion]:
+@routes.read("/v1/policies/{policy_id}/versions", permission="access:admin")
+async def list_policy_versions(ctx: Context, policy_id: IdOf[PolicyId], page: Paging) -> Page[PolicyVersion]:
     """List the versions of a policy, newest first."""
-    policy = (await policies.get(work.conn, work.tenant, PolicyId(policy_id))).policy_id
-    rows = await policies.versions(work.conn, work.tenant, policy, paged.ask)
-    return paged.page(rows, lambda row: Place(row.created_at, row.policy_version_id), PolicyVersion.model_validate)
+    policy = (await policies.get_policy(ctx.conn, ctx.tenant, policy_id)).policy_id
+    return page.build_page(await policies.list_policy_versions(ctx.conn, ctx.tenant, policy, page.query), PolicyVersion)
 
 
-@routes.write("/v1/policies/{policy_id}:deactivate", permission="access:admin", resource="Policy")
-async def deactivate_policy(work: Work, policy_id: Id) -> Policy:
-    """Leave no version of a policy in force. A new version puts it in force again."""
-    return Policy.model_validate(await policies.deactivate(work.conn, work.tenant, PolicyId(policy_id), act=work.act))
+@routes.write("/v1/policies/{policy_id}:deactivate", permission="access:admin")
+async def deactivate_policy(ctx: Context, policy_id: IdOf[PolicyId]) -> Policy:
+    """Deactivate a policy: none of its versions is in force. A new version activates it again."""
+    return Policy.model_validate(await policies.deactivate_policy(ctx.conn, ctx.tenant, policy_id, act=ctx.act))
 
 
-def _words(body: NewPolicyVersion) -> Words:
+def _to_policy_text(body: NewPolicyVersion) -> PolicyText:
     conditions = body.policy_json.model_dump(mode="json", exclude_none=True)
-    read_conditions(conditions)
-    return Words(effect=body.effect, target=body.target, priority=body.priority, policy_json=conditions)
+    parse_conditions(conditions)
+    return PolicyText(effect=body.effect, target=body.target, priority=body.priority, policy_json=conditions)
 
 
-async def _asked(work: Doing, body: DryRun) -> tuple[Asked, frozenset[str]]:
-    """What the dry run is about, and what the actor's roles give it."""
-    actor = await actors.get(work.conn, work.tenant, ActorId(body.actor_id))
+async def _build_question(ctx: RequestContext, body: DryRun) -> tuple[AccessRequest, frozenset[str]]:
+    """Return the assumed request, and the permissions from the actor's roles."""
+    actor = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, body.actor_id)
     resource = None
-    if (named := body.resource) is not None:
-        sku = named.sku
-        if sku is None and named.id is not None:
-            sku = await products.sku_of(work.conn, work.tenant, named.type, named.id)
-        resource = Resource(type=named.type, id=named.id, sku=sku)
-    asked = Asked(
+    if (named_resource := body.resource) is not None:
+        sku = named_resource.sku
+        if sku is None and named_resource.id is not None:
+            sku = await passports.find_sku(ctx.conn, ctx.tenant, named_resource.type, named_resource.id)
+        resource = Resource(type=named_resource.type, id=named_resource.id, sku=sku)
+    question = AccessRequest(
         actor_id=actor.actor_id,
         actor_type=actor.type,
         roles=actor.roles,
         permission=body.permission,
         resource=resource,
-        now=body.at or work.act.at,
+        now=body.at or ctx.act.at,
     )
-    return asked, await actors.permissions_of(work.conn, work.tenant, actor.actor_id)
+    return question, await tenants_and_actors.load_permissions(ctx.conn, ctx.tenant, actor.actor_id)
 
 
-def _considered(policy: Deciding, names: dict[UUID, str], why_not: str | None) -> Considered:
-    return Considered.model_validate({**_shown(policy, names), "matches": why_not is None, "why_not": why_not})
-
-
-def _shown(policy: Deciding, names: dict[UUID, str]) -> dict[str, object]:
+def _to_members(policy: PolicyInForce, names: Mapping[UUID, str]) -> dict[str, object]:
     return {
         "policy_id": policy.policy_id,
         "policy_version_id": policy.policy_version_id,

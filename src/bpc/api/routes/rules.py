@@ -1,25 +1,22 @@
-"""/v1/rule-packages, /v1/rules:check: rules as texts, checked before they are stored."""
+"""/v1/rule-packages, /v1/rules:check: packages of rules; a text is checked before it is stored."""
 
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from bpc.api.computing import computed
-from bpc.api.models import Answer, Hash, Id, LongText, Moment, Page, Request, Text
-from bpc.api.paging import Paged
-from bpc.api.routing import Routes
-from bpc.api.rule_check import Mistaken, read_rules
-from bpc.api.work import Work
-from bpc.core.cursor import Place
-from bpc.core.digest import sha256
-from bpc.core.ids import RulePackageId
-from bpc.core.rules.kinds import KINDS
-from bpc.db import rules
-from bpc.db.rules import Status
+from bpc.api.http.child_compute import RulesInvalid, check_rule_sources, compute_in_child
+from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.request_context import Context
+from bpc.api.http.routing import RouteFamily
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import RulePackageId
+from bpc.core.language.source import DIAGNOSTIC_KINDS
+from bpc.storage.rules import packages
+from bpc.storage.rules.packages import RuleVersionStatus
 
-routes = Routes("Rules")
+routes = RouteFamily("Rules", resource="RulePackage")
 
-WRONG: Final = tuple(sorted({kind.code for kind in KINDS.values() if kind.severity == "error"}))
+RULE_ERROR_CODES: Final = tuple(sorted({kind.code for kind in DIAGNOSTIC_KINDS.values() if kind.severity == "error"}))
 
 DslSource = Annotated[
     str,
@@ -31,33 +28,33 @@ DslSource = Annotated[
 TestsSource = Annotated[
     str,
     Field(
-        description="Their tests, the text of `tests.bpc`: as large at most, and may be empty.",
+        description="Their tests, the text of `tests.bpc`: at most 1 MiB in UTF-8; may be empty.",
         examples=['example it_is_lfp: {} =>\n  expect(battery.chemistry, == "LFP");\n;\n'],
     ),
 ]
 
 
-class NewRulePackage(Request):
-    name: Text = Field(description="No other package of the tenant has it.", examples=["Industrial batteries"])
+class NewRulePackage(RequestBody):
+    name: Text = Field(description="Unique within the tenant.", examples=["Industrial batteries"])
     description: LongText | None = Field(None, examples=["What Annex XIII asks for."])
 
 
-class RulePackageMade(Answer):
+class RulePackageMade(ResponseBody):
     rule_package_id: Id
 
 
-class RulePackage(Answer):
+class RulePackage(ResponseBody):
     rule_package_id: Id
     name: str
     description: str | None
     created_at: Moment
 
 
-class RuleVersion(Answer):
+class RuleVersion(ResponseBody):
     rule_package_version_id: Id
     rule_package_id: Id
     version: int = Field(description="1, 2, 3 … within the package.")
-    status: Status = Field(description="Only a PUBLISHED version compiles passports.")
+    status: RuleVersionStatus = Field(description="Only a PUBLISHED version can compile passports.")
     created_at: Moment
     published_at: Moment | None
     compiler_min_build: str = Field(description="The level of the rule language that it needs.", examples=["1"])
@@ -66,112 +63,115 @@ class RuleVersion(Answer):
 
 
 class RulePackageDetails(RulePackage):
-    newest_version: RuleVersion | None = Field(description="The one with the highest number.")
-    versions_by_status: dict[Status, int] = Field(
-        description="How many versions there are in each status that occurs.", examples=[{"DRAFT": 1, "PUBLISHED": 2}]
+    newest_version: RuleVersion | None = Field(description="The version with the highest number.")
+    versions_by_status: dict[RuleVersionStatus, int] = Field(
+        description="Number of versions by status; only statuses that occur.", examples=[{"DRAFT": 1, "PUBLISHED": 2}]
     )
 
 
-class NewRuleVersion(Request):
+class NewRuleVersion(RequestBody):
     dsl_source: DslSource
     tests_source: TestsSource
 
 
-class RuleVersionMade(Answer):
+class RuleVersionMade(ResponseBody):
     rule_package_version_id: Id
     version: int
-    status: Status
+    status: RuleVersionStatus
     dsl_sha256: Hash
     tests_sha256: Hash
 
 
-class RuleField(Answer):
+class RuleField(ResponseBody):
     field_path: str = Field(examples=["battery.capacity_kwh"])
-    field_type: str = Field(description="Its type as it is written in rules.", examples=["Dec(6)"])
-    audiences: list[str] = Field(description="Who sees it, sorted; nobody if empty.", examples=[["public"]])
-    required: bool = Field(description="Whether every passport has it: false exactly for `Opt(…)`.")
+    field_type: str = Field(
+        description="The type as it is written in rules: `Dec(6)` is a decimal number with 6 places, `Qty(kg)` a "
+        "quantity in kg, `Opt(…)` an optional value.",
+        examples=["Dec(6)"],
+    )
+    audiences: list[str] = Field(
+        description="The audiences that may see it, sorted; nobody if empty.", examples=[["public"]]
+    )
+    required: bool = Field(description="True if every passport has it; false for an optional value, `Opt(…)`.")
 
 
-class RulesToCheck(Request):
+class RulesToCheck(RequestBody):
     dsl_source: DslSource
     tests_source: TestsSource = ""
 
 
-class RulesChecked(Answer):
+class RulesChecked(ResponseBody):
     diagnostics: list[dict[str, Any]] = Field(
-        description="Mistakes and doubts, each with `severity`, `code`, `kind`, `message`, `file`, `line`, `column`, "
+        description="Errors and warnings, each with `severity`, `code`, `kind`, `message`, `file`, `line`, `column`, "
         "`end_line`, `end_column` (exclusive), `help` and `notes`: what `bpc rules check --json` prints."
     )
     fields: list[RuleField] = Field(description="By path; empty if there is an error.")
 
 
-@routes.write("/v1/rule-packages", permission="rules:write", resource="RulePackage", status=201)
-async def create_rule_package(work: Work, body: NewRulePackage) -> RulePackageMade:
-    """Create a rule package, for versions to be added to."""
-    made = await rules.create(work.conn, work.tenant, name=body.name, description=body.description, act=work.act)
-    return RulePackageMade.model_validate(made)
+@routes.write("/v1/rule-packages", permission="rules:write", status=201)
+async def create_rule_package(ctx: Context, body: NewRulePackage) -> RulePackageMade:
+    """Create a rule package. Then add versions to it."""
+    package = await packages.create_package(
+        ctx.conn, ctx.tenant, name=body.name, description=body.description, act=ctx.act
+    )
+    return RulePackageMade.model_validate(package)
 
 
-@routes.read("/v1/rule-packages", permission="rules:read", resource="RulePackage")
-async def list_rule_packages(work: Work, paged: Paged) -> Page[RulePackage]:
+@routes.read("/v1/rule-packages", permission="rules:read")
+async def list_rule_packages(ctx: Context, page: Paging) -> Page[RulePackage]:
     """List rule packages, newest first."""
-    rows = await rules.page(work.conn, work.tenant, paged.ask)
-    return paged.page(rows, lambda row: Place(row.created_at, row.rule_package_id), RulePackage.model_validate)
+    return page.build_page(await packages.list_packages(ctx.conn, ctx.tenant, page.query), RulePackage)
 
 
-@routes.read("/v1/rule-packages/{rule_package_id}", permission="rules:read", resource="RulePackage")
-async def get_rule_package(work: Work, rule_package_id: Id) -> RulePackageDetails:
-    """Get a rule package and how its versions stand."""
-    package = RulePackageId(rule_package_id)
-    found = await rules.get(work.conn, work.tenant, package)
-    newest = await rules.newest(work.conn, work.tenant, package)
+@routes.read("/v1/rule-packages/{rule_package_id}", permission="rules:read")
+async def get_rule_package(ctx: Context, rule_package_id: IdOf[RulePackageId]) -> RulePackageDetails:
+    """Get a rule package with the number of its versions by status."""
+    row = await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)
+    newest = await packages.find_newest_version(ctx.conn, ctx.tenant, rule_package_id)
     return RulePackageDetails(
-        rule_package_id=found.rule_package_id,
-        name=found.name,
-        description=found.description,
-        created_at=found.created_at,
+        **dict(RulePackage.model_validate(row)),
         newest_version=None if newest is None else RuleVersion.model_validate(newest),
-        versions_by_status=dict(await rules.counts(work.conn, work.tenant, package)),
+        versions_by_status=dict(await packages.count_versions_by_status(ctx.conn, ctx.tenant, rule_package_id)),
     )
 
 
 @routes.write(
     "/v1/rule-packages/{rule_package_id}/versions",
     permission="rules:write",
-    resource="RulePackage",
     status=201,
     heavy=True,
-    errors=WRONG,
+    errors=RULE_ERROR_CODES,
 )
-async def create_rule_version(work: Work, rule_package_id: Id, body: NewRuleVersion) -> RuleVersionMade:
-    """Add a version: a DRAFT until its tests have passed.
+async def create_rule_version(
+    ctx: Context, rule_package_id: IdOf[RulePackageId], body: NewRuleVersion
+) -> RuleVersionMade:
+    """Add a version. It is a DRAFT until its tests have passed.
 
-    Rules with mistakes are refused with the code of the first and all of them in `details.diagnostics`. Texts that are
-    a version already are a CONFLICT that names it.
+    Rules with errors are refused with the code of the first error; `details.diagnostics` has all of them. If the same
+    texts are a version already, the answer is CONFLICT and names that version.
     """
-    package = (await rules.get(work.conn, work.tenant, RulePackageId(rule_package_id))).rule_package_id
+    package = (await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)).rule_package_id
     dsl, tests = body.dsl_source.encode(), body.tests_source.encode()
-    if known := await rules.with_sources(work.conn, work.tenant, sha256(dsl), sha256(tests)):
-        raise known
-    read = await computed(work.service.processes, read_rules, dsl, tests)
-    if read.refused is not None:
-        raise Mistaken(read.refused, read.diagnostics)
-    made = await rules.add_version(
-        work.conn, work.tenant, package, dsl=dsl, tests=tests, fields=read.fields, act=work.act
+    if duplicate := await packages.find_sources_conflict(ctx.conn, ctx.tenant, sha256(dsl), sha256(tests)):
+        raise duplicate
+    check_result = await compute_in_child(ctx.service.processes, check_rule_sources, dsl, tests)
+    if check_result.refusal is not None:
+        raise RulesInvalid(check_result.refusal, check_result.diagnostics)
+    version = await packages.insert_version(
+        ctx.conn, ctx.tenant, package, dsl=dsl, tests=tests, fields=check_result.fields, act=ctx.act
     )
-    return RuleVersionMade.model_validate(made)
+    return RuleVersionMade.model_validate(version)
 
 
-@routes.read("/v1/rule-packages/{rule_package_id}/versions", permission="rules:read", resource="RulePackage")
-async def list_rule_versions(work: Work, rule_package_id: Id, paged: Paged) -> Page[RuleVersion]:
+@routes.read("/v1/rule-packages/{rule_package_id}/versions", permission="rules:read")
+async def list_rule_versions(ctx: Context, rule_package_id: IdOf[RulePackageId], page: Paging) -> Page[RuleVersion]:
     """List the versions of a rule package, newest first."""
-    package = (await rules.get(work.conn, work.tenant, RulePackageId(rule_package_id))).rule_package_id
-    rows = await rules.versions(work.conn, work.tenant, package, paged.ask)
-    return paged.page(rows, lambda row: Place(row.created_at, row.rule_package_version_id), RuleVersion.model_validate)
+    package = (await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)).rule_package_id
+    return page.build_page(await packages.list_versions(ctx.conn, ctx.tenant, package, page.query), RuleVersion)
 
 
-@routes.ask("/v1/rules:check", permission="rules:read", resource="RulePackage", heavy=True)
-async def check_rules(work: Work, body: RulesToCheck) -> RulesChecked:
-    """Find the mistakes in rules, for editors. Nothing is stored, and rules with mistakes are no error here."""
+@routes.ask("/v1/rules:check", permission="rules:read", heavy=True)
+async def check_rules(ctx: Context, body: RulesToCheck) -> RulesChecked:
+    """Check rules, for editors. Nothing is stored, and the answer is 200 also for rules with errors."""
     texts = body.dsl_source.encode(), body.tests_source.encode()
-    return RulesChecked.model_validate(await computed(work.service.processes, read_rules, *texts))
+    return RulesChecked.model_validate(await compute_in_child(ctx.service.processes, check_rule_sources, *texts))

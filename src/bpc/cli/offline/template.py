@@ -1,35 +1,36 @@
-"""Templates as files: a table with a name, an explanation and room for every member, or JSON with every name.
-
-The explanations are a comment row, which nobody reads but people. The example is one battery, small and made up.
-"""
+"""`bpc template`: an empty form for suppliers, as a table or as JSON. Needs no database and no settings."""
 
 import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
+import typer
 import xlsxwriter  # type: ignore[import-untyped]
 
-from bpc.core.documents.columns import columns_of
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, Fact, List, Record, Type
-from bpc.core.schemas import MEMBERS, SCHEMA_VERSION
+from bpc.cli.support.output import print_bytes, print_line, replace_file
+from bpc.core.documents.fact_members import list_columns
+from bpc.core.errors import Conflict
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Record, Type
 
 Column: TypeAlias = tuple[str, Type, str]
-Value: TypeAlias = str | int | bool
-Rows: TypeAlias = Sequence[Mapping[str, Value]]
+CellValue: TypeAlias = str | int | bool
+Rows: TypeAlias = Sequence[Mapping[str, CellValue]]
 Workbook: TypeAlias = Any  # the library that writes spreadsheets has no types
 Worksheet: TypeAlias = Any
-Format: TypeAlias = Any
+CellFormat: TypeAlias = Any
 
-# Sheet, and what its rows are.
+# For each kind of document: the sheets, and the fact type of their rows.
 SHEETS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "BOM": (("Battery", "Battery"), ("Components", "Component")),
     "PCF": (("PCF", "PCF"),),
     "DUE_DILIGENCE": (("Due diligence", "DueDiligence"),),
 }
-# A number is a text here: written into a cell it is the number it says, exactly.
+# Numbers are texts here, so that no digit is lost.
 EXAMPLES: Final[Mapping[str, Rows]] = {
     "Battery": (
         {
@@ -84,92 +85,96 @@ EXAMPLES: Final[Mapping[str, Rows]] = {
         },
     ),
 }
-# The time of a template is no news, and the same template has the same bytes.
-MADE: Final = datetime(2027, 1, 1, tzinfo=UTC)
+# A fixed creation time, so that the same template has the same bytes.
+CREATED_AT: Final = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-def written(kind: str, form: str, *, example: bool) -> bytes:
-    """The template for documents of a kind, filled in with the example or not."""
+def make_template(kind: str, form: str, *, example: bool) -> bytes:
+    """The template for a kind of document, empty or with the example."""
     match form:
         case "xlsx":
-            return _xlsx(kind, example=example)
+            return _write_xlsx(kind, example=example)
         case "csv":
-            return _csv(kind, example=example)
+            return _write_csv(kind, example=example)
         case _:
-            return _json(kind, example=example)
+            return _write_json(kind, example=example)
 
 
-def columns(fact_type: str) -> list[Column]:
-    """A column for every member, in the order of the table of schemas."""
-    members = MEMBERS[Fact(fact_type, SCHEMA_VERSION)]
-    return [column for name, member in members.items() for column in columns_of(name, member)]
+def list_template_columns(fact_type: str) -> list[Column]:
+    """A column for every member, in the order of the schema."""
+    members = SCHEMA_MEMBERS[FactRecordType(fact_type, SCHEMA_VERSION)]
+    return [column for name, member in members.items() for column in list_columns(name, member)]
 
 
-def explained(column: Column) -> str:
-    """What a column says and how it is written, for people."""
+def explain_column(column: Column) -> str:
+    """What a column means and how to write it."""
     name, kind, says = column
     says = says.replace("`", "")
-    return f"# {says} ({_how(kind)})" if name == "sku" else f"{says} ({_how(kind)})"
+    return f"# {says} ({_describe_type(kind)})" if name == "sku" else f"{says} ({_describe_type(kind)})"
 
 
-def _how(kind: Type) -> str:
+def _describe_type(kind: Type) -> str:
     match kind:
         case Dec(scale):
             return f"number, at most {scale} decimals"
         case List():
-            return "texts, ; between them"
+            return "texts, separated by ;"
         case _:
-            return _HOW[kind]
+            return _TYPE_WORDS[kind]
 
 
-_HOW: Final[Mapping[object, str]] = {BOOL: "yes or no", INT: "whole number", DATE: "2027-02-18", TEXT: "text"}
+_TYPE_WORDS: Final[Mapping[object, str]] = {BOOL: "yes or no", INT: "whole number", DATE: "2027-02-18", TEXT: "text"}
 
 
 # --- XLSX --------------------------------------------------------------------------------------------------------
 
 
-def _xlsx(kind: str, *, example: bool) -> bytes:
-    made = io.BytesIO()
-    with xlsxwriter.Workbook(made, {"in_memory": True}) as book:
-        book.set_properties({"title": f"{kind} for a battery passport", "created": MADE})
+def _write_xlsx(kind: str, *, example: bool) -> bytes:
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
+        book.set_properties({"title": f"{kind} for a battery passport", "created": CREATED_AT})
         bold = book.add_format({"bold": True, "bottom": 1})
         plain = book.add_format({"italic": True, "font_color": "#606060", "text_wrap": True, "valign": "top"})
-        forms = _Formats(book)
+        forms = _CellFormats(book)
         for name, fact_type in SHEETS[kind]:
             sheet = book.add_worksheet(name)
-            _fill(sheet, columns(fact_type), EXAMPLES[fact_type] if example else (), forms, bold, plain)
-    return made.getvalue()
+            _fill_sheet(
+                sheet, list_template_columns(fact_type), EXAMPLES[fact_type] if example else (), forms, bold, plain
+            )
+    return buffer.getvalue()
 
 
-class _Formats:
-    """How the cells of a type look: a text stays as it is typed, a day is shown as one."""
+class _CellFormats:
+    """The cell format of each type: text stays as typed, a date looks like a date."""
 
     def __init__(self, book: Workbook) -> None:
         self._text = book.add_format({"num_format": "@"})
         self._date = book.add_format({"num_format": "yyyy-mm-dd"})
         self._plain = book.add_format()
 
-    def of(self, kind: Type) -> Format:
+    def for_type(self, kind: Type) -> CellFormat:
         if isinstance(kind, List) or kind == TEXT:
             return self._text
         return self._date if kind == DATE else self._plain
 
 
-def _fill(sheet: Worksheet, header: list[Column], rows: Rows, forms: _Formats, bold: Format, plain: Format) -> None:
+def _fill_sheet(
+    sheet: Worksheet, header: list[Column], rows: Rows, forms: _CellFormats, bold: CellFormat, plain: CellFormat
+) -> None:
     sheet.freeze_panes(2, 1)
     sheet.set_row(1, 60)
     for index, (name, kind, says) in enumerate(header):
-        sheet.set_column(index, index, max(14, len(name) + 2), forms.of(kind))
+        sheet.set_column(index, index, max(14, len(name) + 2), forms.for_type(kind))
         sheet.write_string(0, index, name, bold)
-        sheet.write_string(1, index, explained((name, kind, says)), plain)
+        sheet.write_string(1, index, explain_column((name, kind, says)), plain)
         if kind == BOOL:
             sheet.data_validation(2, index, 10_000, index, {"validate": "list", "source": ["yes", "no"]})
         for number, row in enumerate(rows, 2):
             if name in row:
-                _write(sheet, number, index, kind, row[name], forms.of(kind))
+                _write_cell(sheet, number, index, kind, row[name], forms.for_type(kind))
 
 
-def _write(sheet: Worksheet, row: int, column: int, kind: Type, value: Value, form: Format) -> None:
+def _write_cell(sheet: Worksheet, row: int, column: int, kind: Type, value: CellValue, form: CellFormat) -> None:
     if kind == BOOL:
         sheet.write_string(row, column, "yes" if value else "no", form)
     elif kind == DATE:
@@ -183,59 +188,61 @@ def _write(sheet: Worksheet, row: int, column: int, kind: Type, value: Value, fo
 # --- CSV and JSON ------------------------------------------------------------------------------------------------
 
 
-def _csv(kind: str, *, example: bool) -> bytes:
-    """With the mark that tells Excel it is UTF-8, and its line ends."""
-    of_all: dict[str, Column] = {}
+def _write_csv(kind: str, *, example: bool) -> bytes:
+    """CSV with the byte order mark that tells Excel it is UTF-8, and CRLF line ends."""
+    columns_by_name: dict[str, Column] = {}
     for _, fact_type in SHEETS[kind]:
-        of_all |= {column[0]: column for column in columns(fact_type) if column[0] not in of_all}
-    made = io.StringIO()
-    lines = csv.writer(made)
-    lines.writerow(of_all)
-    lines.writerow([explained(column) for column in of_all.values()])
+        columns_by_name |= {
+            column[0]: column for column in list_template_columns(fact_type) if column[0] not in columns_by_name
+        }
+    buffer = io.StringIO()
+    lines = csv.writer(buffer)
+    lines.writerow(columns_by_name)
+    lines.writerow([explain_column(column) for column in columns_by_name.values()])
     rows = [row for _, fact_type in SHEETS[kind] for row in EXAMPLES[fact_type]] if example else []
     for row in rows:
-        lines.writerow([_cell(row[name]) if name in row else "" for name in of_all])
-    return made.getvalue().encode("utf-8-sig")
+        lines.writerow([_format_cell(row[name]) if name in row else "" for name in columns_by_name])
+    return buffer.getvalue().encode("utf-8-sig")
 
 
-def _cell(value: Value) -> str:
+def _format_cell(value: CellValue) -> str:
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
-def _json(kind: str, *, example: bool) -> bytes:
+def _write_json(kind: str, *, example: bool) -> bytes:
     if kind != "BOM":
         fact_type = SHEETS[kind][0][1]
-        document: object = _object(fact_type, EXAMPLES[fact_type][0] if example else None)
+        document: object = _make_object(fact_type, EXAMPLES[fact_type][0] if example else None)
     else:
         [battery] = EXAMPLES["Battery"]
-        parts = [_object("Component", part) for part in EXAMPLES["Component"]]
+        parts = [_make_object("Component", part) for part in EXAMPLES["Component"]]
         document = {
-            "battery": _object("Battery", battery if example else None),
-            "components": parts if example else [_object("Component", None)],
+            "battery": _make_object("Battery", battery if example else None),
+            "components": parts if example else [_make_object("Component", None)],
         }
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-def _object(fact_type: str, row: Mapping[str, Value] | None) -> dict[str, object]:
-    """The members of a row, or every member there is, empty."""
-    members = MEMBERS[Fact(fact_type, SCHEMA_VERSION)]
+def _make_object(fact_type: str, row: Mapping[str, CellValue] | None) -> dict[str, object]:
+    """The members of the row, or all members with empty values."""
+    members = SCHEMA_MEMBERS[FactRecordType(fact_type, SCHEMA_VERSION)]
     if row is None:
-        return {name: _empty(member.type) for name, member in members.items()}
-    made: dict[str, object] = {}
+        return {name: _make_empty(member.type) for name, member in members.items()}
+    document: dict[str, object] = {}
     for name, value in row.items():
         base, _, member = name.partition("[1].")
         if member:
-            listed = made.setdefault(base, [{}])
-            if isinstance(listed, list):
-                listed[0][member] = value
+            records = document.setdefault(base, [{}])
+            if isinstance(records, list):
+                records[0][member] = value
         elif isinstance(members[base].type, List):
-            made[base] = [part.strip() for part in str(value).split(";")]
+            document[base] = [part.strip() for part in str(value).split(";")]
         else:
-            made[base] = value
-    return made
+            document[base] = value
+    return document
 
 
-def _empty(kind: Type) -> object:
+def _make_empty(kind: Type) -> object:
     match kind:
         case List(Record(members)):
             return [dict.fromkeys(name for name, _ in members)]
@@ -243,3 +250,31 @@ def _empty(kind: Type) -> object:
             return []
         case _:
             return None
+
+
+def write_template(
+    kind: Annotated[Literal["BOM", "PCF", "DUE_DILIGENCE"], typer.Argument(help="Kind of document.")] = "BOM",
+    form: Annotated[Literal["xlsx", "csv", "json"], typer.Option("--format", help="File format.")] = "xlsx",
+    example: Annotated[bool, typer.Option("--example", help="Fill it in with an example.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="New file; `-` prints it. [default: KIND.FORMAT]")
+    ] = None,
+) -> None:
+    """Write an empty form for suppliers.
+
+    The form (XLSX, CSV or JSON) has one column for each value, and a row that explains it. Suppliers fill in what they
+    know; empty cells are ignored. docs/documents.md has the details.
+
+    \b
+    bpc template BOM --out bom.xlsx
+    bpc template PCF --format csv --example --out -
+    """
+    content = make_template(kind, form, example=example)
+    if out == Path("-"):
+        print_bytes(content)
+        return
+    file = out or Path(f"{kind.lower().replace('_', '-')}.{form}")
+    if file.exists():
+        raise Conflict(f"`{file}` exists already", fix="choose another name, or move it away first")
+    replace_file(file, content)
+    print_line(f"{file} is a filled-in example" if example else f"{file} is ready to be filled in")

@@ -1,46 +1,26 @@
-"""Jobs in words, in tables and as JSON. Never their payload."""
+"""Jobs and schedules as text, tables and JSON; never with their payload."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Final
 
-from bpc.cli.output import say, visible
-from bpc.cli.table import print_table
-from bpc.core.timestamps import format_time
-from bpc.jobs.errors import JobError
-from bpc.jobs.health import Health, OfType
-from bpc.jobs.job import Job
-from bpc.jobs.outcome import Status
-from bpc.jobs.schedules import Scheduled
+from service_jobs.job import Job, JobError, Status
+from service_jobs.queries import QueueHealth, TypeCounts
+from service_jobs.schedules import StoredSchedule
+
+from bpc.cli.support.output import escape_controls, format_optional_time, print_line, print_table
+from bpc.core.formats.timestamps import format_time
 
 COLOURS: Final = {Status.SUCCEEDED: "green", Status.FAILED: "red", Status.DEAD_LETTER: "red", Status.RUNNING: "cyan"}
 LONGEST_ERROR: Final = 80
 
 
-def as_json(job: Job) -> dict[str, object]:
+def job_to_json(job: Job) -> dict[str, object]:
     """All that is known of a job."""
-    return {
-        "job_id": str(job.job_id),
-        "type": job.type,
-        "status": str(job.status),
-        "priority": job.priority,
-        "attempts": job.attempts,
-        "max_attempts": job.max_attempts,
-        "idempotency_key": job.idempotency_key,
-        "limit_key": job.limit_key,
-        "batch_id": None if job.batch_id is None else str(job.batch_id),
-        "progress": job.progress,
-        "last_error": None if (error := _error(job)) is None else _error_as_json(error),
-        "created_at": format_time(job.created_at),
-        "scheduled_at": format_time(job.scheduled_at),
-        "started_at": _time(job.started_at),
-        "finished_at": _time(job.finished_at),
-        "lease_owner": job.lease_owner,
-        "lease_expires_at": _time(job.lease_expires_at),
-        "cancel_requested": job.cancel_requested,
-        "correlation_id": job.correlation_id,
-        "actor": job.actor,
-    }
+    document = asdict(replace(job, last_error=_find_error(job)))
+    del document["tenant_id"]
+    return document
 
 
 def print_jobs(jobs: list[Job]) -> None:
@@ -50,8 +30,8 @@ def print_jobs(jobs: list[Job]) -> None:
             job.type,
             job.status,
             f"{job.attempts}/{job.max_attempts}",
-            _second(job.created_at),
-            _progress(job) if not job.is_over else _in_short(_error(job)),
+            _format_second(job.created_at),
+            _format_progress(job) if not job.is_over else _shorten_error(_find_error(job)),
         )
         for job in jobs
     ]
@@ -59,21 +39,21 @@ def print_jobs(jobs: list[Job]) -> None:
 
 
 def print_job(job: Job, result: str | None) -> None:
-    """One line for each thing that is known; what is not there is left out."""
-    error = _error(job)
+    """One line for each value; missing values are left out."""
+    error = _find_error(job)
     known: list[tuple[str, object]] = [
         ("job", job.job_id),
         ("type", job.type),
-        ("status", f"{job.status}, asked to stop" if job.cancel_requested else job.status),
+        ("status", f"{job.status}, stop requested" if job.cancel_requested else job.status),
         ("attempts", f"{job.attempts} of {job.max_attempts}"),
-        ("progress", _progress(job)),
+        ("progress", _format_progress(job)),
         ("priority", job.priority),
         ("created", format_time(job.created_at)),
         ("due", format_time(job.scheduled_at)),
-        ("started", _time(job.started_at)),
-        ("finished", _time(job.finished_at)),
+        ("started", format_optional_time(job.started_at)),
+        ("finished", format_optional_time(job.finished_at)),
         ("worker", job.lease_owner),
-        ("lease until", _time(job.lease_expires_at)),
+        ("lease until", format_optional_time(job.lease_expires_at)),
         ("key", job.idempotency_key),
         ("limited by", job.limit_key),
         ("batch", job.batch_id),
@@ -85,123 +65,113 @@ def print_job(job: Job, result: str | None) -> None:
     ]
     for name, value in known:
         if value is not None and value != "":
-            say(f"{name:<12} {visible(str(value))}", colour=COLOURS.get(job.status) if name == "status" else None)
+            print_line(
+                f"{name:<12} {escape_controls(str(value))}",
+                colour=COLOURS.get(job.status) if name == "status" else None,
+            )
 
 
-def line(job: Job) -> str:
-    """The job in one line, as it is now."""
+def format_job_line(job: Job) -> str:
+    """The current state of the job in one line."""
     parts = [str(job.status)]
     if job.attempts > 1:
         parts.append(f"attempt {job.attempts} of {job.max_attempts}")
     if job.cancel_requested:
-        parts.append("asked to stop")
-    if not job.is_over and _progress(job):
-        parts.append(_progress(job))
-    if (error := _error(job)) is not None:
-        parts.append(_in_short(error))
-    return visible(", ".join(parts))
+        parts.append("stop requested")
+    if not job.is_over and _format_progress(job):
+        parts.append(_format_progress(job))
+    if (error := _find_error(job)) is not None:
+        parts.append(_shorten_error(error))
+    return escape_controls(", ".join(parts))
 
 
-def print_health(found: Health, types: Mapping[str, OfType]) -> None:
-    oldest = "" if found.oldest_seconds is None else f", the oldest for {_duration(found.oldest_seconds)}"
-    say(f"waiting   {found.depth:,}{'' if found.depth_is_exact else ' or more'}{oldest}")
-    say(f"running   {found.active:,}" + (f", {found.stale:,} of them stale" if found.stale else ""))
-    say(f"workers   {found.workers}")
-    for name, count in found.unhandled.items():
-        say(f"unhandled {count:,} of type {visible(name)}: no worker that is there knows it", colour="yellow")
+def print_health(health: QueueHealth, types: Mapping[str, TypeCounts]) -> None:
+    more = "" if health.depth_is_exact else " or more"
+    oldest = health.oldest_seconds
+    waited = "" if oldest is None else f", the oldest has waited {_format_duration(oldest)}"
+    print_line(f"waiting   {health.depth:,}{more}{waited}")
+    print_line(f"running   {health.active:,}" + (f", {health.stale:,} of them stale" if health.stale else ""))
+    print_line(f"workers   {health.workers}")
+    for name, count in health.unhandled.items():
+        says = f"unhandled {count:,} of type {escape_controls(name)}: no running worker supports this type"
+        print_line(says, colour="yellow")
     if types:
-        say("")
-        rows = [(name, of.queued, of.later, of.running, of.failed, of.dead_letter) for name, of in types.items()]
+        print_line("")
+        rows = [(name, *_counts_to_json(counts).values()) for name, counts in types.items()]
         print_table(("TYPE", "QUEUED", "LATER", "RUNNING", "FAILED", "DEAD LETTER"), rows)
 
 
-def health_as_json(found: Health, types: Mapping[str, OfType]) -> dict[str, object]:
+def health_to_json(health: QueueHealth, types: Mapping[str, TypeCounts]) -> dict[str, object]:
     return {
-        "depth": found.depth,
-        "depth_is_exact": found.depth_is_exact,
-        "active": found.active,
-        "stale": found.stale,
-        "oldest_seconds": found.oldest_seconds,
-        "workers": found.workers,
-        "unhandled": dict(found.unhandled),
-        "types": {
-            name: {
-                "queued": of.queued,
-                "later": of.later,
-                "running": of.running,
-                "failed": of.failed,
-                "dead_letter": of.dead_letter,
-            }
-            for name, of in types.items()
-        },
+        "depth": health.depth,
+        "depth_is_exact": health.depth_is_exact,
+        **asdict(health),
+        "types": {name: _counts_to_json(counts) for name, counts in types.items()},
     }
 
 
-def print_schedules(found: list[Scheduled]) -> None:
+def _counts_to_json(counts: TypeCounts) -> dict[str, int]:
+    return {
+        "queued": counts.queued,
+        "later": counts.later,
+        "running": counts.running,
+        "failed": counts.failed,
+        "dead_letter": counts.dead_letter,
+    }
+
+
+def print_schedules(scheduled: list[StoredSchedule]) -> None:
     rows = [
         (
-            each.schedule.name,
-            each.schedule.cron,
-            each.schedule.time_zone,
-            each.schedule.type,
-            None if each.last_at is None else _second(each.last_at),
-            "paused" if each.paused else _second(each.next_at),
+            entry.schedule.name,
+            entry.schedule.cron,
+            entry.schedule.time_zone,
+            entry.schedule.type,
+            None if entry.last_at is None else _format_second(entry.last_at),
+            "paused" if entry.paused else _format_second(entry.next_at),
         )
-        for each in found
+        for entry in scheduled
     ]
     print_table(("NAME", "CRON", "TIME ZONE", "TYPE", "LAST", "NEXT"), rows)
 
 
-def schedule_as_json(each: Scheduled) -> dict[str, object]:
+def schedule_to_json(entry: StoredSchedule) -> dict[str, object]:
     return {
-        "name": each.schedule.name,
-        "cron": each.schedule.cron,
-        "time_zone": each.schedule.time_zone,
-        "type": each.schedule.type,
-        "catch_up": str(each.schedule.catch_up),
-        "paused": each.paused,
-        "last_at": _time(each.last_at),
-        "next_at": None if each.paused else format_time(each.next_at),
+        "name": entry.schedule.name,
+        "cron": entry.schedule.cron,
+        "time_zone": entry.schedule.time_zone,
+        "type": entry.schedule.type,
+        "catch_up": entry.schedule.catch_up,
+        "paused": entry.paused,
+        "last_at": entry.last_at,
+        "next_at": None if entry.paused else entry.next_at,
     }
 
 
-def _progress(job: Job) -> str:
+def _format_progress(job: Job) -> str:
     if job.progress is None:
         return ""
     percent, message = job.progress.get("percent"), job.progress.get("message")
     return " ".join(str(part) for part in (None if percent is None else f"{percent} %", message) if part)
 
 
-def _error(job: Job) -> JobError | None:
-    """What is wrong with it. A job that succeeded after all still knows its last error, and nobody has to."""
+def _find_error(job: Job) -> JobError | None:
+    """Its error. A job that succeeded after a retry still stores its last error, which is not shown."""
     return None if job.status is Status.SUCCEEDED else job.last_error
 
 
-def _in_short(error: JobError | None) -> str:
+def _shorten_error(error: JobError | None) -> str:
     if error is None:
         return ""
-    said = f"{error.code}: {error.message}"
-    return said if len(said) <= LONGEST_ERROR else f"{said[: LONGEST_ERROR - 1]}…"
+    text = f"{error.code}: {error.message}"
+    return text if len(text) <= LONGEST_ERROR else f"{text[: LONGEST_ERROR - 1]}…"
 
 
-def _error_as_json(error: JobError) -> dict[str, object]:
-    return {
-        "code": error.code,
-        "message": error.message,
-        "retryable": error.retryable,
-        "details": dict(error.details),
-    }
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
-
-
-def _second(moment: datetime) -> str:
+def _format_second(moment: datetime) -> str:
     return format_time(moment)[:19] + "Z"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     for name, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {name}"

@@ -6,13 +6,16 @@ small order, and implementations differ on malformed ones, so both are refused h
 
 import base64
 import binascii
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, NewType
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from bpc.core.digest import Digest
 from bpc.core.errors import Invalid
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import Digest
 
 PublicKey = NewType("PublicKey", bytes)
 Seed = NewType("Seed", bytes)
@@ -26,15 +29,15 @@ class PinnedKey(NamedTuple):
 
 
 # RFC 8032 5.1: the field's prime and the curve's d.
-P: Final = 2**255 - 19
-D: Final = -121665 * pow(121666, -1, P) % P
+FIELD_PRIME: Final = 2**255 - 19
+CURVE_D: Final = -121665 * pow(121666, -1, FIELD_PRIME) % FIELD_PRIME
 
 
 class BadKey(Invalid):
     """Not a key that signatures can be trusted under."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the key is {reason}", fix="make one with `bpc keygen`")
+        super().__init__(f"the key is {reason}", fix="make a new key pair", hint="make a key pair")
 
 
 class SignatureInvalid(Invalid):
@@ -43,30 +46,30 @@ class SignatureInvalid(Invalid):
     code = "SIGNATURE_INVALID"
 
 
-def seed_of(raw: bytes) -> Seed:
+def parse_seed(raw: bytes) -> Seed:
     """A private key as 32-byte seed, or as the 64 bytes of seed and public key."""
     if len(raw) not in {32, 64}:
         raise BadKey(f"{len(raw)} bytes long, neither 32 nor 64")
     seed = Seed(raw[:32])
-    if len(raw) == 64 and raw[32:] != public_key_of(seed):
+    if len(raw) == 64 and raw[32:] != derive_public_key(seed):
         raise BadKey("not one key: its second half is not the public key of the first")
     return seed
 
 
-def public_key_of(seed: Seed) -> PublicKey:
+def derive_public_key(seed: Seed) -> PublicKey:
     return PublicKey(Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw())
 
 
-def checked_public_key(raw: bytes) -> PublicKey:
+def parse_public_key(raw: bytes) -> PublicKey:
     """A public key that is a point of the curve, canonically written, and not of small order."""
     if len(raw) != 32:
         raise BadKey(f"{len(raw)} bytes long, not 32")
     y = int.from_bytes(raw, "little") & (2**255 - 1)
-    if y >= P:
+    if y >= FIELD_PRIME:
         raise BadKey("not canonically encoded")
-    x_squared = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x_squared = (y * y - 1) * pow(CURVE_D * y * y + 1, -1, FIELD_PRIME) % FIELD_PRIME
     # Euler's criterion: x² has a root, or there is no such point (RFC 8032 5.1.3).
-    if x_squared != 0 and pow(x_squared, (P - 1) >> 1, P) != 1:
+    if x_squared != 0 and pow(x_squared, (FIELD_PRIME - 1) >> 1, FIELD_PRIME) != 1:
         raise BadKey("not a point of the curve")
     if _is_small_order(x_squared, y):
         raise BadKey("of small order, under which anybody can sign")
@@ -86,12 +89,7 @@ class Signer:
         return self._key.sign(digest)
 
 
-def sign(seed: Seed, digest: Digest) -> bytes:
-    """One signature; whoever makes many keeps a `Signer`."""
-    return Signer(seed).sign(digest)
-
-
-def verify(key: PublicKey, digest: Digest, signature: bytes) -> None:
+def verify_signature(key: PublicKey, digest: Digest, signature: bytes) -> None:
     """Raise `SignatureInvalid` unless `signature` is `key`'s over `digest`."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, digest)
@@ -99,14 +97,16 @@ def verify(key: PublicKey, digest: Digest, signature: bytes) -> None:
         raise SignatureInvalid("the signature does not belong to this content and key") from None
 
 
-def from_base64(text: str) -> bytes:
-    """Strict base64: what it decodes to encodes to the same text again."""
+def from_base64(text: str, *, size: int | None = None) -> bytes:
+    """Strict base64, of `size` bytes: what it decodes to encodes to the same text again."""
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise BadKey("not base64") from None
     if base64.b64encode(raw).decode() != text:
         raise BadKey("not canonical base64")
+    if size is not None and len(raw) != size:
+        raise Invalid(f"it has {len(raw)} bytes, not {size}")
     return raw
 
 
@@ -119,10 +119,83 @@ def _is_small_order(x_squared: int, y: int) -> bool:
 
     2(x, y) = (2xy / (1 + dx²y²), (x² + y²) / (1 − dx²y²)), with x² + … as −x² + y² = 1 + dx²y².
     """
-    x2, y2 = x_squared, y * y % P
+    x2, y2 = x_squared, y * y % FIELD_PRIME
     for _ in range(3):
-        product = D * x2 * y2 % P
-        plus, minus = pow(1 + product, -1, P), pow(1 - product, -1, P)
-        x2, y_next = 4 * x2 * y2 * plus * plus % P, (x2 + y2) * minus % P
-        y2, y = y_next * y_next % P, y_next
+        product = CURVE_D * x2 * y2 % FIELD_PRIME
+        plus, minus = pow(1 + product, -1, FIELD_PRIME), pow(1 - product, -1, FIELD_PRIME)
+        x2, y_next = 4 * x2 * y2 * plus * plus % FIELD_PRIME, (x2 + y2) * minus % FIELD_PRIME
+        y2, y = y_next * y_next % FIELD_PRIME, y_next
     return x2 == 0 and y == 1
+
+
+# The key set: all public keys of an installation as one file, for whoever checks what they signed.
+
+
+class BadKeySet(Invalid):
+    """Not a key set, or not one to trust."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"this is not a valid key set: {reason}", fix="fetch it from the issuer again", hint="fetch the key set"
+        )
+
+
+def key_to_json(
+    key_id: str, public_key: PublicKey, *, status: str, created_at: str, retired_at: str | None
+) -> dict[str, canonical_json.Json]:
+    """One key, as a set lists it."""
+    return {
+        "kid": key_id,
+        "kty": "OKP",
+        "crv": "Ed25519",
+        "alg": "EdDSA",
+        "use": "sig",
+        "x": _to_base64url(public_key),
+        "key_id": key_id,
+        "public_key": to_base64(public_key),
+        "status": status,
+        "created_at": created_at,
+        "retired_at": retired_at,
+    }
+
+
+def read_key_set(data: bytes) -> Sequence[PinnedKey]:
+    """The keys of a set, in its order, with their names where it has any. The rest is not needed to check with them."""
+    try:
+        document = canonical_json.read_json(data)
+    except Invalid as wrong:
+        raise BadKeySet(wrong.says) from None
+    keys = document.get("keys") if isinstance(document, Mapping) else None
+    if not isinstance(keys, list | tuple):
+        raise BadKeySet("it has no list `keys`")
+    return [_read_key(number, key) for number, key in enumerate(keys, 1)]
+
+
+def _read_key(number: int, key: object) -> PinnedKey:
+    text = key.get("public_key") if isinstance(key, Mapping) else None
+    if not isinstance(key, Mapping) or not isinstance(text, str):
+        raise BadKeySet(f"key {number} has no `public_key`")
+    try:
+        public_key = parse_public_key(from_base64(text))
+    except Invalid as wrong:
+        raise BadKeySet(f"key {number}: {wrong.says}") from None
+    # Two ways to say which key it is that say different things: somebody has tampered with one.
+    if key.get("x", _to_base64url(public_key)) != _to_base64url(public_key):
+        raise BadKeySet(f"key {number}: `public_key` and `x` are different keys")
+    return PinnedKey(public_key, _read_key_name(number, key))
+
+
+def _read_key_name(number: int, key: Mapping[str, object]) -> str | None:
+    names = [key[member] for member in ("key_id", "kid") if member in key]
+    if not names:
+        return None
+    name = names[0]
+    if not isinstance(name, str) or not name:
+        raise BadKeySet(f"the name of key {number} is not a text")
+    if names[-1] != name:
+        raise BadKeySet(f"key {number}: `key_id` and `kid` differ")
+    return name
+
+
+def _to_base64url(key: PublicKey) -> str:
+    return urlsafe_b64encode(key).decode().rstrip("=")

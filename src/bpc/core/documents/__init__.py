@@ -1,11 +1,107 @@
 """Documents: what suppliers sent, read into facts.
 
-Pure. A format reads bytes into elements (JSON: `strict_json`, `elements`; CSV: `csv_table`, XLSX: `xlsx_table`, both
-through `tables`); `members` and `keys` make facts of them.
+Pure. `reader` chooses the format, which turns bytes into elements: JSON in our own form (`elements`) or a published one
+(`public/`), CSV (`csv_table`) and XLSX (`xlsx_workbook`), both through `tables`. `fact_members` builds facts of the
+elements, and describes our own form as JSON Schemas. All of them note problems and warnings, each with its place.
+
+The first hundred problems and the first hundred warnings are kept; all are counted. Warnings about rounded numbers are
+all kept, beside the hundred: if there are more than can be kept, the document has a problem, so that no number is
+rounded silently.
 """
 
-from bpc.core.documents.notes import Found, Note
-from bpc.core.documents.read import Read, ReadFact, Rejected, read_document
-from bpc.core.documents.sniff import is_text
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-__all__ = ["Found", "Note", "Read", "ReadFact", "Rejected", "is_text", "read_document"]
+from bpc.core.language.suggestions import Suggestions
+
+MAX_NOTES: Final = 100
+MAX_ROUNDINGS: Final = 1_000
+SUGGESTION_BUDGET: Final = 5_000  # twenty milliseconds
+MAX_PATH_LENGTH: Final = 300
+
+_PLAIN_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+class DocumentNote(NamedTuple):
+    """A place in a document, and a sentence about it that begins with a verb."""
+
+    at: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSummary:
+    """The problems, or the warnings, that are kept; `total` counts also those that are not."""
+
+    first: tuple[DocumentNote, ...] = ()
+    total: int = 0
+
+    def as_json(self) -> list[dict[str, str]]:
+        return [{"at": note.at, "says": note.says} for note in self.first]
+
+
+@dataclass(slots=True)
+class Notes:
+    """Collects notes while a document is read. A document without problems is accepted."""
+
+    suggestions: Suggestions = field(default_factory=lambda: Suggestions(SUGGESTION_BUDGET))
+    locate: Callable[[str], str] = str  # turns a path into the place a person finds in the file
+    _problems: list[DocumentNote] = field(default_factory=list)
+    _warnings: list[DocumentNote] = field(default_factory=list)
+    _problems_total: int = 0
+    _warnings_total: int = 0
+    _roundings: int = 0
+    _warnings_left: int = MAX_NOTES  # for other warnings
+
+    def add_problem(self, at: str, says: str) -> None:
+        self._problems_total += 1
+        if len(self._problems) < MAX_NOTES:
+            self._problems.append(_build_note(self.locate(at), says))
+
+    def add_warning(self, at: str, says: str) -> None:
+        self._warnings_total += 1
+        if self._warnings_left > 0:
+            self._warnings_left -= 1
+            self._warnings.append(_build_note(self.locate(at), says))
+
+    def add_rounding(self, at: str, says: str, decimals: int) -> None:
+        """Warn that a number was rounded to so many decimals; the first warning that cannot be kept is a problem."""
+        self._roundings += 1
+        if self._roundings <= MAX_ROUNDINGS:
+            self._warnings_total += 1
+            self._warnings.append(_build_note(self.locate(at), says))
+        elif self._roundings == MAX_ROUNDINGS + 1:
+            self.add_problem(
+                at,
+                f"is one of more than {MAX_ROUNDINGS:,} numbers with more decimals than their facts have; send this one"
+                f" with at most {decimals} decimals, round the others too, or split the document",
+            )
+
+    @property
+    def problems(self) -> NoteSummary:
+        return NoteSummary(tuple(self._problems), self._problems_total)
+
+    @property
+    def warnings(self) -> NoteSummary:
+        return NoteSummary(tuple(self._warnings), self._warnings_total)
+
+    @property
+    def is_clean(self) -> bool:
+        return self._problems_total == 0
+
+
+def join_path(path: str, name: str) -> str:
+    """The path of a member. Escaped to ASCII, so that any name can be stored and printed."""
+    return f"{path}.{name}" if _PLAIN_NAME.fullmatch(name) else f"{path}[{quote_text(name)}]"
+
+
+def quote_text(text: str) -> str:
+    """The first 40 characters of a text from a document, quoted and escaped so that they can be stored and printed."""
+    return json.dumps(text[:40] + ("…" if len(text) > 40 else ""))
+
+
+def _build_note(at: str, says: str) -> DocumentNote:
+    return DocumentNote(at if len(at) <= MAX_PATH_LENGTH else f"{at[:200]}…{at[-80:]}", says)

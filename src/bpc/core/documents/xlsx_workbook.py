@@ -1,11 +1,11 @@
-"""XLSX: the bytes of a workbook in, the tables of its sheets out.
+"""XLSX: the bytes of a workbook in, the elements of its sheets out.
 
     BOM             sheets `Battery` and `Components`, or one sheet with both
     PCF             sheet `PCF`, or the only one
     DUE_DILIGENCE   sheet `Due diligence`, or the only one
 
-A sheet is read from its first cell to its last, piece by piece: what an empty sheet claims to measure costs nothing.
-Sheets whose name begins with `#` are comments.
+A sheet is read piece by piece and only as far as it has cells; its declared size is not used. Sheets whose name begins
+with `#` are comments.
 """
 
 import re
@@ -13,21 +13,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from bpc.core.documents.columns import normal
-from bpc.core.documents.elements import Element
-from bpc.core.documents.notes import Notes, quoted
-from bpc.core.documents.tables import Row, Sheet, elements_of, facts_of
-from bpc.core.documents.xlsx_cells import Rows, Styles, Texts, column_letters
-from bpc.core.documents.xlsx_parts import Parts, Unreadable
-from bpc.core.documents.xlsx_xml import feed, read, reference
-from bpc.core.file_types import OLD_EXCEL_MARK
+from bpc.core.documents import Notes, quote_text
+from bpc.core.documents.elements import FACT_TYPES, FactElement
+from bpc.core.documents.fact_members import normalize_name
+from bpc.core.documents.tables import Sheet, TableRow, read_tables
+from bpc.core.documents.xlsx_cells import CellStyles, SharedStrings, SheetRowReader, format_column_letters
+from bpc.core.documents.xlsx_package import (
+    WorkbookUnreadable,
+    XlsxParts,
+    XmlReader,
+    feed_part,
+    get_relationship_id,
+    parse_part,
+)
+from bpc.core.formats.file_types import OLD_EXCEL_MARK
 
-MOST_SHEETS: Final = 200
+MAX_SHEETS: Final = 200
 
-_PLAIN: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _TRUE: Final = ("1", "true")
-# What the sheets of a kind are called, normal and without `_`, and what their rows are.
-_SHEETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+# The sheets of each kind by their normalized names without `_`, and the fact types of their rows.
+_SHEET_NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "BOM": {
         "battery": ("Battery",),
         "batteries": ("Battery",),
@@ -41,39 +47,38 @@ _SHEETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 }
 
 
-def elements(kind: str, content: bytes, notes: Notes) -> Iterable[Element]:
+def read_xlsx(kind: str, content: bytes, notes: Notes) -> Iterable[FactElement]:
     """The elements of a workbook."""
-    if kind not in _SHEETS:
-        notes.problem("$", f"cannot be read: documents of kind {kind} have no facts")
-        return ()
     if content.startswith(OLD_EXCEL_MARK):
-        notes.problem("$", "is an old .xls file, or has a password; save it as .xlsx without one")
+        notes.add_problem("$", "is an old .xls file or has a password; save it as .xlsx without a password")
         return ()
     try:
-        book = Workbook.of(Parts(content))
-        return elements_of(_chosen(kind, book.sheets, notes), notes)
-    except Unreadable as wrong:
-        notes.problem("$", str(wrong))
+        book = Workbook.from_parts(XlsxParts(content))
+        return read_tables(_choose_sheets(kind, book.sheets, notes), notes)
+    except WorkbookUnreadable as error:
+        notes.add_problem("$", str(error))
         return ()
 
 
-def _chosen(kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes) -> list[tuple[Sheet, tuple[str, ...]]]:
-    """The sheets that are read, and what their rows may be."""
-    wanted = _SHEETS[kind]
+def _choose_sheets(kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes) -> list[tuple[Sheet, tuple[str, ...]]]:
+    """The sheets that are read, each with the fact types that its rows may be."""
+    sheet_names = _SHEET_NAMES[kind]
     candidates = [sheet for sheet in sheets if not sheet.label.startswith("#")]
     chosen: list[tuple[Sheet, tuple[str, ...]]] = []
     for sheet in candidates:
-        fact_types = wanted.get(normal(sheet.label).replace("_", ""))
+        fact_types = sheet_names.get(normalize_name(sheet.label).replace("_", ""))
         if fact_types is not None:
             chosen.append((sheet, fact_types))
         elif len(candidates) == 1:
-            chosen.append((sheet, facts_of(kind)))
+            chosen.append((sheet, FACT_TYPES[kind]))
         else:
-            notes.warning(sheet.name, "is a sheet that is not read; give it a name that begins with `#` to say so")
+            notes.add_warning(
+                sheet.name, "is a sheet that was not read; start its name with `#` to mark it as a comment"
+            )
     if not chosen:
-        names = ", ".join(quoted(sheet.label) for sheet in sheets[:10]) or "none"
+        names = ", ".join(quote_text(sheet.label) for sheet in sheets[:10]) or "none"
         missing = {"BOM": "`Battery` or `Components`", "PCF": "`PCF`", "DUE_DILIGENCE": "`Due diligence`"}[kind]
-        notes.problem("$", f"has no sheet {missing}; its sheets are {names}")
+        notes.add_problem("$", f"has no sheet {missing}; its sheets are {names}")
     return chosen
 
 
@@ -87,123 +92,111 @@ class WorkbookSheet:
 
     @property
     def name(self) -> str:
-        """As formulas write it."""
+        """The name as formulas write it."""
         label = self.label[:31]
-        return label if _PLAIN.fullmatch(label) else "'" + label.replace("'", "''") + "'"
+        return label if _PLAIN_NAME.fullmatch(label) else "'" + label.replace("'", "''") + "'"
 
-    def place(self, row: str, column: int | None, name: str) -> str:
+    def locate_cell(self, row: str, column: int | None, name: str) -> str:
         if column is None:
             return f"{row}, column {name}"
         sheet, _, number = row.rpartition("!")
-        return f"{sheet}!{column_letters(column)}{number}"
+        return f"{sheet}!{format_column_letters(column)}{number}"
 
-    def rows(self, notes: Notes) -> Iterator[Row]:  # noqa: ARG002 (what is wrong with a cell is in the cell)
+    def read_rows(self, notes: Notes) -> Iterator[TableRow]:  # noqa: ARG002 (an InvalidCell carries its problem)
         book = self.book
-        reader = Rows(self.name, book.texts, book.dates, from_1904=book.from_1904)
-        for _ in feed(reader, book.parts, self.part):
-            yield from reader.taken()
+        reader = SheetRowReader(self.name, book.texts, book.date_styles, from_1904=book.from_1904)
+        for _ in feed_part(reader, book.parts, self.part):
+            yield from reader.take_rows()
 
 
 @dataclass(slots=True)
 class Workbook:
-    """What all sheets of a workbook share."""
+    """The sheets of a workbook, and what they share."""
 
-    parts: Parts
+    parts: XlsxParts
     from_1904: bool = False
     texts: list[str] = field(default_factory=list)
-    dates: frozenset[str] = frozenset()
+    date_styles: frozenset[str] = frozenset()
     sheets: list[WorkbookSheet] = field(default_factory=list)
 
     @classmethod
-    def of(cls, parts: Parts) -> "Workbook":
-        made = cls(parts)
-        main = made._main()
-        links = made._links(main)
-        contents = _Contents()
-        read(contents, parts, main)
-        made.from_1904 = contents.from_1904
+    def from_parts(cls, parts: XlsxParts) -> "Workbook":
+        workbook = cls(parts)
+        main = workbook._find_main_part()
+        links = workbook._read_relationships(main)
+        contents = _WorkbookContents()
+        parse_part(contents, parts, main)
+        workbook.from_1904 = contents.from_1904
         for label, link in contents.sheets:
             part = links.get(link, ("", ""))[1]
             if part in parts:
-                made.sheets.append(WorkbookSheet(label=label, part=part, book=made))
+                workbook.sheets.append(WorkbookSheet(label=label, part=part, book=workbook))
         for kind, part in links.values():
             if kind == "sharedStrings" and part in parts:
-                texts = Texts()
-                read(texts, parts, part)
-                made.texts = texts.found
+                texts = SharedStrings()
+                parse_part(texts, parts, part)
+                workbook.texts = texts.texts
             elif kind == "styles" and part in parts:
-                styles = Styles()
-                read(styles, parts, part)
-                made.dates = frozenset(styles.dates)
-        return made
+                styles = CellStyles()
+                parse_part(styles, parts, part)
+                workbook.date_styles = frozenset(styles.date_styles)
+        return workbook
 
-    def _main(self) -> str:
-        links = self._links("")
+    def _find_main_part(self) -> str:
+        links = self._read_relationships("")
         main = next((part for kind, part in links.values() if kind == "officeDocument"), "xl/workbook.xml")
         if main.endswith(".bin"):
-            raise Unreadable("is a binary workbook; save it as .xlsx")
+            raise WorkbookUnreadable("is a binary workbook; save it as .xlsx")
         if main not in self.parts:
-            other = "an OpenDocument spreadsheet" if "content.xml" in self.parts else "a zip file that is no workbook"
-            raise Unreadable(f"is {other}; save it as .xlsx")
+            other = "an OpenDocument spreadsheet" if "content.xml" in self.parts else "a zip file but not a workbook"
+            raise WorkbookUnreadable(f"is {other}; save it as .xlsx")
         return main
 
-    def _links(self, part: str) -> dict[str, tuple[str, str]]:
-        """Id to kind and part of what `part` is related to."""
+    def _read_relationships(self, part: str) -> dict[str, tuple[str, str]]:
+        """The relationships of `part`: from an id to the kind and name of another part."""
         folder, _, name = part.rpartition("/")
-        listed = f"{folder}/_rels/{name}.rels".lstrip("/")
-        if listed not in self.parts:
+        relationships_part = f"{folder}/_rels/{name}.rels".lstrip("/")
+        if relationships_part not in self.parts:
             return {}
-        links = _Links(folder)
-        read(links, self.parts, listed)
-        return links.found
+        links = _Relationships(folder)
+        parse_part(links, self.parts, relationships_part)
+        return links.targets
 
 
-class _Contents:
+class _WorkbookContents(XmlReader):
     """The sheets of a workbook, and where its calendar begins."""
 
-    wanted = frozenset({"sheet", "workbookPr"})
+    element_names = frozenset({"sheet", "workbookPr"})
 
     def __init__(self) -> None:
         self.sheets: list[tuple[str, str]] = []
         self.from_1904 = False
 
-    def begin(self, name: str, attributes: Mapping[str, str]) -> None:
+    def start_element(self, name: str, attributes: Mapping[str, str]) -> None:
         if name == "workbookPr":
             self.from_1904 = attributes.get("date1904", "0") in _TRUE
             return
-        if len(self.sheets) == MOST_SHEETS:
-            raise Unreadable(f"has more than {MOST_SHEETS} sheets")
-        self.sheets.append((attributes.get("name", ""), reference(attributes)))
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, text: str) -> None:
-        pass
+        if len(self.sheets) == MAX_SHEETS:
+            raise WorkbookUnreadable(f"has more than {MAX_SHEETS} sheets")
+        self.sheets.append((attributes.get("name", ""), get_relationship_id(attributes)))
 
 
-class _Links:
+class _Relationships(XmlReader):
     """The relationships of a part (ECMA-376 part 2, 6.5.3)."""
 
-    wanted = frozenset({"Relationship"})
+    element_names = frozenset({"Relationship"})
 
     def __init__(self, folder: str) -> None:
-        self.found: dict[str, tuple[str, str]] = {}
+        self.targets: dict[str, tuple[str, str]] = {}
         self._folder = folder
 
-    def begin(self, name: str, attributes: Mapping[str, str]) -> None:  # noqa: ARG002 (a reader's signature)
+    def start_element(self, name: str, attributes: Mapping[str, str]) -> None:  # noqa: ARG002 (of XmlReader)
         if attributes.get("TargetMode") != "External":
             kind = attributes.get("Type", "").rpartition("/")[2]
-            self.found[attributes.get("Id", "")] = (kind, self._resolved(attributes.get("Target", "")))
+            self.targets[attributes.get("Id", "")] = (kind, self._resolve_target(attributes.get("Target", "")))
 
-    def _resolved(self, target: str) -> str:
+    def _resolve_target(self, target: str) -> str:
         steps = [] if target.startswith("/") else self._folder.split("/")
         for step in target.split("/"):
             steps = steps[:-1] if step == ".." else [*steps, step] if step not in {"", "."} else steps
         return "/".join(step for step in steps if step)
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, text: str) -> None:
-        pass

@@ -1,4 +1,4 @@
 """Exports: a passport in other people's forms. A bundle and an audience in, bytes out.
 
-Pure. Each form has a file; which fields an audience may see is decided once, in disclosed.py.
+Pure. Each form has a file; which fields an audience may see is decided once, in disclosure.py.
 """

@@ -1,30 +1,148 @@
-"""Data points, BPC-DATA-POINTS-1: which of the Commission's 71 data points a passport fills, and with what.
+"""The 71 data points of the Commission's guidance on battery passports (version 1.0 of 28 July 2026). A table.
 
-Pure. A field fills the data points of the members of facts that its value is made of (bpc.core.exports.reading), unless
-it is absent or empty. A member that serves several points serves those of them that the others name alone, where there
-are such: cobalt's recycled share is not lithium's. The year of a share is not a share: some members only go with a
-point. A value that is computed of other fields names its point by the code of an assertion, `DP52`. For an audience
-there are only the points that are meant for it, filled by what it may see.
-
-    Opened, audience ── data_points ──► canonical bytes
+Pure data. Names are shortened. `statuses` are those for electric vehicles, light means of transport and industrial
+batteries, in this order: M mandatory, C conditional, O optional, X not to be filled because others say it, P pending
+(not to be filled as of February 2027, because its format is not adopted). `access` follows Article 77(2) of Regulation
+(EU) 2023/1542: Annex XIII point 1 is for everybody, point 2 for persons with a legitimate interest and authorities,
+point 3 for authorities, point 4 for persons with a legitimate interest. The names are those of audiences in rules.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from bpc.core import canon
-from bpc.core.canon import Json
-from bpc.core.exports.disclosed import TENANT, Audience, Disclosed, ShownField, disclosed_of, may_see
-from bpc.core.exports.points import GUIDANCE, POINTS, STATUSES, Category, Point, category_of
-from bpc.core.exports.reading import Read, Reading
-from bpc.core.schemas import MEMBERS
-from bpc.core.verify.structure import Opened
+from bpc.core.exports.disclosure import (
+    TENANT,
+    Audience,
+    DisclosedField,
+    DisclosedPassport,
+    disclose_opened,
+    may_see_export,
+)
+from bpc.core.exports.field_sources import FieldSources, MemberRead
+from bpc.core.facts.schemas import SCHEMA_MEMBERS
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.verify.canonical import OpenedBundle
 
+Category: TypeAlias = Literal["ev", "lmt", "industrial"]
+Status: TypeAlias = Literal["M", "C", "O", "X", "P"]
+
+CATEGORIES: Final[tuple[Category, ...]] = ("ev", "lmt", "industrial")
+STATUSES: Final[Mapping[Status, str]] = {
+    "M": "mandatory",
+    "C": "conditional",
+    "O": "optional",
+    "X": "not to be filled",
+    "P": "not to be filled as of February 2027",
+}
+GUIDANCE: Final = "European Commission, guidance on battery passport data points by category, 1.0, 28 July 2026"
+
+
+class DataPoint(NamedTuple):
+    """A data point: its number, name and legal source, its status by category, who may see it, whether it changes."""
+
+    number: int
+    name: str
+    source: str
+    statuses: str
+    access: tuple[str, ...]
+    dynamic: bool = False
+
+    def get_status(self, category: Category) -> Status:
+        status: Status = self.statuses[CATEGORIES.index(category)]  # type: ignore[assignment]
+        return status
+
+
+_PUBLIC: Final = ("public",)
+_BOTH: Final = ("authority", "interest")
+_AUTHORITY: Final = ("authority",)
+_INTEREST: Final = ("interest",)
+POINTS: Final = (
+    DataPoint(1, "Unique identifier", "Art. 77(3)", "MMM", _PUBLIC),
+    DataPoint(2, "Responsible operator", "Art. 77(3)", "MMM", _PUBLIC),
+    DataPoint(3, "Manufacturer's name or trade mark", "Annex VI A(1)", "MMM", _PUBLIC),
+    DataPoint(4, "Manufacturer's postal address", "Annex VI A(1)", "MMM", _PUBLIC),
+    DataPoint(5, "Manufacturer's web and e-mail address", "Annex VI A(1)", "OOO", _PUBLIC),
+    DataPoint(6, "Battery category", "Annex VI A(2)", "MMM", _PUBLIC),
+    DataPoint(7, "Model, batch, serial or product number", "Annex VI A(2)", "MMM", _PUBLIC),
+    DataPoint(8, "Place of manufacture", "Annex VI A(3)", "MMM", _PUBLIC),
+    DataPoint(9, "Date of manufacture", "Annex VI A(4)", "MMM", _PUBLIC),
+    DataPoint(10, "Weight", "Annex VI A(5)", "MMM", _PUBLIC),
+    DataPoint(11, "Capacity", "Annex VI A(6)", "MMM", _PUBLIC),
+    DataPoint(12, "Chemistry", "Annex VI A(7)", "MMM", _PUBLIC),
+    DataPoint(13, "Hazardous substances other than Hg, Cd, Pb", "Annex VI A(8)", "MMM", _PUBLIC),
+    DataPoint(14, "Usable extinguishing agent", "Annex VI A(9)", "MMM", _PUBLIC),
+    DataPoint(15, "Critical raw materials above 0.1 %", "Annex VI A(10)", "MMM", _PUBLIC),
+    DataPoint(16, "Material composition (12, 13 and 15 together)", "Annex XIII 1(b)", "XXX", _PUBLIC),
+    DataPoint(17, "Carbon footprint declaration", "Annex XIII 1(c)", "PPP", _PUBLIC),
+    DataPoint(18, "Carbon footprint label", "Annex XIII 1(c)", "PPP", _PUBLIC),
+    DataPoint(19, "Responsible sourcing", "Annex XIII 1(d)", "PPP", _PUBLIC),
+    DataPoint(20, "Recycled cobalt", "Annex XIII 1(e)", "MMM", _PUBLIC),
+    DataPoint(21, "Recycled lithium", "Annex XIII 1(e)", "MMM", _PUBLIC),
+    DataPoint(22, "Recycled nickel", "Annex XIII 1(e)", "MMM", _PUBLIC),
+    DataPoint(23, "Recycled lead", "Annex XIII 1(e)", "MMM", _PUBLIC),
+    DataPoint(24, "Renewable content", "Annex XIII 1(f)", "MMM", _PUBLIC),
+    DataPoint(25, "Rated capacity", "Annex XIII 1(g)", "XXX", _PUBLIC),
+    DataPoint(26, "Minimum voltage", "Annex XIII 1(h)", "MMM", _PUBLIC),
+    DataPoint(27, "Nominal voltage", "Annex XIII 1(h)", "MMM", _PUBLIC),
+    DataPoint(28, "Maximum voltage", "Annex XIII 1(h)", "MMM", _PUBLIC),
+    DataPoint(29, "Original power capability", "Annex XIII 1(i)", "MMM", _PUBLIC),
+    DataPoint(30, "Power limits", "Annex XIII 1(i)", "MMM", _PUBLIC),
+    DataPoint(31, "Expected lifetime in cycles", "Annex XIII 1(j)", "MMC", _PUBLIC),
+    DataPoint(32, "Reference test of that", "Annex XIII 1(j)", "MMC", _PUBLIC),
+    DataPoint(33, "Capacity threshold for exhaustion", "Annex XIII 1(k)", "MXX", _PUBLIC),
+    DataPoint(34, "Temperatures withstood when not in use", "Annex XIII 1(l)", "MMM", _PUBLIC),
+    DataPoint(35, "Commercial warranty for the calendar life", "Annex XIII 1(m)", "CCC", _PUBLIC),
+    DataPoint(36, "Initial round trip efficiency", "Annex XIII 1(n)", "MMC", _PUBLIC),
+    DataPoint(37, "Round trip efficiency at half of the cycle life", "Annex XIII 1(n)", "MMC", _PUBLIC),
+    DataPoint(38, "Internal resistance of cell and pack", "Annex XIII 1(o)", "MMM", _PUBLIC),
+    DataPoint(39, "C-rate of the cycle-life test", "Annex XIII 1(p)", "MMC", _PUBLIC),
+    DataPoint(40, "Marking of Art. 13(4): separate collection", "Annex XIII 1(q)", "MMM", _PUBLIC),
+    DataPoint(41, "Marking of Art. 13(5): cadmium and lead", "Annex XIII 1(q)", "CCC", _PUBLIC),
+    DataPoint(42, "EU declaration of conformity", "Annex XIII 1(r)", "MMM", _PUBLIC),
+    DataPoint(43, "Waste prevention and management", "Annex XIII 1(s)", "MMM", _PUBLIC),
+    DataPoint(44, "Instructions for use", "Annex XIII 1(t)", "PPP", _PUBLIC),
+    DataPoint(45, "Detailed composition", "Annex XIII 2(a)", "MMM", _BOTH),
+    DataPoint(46, "Part numbers", "Annex XIII 2(b)", "MMM", _BOTH),
+    DataPoint(47, "Sources of replacement parts", "Annex XIII 2(b)", "MMM", _BOTH),
+    DataPoint(48, "Dismantling information", "Annex XIII 2(c)", "MMM", _BOTH),
+    DataPoint(49, "Safety measures", "Annex XIII 2(d)", "MMM", _BOTH),
+    DataPoint(50, "Test reports", "Annex XIII 3", "MMM", _AUTHORITY),
+    DataPoint(51, "Rated capacity (state)", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(52, "Capacity fade", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(53, "Power", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(54, "Power fade", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(55, "Internal resistance", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(56, "Internal resistance increase", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(57, "Round trip efficiency", "Annex XIII 4(a)", "CCC", _INTEREST, dynamic=True),
+    DataPoint(58, "Round trip efficiency fade", "Annex XIII 4(a)", "CCC", _INTEREST, dynamic=True),
+    DataPoint(59, "Expected lifetime in cycles (state)", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(60, "Expected lifetime in years", "Annex XIII 4(a)", "MMC", _INTEREST, dynamic=True),
+    DataPoint(61, "State of certified energy", "Annex XIII 4(b)", "MXX", _INTEREST, dynamic=True),
+    DataPoint(62, "Remaining capacity", "Annex XIII 4(b)", "XMC", _INTEREST, dynamic=True),
+    DataPoint(63, "Remaining power capability", "Annex XIII 4(b)", "XMC", _INTEREST, dynamic=True),
+    DataPoint(64, "Remaining round trip efficiency", "Annex XIII 4(b)", "XMC", _INTEREST, dynamic=True),
+    DataPoint(65, "Evolution of self-discharge", "Annex XIII 4(b)", "XMC", _INTEREST, dynamic=True),
+    DataPoint(66, "Ohmic resistance", "Annex XIII 4(b)", "XMC", _INTEREST, dynamic=True),
+    DataPoint(67, "Battery status", "Annex XIII 4(c)", "MMM", _INTEREST, dynamic=True),
+    DataPoint(68, "Charging and discharging cycles", "Annex XIII 4(d)", "CCC", _INTEREST, dynamic=True),
+    DataPoint(69, "Negative events", "Annex XIII 4(d)", "CCC", _INTEREST, dynamic=True),
+    DataPoint(70, "Recorded temperatures", "Annex XIII 4(d)", "CCC", _INTEREST, dynamic=True),
+    DataPoint(71, "Recorded state of charge", "Annex XIII 4(d)", "CCC", _INTEREST, dynamic=True),
+)
+
+
+def get_category(value: object) -> Category | None:
+    """The category of the guidance that a battery of this kind has: stationary batteries are industrial ones."""
+    return next((name for name in CATEGORIES if value == name), "industrial" if value == "stationary" else None)
+
+
+# BPC-DATA-POINTS-1: which of the Commission's 71 data points a passport fills, and with what.
 VERSION: Final = "BPC-DATA-POINTS-1"
-_CODE: Final = re.compile("DP([0-9]{2})")
+_POINT_CODE: Final = re.compile("DP([0-9]{2})")
 # What is said with a data point and does not fill it.
-_BESIDE: Final = frozenset(
+_ACCOMPANYING_MEMBERS: Final = frozenset(
     {
         "recycled_content_year",
         "recycled_content_plant",
@@ -35,84 +153,88 @@ _BESIDE: Final = frozenset(
 )
 
 
-class Filling(NamedTuple):
+class PointFilling(NamedTuple):
     """The fields that say something of a point, and whether one of them fills it."""
 
-    fields: Sequence[ShownField] = ()
+    fields: Sequence[DisclosedField] = ()
     filled: bool = False
 
-    def and_by(self, field: ShownField, *, fills: bool) -> "Filling":
-        return Filling((*self.fields, field), self.filled or fills)
+    def add_field(self, field: DisclosedField, *, fills: bool) -> "PointFilling":
+        return PointFilling((*self.fields, field), self.filled or fills)
 
 
-def data_points(opened: Opened, audience: Audience) -> bytes:
+def export_data_points(opened: OpenedBundle, audience: Audience) -> bytes:
     """The data points of a bundle that is sound."""
-    shown, reading = disclosed_of(opened, audience), Reading.of(opened)
-    filling = {point.number: Filling() for point in POINTS}
+    passport, field_sources = disclose_opened(opened, audience), FieldSources(opened)
+    filling = {point.number: PointFilling() for point in POINTS}
     category: Category | None = None
-    for field in shown.fields:
-        if _is_empty(field.value):
+    for field in passport.fields:
+        if field.value in (None, "", [], {}):
             continue
-        made = reading.of_field(field.node)
-        category = category or _category(made.reads)
-        by_it = _numbers((read for read in made.reads if read.member not in _BESIDE), made.codes)
-        beside = _numbers((read for read in made.reads if read.member in _BESIDE), ())
-        for number in by_it | beside:
-            filling[number] = filling[number].and_by(field, fills=number in by_it)
+        sources = field_sources.trace_field(field.node)
+        category = category or _find_category(sources.reads)
+        filled_numbers = _collect_numbers(
+            (read for read in sources.reads if read.member not in _ACCOMPANYING_MEMBERS), sources.codes
+        )
+        mentioned_numbers = _collect_numbers(
+            (read for read in sources.reads if read.member in _ACCOMPANYING_MEMBERS), ()
+        )
+        for number in filled_numbers | mentioned_numbers:
+            filling[number] = filling[number].add_field(field, fills=number in filled_numbers)
     if category is None and audience == TENANT:
-        category = _category_of_facts(opened, shown.product["sku"])
-    return canon.encode(_written(shown, category, filling))
+        category = _find_category_in_facts(opened, passport.product["sku"])
+    return canonical_json.encode(_build_document(passport, category, filling))
 
 
-def _numbers(reads: Iterable[Read], codes: Iterable[str]) -> set[int]:
+def _collect_numbers(reads: Iterable[MemberRead], codes: Iterable[str]) -> set[int]:
     """The numbers of the points that what was read serves, and that codes name."""
-    served = [set(_points(read)) for read in reads]
+    served = [set(_get_point_numbers(read)) for read in reads]
     alone = {number for numbers in served if len(numbers) == 1 for number in numbers}
     by_members = {number for numbers in served for number in (numbers & alone or numbers)}
-    coded = (_CODE.fullmatch(code) for code in codes)
-    return by_members | {int(found[1]) for found in coded if found and 1 <= int(found[1]) <= len(POINTS)}
+    coded = (_POINT_CODE.fullmatch(code) for code in codes)
+    return by_members | {int(match[1]) for match in coded if match and 1 <= int(match[1]) <= len(POINTS)}
 
 
-def _points(read: Read) -> Sequence[int]:
-    member = MEMBERS.get(read.fact, {}).get(read.member)
+def _get_point_numbers(read: MemberRead) -> Sequence[int]:
+    member = SCHEMA_MEMBERS.get(read.fact, {}).get(read.member)
     return () if member is None else member.points
 
 
-def _is_empty(value: Json) -> bool:
-    return value is None or value in ("", [], {})
+def _find_category(reads: Sequence[MemberRead]) -> Category | None:
+    categories = (
+        get_category(read.value) for read in reads if (read.fact.name, read.member) == ("Battery", "category")
+    )
+    return next((category for category in categories if category is not None), None)
 
 
-def _category(reads: Sequence[Read]) -> Category | None:
-    named = (category_of(read.value) for read in reads if (read.fact.name, read.member) == ("Battery", "category"))
-    return next((category for category in named if category is not None), None)
-
-
-def _category_of_facts(opened: Opened, sku: str) -> Category | None:
+def _find_category_in_facts(opened: OpenedBundle, sku: str) -> Category | None:
     """The category of a passport none of whose fields says it."""
     for fact in opened.facts:
         if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"):
-            return category_of(fact.payload.get("category"))
+            return get_category(fact.payload.get("category"))
     return None
 
 
-def _written(shown: Disclosed, category: Category | None, filling: Mapping[int, Filling]) -> Mapping[str, Json]:
-    points = [point for point in POINTS if may_see(point.access, shown.audience)]
+def _build_document(
+    passport: DisclosedPassport, category: Category | None, filling: Mapping[int, PointFilling]
+) -> Mapping[str, Json]:
+    points = [point for point in POINTS if may_see_export(point.access, passport.audience)]
     return {
-        "audience": shown.audience,
-        "battery_product": dict(shown.product),
+        "audience": passport.audience,
+        "battery_product": dict(passport.product),
         "category": category,
-        "counts": None if category is None else _counts(points, category, filling),
+        "counts": None if category is None else _count_by_status(points, category, filling),
         "data_points_version": VERSION,
         "guidance": GUIDANCE,
-        "issued_at": shown.issued_at,
-        "missing": None if category is None else _missing(points, category, filling),
-        "passport_id": str(shown.receipt.passport_id),
-        "passport_version_id": str(shown.receipt.passport_version_id),
-        "points": [_point(point, category, filling[point.number]) for point in points],
+        "issued_at": passport.issued_at,
+        "missing": None if category is None else _list_missing(points, category, filling),
+        "passport_id": str(passport.receipt.passport_id),
+        "passport_version_id": str(passport.receipt.passport_version_id),
+        "points": [_build_point(point, category, filling[point.number]) for point in points],
     }
 
 
-def _point(point: Point, category: Category | None, filling: Filling) -> Json:
+def _build_point(point: DataPoint, category: Category | None, filling: PointFilling) -> Json:
     return {
         "access": list(point.access),
         "dynamic": point.dynamic,
@@ -120,21 +242,21 @@ def _point(point: Point, category: Category | None, filling: Filling) -> Json:
         "filled": filling.filled,
         "number": point.number,
         "source": point.source,
-        "status": None if category is None else point.status(category),
+        "status": None if category is None else point.get_status(category),
         "title": point.name,
     }
 
 
-def _counts(points: Sequence[Point], category: Category, filling: Mapping[int, Filling]) -> Json:
+def _count_by_status(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
     """Of each status how many there are and how many are filled."""
     counts: dict[str, Json] = {}
     for status, says in STATUSES.items():
-        numbers = [point.number for point in points if point.status(category) == status]
+        numbers = [point.number for point in points if point.get_status(category) == status]
         filled = sum(filling[number].filled for number in numbers)
         counts[status] = {"filled": filled, "says": says, "total": len(numbers)}
     return counts
 
 
-def _missing(points: Sequence[Point], category: Category, filling: Mapping[int, Filling]) -> Json:
+def _list_missing(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
     """The numbers of the mandatory points that no field fills."""
-    return [point.number for point in points if point.status(category) == "M" and not filling[point.number].filled]
+    return [point.number for point in points if point.get_status(category) == "M" and not filling[point.number].filled]

@@ -12,16 +12,18 @@ entries. What is absent is not there. Names of this form are ours and nobody els
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bpc.core import canon
-from bpc.core.canon import Json
-from bpc.core.digest import to_hex
-from bpc.core.exports.disclosed import Disclosed, ShownField
-from bpc.core.rules.types import BOOL, DATE, INT, Dec, List, Map, Opt, Qty, Record, Type
-from bpc.core.signing import to_base64
+from bpc.core.exports.disclosure import DisclosedPassport, list_receipt_members
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.language.types import BOOL, DATE, INT, Dec, List, Map, Opt, Qty, Record, Type
+from bpc.core.passport.receipt import HASH, NAME, RECEIPT_FORMAT
 
 VERSION: Final = "BPC-JSON-LD-1"
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 VOCABULARY: Final = "urn:bpc:passport:"
+_HASHES: Final = (*(name for name, form in RECEIPT_FORMAT.items() if form is HASH), "receipt_hash")
+_NAMES: Final = tuple(name for name, form in RECEIPT_FORMAT.items() if form is NAME)
+_RECEIPT_MEMBERS: Final = (*_HASHES, *_NAMES, "signature_alg", "signature", "public_key")
 _HEX: Final = {"@type": "xsd:hexBinary"}
 _TEXT: Final = {"@type": "xsd:string"}
 
@@ -39,15 +41,13 @@ CONTEXT: Final[Mapping[str, Json]] = {
     **{
         name: {"@id": f"{VOCABULARY}{name}", **_TEXT}
         for name in (
-            "audience", "code", "compiler_build_id", "export_version", "key", "message", "name", "of_field", "sku",
-            "signature_alg", "signing_key_id", "status", "unit",
+            *_NAMES, "audience", "code", "export_version", "key", "message", "name", "of_field", "sku",
+            "signature_alg", "status", "unit",
         )
     },
     **{
         name: {"@id": f"{VOCABULARY}{name}", **_HEX}
-        for name in (
-            "dsl_sha256", "payload_hash", "proof_root_hash", "receipt_hash", "snapshot_hash", "tests_sha256",
-        )
+        for name in _HASHES
     },
     **{
         name: {"@id": f"{VOCABULARY}{name}", "@type": "@id"}
@@ -61,109 +61,101 @@ CONTEXT: Final[Mapping[str, Json]] = {
 }  # fmt: skip
 
 
-def context_document() -> bytes:
+def encode_context_document() -> bytes:
     """The context as a document of its own."""
-    return b'{"@context":' + _context() + b"}"
+    return b'{"@context":' + _encode_context() + b"}"
 
 
-def json_ld(shown: Disclosed) -> bytes:
+def export_json_ld(passport: DisclosedPassport) -> bytes:
     """The passport as JSON-LD, its context in it; equal passports give equal bytes."""
-    body = canon.encode(_passport(shown))
-    return b'{"@context":' + _context() + b"," + body[1:]
+    body = canonical_json.encode(_build_passport(passport))
+    return b'{"@context":' + _encode_context() + b"," + body[1:]
 
 
-def _context() -> bytes:
+def _encode_context() -> bytes:
     # JSON-LD wants `@version` to be the number 1.1, and canonical JSON has no such numbers.
-    return canon.encode(CONTEXT).replace(b'"@version":"1.1"', b'"@version":1.1', 1)
+    return canonical_json.encode(CONTEXT).replace(b'"@version":"1.1"', b'"@version":1.1', 1)
 
 
-def _passport(shown: Disclosed) -> Mapping[str, Json]:
-    receipt = shown.receipt
-    fields = {f"field:{field.path}": _value(field.kind, field.value) for field in shown.fields if _is_there(field)}
+def _build_passport(passport: DisclosedPassport) -> Mapping[str, Json]:
+    receipt = passport.receipt
+    fields = {
+        f"field:{field.path}": _build_value(field.kind, field.value)
+        for field in passport.fields
+        if field.value is not None
+    }
     return {
-        "@id": _urn(receipt.passport_version_id),
+        "@id": _format_urn(receipt.passport_version_id),
         "@type": "Passport",
-        "audience": shown.audience,
+        "audience": passport.audience,
         "battery_product": {
-            "@id": _urn(receipt.battery_product_id),
+            "@id": _format_urn(receipt.battery_product_id),
             "@type": "BatteryProduct",
-            "name": shown.product["name"],
-            "sku": shown.product["sku"],
+            "name": passport.product["name"],
+            "sku": passport.product["sku"],
         },
-        "compliance": [_entry(entry) for entry in shown.compliance],
+        "compliance": [_build_entry(entry) for entry in passport.compliance],
         "export_version": VERSION,
-        "hidden_fields": str(shown.hidden),
-        "issued_at": shown.issued_at,
-        "passport": _urn(receipt.passport_id),
-        "receipt": _receipt(shown),
+        "hidden_fields": str(passport.hidden),
+        "issued_at": passport.issued_at,
+        "passport": _format_urn(receipt.passport_id),
+        "receipt": _build_receipt(passport),
         **fields,
     }
 
 
-def _receipt(shown: Disclosed) -> Json:
+def _build_receipt(passport: DisclosedPassport) -> Json:
     """What the passport is checked against: all hashes, and the signature over the receipt's."""
-    receipt = shown.receipt
+    members = list_receipt_members(passport)
     return {
         "@type": "Receipt",
-        "compiler_build_id": receipt.compiler_build_id,
-        "dsl_sha256": to_hex(receipt.dsl_sha256),
-        "payload_hash": to_hex(receipt.payload_hash),
-        "proof_root_hash": to_hex(receipt.proof_root_hash),
-        "public_key": to_base64(shown.public_key),
-        "receipt_hash": to_hex(receipt.hash()),
-        "rule_package_version": _urn(receipt.rule_package_version_id),
-        "signature": to_base64(receipt.signature or b""),
-        "signature_alg": "ED25519",
-        "signing_key_id": receipt.signing_key_id,
-        "snapshot": _urn(receipt.snapshot_id),
-        "snapshot_hash": to_hex(receipt.snapshot_hash),
-        "tests_sha256": to_hex(receipt.tests_sha256),
+        **{name: members[name] for name in _RECEIPT_MEMBERS},
+        "rule_package_version": _format_urn(members["rule_package_version_id"]),
+        "snapshot": _format_urn(members["snapshot_id"]),
     }
 
 
-def _entry(entry: Mapping[str, str]) -> Json:
-    said = {"code": entry["code"], "message": entry["message"], "status": entry["status"]}
-    return {"@type": "ComplianceEntry", "of_field": entry["field"], **said}
+def _build_entry(entry: Mapping[str, str]) -> Json:
+    details = {"code": entry["code"], "message": entry["message"], "status": entry["status"]}
+    return {"@type": "ComplianceEntry", "of_field": entry["field"], **details}
 
 
-def _is_there(field: ShownField) -> bool:
-    return field.value is not None
-
-
-def _urn(identifier: object) -> str:
+def _format_urn(identifier: object) -> str:
     return f"urn:uuid:{identifier}"
 
 
-def _value(kind: Type, value: Any) -> Json:  # noqa: PLR0911 (one form a case)
+def _build_value(kind: Type, value: Any) -> Json:  # noqa: PLR0911 (one form a case)
     match kind:
         case Opt(item):
-            return None if value is None else _value(item, value)
+            return None if value is None else _build_value(item, value)
         case List(item):
-            return {"@list": _values(item, value)}
+            return {"@list": _build_values(item, value)}
         case Map(item):
-            entries = [{"@type": "Entry", "key": key, "value": _value(item, value[key])} for key in value]
+            entries = [{"@type": "Entry", "key": key, "value": _build_value(item, value[key])} for key in value]
             return {"@list": entries}
         case Record(members):
-            parts = {f"member:{name}": _value(part, value[name]) for name, part in members if value[name] is not None}
+            parts = {
+                f"member:{name}": _build_value(part, value[name]) for name, part in members if value[name] is not None
+            }
             return {"@type": "Record", **parts}
         case Qty():
-            return {"@type": "Quantity", "unit": value["unit"], "value": _typed("decimal", value["value"])}
+            return {"@type": "Quantity", "unit": value["unit"], "value": _build_typed_value("decimal", value["value"])}
         case Dec():
-            return _typed("decimal", value)
+            return _build_typed_value("decimal", value)
         case _ if kind == BOOL:
-            return _typed("boolean", "true" if value else "false")
+            return _build_typed_value("boolean", "true" if value else "false")
         case _ if kind == INT:
-            return _typed("integer", str(value))
+            return _build_typed_value("integer", str(value))
         case _ if kind == DATE:
-            return _typed("date", value)
+            return _build_typed_value("date", value)
         case _:
-            return _typed("string", value)
+            return _build_typed_value("string", value)
 
 
-def _values(item: Type, values: Sequence[Any]) -> list[Json]:
+def _build_values(item: Type, values: Sequence[Any]) -> list[Json]:
     """The elements of a list. JSON-LD drops a null, so one that is absent is an empty node, and places stay."""
-    return [{"@type": "bpc:Absent"} if value is None else _value(item, value) for value in values]
+    return [{"@type": "bpc:Absent"} if value is None else _build_value(item, value) for value in values]
 
 
-def _typed(name: str, text: str) -> Json:
+def _build_typed_value(name: str, text: str) -> Json:
     return {"@type": f"xsd:{name}", "@value": text}

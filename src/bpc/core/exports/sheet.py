@@ -5,18 +5,18 @@ Pure. Paths become headings and labels, values become words: `performance.voltag
 and a table of more than 1,000 rows are cut, visibly. What is on the sheet is JSON of texts only; whoever prints it
 (bpc.printing) shows texts as they are.
 
-    Disclosed ── sheet ──► {"title", "sections": [{"title", "rows": [{"label", "value"}]}], …}
+    DisclosedPassport ── build_sheet ──► {"title", "sections": [{"title", "rows": [{"label", "value"}]}], …}
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from bpc.core.digest import to_hex
-from bpc.core.exports.disclosed import AUDIENCES, TENANT, Disclosed, ShownField
-from bpc.core.qr import qr_modules
-from bpc.core.rules.types import BOOL, Dec, List, Map, Opt, Qty, Record, Type
-from bpc.core.signing import to_base64
+from bpc.core.audit.signing import to_base64
+from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, TENANT, DisclosedField, DisclosedPassport
+from bpc.core.formats.hashes import to_hex
+from bpc.core.language.types import BOOL, Dec, List, Map, Opt, Qty, Record, Type, unwrap_option_type
+from bpc.core.passport.qr import encode_qr_modules
 
 DECIMALS: Final = 6
 ABSENT: Final = "–"
@@ -27,7 +27,7 @@ MOST_ROWS: Final = 1_000
 MOST_COLUMNS: Final = 6
 
 # What a reader looks for first, by the last words of paths; the first field that fits is taken.
-_LOOKED_FOR: Final = (
+_KEY_FIGURE_NAMES: Final = (
     ("category",),
     ("chemistry",),
     ("energy", "capacity_kwh", "energy_kwh"),
@@ -42,8 +42,8 @@ _LOOKED_FOR: Final = (
     ("model",),
 )
 # Groups that come before all others, which are in the order of their names.
-_FIRST: Final = ("general", "identification", "product", "battery", "manufacturer")
-_UNITS: Final[Mapping[str, str]] = {
+_FIRST_SECTIONS: Final = ("general", "identification", "product", "battery", "manufacturer")
+_UNIT_SYMBOLS: Final[Mapping[str, str]] = {
     "pct": "%",
     "degC": "°C",
     "ohm": "Ω",
@@ -60,9 +60,9 @@ _UNITS: Final[Mapping[str, str]] = {
     "month": "months",
     "year": "years",
 }
-_STATUSES: Final = {"PASS": "Pass", "WARN": "Warning", "FAIL": "Fail", "NOT_APPLICABLE": "Not applicable"}
+_STATUS_WORDS: Final = {"PASS": "Pass", "WARN": "Warning", "FAIL": "Fail", "NOT_APPLICABLE": "Not applicable"}
 # Paths are lower case; these are not.
-_WORDS: Final[Mapping[str, str]] = {
+_SPELLINGS: Final[Mapping[str, str]] = {
     "qr": "QR",
     "uri": "URI",
     "url": "URL",
@@ -80,21 +80,29 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def sheet(shown: Disclosed) -> Mapping[str, Any]:
+def build_sheet(passport: DisclosedPassport) -> Mapping[str, Any]:
     """Everything that is printed of a passport."""
-    receipt = shown.receipt
+    receipt = passport.receipt
     return {
-        "title": shown.product["name"],
-        "sku": shown.product["sku"],
-        "issued_on": shown.issued_at[:10],
-        "issued_at": f"{shown.issued_at[:10]} {shown.issued_at[11:19]} UTC",
+        "title": passport.product["name"],
+        "sku": passport.product["sku"],
+        "issued_on": passport.issued_at[:10],
+        "issued_at": f"{passport.issued_at[:10]} {passport.issued_at[11:19]} UTC",
         "passport_version_id": str(receipt.passport_version_id),
-        "audience": _audience(shown),
-        "restricted": shown.audience == TENANT,
-        "figures": [{"label": _label(field.path), "value": _line(field)} for field in _key_figures(shown.fields)],
-        "compliance": [_entry(entry) for entry in shown.compliance],
-        "sections": list(_sections(shown.fields)),
-        "ids": _ids(shown),
+        "audience": _describe_audience(passport),
+        "restricted": passport.audience == TENANT,
+        "figures": [
+            {"label": _format_label(field.path), "value": _format_field(field)}
+            for field in _select_key_figures(passport.fields)
+        ],
+        "compliance": [_build_entry(entry) for entry in passport.compliance],
+        "sections": list(_build_sections(passport.fields)),
+        "ids": [
+            {"label": "Passport", "value": str(receipt.passport_id)},
+            {"label": "Passport version", "value": str(receipt.passport_version_id)},
+            {"label": "Battery product", "value": str(receipt.battery_product_id)},
+            {"label": "Rules version", "value": str(receipt.rule_package_version_id)},
+        ],
         "hashes": [
             {"label": "Payload", "value": to_hex(receipt.payload_hash)},
             {"label": "Proof root", "value": to_hex(receipt.proof_root_hash)},
@@ -108,167 +116,165 @@ def sheet(shown: Disclosed) -> Mapping[str, Any]:
             {"label": "Compiler", "value": receipt.compiler_build_id},
         ],
         "signature": [
-            {"label": "Public key", "value": to_base64(shown.public_key)},
+            {"label": "Public key", "value": to_base64(passport.public_key)},
             {"label": "Signature", "value": to_base64(receipt.signature or b"")},
         ],
-        "qr_svg": qr_svg(shown.qr_text),
-        "qr_text": shown.qr_text,
+        "qr_svg": draw_qr_svg(passport.qr_text),
+        "qr_text": passport.qr_text,
     }
 
 
-def _audience(shown: Disclosed) -> str:
-    total = len(shown.fields) + shown.hidden
-    if shown.audience == TENANT:
+def _describe_audience(passport: DisclosedPassport) -> str:
+    total = len(passport.fields) + passport.hidden
+    if passport.audience == TENANT:
         return f"Holds all {total} fields of the passport, restricted ones among them. Not for handing on."
-    of = "all" if shown.hidden == 0 else str(len(shown.fields))
-    return f"For {AUDIENCES[shown.audience]}: {of} of the passport's {total} fields."
+    share = "all" if passport.hidden == 0 else str(len(passport.fields))
+    return f"For {AUDIENCE_DESCRIPTIONS[passport.audience]}: {share} of the passport's {total} fields."
 
 
-def _ids(shown: Disclosed) -> list[Mapping[str, str]]:
-    receipt = shown.receipt
-    return [
-        {"label": "Passport", "value": str(receipt.passport_id)},
-        {"label": "Passport version", "value": str(receipt.passport_version_id)},
-        {"label": "Battery product", "value": str(receipt.battery_product_id)},
-        {"label": "Rules version", "value": str(receipt.rule_package_version_id)},
-    ]
-
-
-def _entry(entry: Mapping[str, str]) -> Mapping[str, str]:
+def _build_entry(entry: Mapping[str, str]) -> Mapping[str, str]:
     return {
         "status": entry["status"],
-        "says": _STATUSES[entry["status"]],
+        "says": _STATUS_WORDS[entry["status"]],
         "code": entry["code"],
         "message": entry["message"],
-        "field": _label(entry["field"]),
+        "field": _format_label(entry["field"]),
     }
 
 
-def _key_figures(fields: Sequence[ShownField]) -> list[ShownField]:
+def _select_key_figures(fields: Sequence[DisclosedField]) -> list[DisclosedField]:
     """The fields that a reader looks for first; where there are few of them, the first quantities."""
     plain = [field for field in fields if _is_figure(field)]
-    found = [field for names in _LOOKED_FOR for field in _first_named(plain, names)]
-    others = [field for field in plain if isinstance(_inner(field.kind), Qty | Dec)] if len(found) < 4 else []
-    chosen: dict[str, ShownField] = {field.path: field for field in (*found, *others)}
+    named = [field for names in _KEY_FIGURE_NAMES for field in _find_first_named(plain, names)]
+    others = (
+        [field for field in plain if isinstance(unwrap_option_type(field.kind), Qty | Dec)] if len(named) < 4 else []
+    )
+    chosen: dict[str, DisclosedField] = {field.path: field for field in (*named, *others)}
     return list(chosen.values())[:KEY_FIGURES]
 
 
-def _is_figure(field: ShownField) -> bool:
-    kind = _inner(field.kind)
+def _is_figure(field: DisclosedField) -> bool:
+    kind = unwrap_option_type(field.kind)
     return (
         field.value is not None
         and kind != BOOL
-        and not isinstance(kind, _PARTED)
-        and len(_line(field)) <= LONGEST_FIGURE
+        and not isinstance(kind, _COMPOSITE_TYPES)
+        and len(_format_field(field)) <= LONGEST_FIGURE
     )
 
 
-def _first_named(fields: Sequence[ShownField], names: Sequence[str]) -> Sequence[ShownField]:
-    fitting = [field for name in names for field in fields if field.path.rsplit(".", 1)[-1] == name]
-    return fitting[:1]
+def _find_first_named(fields: Sequence[DisclosedField], names: Sequence[str]) -> Sequence[DisclosedField]:
+    matches = [field for name in names for field in fields if field.path.rsplit(".", 1)[-1] == name]
+    return matches[:1]
 
 
-def _sections(fields: Sequence[ShownField]) -> Iterator[Mapping[str, Any]]:
+def _build_sections(fields: Sequence[DisclosedField]) -> Iterator[Mapping[str, Any]]:
     groups = {name: list(group) for name, group in groupby(fields, lambda field: field.path.split(".", 1)[0])}
-    for name in (*(name for name in _FIRST if name in groups), *(name for name in groups if name not in _FIRST)):
-        yield {"title": _words(name), "rows": [_row(field) for field in groups[name]]}
+    for name in (
+        *(name for name in _FIRST_SECTIONS if name in groups),
+        *(name for name in groups if name not in _FIRST_SECTIONS),
+    ):
+        yield {"title": _format_words(name), "rows": [_build_row(field) for field in groups[name]]}
 
 
-def _row(field: ShownField) -> Mapping[str, Any]:
-    rest = field.path.split(".", 1)[-1]
+def _build_row(field: DisclosedField) -> Mapping[str, Any]:
+    label_path = field.path.split(".", 1)[-1]
     note = "" if "public" in field.access else ", ".join(field.access) or "tenant only"
-    kind = _inner(field.kind)
+    kind = unwrap_option_type(field.kind)
     if isinstance(kind, List) and isinstance(kind.item, Record) and isinstance(field.value, list) and field.value:
         members = kind.item.members
         if len(members) <= MOST_COLUMNS:
-            columns = [_words(name) for name, _ in members]
-            return {"label": _dotted(rest), "note": note, "columns": columns, "cells": _cells(members, field.value)}
-    return {"label": _dotted(rest), "note": note, "value": _line(field)}
+            columns = [_format_words(name) for name, _ in members]
+            return {
+                "label": _format_dotted(label_path),
+                "note": note,
+                "columns": columns,
+                "cells": _build_cells(members, field.value),
+            }
+    return {"label": _format_dotted(label_path), "note": note, "value": _format_field(field)}
 
 
-def _cells(members: Sequence[tuple[str, Type]], values: Sequence[Any]) -> list[list[str]]:
-    rows = [[_cut(_shown(part, value[name])) for name, part in members] for value in values[:MOST_ROWS]]
+def _build_cells(members: Sequence[tuple[str, Type]], values: Sequence[Any]) -> list[list[str]]:
+    rows = [[_truncate(_format_value(part, value[name])) for name, part in members] for value in values[:MOST_ROWS]]
     if len(values) > MOST_ROWS:
         rows.append([f"… and {len(values) - MOST_ROWS:,} more", *[""] * (len(members) - 1)])
     return rows
 
 
-def _line(field: ShownField) -> str:
-    return _cut(_shown(field.kind, field.value))
+def _format_field(field: DisclosedField) -> str:
+    return _truncate(_format_value(field.kind, field.value))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     over = len(text) - LONGEST_TEXT
     return text if over <= 0 else f"{text[:LONGEST_TEXT]}… (and {over:,} more characters)"
 
 
-def _shown(kind: Type, value: Any) -> str:  # noqa: PLR0911 (one form a case)
+def _format_value(kind: Type, value: Any) -> str:  # noqa: PLR0911 (one form a case)
     """A value in words."""
     match kind:
         case Opt(item):
-            return ABSENT if value is None else _shown(item, value)
+            return ABSENT if value is None else _format_value(item, value)
         case List(item):
-            separator = ", " if not isinstance(item, _PARTED) else "; "
-            return separator.join(_shown(item, part) for part in value) or ABSENT
+            separator = ", " if not isinstance(item, _COMPOSITE_TYPES) else "; "
+            return separator.join(_format_value(item, part) for part in value) or ABSENT
         case Map(item):
-            return ", ".join(f"{key}: {_shown(item, value[key])}" for key in value) or ABSENT
+            return ", ".join(f"{key}: {_format_value(item, value[key])}" for key in value) or ABSENT
         case Record(members):
-            return ", ".join(f"{_words(name)}: {_shown(part, value[name])}" for name, part in members)
+            return ", ".join(f"{_format_words(name)}: {_format_value(part, value[name])}" for name, part in members)
         case Qty():
-            return f"{_number(value['value'])} {_UNITS.get(value['unit'], value['unit'])}".rstrip()
+            return f"{_format_number(value['value'])} {_UNIT_SYMBOLS.get(value['unit'], value['unit'])}".rstrip()
         case Dec():
-            return _number(value)
+            return _format_number(value)
         case _ if kind == BOOL:
             return "Yes" if value else "No"
         case _:
             return str(value)
 
 
-def _number(text: str) -> str:
+def _format_number(text: str) -> str:
     """A decimal number without zeros at its end; more decimals than anybody reads are cut, visibly."""
-    whole, _, decimals = text.partition(".")
+    integer_part, _, decimals = text.partition(".")
     decimals = decimals.rstrip("0")
     if len(decimals) > DECIMALS:
-        return f"{whole}.{decimals[:DECIMALS]}…"
-    return f"{whole}.{decimals}" if decimals else whole
+        return f"{integer_part}.{decimals[:DECIMALS]}…"
+    return f"{integer_part}.{decimals}" if decimals else integer_part
 
 
-def _inner(kind: Type) -> Type:
-    return kind.item if isinstance(kind, Opt) else kind
+def _format_label(path: str) -> str:
+    return _format_dotted(path.split(".", 1)[-1]) if "." in path else _format_words(path)
 
 
-def _label(path: str) -> str:
-    return _dotted(path.split(".", 1)[-1]) if "." in path else _words(path)
+def _format_dotted(path: str) -> str:
+    first, *others = path.split(".")
+    return " · ".join([_format_words(first), *(_format_words(part, start=False) for part in others)])
 
 
-def _dotted(path: str) -> str:
-    first, *rest = path.split(".")
-    return " · ".join([_words(first), *(_words(part, start=False) for part in rest)])
-
-
-def _words(name: str, *, start: bool = True) -> str:
+def _format_words(name: str, *, start: bool = True) -> str:
     """`capacity_kwh` as `Capacity kWh`."""
-    text = " ".join(_WORDS.get(word, word) for word in name.split("_") if word)
+    text = " ".join(_SPELLINGS.get(word, word) for word in name.split("_") if word)
     # ASCII only, because tables of capital letters differ between Pythons.
-    return chr(ord(text[0]) - 32) + text[1:] if start and "a" <= text[:1] <= "z" and not _keeps(name) else text
-
-
-def _keeps(name: str) -> bool:
-    return name.split("_", 1)[0] in _WORDS
-
-
-def qr_svg(text: str) -> str:
-    """The QR code as one path, a module a unit, its quiet zone around it."""
-    rows = qr_modules(text)
-    drawn = "".join(f"M{start} {y}h{length}v1h-{length}z" for y, row in enumerate(rows) for start, length in _dark(row))
-    size = len(rows)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" width="{size}" height="{size}">'
-        f'<path d="{drawn}" fill="#000000"/></svg>'
+        chr(ord(text[0]) - 32) + text[1:]
+        if start and "a" <= text[:1] <= "z" and name.split("_", 1)[0] not in _SPELLINGS
+        else text
     )
 
 
-def _dark(row: bytes) -> Iterator[tuple[int, int]]:
+def draw_qr_svg(text: str) -> str:
+    """The QR code as one path, a module a unit, its quiet zone around it."""
+    rows = encode_qr_modules(text)
+    path_data = "".join(
+        f"M{start} {y}h{length}v1h-{length}z" for y, row in enumerate(rows) for start, length in _find_dark_runs(row)
+    )
+    size = len(rows)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" width="{size}" height="{size}">'
+        f'<path d="{path_data}" fill="#000000"/></svg>'
+    )
+
+
+def _find_dark_runs(row: bytes) -> Iterator[tuple[int, int]]:
     """Where dark runs of a row begin, and how long they are."""
     start = 0
     for dark, run in groupby(row, lambda module: module == 0):
@@ -278,4 +284,4 @@ def _dark(row: bytes) -> Iterator[tuple[int, int]]:
         start += length
 
 
-_PARTED: Final = (List, Map, Record)
+_COMPOSITE_TYPES: Final = (List, Map, Record)

@@ -4,23 +4,23 @@ Pure. A schema that was published never changes; more members need a new version
 document; null is absent. Before anything is evaluated, every fact of a type that the rules name is read against its
 schema, so a rule never meets a value of the wrong kind.
 
-    SnapshotFact (canonical payload) ── FactTable.of ──► FactRecord by type and key, typed as rules hold values
-                                            └────────► FactInvalid, naming fact and member
+    SnapshotFact (canonical payload) ── FactTable.from_facts ──► FactRecord by type and key, typed as rules hold values
+                                                    └────────► FactInvalid, naming fact and member
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final, TypeAlias
 
-from bpc.core import canon
-from bpc.core.canon import Json
-from bpc.core.digest import Digest, sha256, to_hex
 from bpc.core.errors import Invalid
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, Fact, List, Map, Opt, Record, Type
-from bpc.core.schemas import SCHEMAS
+from bpc.core.facts.schemas import SCHEMAS
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import Digest, sha256, to_hex
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Record, Type
 
 MAX_MAGNITUDE: Final = 10**36
 # 36 digits before the point, 18 behind it, and some leading zeros that nobody should write.
@@ -30,7 +30,7 @@ _DECIMAL: Final = re.compile("(-?)([0-9]+)(?:[.]([0-9]+))?")
 _DAY: Final = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
 
 
-_Reader: TypeAlias = Callable[[Json, str], Any]
+_MemberReader: TypeAlias = Callable[[Json, str], Any]
 
 
 class FactInvalid(Invalid):
@@ -50,7 +50,7 @@ class SnapshotFact:
     def digest(self) -> Digest:
         """The hash of the payload's canonical bytes, computed once."""
         if self._digest is None:
-            object.__setattr__(self, "_digest", sha256(canon.encode(self.payload)))
+            object.__setattr__(self, "_digest", sha256(canonical_json.encode(self.payload)))
         return self._digest  # type: ignore[return-value]
 
     def payload_hash(self) -> str:
@@ -73,38 +73,40 @@ class FactTable:
 
     __slots__ = ("_by_key", "_in_order")
 
-    def __init__(self, records: Mapping[Fact, Sequence[FactRecord]]) -> None:
-        self._by_key = {fact: {record.key: record for record in found} for fact, found in records.items()}
+    def __init__(self, records: Mapping[FactRecordType, Sequence[FactRecord]]) -> None:
+        self._by_key = {fact: {record.key: record for record in group} for fact, group in records.items()}
         # Strings compare by code point, which is the order of their UTF-8 bytes.
-        self._in_order = {fact: sorted(found) for fact, found in self._by_key.items()}
+        self._in_order = {fact: sorted(group) for fact, group in self._by_key.items()}
 
     @classmethod
-    def of(cls, facts: Iterable[SnapshotFact], named: Iterable[Fact]) -> "FactTable":
+    def from_facts(cls, facts: Iterable[SnapshotFact], fact_types: Iterable[FactRecordType]) -> "FactTable":
         """Read every fact of a named type; `FactInvalid` names the first that does not fit."""
-        records: dict[Fact, list[FactRecord]] = {fact: [] for fact in named}
-        versions: dict[str, list[int]] = {}
-        for fact in records:
-            versions.setdefault(fact.name, []).append(fact.version)
-        for found in facts:
-            if found.fact_type not in versions:
-                continue
-            kind = Fact(found.fact_type, found.schema_version)
-            if kind not in records:
-                known = " and ".join(str(version) for version in sorted(versions[found.fact_type]))
-                raise FactInvalid(
-                    f"fact `{found.fact_key}` is a {found.fact_type} of schema version {found.schema_version}, "
-                    f"and the rules read version {known}",
-                    fix=f'name it in the rules as "{found.fact_type}@{found.schema_version}", or leave the fact out',
-                    details={"fact_type": found.fact_type, "fact_key": found.fact_key},
-                )
-            members = read_members(kind, found.fact_key, found.payload)
-            records[kind].append(FactRecord(found.fact_key, found.payload_hash(), members))
+        records: dict[FactRecordType, list[FactRecord]] = {fact_type: [] for fact_type in fact_types}
+        names = {fact_type.name for fact_type in records}
+        for fact in facts:
+            if fact.fact_type in names:
+                kind = FactRecordType(fact.fact_type, fact.schema_version)
+                if kind not in records:
+                    raise _make_version_error(fact, records)
+                members = read_members(kind, fact.fact_key, fact.payload)
+                records[kind].append(FactRecord(fact.fact_key, fact.payload_hash(), members))
         return cls(records)
 
-    def get(self, fact: Fact, key: str) -> FactRecord | None:
+    @classmethod
+    def find_problems(
+        cls, facts: Iterable[SnapshotFact], fact_types: Collection[FactRecordType]
+    ) -> Iterator[FactInvalid]:
+        """Every problem of which `from_facts` raises the first, one for each fact."""
+        for fact in facts:
+            try:
+                cls.from_facts([fact], fact_types)
+            except FactInvalid as wrong:
+                yield wrong
+
+    def get(self, fact: FactRecordType, key: str) -> FactRecord | None:
         return self._by_key[fact].get(key)
 
-    def by_prefix(self, fact: Fact, prefix: str) -> list[FactRecord]:
+    def find_by_prefix(self, fact: FactRecordType, prefix: str) -> list[FactRecord]:
         """Those whose key starts with `prefix`, by key."""
         by_key, keys = self._by_key[fact], self._in_order[fact]
         start = bisect_left(keys, prefix)
@@ -112,16 +114,26 @@ class FactTable:
         return [by_key[key] for key in keys[start:end]]
 
 
-def read_members(fact: Fact, key: str, payload: Mapping[str, Json]) -> dict[str, Any]:
+def _make_version_error(fact: SnapshotFact, known: Iterable[FactRecordType]) -> FactInvalid:
+    versions = " and ".join(str(version) for version in sorted(k.version for k in known if k.name == fact.fact_type))
+    return FactInvalid(
+        f"fact `{fact.fact_key}` is a {fact.fact_type} of schema version {fact.schema_version}, "
+        f"and the rules read version {versions}",
+        fix=f'name it in the rules as "{fact.fact_type}@{fact.schema_version}", or leave the fact out',
+        details={"fact_type": fact.fact_type, "fact_key": fact.fact_key},
+    )
+
+
+def read_members(fact: FactRecordType, key: str, payload: Mapping[str, Json]) -> dict[str, Any]:
     """The members of a fact's payload as rules hold them; what the schema does not know is not looked at."""
     readers = _READERS[fact]
     members: dict[str, Any] = dict.fromkeys(readers)
     try:
         for name in sorted(payload):
-            read, given = readers.get(name), payload[name]
-            if read is not None and given is not None:
-                members[name] = read(given, name)
-    except _Wrong as wrong:
+            reader, value = readers.get(name), payload[name]
+            if reader is not None and value is not None:
+                members[name] = reader(value, name)
+    except _MemberError as wrong:
         raise FactInvalid(
             f"fact `{key}` ({fact.name}): `{wrong.path}` {wrong.reason}",
             details={"fact_type": fact.name, "fact_key": key, "member": wrong.path},
@@ -129,7 +141,7 @@ def read_members(fact: Fact, key: str, payload: Mapping[str, Json]) -> dict[str,
     return members
 
 
-class _Wrong(Exception):
+class _MemberError(Exception):
     """What is wrong with one member, before anybody has said which fact it is of."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -138,97 +150,97 @@ class _Wrong(Exception):
         self.reason = reason
 
 
-def _reader(kind: Type) -> _Reader:
+def _make_reader(kind: Type) -> _MemberReader:
     """How a value of this type is read; made once for each member of each schema."""
     match kind:
         case Dec(scale):
-            return lambda given, path: _decimal(given, scale, path)
+            return lambda value, path: _read_decimal(value, scale, path)
         case List(item):
-            return _list_reader(_reader(item))
+            return _make_list_reader(_make_reader(item))
         case Map(item):
-            return _map_reader(_reader(item))
+            return _make_map_reader(_make_reader(item))
         case Record(members):
-            return _record_reader({name: _reader(item) for name, item in members})
+            return _make_record_reader({name: _make_reader(item) for name, item in members})
         case Opt(item):
-            read = _reader(item)
-            return lambda given, path: None if given is None else read(given, path)
+            read = _make_reader(item)
+            return lambda value, path: None if value is None else read(value, path)
         case _:
             return _SCALARS[kind]
 
 
-def _list_reader(read: _Reader) -> _Reader:
-    def read_list(given: Json, path: str) -> list[Any]:
-        if not isinstance(given, list | tuple):
-            raise _Wrong(path, f"is {_named(given)}, not a list")
-        return [read(part, f"{path}[{index}]") for index, part in enumerate(given)]
+def _make_list_reader(read: _MemberReader) -> _MemberReader:
+    def read_list(value: Json, path: str) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise _MemberError(path, f"is {_describe_type(value)}, not a list")
+        return [read(part, f"{path}[{index}]") for index, part in enumerate(value)]
 
     return read_list
 
 
-def _map_reader(read: _Reader) -> _Reader:
-    def read_map(given: Json, path: str) -> dict[str, Any]:
-        if not isinstance(given, Mapping):
-            raise _Wrong(path, f"is {_named(given)}, not an object")
-        return {name: read(given[name], f"{path}.{name}") for name in sorted(given)}
+def _make_map_reader(read: _MemberReader) -> _MemberReader:
+    def read_map(value: Json, path: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _MemberError(path, f"is {_describe_type(value)}, not an object")
+        return {name: read(value[name], f"{path}.{name}") for name in sorted(value)}
 
     return read_map
 
 
-def _record_reader(readers: Mapping[str, _Reader]) -> _Reader:
-    def read_record(given: Json, path: str) -> dict[str, Any]:
-        if not isinstance(given, Mapping):
-            raise _Wrong(path, f"is {_named(given)}, not an object")
-        return {name: read(given.get(name), f"{path}.{name}") for name, read in readers.items()}
+def _make_record_reader(readers: Mapping[str, _MemberReader]) -> _MemberReader:
+    def read_record(value: Json, path: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _MemberError(path, f"is {_describe_type(value)}, not an object")
+        return {name: read(value.get(name), f"{path}.{name}") for name, read in readers.items()}
 
     return read_record
 
 
-def _bool(given: Json, path: str) -> bool:
-    if not isinstance(given, bool):
-        raise _Wrong(path, f"is {_named(given)}, not a Bool")
-    return given
+def _read_bool(value: Json, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise _MemberError(path, f"is {_describe_type(value)}, not a Bool")
+    return value
 
 
-def _int(given: Json, path: str) -> int:
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise _Wrong(path, f"is {_named(given)}, not an Int")
-    if abs(given) >= MAX_MAGNITUDE:
-        raise _Wrong(path, "is not below 10^36")
-    return given
+def _read_int(value: Json, path: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _MemberError(path, f"is {_describe_type(value)}, not an Int")
+    if abs(value) >= MAX_MAGNITUDE:
+        raise _MemberError(path, "is not below 10^36")
+    return value
 
 
-def _text(given: Json, path: str) -> str:
-    if not isinstance(given, str):
-        raise _Wrong(path, f"is {_named(given)}, not a Text")
-    return given
+def _read_text(value: Json, path: str) -> str:
+    if not isinstance(value, str):
+        raise _MemberError(path, f"is {_describe_type(value)}, not a Text")
+    return value
 
 
-def _date(given: Json, path: str) -> str:
-    if not isinstance(given, str):
-        raise _Wrong(path, f"is {_named(given)}, not a Date")
-    if not is_day(given):
-        raise _Wrong(path, f"is `{given[:40]}`, not a day written like 2027-02-18")
-    return given
+def _read_date(value: Json, path: str) -> str:
+    if not isinstance(value, str):
+        raise _MemberError(path, f"is {_describe_type(value)}, not a Date")
+    if not is_day(value):
+        raise _MemberError(path, f"is `{value[:40]}`, not a day written like 2027-02-18")
+    return value
 
 
-_SCALARS: Final[Mapping[Type, _Reader]] = {BOOL: _bool, INT: _int, TEXT: _text, DATE: _date}
+_SCALARS: Final[Mapping[Type, _MemberReader]] = {BOOL: _read_bool, INT: _read_int, TEXT: _read_text, DATE: _read_date}
 
 
-def _decimal(given: Json, scale: int, path: str) -> int:
-    if isinstance(given, int) and not isinstance(given, bool):
-        count: int = _int(given, path) * 10**scale
+def _read_decimal(value: Json, scale: int, path: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        count: int = _read_int(value, path) * 10**scale
         return count
-    if not isinstance(given, str):
-        raise _Wrong(path, f'is {_named(given)}, not a number written as text, like "75.5"')
-    parts = _DECIMAL.fullmatch(given) if len(given) <= MAX_NUMBER_TEXT else None
+    if not isinstance(value, str):
+        raise _MemberError(path, f'is {_describe_type(value)}, not a number written as text, like "75.5"')
+    parts = _DECIMAL.fullmatch(value) if len(value) <= MAX_NUMBER_TEXT else None
     if parts is None:
-        raise _Wrong(path, f'is `{given[:40]}`, not a plain decimal number like "75.5"')
-    sign, whole, fraction = parts.groups(default="")
+        raise _MemberError(path, f'is `{value[:40]}`, not a plain decimal number like "75.5"')
+    sign, integer_digits, fraction = parts.groups(default="")
     if len(fraction) > scale:
-        raise _Wrong(path, f"has {len(fraction)} decimals, and there is room for {scale}")
-    count = int(whole + fraction.ljust(scale, "0"))
+        raise _MemberError(path, f"has {len(fraction)} decimals, and there is room for {scale}")
+    count = int(integer_digits + fraction.ljust(scale, "0"))
     if count >= MAX_MAGNITUDE * 10**scale:
-        raise _Wrong(path, "is not below 10^36")
+        raise _MemberError(path, "is not below 10^36")
     return -count if sign else count
 
 
@@ -244,8 +256,8 @@ def is_day(text: str) -> bool:
     return True
 
 
-def _named(given: Json) -> str:
-    match given:
+def _describe_type(value: Json) -> str:
+    match value:
         case None:
             return "null"
         case bool():
@@ -260,6 +272,6 @@ def _named(given: Json) -> str:
             return "an object"
 
 
-_READERS: Final[Mapping[Fact, Mapping[str, _Reader]]] = {
-    fact: {name: _reader(kind) for name, kind in schema.items()} for fact, schema in SCHEMAS.items()
+_READERS: Final[Mapping[FactRecordType, Mapping[str, _MemberReader]]] = {
+    fact: {name: _make_reader(kind) for name, kind in schema.items()} for fact, schema in SCHEMAS.items()
 }

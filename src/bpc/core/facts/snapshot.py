@@ -1,32 +1,59 @@
-"""The facts of a snapshot as JSON: a line each in `facts.jsonl`, an element each in a compile input.
+"""Snapshot, BPC-SNAPSHOT-1: the facts a passport is compiled from, in one byte string.
 
-Pure. `facts.jsonl` holds one canonical object a line, in the order of the snapshot, every line ended by LF; an empty
-snapshot is an empty file. Reading is strict: what `sealed` would not write is refused.
+Pure. The order of the facts in the input does not matter: they are sorted by type, key and payload hash, each as UTF-8
+bytes. Two facts may not share type and key. As JSON, a fact is a line of `facts.jsonl` or an element of a compile
+input.
 
-    facts ── sealed ──► Sealed(the facts in order, facts.jsonl, the snapshot's rows)
+    facts ── order_facts ──► OrderedFacts(facts, lines, refs) ── encode_snapshot ──► canonical bytes
     facts.jsonl ── read_facts ──► facts
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from bpc.core import canon
-from bpc.core.canon import Json, NotCanonical
 from bpc.core.errors import Invalid
-from bpc.core.facts import SnapshotFact
-from bpc.core.snapshot import FactRef
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json, NotCanonical
+from bpc.core.formats.hashes import Digest, to_hex
+from bpc.core.formats.ids import SnapshotId
 
-MEMBERS: Final = ("fact_key", "fact_type", "payload", "schema_version")
+SNAPSHOT_VERSION: Final = "BPC-SNAPSHOT-1"
+FACT_MEMBERS: Final = ("fact_key", "fact_type", "payload", "schema_version")
 MAX_SCHEMA_VERSION: Final = 2**31 - 1
+_MEMBERS_HINT: Final = f"its members are {', '.join(FACT_MEMBERS)}"
+
+
+class FactRef(NamedTuple):
+    """A fact as a snapshot lists it: its type and key, and the hash of its payload's canonical bytes."""
+
+    fact_type: str
+    fact_key: str
+    payload_hash: Digest
+
+
+def encode_snapshot(snapshot_id: SnapshotId, facts: Iterable[FactRef]) -> bytes:
+    """The canonical bytes of a snapshot; their SHA-256 is the snapshot's hash."""
+    return canonical_json.encode_typed(
+        {
+            "facts": [
+                {"fact_key": key, "fact_type": kind, "payload_hash": to_hex(payload_hash)}
+                # Strings compare by code point, which is the order of their UTF-8 bytes.
+                for kind, key, payload_hash in sorted(facts)
+            ],
+            "snapshot_id": str(snapshot_id),
+            "snapshot_version": SNAPSHOT_VERSION,
+        }
+    )
 
 
 class BadFact(Invalid):
-    """Something that stands where a fact should, and is none."""
+    """Not a valid fact."""
 
 
-class SameFactTwice(Invalid):
-    """Two facts of one type and key: nothing says which of them a rule would read."""
+class DuplicateFact(Invalid):
+    """Two facts have the same type and key, so it is undefined which one a rule reads."""
 
     def __init__(self, fact_type: str, fact_key: str) -> None:
         super().__init__(
@@ -36,7 +63,7 @@ class SameFactTwice(Invalid):
         )
 
 
-class Sealed(NamedTuple):
+class OrderedFacts(NamedTuple):
     """Facts in the order of their snapshot, as `facts.jsonl` and as the snapshot lists them."""
 
     facts: tuple[SnapshotFact, ...]
@@ -44,30 +71,50 @@ class Sealed(NamedTuple):
     refs: tuple[FactRef, ...]
 
 
-def sealed(facts: Iterable[SnapshotFact]) -> Sealed:
-    """Put facts in order and write them; `SameFactTwice` unless each type and key is there once."""
+def order_facts(facts: Iterable[SnapshotFact]) -> OrderedFacts:
+    """Put facts in order and write them; `DuplicateFact` unless each type and key is there once."""
     # Strings compare by code point, which is the order of their UTF-8 bytes. Type and key decide alone: the payload's
     # hash, which also counts in a snapshot, would only order facts that are refused here.
-    in_order = sorted(facts, key=lambda fact: (fact.fact_type, fact.fact_key))
-    for one, other in pairwise(in_order):
-        if (one.fact_type, one.fact_key) == (other.fact_type, other.fact_key):
-            raise SameFactTwice(one.fact_type, one.fact_key)
-    lines = b"".join([line_of(fact) for fact in in_order])
+    in_order = sorted(facts, key=_get_name)
+    for duplicate in _find_duplicates(in_order):
+        raise duplicate
+    lines = b"".join([encode_fact_line(fact) for fact in in_order])
     refs = tuple(FactRef(fact.fact_type, fact.fact_key, fact.digest()) for fact in in_order)
-    return Sealed(tuple(in_order), lines, refs)
+    return OrderedFacts(tuple(in_order), lines, refs)
 
 
-def line_of(fact: SnapshotFact) -> bytes:
+def find_fact_problems(facts: Iterable[SnapshotFact]) -> Iterator[Invalid]:
+    """Every problem of which `order_facts` raises the first."""
+    in_order = sorted(facts, key=_get_name)
+    yield from _find_duplicates(in_order)
+    for fact in in_order:
+        try:
+            encode_fact_line(fact)
+        except BadFact as wrong:
+            yield wrong
+
+
+def _get_name(fact: SnapshotFact) -> tuple[str, str]:
+    return fact.fact_type, fact.fact_key
+
+
+def _find_duplicates(in_order: Iterable[SnapshotFact]) -> Iterator[DuplicateFact]:
+    for one, other in pairwise(in_order):
+        if _get_name(one) == _get_name(other):
+            yield DuplicateFact(one.fact_type, one.fact_key)
+
+
+def encode_fact_line(fact: SnapshotFact) -> bytes:
     """One line of `facts.jsonl`, LF included; refused where the fact has no canonical form."""
     try:
-        return canon.encode(as_json(fact)) + b"\n"
+        return canonical_json.encode(fact_to_json(fact)) + b"\n"
     except NotCanonical as wrong:
         raise BadFact(
             f"fact `{fact.fact_key}` ({fact.fact_type}): {wrong.says}", fix=wrong.fix, details=wrong.details
         ) from None
 
 
-def as_json(fact: SnapshotFact) -> dict[str, Json]:
+def fact_to_json(fact: SnapshotFact) -> dict[str, Json]:
     return {
         "fact_key": fact.fact_key,
         "fact_type": fact.fact_type,
@@ -77,39 +124,39 @@ def as_json(fact: SnapshotFact) -> dict[str, Json]:
 
 
 def read_facts(lines: bytes) -> tuple[SnapshotFact, ...]:
-    """The facts of a `facts.jsonl`, which must be exactly what `sealed` writes of them."""
-    *whole, rest = lines.split(b"\n")
-    if rest:
+    """The facts of a `facts.jsonl`, which must be exactly what `order_facts` writes for them."""
+    *complete_lines, remainder = lines.split(b"\n")
+    if remainder:
         raise BadFact("facts.jsonl does not end with a line feed")
-    facts = tuple(_read_line(number, line) for number, line in enumerate(whole, 1))
-    if sealed(facts).lines != lines:
+    facts = tuple(_read_line(number, line) for number, line in enumerate(complete_lines, 1))
+    if order_facts(facts).lines != lines:
         raise BadFact("facts.jsonl is not in the order of its snapshot")
     return facts
 
 
 def _read_line(number: int, line: bytes) -> SnapshotFact:
     try:
-        return read_fact(canon.decode(line))
+        return read_fact(canonical_json.decode(line))
     except Invalid as wrong:
         raise BadFact(f"line {number} of facts.jsonl: {wrong.says}", fix=wrong.fix, details=wrong.details) from None
 
 
-def read_fact(given: Json) -> SnapshotFact:
+def read_fact(value: Json) -> SnapshotFact:
     """A fact from its four members, no more and no fewer."""
-    if not isinstance(given, Mapping):
-        raise BadFact("a fact is an object", fix=f"its members are {', '.join(MEMBERS)}")
-    for name in MEMBERS:
-        if name not in given:
-            raise BadFact(f"the fact has no `{name}`", fix=f"its members are {', '.join(MEMBERS)}")
-    unknown = next((name for name in sorted(given) if name not in MEMBERS), None)
+    if not isinstance(value, Mapping):
+        raise BadFact("a fact must be an object", fix=_MEMBERS_HINT)
+    for name in FACT_MEMBERS:
+        if name not in value:
+            raise BadFact(f"the fact has no `{name}`", fix=_MEMBERS_HINT)
+    unknown = next((name for name in sorted(value) if name not in FACT_MEMBERS), None)
     if unknown is not None:
-        raise BadFact(f"the fact has a member `{unknown[:80]}`", fix=f"its members are {', '.join(MEMBERS)}")
-    return _fact(given)
+        raise BadFact(f"the fact has an unknown member `{unknown[:80]}`", fix=_MEMBERS_HINT)
+    return _build_fact(value)
 
 
-def _fact(given: Mapping[str, Json]) -> SnapshotFact:
-    fact_type, fact_key = _name(given, "fact_type"), _name(given, "fact_key")
-    version, payload = given["schema_version"], given["payload"]
+def _build_fact(members: Mapping[str, Json]) -> SnapshotFact:
+    fact_type, fact_key = _require_name(members, "fact_type"), _require_name(members, "fact_key")
+    version, payload = members["schema_version"], members["payload"]
     # `type`, because true is an integer to Python.
     if not isinstance(version, int) or type(version) is not int or not 1 <= version <= MAX_SCHEMA_VERSION:
         raise BadFact(f"`schema_version` of fact `{fact_key}` is not a whole number from 1")
@@ -118,8 +165,8 @@ def _fact(given: Mapping[str, Json]) -> SnapshotFact:
     return SnapshotFact(fact_type=fact_type, fact_key=fact_key, schema_version=version, payload=payload)
 
 
-def _name(given: Mapping[str, Json], member: str) -> str:
-    name = given[member]
+def _require_name(members: Mapping[str, Json], member: str) -> str:
+    name = members[member]
     if not isinstance(name, str) or not name or "\0" in name:
         raise BadFact(f"`{member}` is not a text of at least one character and without U+0000")
     return name

@@ -76,24 +76,24 @@ RELATIONS: Final = (
 )
 
 _PRODUCTS: Final[Mapping[tuple[str, str], str]] = {
-    pair: made for made, one, other in RELATIONS for pair in ((one, other), (other, one))
+    pair: product for product, one, other in RELATIONS for pair in ((one, other), (other, one))
 }
 _QUOTIENTS: Final[Mapping[tuple[str, str], str]] = {
-    pair: rest for made, one, other in RELATIONS for pair, rest in (((made, one), other), ((made, other), one))
+    pair: rest for product, one, other in RELATIONS for pair, rest in (((product, one), other), ((product, other), one))
 }
 
 
-def product_of(one: str, other: str) -> str | None:
+def multiply_units(one: str, other: str) -> str | None:
     """The unit of one · other, if a relation gives it."""
     return _PRODUCTS.get((one, other))
 
 
-def quotient_of(one: str, other: str) -> str | None:
+def divide_units(one: str, other: str) -> str | None:
     """The unit of one / other, if a relation gives it; equal units give a plain number and are no case of this."""
     return _QUOTIENTS.get((one, other))
 
 
-def conversion(source: str, target: str) -> tuple[int, int] | None:
+def find_conversion(source: str, target: str) -> tuple[int, int] | None:
     """What a count of `source` is multiplied with to be one of `target`, as an exact fraction in lowest terms."""
     one, other = UNITS[source], UNITS[target]
     if one.dimension != other.dimension:
@@ -104,6 +104,6 @@ def conversion(source: str, target: str) -> tuple[int, int] | None:
     return numerator // shared, denominator // shared
 
 
-def same_dimension(unit: str) -> list[str]:
+def list_convertible_units(unit: str) -> list[str]:
     """The units that `unit` converts to, itself not among them."""
     return [name for name, known in UNITS.items() if known.dimension == UNITS[unit].dimension and name != unit]

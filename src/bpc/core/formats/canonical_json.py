@@ -15,22 +15,20 @@ runs once something is known to be wrong or out of the ordinary, and says where 
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, chain
-from operator import xor
+from itertools import chain
 from typing import Final, NoReturn, TypeAlias
 
 import orjson
 
 from bpc.core.errors import Invalid
+from bpc.core.formats.strict_json import MAX_DEPTH, JsonTextError, RejectedValue, StrictJsonReader
 
 Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
 
-MAX_DEPTH: Final = 128
 MAX_DIGITS: Final = 600
 
-_TOO_LONG: Final = 10**MAX_DIGITS
+_INTEGER_LIMIT: Final = 10**MAX_DIGITS
 _LISTS: Final = frozenset({list, tuple})
 _CONTAINERS: Final = _LISTS | {dict}
 _TYPES: Final = _CONTAINERS | {str, int, bool, type(None)}
@@ -46,9 +44,6 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _PLAIN_KEY: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
-_BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_QUOTE: Final = ord('"')
-_NO_MARKS: Final = bytes(byte for byte in range(256) if byte != _QUOTE and byte not in _BRACKETS)
 
 
 class NotCanonical(Invalid):
@@ -73,15 +68,16 @@ class NotCanonical(Invalid):
         self.column = column
 
 
-class _Unreadable:
-    """Stands in a value just read for something JSON can say and we refuse, until its path is known."""
+class _CanonicalReader(StrictJsonReader):
+    """Numbers are whole, without exponent and sign of zero, and have at most 600 digits."""
 
-    __slots__ = ("fix", "key", "says")
+    def read_integer(self, text: str) -> object:
+        if len(text.removeprefix("-")) > MAX_DIGITS:
+            return self.reject(f"has more than {MAX_DIGITS} digits")
+        return int(text) if text != "-0" else self.reject("is `-0`; zero has no sign")
 
-    def __init__(self, says: str, *, key: str | None = None, fix: str | None = None) -> None:
-        self.says = says
-        self.key = key
-        self.fix = fix
+    def read_fraction(self, text: str) -> object:
+        return self.reject(f"is `{text[:64]}`; numbers are whole and without exponent", fix="write it as a string")
 
 
 def encode(value: object) -> bytes:
@@ -90,7 +86,7 @@ def encode(value: object) -> bytes:
     Only the exact types `dict`, `list`, `tuple`, `str`, `int`, `bool` and `None` pass: an enum or another
     subclass may print as something else than what it is.
     """
-    if _well_typed(value):
+    if _is_well_typed(value):
         try:
             return orjson.dumps(value, option=_ORJSON)
         except TypeError:  # an integer above 64 bits, or a lone surrogate
@@ -100,7 +96,7 @@ def encode(value: object) -> bytes:
         except ValueError:  # 601 digits in a row, a lone surrogate, or more digits than Python prints
             pass
     _refuse_first_wrong(value)
-    return _standard(value)
+    return _encode_with_standard_library(value)
 
 
 def encode_typed(value: Json) -> bytes:
@@ -122,14 +118,14 @@ def decode(data: bytes) -> Json:
         value: Json = orjson.loads(data)
         # orjson reads integers above 64 bits as floats and keeps the last of two equal keys: the first is
         # not well typed, the second does not give `data` again, and both are left to the strict reader.
-        if _well_typed(value) and orjson.dumps(value, option=_ORJSON) == data:
+        if _is_well_typed(value) and orjson.dumps(value, option=_ORJSON) == data:
             return value
     except (orjson.JSONDecodeError, TypeError):
         pass
     value = read_json(data)
-    again = encode_typed(value)
-    if again != data:
-        raise NotCanonical(f"this is JSON, but not canonical from byte {_first_difference(data, again)} on")
+    reencoded = encode_typed(value)
+    if reencoded != data:
+        raise NotCanonical(f"this is JSON, but not canonical from byte {find_first_difference(data, reencoded)} on")
     return value
 
 
@@ -147,41 +143,35 @@ def read_json(text: bytes) -> Json:
     """
     if not isinstance(text, bytes):
         raise TypeError(f"JSON is read from bytes, not from {type(text).__name__}")
-    if text.startswith(b"\xef\xbb\xbf"):
-        raise NotCanonical("the text starts with a byte order mark", line=1, column=1)
+    reader = _CanonicalReader()
     try:
-        characters = text.decode()
-    except UnicodeDecodeError as wrong:
-        _refuse_at(text[: wrong.start].decode(), "the text is not UTF-8")
-    _refuse_deep_text(text)
-    try:
-        value: Json = json.loads(
-            characters,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_fraction,
-            parse_constant=_constant,
-        )
-    except json.JSONDecodeError as wrong:
-        _refuse_at(characters[: wrong.pos], "the text is not JSON")
-    if not _well_typed(value) or _SURROGATE_ESCAPE.search(text):
+        value: Json = reader.read(text)  # type: ignore[assignment]
+    except JsonTextError as wrong:
+        raise NotCanonical(wrong.says, line=wrong.line, column=wrong.column) from None
+    if reader.has_rejected or not _is_well_typed(value) or _SURROGATE_ESCAPE.search(text):
         _refuse_first_wrong(value)
     return value
 
 
+def find_first_difference(one: bytes, other: bytes) -> int:
+    """Where two byte strings begin to differ: at most the length of the shorter one."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
 def _encode_large(value: object) -> bytes:
-    text = _standard(value)
+    text = _encode_with_standard_library(value)
     if _MANY_DIGITS.search(text):
         raise ValueError("perhaps a number that is too long, perhaps only text")
     return text
 
 
-def _standard(value: object) -> bytes:
+def _encode_with_standard_library(value: object) -> bytes:
     # Sorted by code point, which is the order of the UTF-8 bytes.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _well_typed(value: object) -> bool:
+def _is_well_typed(value: object) -> bool:
     """Whether `value` has only our types, string keys and at most `MAX_DEPTH` levels, seen level by level.
 
     A container met twice in a level is opened once, so a value that contains itself ends at the limit.
@@ -193,39 +183,41 @@ def _well_typed(value: object) -> bool:
             return False
         if kinds.isdisjoint(_CONTAINERS):
             return True
-        distinct = {id(found): found for found in level if type(found) in _CONTAINERS}.values()
-        objects = [found for found in distinct if type(found) is dict]
+        distinct = {id(container): container for container in level if type(container) in _CONTAINERS}.values()
+        objects = [container for container in distinct if type(container) is dict]
         if not set(map(type, chain.from_iterable(objects))) <= _TEXT_ONLY:
             return False
-        lists = [found for found in distinct if isinstance(found, (list, tuple))]
+        lists = [container for container in distinct if isinstance(container, (list, tuple))]
         level = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(lists)]
     return False
 
 
 def _refuse_first_wrong(value: object) -> None:
     """Raise for the first thing without canonical form (an object's keys before its values), if any."""
-    waiting: list[tuple[str, int, object]] = [("$", 0, value)]
+    pending: list[tuple[str, int, object]] = [("$", 0, value)]
     seen: set[tuple[int, int]] = set()
-    while waiting:
-        path, depth, here = waiting.pop()
-        if type(here) in _CONTAINERS:
+    while pending:
+        path, depth, current = pending.pop()
+        if type(current) in _CONTAINERS:
             if depth == MAX_DEPTH:
                 _refuse(path, f"is nested deeper than {MAX_DEPTH}")
-            if (id(here), depth) not in seen:
-                seen.add((id(here), depth))
-                waiting.extend(reversed([(at, depth + 1, child) for at, child in _children(path, here)]))
+            if (id(current), depth) not in seen:
+                seen.add((id(current), depth))
+                pending.extend(reversed([(at, depth + 1, child) for at, child in _iterate_children(path, current)]))
         else:
-            _refuse_wrong_leaf(path, here)
+            _refuse_wrong_leaf(path, current)
 
 
-def _children(path: str, container: object) -> Iterator[tuple[str, object]]:
+def _iterate_children(path: str, container: object) -> Iterator[tuple[str, object]]:
     if type(container) is dict:
         for key, child in container.items():
             if type(key) is not str:
                 _refuse(path, f"has a key of type `{type(key).__name__}`; keys are strings")
-            at = path + _step(key)
+            at = path + _format_path_step(key)
             if _LONE_SURROGATE.search(key):
                 _refuse(at, "has a lone surrogate in its key")
+            if isinstance(child, RejectedValue) and child.of_key:
+                _refuse(at, child.says)
             yield at, child
     elif isinstance(container, (list, tuple)):
         for index, child in enumerate(container):
@@ -233,77 +225,23 @@ def _children(path: str, container: object) -> Iterator[tuple[str, object]]:
 
 
 def _refuse_wrong_leaf(path: str, leaf: object) -> None:
-    if isinstance(leaf, _Unreadable):
-        _refuse(path if leaf.key is None else path + _step(leaf.key), leaf.says, fix=leaf.fix)
+    if isinstance(leaf, RejectedValue):
+        _refuse(path, leaf.says, fix=leaf.fix)
     kind = type(leaf)
     if kind not in _TYPES:
         fix = "write it as a string" if kind.__name__ in {"float", "Decimal"} else None
         _refuse(path, f"has the type `{kind.__name__}`, which has no canonical form", fix=fix)
     if kind is str and _LONE_SURROGATE.search(str(leaf)):
         _refuse(path, "has a lone surrogate")
-    if isinstance(leaf, int) and not -_TOO_LONG < leaf < _TOO_LONG:
+    if isinstance(leaf, int) and not -_INTEGER_LIMIT < leaf < _INTEGER_LIMIT:
         _refuse(path, f"has more than {MAX_DIGITS} digits")
 
 
 def _refuse(path: str, says: str, *, fix: str | None = None) -> NoReturn:
-    shown = path if len(path) <= 160 else f"{path[:80]}…{path[-60:]}"
-    raise NotCanonical(f"`{shown}` {says}", path=path, fix=fix)
+    short_path = path if len(path) <= 160 else f"{path[:80]}…{path[-60:]}"
+    raise NotCanonical(f"`{short_path}` {says}", path=path, fix=fix)
 
 
-def _step(key: str) -> str:
+def _format_path_step(key: str) -> str:
     # Escaped to ASCII, so that a path can be printed whatever the key; cut, so that a message stays readable.
     return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key[:64])}]"
-
-
-def _refuse_at(before: str, says: str) -> NoReturn:
-    line = before.count("\n") + 1
-    column = len(before) - before.rfind("\n")
-    raise NotCanonical(f"{says} at line {line}, column {column}", line=line, column=column)
-
-
-def _refuse_deep_text(text: bytes) -> None:
-    """Count brackets before the parser recurses into them."""
-    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
-        return
-    # Blank out the escapes, so that every quote left opens or closes a string. In a text that is not JSON
-    # this may be wrong behind the first error, where the parser never gets.
-    plain = text.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in text else text
-    marks = plain.translate(None, delete=_NO_MARKS).replace(b'""', b"")
-    outside = b"".join(marks.split(b'"')[::2])
-    if max(accumulate(map(_BRACKETS.__getitem__, outside)), default=0) > MAX_DEPTH:
-        _refuse_at(text[: _too_deep(plain)].decode(), f"the text is nested deeper than {MAX_DEPTH}")
-
-
-def _too_deep(plain: bytes) -> int:
-    depths = accumulate(
-        0 if inside else _BRACKETS.get(byte, 0)
-        for byte, inside in zip(plain, accumulate(map(_QUOTE.__eq__, plain), xor), strict=True)
-    )
-    return next(at for at, depth in enumerate(depths) if depth > MAX_DEPTH)
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Unreadable:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
-    times = Counter(key for key, _ in pairs)
-    return _Unreadable("is given twice", key=next(key for key in times if times[key] > 1))
-
-
-def _integer(text: str) -> int | _Unreadable:
-    if len(text.removeprefix("-")) > MAX_DIGITS:
-        return _Unreadable(f"has more than {MAX_DIGITS} digits")
-    return int(text) if text != "-0" else _Unreadable("is `-0`; zero has no sign")
-
-
-def _fraction(text: str) -> _Unreadable:
-    return _Unreadable(f"is `{text[:64]}`; numbers are whole and without exponent", fix="write it as a string")
-
-
-def _constant(text: str) -> _Unreadable:
-    return _Unreadable(f"is `{text}`, which is no number")
-
-
-def _first_difference(one: bytes, other: bytes) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))

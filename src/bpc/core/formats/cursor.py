@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from bpc.core import canon
 from bpc.core.errors import Invalid
-from bpc.core.ids import TenantId, parse_uuid
-from bpc.core.timestamps import format_time, parse_time
+from bpc.core.formats import canonical_json
+from bpc.core.formats.ids import TenantId, parse_uuid
+from bpc.core.formats.timestamps import format_time, parse_time
 
 SEAL_BYTES: Final = 16
-LONGEST: Final = 512
+MAX_CURSOR_LENGTH: Final = 512
 _DOMAIN: Final = b"BPC-CURSOR-1"
 
 
@@ -34,15 +34,15 @@ class BadCursor(Invalid):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorPosition:
     """The last row of a page: what follows is older, or as old with a smaller id."""
 
-    t: datetime
+    moment: datetime
     id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class List:
+class CursorScope:
     """Which list a cursor is of."""
 
     tenant: TenantId
@@ -50,34 +50,38 @@ class List:
     filters: Mapping[str, str]
 
 
-def cursor_key(pepper: bytes) -> bytes:
+def derive_cursor_key(pepper: bytes) -> bytes:
     """The key that seals cursors, made of the installation's pepper."""
     return hmac.digest(pepper, _DOMAIN, "sha256")
 
 
-def write_cursor(key: bytes, of: List, place: Place) -> str:
-    """The cursor for what follows `place` in the list."""
-    at = {"id": str(place.id), "t": format_time(place.t)}
-    return urlsafe_b64encode(canon.encode({**at, "m": _seal(key, of, at)})).rstrip(b"=").decode()
+def write_cursor(key: bytes, scope: CursorScope, position: CursorPosition) -> str:
+    """The cursor for what follows `position` in the list."""
+    members = {"id": str(position.id), "t": format_time(position.moment)}
+    return (
+        urlsafe_b64encode(canonical_json.encode({**members, "m": _compute_seal(key, scope, members)}))
+        .rstrip(b"=")
+        .decode()
+    )
 
 
-def read_cursor(keys: Sequence[bytes], of: List, text: str) -> Place:
+def read_cursor(keys: Sequence[bytes], scope: CursorScope, text: str) -> CursorPosition:
     """The place a cursor names; `BadCursor` unless `write_cursor` gave exactly this text for this list, by any key."""
     try:
-        if len(text) > LONGEST:
+        if len(text) > MAX_CURSOR_LENGTH:
             raise BadCursor
-        found = canon.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        if not isinstance(found, Mapping) or not all(isinstance(found.get(name), str) for name in ("id", "m", "t")):
+        members = canonical_json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if not isinstance(members, Mapping) or not all(isinstance(members.get(name), str) for name in ("id", "m", "t")):
             raise BadCursor
-        place = Place(parse_time(str(found["t"])), parse_uuid(str(found["id"])))
+        position = CursorPosition(parse_time(str(members["t"])), parse_uuid(str(members["id"])))
     except (ValueError, Invalid):
         raise BadCursor from None
     # What decodes to the same place in another spelling is not a cursor either.
-    if not any(hmac.compare_digest(write_cursor(key, of, place).encode(), text.encode()) for key in keys):
+    if not any(hmac.compare_digest(write_cursor(key, scope, position).encode(), text.encode()) for key in keys):
         raise BadCursor
-    return place
+    return position
 
 
-def _seal(key: bytes, of: List, at: Mapping[str, str]) -> str:
-    sealed = {**at, "filters": dict(of.filters), "route": of.route, "tenant": str(of.tenant)}
-    return hmac.digest(key, canon.encode(sealed), "sha256")[:SEAL_BYTES].hex()
+def _compute_seal(key: bytes, scope: CursorScope, members: Mapping[str, str]) -> str:
+    sealed_members = {**members, "filters": dict(scope.filters), "route": scope.route, "tenant": str(scope.tenant)}
+    return hmac.digest(key, canonical_json.encode(sealed_members), "sha256")[:SEAL_BYTES].hex()

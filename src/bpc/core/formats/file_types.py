@@ -35,12 +35,12 @@ _MARKS: Final = (
     (b"\x1f\x8b", "application/gzip"),
 )
 _WORKBOOK: Final = b"xl/workbook"
-_SEPARATED: Final = re.compile(rb"[^\r\n]*[,;\t]")
-_SAYS_NOTHING: Final = frozenset({UNKNOWN, "binary/octet-stream"})
-_MARKED: Final = frozenset(kind for _, kind in _MARKS) | {XLSX, ZIP}
+_SEPARATED_LINE: Final = re.compile(rb"[^\r\n]*[,;\t]")
+_GENERIC_TYPES: Final = frozenset({UNKNOWN, "binary/octet-stream"})
+_TYPES_WITH_MARK: Final = frozenset(kind for _, kind in _MARKS) | {XLSX, ZIP}
 
 # What else a file of a type may be called: servers and browsers know few types.
-_ALSO_CALLED: Final = {
+_ALIASES: Final = {
     XLSX: frozenset({ZIP, "application/x-zip-compressed", OLD_EXCEL}),
     ZIP: frozenset({"application/x-zip-compressed"}),
     OLD_EXCEL: frozenset({"application/msexcel", "application/x-msexcel", "application/msword"}),
@@ -49,56 +49,53 @@ _ALSO_CALLED: Final = {
     "application/gzip": frozenset({"application/x-gzip"}),
 }
 # What is text in some form: which one, bytes do not say for certain.
-_TEXTS: Final = frozenset({JSON, XML, CSV, TEXT})
-_TEXTS_ALSO_CALLED: Final = frozenset({"application/csv", "application/xhtml+xml", "application/ld+json", OLD_EXCEL})
+_TEXT_TYPES: Final = frozenset({JSON, XML, CSV, TEXT})
+_TEXT_ALIASES: Final = frozenset({"application/csv", "application/xhtml+xml", "application/ld+json", OLD_EXCEL})
 
 
-class TypeContradicted(Invalid):
+class FileTypeMismatch(Invalid):
     """The file is of another type than was said."""
 
-    def __init__(self, said: str, found: str) -> None:
+    def __init__(self, declared: str, detected: str) -> None:
         super().__init__(
-            f"the file is `{found}` by its bytes, not `{said}` as was said",
-            fix=f"say `{found}`, or send the file that was meant",
-            details={"mime_type": said, "found": found},
+            f"the file is `{detected}` by its bytes, not `{declared}` as was said",
+            fix=f"say `{detected}`, or send the file that was meant",
+            details={"mime_type": declared, "found": detected},
         )
 
 
-def type_of(content: bytes) -> str:
+def detect_type(content: bytes) -> str:
     """The type that the bytes show; `application/octet-stream` if none."""
     for mark, kind in _MARKS:
         if content.startswith(mark):
             return kind
     if content.startswith(ZIP_MARK):
         return XLSX if _WORKBOOK in content else ZIP
-    return _type_of_text(content)
+    return _detect_text_type(content)
 
 
-def checked_type(said: str | None, content: bytes) -> str:
+def resolve_type(declared: str | None, content: bytes) -> str:
     """The type to store a file with: as it was said, where that says something and the bytes do not contradict."""
-    found = type_of(content)
-    if said is None or said in _SAYS_NOTHING or said == found:
-        return found
-    if found in _TEXTS:
-        if said in _MARKED - _TEXTS_ALSO_CALLED or said.startswith(("image/", "audio/", "video/")):
-            raise TypeContradicted(said, found)
-        return found if said in _TEXTS_ALSO_CALLED and said == OLD_EXCEL else said
-    if found == UNKNOWN:
-        is_named_text = said in _TEXTS or said.startswith("text/")
-        if said in _MARKED or (is_named_text and not _may_be_text(content)):
-            raise TypeContradicted(said, found)
-        return said
-    if said in _ALSO_CALLED.get(found, ()):
-        return found
-    raise TypeContradicted(said, found)
+    detected = detect_type(content)
+    if declared is None or declared in _GENERIC_TYPES or declared == detected:
+        return detected
+    if detected in _TEXT_TYPES:
+        if declared in _TYPES_WITH_MARK - _TEXT_ALIASES or declared.startswith(("image/", "audio/", "video/")):
+            raise FileTypeMismatch(declared, detected)
+        return detected if declared in _TEXT_ALIASES and declared == OLD_EXCEL else declared
+    if detected == UNKNOWN:
+        is_named_text = declared in _TEXT_TYPES or declared.startswith("text/")
+        # It may be text in another encoding than ours; who reads it says what is wrong with that.
+        may_be_text = content.startswith(UTF_16_MARKS) or b"\x00" not in content
+        if declared in _TYPES_WITH_MARK or (is_named_text and not may_be_text):
+            raise FileTypeMismatch(declared, detected)
+        return declared
+    if declared in _ALIASES.get(detected, ()):
+        return detected
+    raise FileTypeMismatch(declared, detected)
 
 
-def _may_be_text(content: bytes) -> bool:
-    """Whether it may be text in another encoding than ours; who reads it says what is wrong with that."""
-    return content.startswith(UTF_16_MARKS) or b"\x00" not in content
-
-
-def _type_of_text(content: bytes) -> str:
+def _detect_text_type(content: bytes) -> str:
     if b"\x00" in content:
         return UNKNOWN
     try:
@@ -110,4 +107,4 @@ def _type_of_text(content: bytes) -> str:
         return JSON
     if start.startswith(b"<?xml"):
         return XML
-    return CSV if _SEPARATED.match(start) else TEXT
+    return CSV if _SEPARATED_LINE.match(start) else TEXT

@@ -6,8 +6,8 @@ that forgives lets a changed text pass for an unchanged one.
 """
 
 import base64
-import binascii
 import hashlib
+from contextlib import suppress
 from typing import Final, NewType
 
 from bpc.core.errors import Invalid
@@ -16,20 +16,6 @@ Digest = NewType("Digest", bytes)
 """The 32 bytes of a SHA-256."""
 
 DIGEST_BYTES: Final = 32
-
-
-class NotADigest(Invalid):
-    """A text that is not the one spelling of any digest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"`{text[:80]}` is not a hash; write it as 64 lower-case hex digits")
-
-
-class NotBase32(Invalid):
-    """A text that is not the one Base32 spelling of any bytes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"`{text[:80]}` is not base32 in upper case without padding")
 
 
 def sha256(data: bytes) -> Digest:
@@ -41,29 +27,25 @@ def to_hex(digest: Digest) -> str:
 
 
 def from_hex(text: str) -> Digest:
-    """The digest written as `text`; `NotADigest` unless it is exactly 64 lower-case hex digits."""
-    try:
-        raw = bytes.fromhex(text)
-    except ValueError:
-        raise NotADigest(text) from None
+    """The digest written as `text`; refused unless it is exactly 64 lower-case hex digits."""
     # `fromhex` also takes upper case and blanks between the digits.
-    if len(raw) != DIGEST_BYTES or raw.hex() != text:
-        raise NotADigest(text)
-    return Digest(raw)
+    with suppress(ValueError):
+        raw = bytes.fromhex(text)
+        if len(raw) == DIGEST_BYTES and raw.hex() == text:
+            return Digest(raw)
+    raise Invalid(f"`{text[:80]}` is not a hash; write it as 64 lower-case hex digits")
 
 
-def base32(data: bytes) -> str:
+def to_base32(data: bytes) -> str:
     """RFC 4648 section 6: the upper-case alphabet, here without padding."""
     return base64.b32encode(data).rstrip(b"=").decode()
 
 
 def from_base32(text: str) -> bytes:
-    """The bytes written as `text`; `NotBase32` unless `base32` writes them exactly so."""
-    try:
-        raw = base64.b32decode(text + "=" * (-len(text) % 8))
-    except (binascii.Error, ValueError):
-        raise NotBase32(text) from None
+    """The bytes written as `text`; refused unless `to_base32` writes them exactly so."""
     # The last character has bits that stand for nothing, and `b32decode` does not look at them.
-    if base32(raw) != text:
-        raise NotBase32(text)
-    return raw
+    with suppress(ValueError):  # of which `binascii.Error` is one
+        raw = base64.b32decode(text + "=" * (-len(text) % 8))
+        if to_base32(raw) == text:
+            return raw
+    raise Invalid(f"`{text[:80]}` is not base32 in upper case without padding")

@@ -1,14 +1,15 @@
-"""Ids: a type for each kind of thing, one spelling, and three ways to make one.
+"""Ids: a type for each kind of thing, one spelling, and two ways to make one.
 
-Pure: time and randomness are handed in. The types are UUIDs at run time; to the type checker a `TenantId` is
+Pure: randomness is handed in. The types are UUIDs at run time; to the type checker a `TenantId` is
 not a `PassportId`, so two ids in the wrong order do not get as far as a test.
 """
 
+import re
 from typing import Final, NewType
 from uuid import UUID
 
-from bpc.core.digest import Digest
 from bpc.core.errors import Invalid
+from bpc.core.formats.hashes import Digest
 
 TenantId = NewType("TenantId", UUID)
 ActorId = NewType("ActorId", UUID)
@@ -20,6 +21,7 @@ DocumentId = NewType("DocumentId", UUID)
 DocumentVersionId = NewType("DocumentVersionId", UUID)
 FactId = NewType("FactId", UUID)
 SnapshotId = NewType("SnapshotId", UUID)
+StatementId = NewType("StatementId", UUID)
 RulePackageId = NewType("RulePackageId", UUID)
 RulePackageVersionId = NewType("RulePackageVersionId", UUID)
 BatteryProductId = NewType("BatteryProductId", UUID)
@@ -36,7 +38,6 @@ PolicyVersionId = NewType("PolicyVersionId", UUID)
 ExportId = NewType("ExportId", UUID)
 
 _UUID_BYTES: Final = 16
-_TIME_BYTES: Final = 6
 # RFC 9562 section 4: the version is octet 6's upper half, the variant (binary 10) octet 8's upper two bits.
 _VERSION_AT: Final = 76
 _VARIANT_AT: Final = 62
@@ -52,34 +53,46 @@ class NotAnId(Invalid):
 def parse_uuid(text: str) -> UUID:
     """The UUID written as `text`, of any version; `NotAnId` unless it is lower-case with hyphens."""
     try:
-        found = UUID(text)
+        parsed = UUID(text)
     except ValueError:
         raise NotAnId(text) from None
     # `UUID` also takes braces, `urn:uuid:`, upper case and hyphens anywhere.
-    if str(found) != text:
+    if str(parsed) != text:
         raise NotAnId(text)
-    return found
+    return parsed
 
 
-def random_uuid(entropy: bytes) -> UUID:
+def make_random_uuid(entropy: bytes) -> UUID:
     """A version 4 UUID from 16 random bytes, of which it keeps 122 bits."""
-    return _stamped(entropy, version=4)
+    return _stamp_version(entropy, version=4)
 
 
-def time_ordered_uuid(unix_ms: int, entropy: bytes) -> UUID:
-    """A version 7 UUID from a time and 10 random bytes: ids made later sort later, to the millisecond."""
-    return _stamped(unix_ms.to_bytes(_TIME_BYTES, "big") + entropy, version=7)
-
-
-def uuid_of_hash(digest: Digest) -> UUID:
+def uuid_from_hash(digest: Digest) -> UUID:
     """The version 8 UUID of a digest: its first 16 bytes. Whoever knows the digest can check the id."""
-    return _stamped(digest[:_UUID_BYTES], version=8)
+    return _stamp_version(digest[:_UUID_BYTES], version=8)
 
 
-def _stamped(raw: bytes, *, version: int) -> UUID:
+def _stamp_version(raw: bytes, *, version: int) -> UUID:
     if len(raw) != _UUID_BYTES:
         raise ValueError(f"a UUID is made of 16 bytes, not of {len(raw)}")
     bits = int.from_bytes(raw, "big")
     bits = bits & ~(0b1111 << _VERSION_AT) | version << _VERSION_AT
     bits = bits & ~(0b11 << _VARIANT_AT) | 0b10 << _VARIANT_AT
     return UUID(int=bits)
+
+
+# Article numbers: what a product is called in its tenant, in its facts and on its passport.
+
+
+# Control characters, blanks without width, marks that turn the direction of what follows, and what is no character.
+_INVISIBLE: Final = re.compile("[\0-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
+_BLANK: Final = re.compile("[ \xa0\u2000-\u200a\u202f\u205f\u3000]*")
+
+
+def find_sku_fault(sku: str) -> str | None:
+    """What keeps a text from being a SKU, or from being part of the key of a fact."""
+    if _BLANK.fullmatch(sku):
+        return "is blank"
+    if _INVISIBLE.search(sku):
+        return "has a character that nobody sees"
+    return None

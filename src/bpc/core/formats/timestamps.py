@@ -11,9 +11,7 @@ from typing import Final
 
 from bpc.core.errors import Invalid
 
-_FORMAT: Final = re.compile(
-    "([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})[.]([0-9]{6})Z",
-)
+_FORMAT: Final = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})[.]([0-9]{6})Z")
 
 
 class NotATime(Invalid):

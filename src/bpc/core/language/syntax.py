@@ -1,258 +1,239 @@
-"""The syntax tree: what parsing makes of a text, before anything is known about its meaning.
+"""The syntax tree: the result of parsing, before names and types are checked.
 
-Pure values. Two trees are equal if they say the same: spans do not count. Parentheses leave no trace but the shape of
-the tree. What may be long is flat (chains of operators, `else if`, `let`), so that a tree's height is bounded by
-the limits of the language and not by the length of the file.
+Pure values. Trees are compared without their spans. Parentheses are not stored; they only shape the tree. Chains of
+operators, `else if` and `let` are flat tuples, so the height of a tree is bounded by the limits of the language and
+not by the length of the file.
 """
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from bpc.core.rules.source import Span
+from bpc.core.language.source import Span
+
+COMPARATORS: Final = ("==", "!=", "<", "<=", ">", ">=")
+COMPARISON_LEVEL: Final = 3
+# A higher level binds tighter.
+PRECEDENCE: Final = {"||": 1, "&&": 2, **dict.fromkeys(COMPARATORS, 3), "+": 4, "-": 4, "*": 5, "/": 5}
+# What a backslash and a letter mean in a text.
+ESCAPES: Final = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class SyntaxNode:
+    """What every node has: its place in the text, which does not count when trees are compared."""
+
+    span: Span = field(compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Name(SyntaxNode):
     """An identifier where it stands: a path segment, member, function, unit or parameter."""
 
     text: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 # Expressions
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberLiteral(SyntaxNode):
     """`digits` as written, without the minus that was directly before it."""
 
     digits: str
     negative: bool = False
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextLiteral(SyntaxNode):
     """A text literal, its escapes resolved."""
 
     value: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class BoolLiteral(SyntaxNode):
     value: bool
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoneLiteral(SyntaxNode):
     """`none`"""
 
-    span: Span = field(compare=False, kw_only=True)
-
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DateLiteral(SyntaxNode):
     """`date("…")`, not yet known to be a day of the calendar."""
 
-    text: Text
-    span: Span = field(compare=False, kw_only=True)
+    text: TextLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class QuantityLiteral(SyntaxNode):
     """`qty(1.5, kWh)`"""
 
-    number: Number
+    number: NumberLiteral
     unit: Name
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRef:
+class FieldRef(SyntaxNode):
     """`field("battery.capacity_kwh")`"""
 
-    path: Text
-    span: Span = field(compare=False, kw_only=True)
+    path: TextLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class VariableRef(SyntaxNode):
     name: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Lambda:
+class Lambda(SyntaxNode):
     """`fn(x) => body`; only an argument of map, filter and fold may be one."""
 
     parameters: tuple[Name, ...]
     body: "Expr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(SyntaxNode):
     function: Name
     arguments: "tuple[Expr | Lambda, ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListLiteral(SyntaxNode):
     items: "tuple[Expr, ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordOf:
+class RecordLiteral(SyntaxNode):
     members: "tuple[tuple[Name, Expr], ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
-    """`!x` or `-x` (op `!` or `-`); a minus directly before a number is part of the `Number`."""
+class Unary(SyntaxNode):
+    """`!x` or `-x` (op `!` or `-`); a minus directly before a number is part of the `NumberLiteral`."""
 
-    op: str
-    operand: "Expr"
-    op_span: Span = field(compare=False, kw_only=True)
-    span: Span = field(compare=False, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
     op: str
     operand: "Expr"
     op_span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainLink:
+    op: str
+    operand: "Expr"
+    op_span: Span = field(compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorChain(SyntaxNode):
     """Operators of one level, left to right: `||`, or `&&`, or `+ -`, or `* /`. At least one link."""
 
     first: "Expr"
-    links: tuple[Link, ...]
-    span: Span = field(compare=False, kw_only=True)
+    links: tuple[ChainLink, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(SyntaxNode):
     op: str
     left: "Expr"
     right: "Expr"
     op_span: Span = field(compare=False, kw_only=True)
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(SyntaxNode):
     """`if (condition) then body`; `span` reaches from its `if` to the end of the whole chain."""
 
     condition: "Expr"
     body: "Expr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(SyntaxNode):
     """`if … then … else if … then … else otherwise`. At least one branch."""
 
     branches: tuple[Branch, ...]
     otherwise: "Expr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Let:
+class Let(SyntaxNode):
     name: Name
     value: "Expr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Assert:
+class Assert(SyntaxNode):
     condition: "Expr"
-    code: Text
-    message: Text
-    span: Span = field(compare=False, kw_only=True)
+    code: TextLiteral
+    message: TextLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """`let`s and `assert`s, then what they are for. At least one binding."""
+class Block(SyntaxNode):
+    """`let`s and `assert`s, then the expression that uses them. At least one binding."""
 
     bindings: tuple[Let | Assert, ...]
     body: "Expr"
-    span: Span = field(compare=False, kw_only=True)
 
 
+_AnyLiteral: TypeAlias = NumberLiteral | TextLiteral | BoolLiteral | NoneLiteral | DateLiteral | QuantityLiteral
 Expr: TypeAlias = (
-    Number
-    | Text
-    | Truth
-    | Nothing
-    | Day
-    | Quantity
+    _AnyLiteral
     | FieldRef
-    | Variable
+    | VariableRef
     | Call
-    | ListOf
-    | RecordOf
+    | ListLiteral
+    | RecordLiteral
     | Unary
-    | Chain
+    | OperatorChain
     | Comparison
     | If
     | Block
-    | Lambda  # outside of arguments only after a mistake that was reported
+    | Lambda  # outside arguments only after a reported mistake
 )
 
 # Types as written
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleType:
+class SimpleType(SyntaxNode):
     """`Bool`, `Int`, `Text` or `Date`"""
 
     name: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class DecType:
+class DecType(SyntaxNode):
     scale: int
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class QtyType:
+class QtyType(SyntaxNode):
     unit: Name
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class OptType:
+class OptType(SyntaxNode):
     item: "TypeExpr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(SyntaxNode):
     item: "TypeExpr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class MapType:
+class MapType(SyntaxNode):
     item: "TypeExpr"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordType:
+class RecordType(SyntaxNode):
     members: "tuple[tuple[Name, TypeExpr], ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
 TypeExpr: TypeAlias = SimpleType | DecType | QtyType | OptType | ListType | MapType | RecordType
@@ -261,11 +242,10 @@ TypeExpr: TypeAlias = SimpleType | DecType | QtyType | OptType | ListType | MapT
 
 
 @dataclass(frozen=True, slots=True)
-class JsonAtom:
+class JsonAtom(SyntaxNode):
     """A text, an integer, `true`, `false` or `null`."""
 
     value: str | int | bool | None
-    span: Span = field(compare=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:  # `1 == True` in Python, not in JSON
         return isinstance(other, JsonAtom) and (type(self.value), self.value) == (type(other.value), other.value)
@@ -275,15 +255,13 @@ class JsonAtom:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonList:
+class JsonList(SyntaxNode):
     items: "tuple[JsonValue, ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class JsonObject:
-    members: "tuple[tuple[Text, JsonValue], ...]"
-    span: Span = field(compare=False, kw_only=True)
+class JsonObject(SyntaxNode):
+    members: "tuple[tuple[TextLiteral, JsonValue], ...]"
 
 
 JsonValue: TypeAlias = JsonAtom | JsonList | JsonObject
@@ -292,14 +270,13 @@ JsonValue: TypeAlias = JsonAtom | JsonList | JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(SyntaxNode):
     """`field path @audience : type = body;`"""
 
     path: tuple[Name, ...]
     audiences: tuple[Name, ...]
     type: TypeExpr
     body: Expr
-    span: Span = field(compare=False, kw_only=True)
 
     @property
     def dotted(self) -> str:
@@ -307,63 +284,56 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class ProductFixture:
-    sku: Text
-    name: Text
-    span: Span = field(compare=False, kw_only=True)
+class ProductFixture(SyntaxNode):
+    sku: TextLiteral
+    name: TextLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class IssuedFixture:
-    day: Text
-    span: Span = field(compare=False, kw_only=True)
+class IssuedFixture(SyntaxNode):
+    day: TextLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class FactFixture:
-    """`fact label("Type", "key") = {…}`, or `= any` (payload None), which only a property may say."""
+class FactFixture(SyntaxNode):
+    """`fact label("Type", "key") = {…}`, or `= any` (payload None), which is allowed in a property only."""
 
     label: Name
-    fact_type: Text
-    key: Text
+    fact_type: TextLiteral
+    key: TextLiteral
     payload: JsonObject | None
-    span: Span = field(compare=False, kw_only=True)
 
 
 Fixture: TypeAlias = ProductFixture | IssuedFixture | FactFixture
 
 
 @dataclass(frozen=True, slots=True)
-class SomeConstant:
+class SomeConstant(SyntaxNode):
     """`some(constant)`"""
 
     item: "Constant"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class ListConstant:
+class ListConstant(SyntaxNode):
     items: "tuple[Constant, ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordConstant:
+class RecordConstant(SyntaxNode):
     members: "tuple[tuple[Name, Constant], ...]"
-    span: Span = field(compare=False, kw_only=True)
 
 
-Constant: TypeAlias = Number | Text | Truth | Nothing | Day | Quantity | SomeConstant | ListConstant | RecordConstant
+Constant: TypeAlias = _AnyLiteral | SomeConstant | ListConstant | RecordConstant
 
 
 @dataclass(frozen=True, slots=True)
-class Expect:
+class Expectation(SyntaxNode):
     """`expect(path, op constant)`"""
 
     path: tuple[Name, ...]
     op: str
     constant: Constant
-    span: Span = field(compare=False, kw_only=True)
 
     @property
     def dotted(self) -> str:
@@ -371,56 +341,51 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectError:
-    code: Text
-    span: Span = field(compare=False, kw_only=True)
+class ErrorExpectation(SyntaxNode):
+    code: TextLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class Example(SyntaxNode):
     name: Name
     fixtures: tuple[Fixture, ...]
-    expectations: tuple[Expect | ExpectError, ...]
-    span: Span = field(compare=False, kw_only=True)
+    expectations: tuple[Expectation | ErrorExpectation, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(SyntaxNode):
     """`forall variable: type . implies(premise, conclusion)`"""
 
     variable: Name
     type: TypeExpr
     premise: Expr
     conclusion: Expr
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class Property(SyntaxNode):
     """`cases` and `seed` as written (`nat`), bounded by the checker."""
 
     name: Name
-    cases: Number
-    seed: Number
-    givens: tuple[Fixture, ...]
+    cases: NumberLiteral
+    seed: NumberLiteral
+    fixtures: tuple[Fixture, ...]
     claims: tuple[Claim, ...]
-    span: Span = field(compare=False, kw_only=True)
 
 
 Item: TypeAlias = Rule | Example | Property
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(SyntaxNode):
     """`-- …` without its line end."""
 
     text: str
-    span: Span = field(compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """A whole file, in its order. Comments lie beside the tree; only the formatter looks at them."""
+class SyntaxTree:
+    """A whole file in its order. Comments are kept beside the tree; only the formatter reads them."""
 
     items: tuple[Item, ...]
     comments: tuple[Comment, ...] = field(default=(), compare=False)

@@ -10,107 +10,105 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from bpc.core.facts import FactRecord
-from bpc.core.rules.source import Source, Span
-from bpc.core.rules.types import Fact, Type
+from bpc.core.facts.fact_table import FactRecord
+from bpc.core.language.source import Source, Span
+from bpc.core.language.types import FactRecordType, Type
 
 Value: TypeAlias = "bool | int | str | list[Value] | dict[str, Value] | FactRecord | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Const:
-    """A literal: its value as rules hold it, a minus folded in. `none` is a Const of an Opt type."""
+class TypedNode:
+    """What every expression has."""
 
     type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Const(TypedNode):
+    """A literal: its value as rules hold it, a minus folded in. `none` is a Const of an Opt type."""
+
     value: Value
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class Local(TypedNode):
     """A variable: bound by a let, a lambda's parameter or a claim's forall."""
 
-    type: Type
     name: str
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class FieldValue:
+class FieldValue(TypedNode):
     """`field("path")`"""
 
-    type: Type
     path: str
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class GetFact:
+class FactLookup(TypedNode):
     """`getFact("Type@version", key)`: Opt(fact)"""
 
-    type: Type
-    fact: Fact
+    fact: FactRecordType
     key: "Expr"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class GetFacts:
+class FactPrefixLookup(TypedNode):
     """`getFactsByPrefix("Type@version", prefix)`: List(fact), by key"""
 
-    type: Type
-    fact: Fact
+    fact: FactRecordType
     prefix: "Expr"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class TypedUnary(TypedNode):
     """`op` is `neg` or `!`"""
 
-    type: Type
     op: Literal["neg", "!"]
     operand: "Expr"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ArithmeticStep(TypedNode):
     """One operator of an arithmetic chain: the value so far, `op`, `operand`; `type` is the result's."""
 
-    type: Type
     op: Literal["+", "-", "*", "/"]
     operand: "Expr"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(TypedNode):
     """`first op operand op operand …`, left to right; the operands' types and each step's say what is computed.
 
     Of `+` and `-` the sides have one type, or one is Int and the other Dec. Of `*` and `/` they are any the language
     allows, with literals at their own scale.
     """
 
-    type: Type
     first: "Expr"
-    steps: tuple[Step, ...]
+    steps: tuple[ArithmeticStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Sides of one type, or Decs of any scales. `of` is the operands' type as a proof names it (`Dec` for Decs)."""
+class TypedComparison(TypedNode):
+    """Sides of one type, or Decs of any scales. `operand_type` is their type as a proof names it (`Dec` for Decs)."""
 
-    type: Type
     op: Literal["==", "!=", "<", "<=", ">", ">="]
-    of: str
+    operand_type: str
     left: "Expr"
     right: "Expr"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class LogicOperand:
     """The right side of one `&&` or `||`: a block of its own."""
 
     expr: "Expr"
@@ -118,44 +116,40 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(TypedNode):
     """`first op operand op operand …`, left to right, each evaluated only if the ones before leave it open."""
 
-    type: Type
     op: Literal["&&", "||"]
     first: "Expr"
-    operands: tuple[Operand, ...]
+    operands: tuple[LogicOperand, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TypedBranch:
     condition: "Expr"
     body: "Expr"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TypedIf(TypedNode):
     """`if … then … else if … else otherwise`. All after the first condition is the `else` block of the one before:
     the second branch's condition is evaluated inside it."""
 
-    type: Type
-    branches: tuple[Branch, ...]
+    branches: tuple[TypedBranch, ...]
     otherwise: "Expr"
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
-    type: Type
+class TypedList(TypedNode):
     items: "tuple[Expr, ...]"
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class RecordOf:
+class TypedRecord(TypedNode):
     """Members in the order they are written in, which is the order they are evaluated in."""
 
-    type: Type
     members: "tuple[tuple[str, Expr], ...]"
     span: Span
 
@@ -167,13 +161,12 @@ Builtin: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class BuiltinCall(TypedNode):
     """A built-in and its evaluated arguments. `static` holds the literal ones under the names proofs give them.
 
     recordGet {"member"} · toDec, sumDec {"scale"} · toQty, sumQty {"unit"} · convert {"from", "to"} · others {}.
     """
 
-    type: Type
     op: Builtin
     arguments: "tuple[Expr, ...]"
     static: Mapping[str, str | int]
@@ -181,30 +174,28 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(TypedNode):
     """map, filter or fold. fold's parameters are accumulator and element, and only it has `init`.
 
-    `outer` are the variables of around the lambda that it mentions (nested lambdas included), in order of first
-    mention; `fn_span` is the lambda's text. `nested` says whether the loop itself stands inside a lambda.
+    `captured` are the variables around the lambda that it mentions (nested lambdas included), in order of first
+    mention; `lambda_span` is the lambda's text. `nested` says whether the loop itself stands inside a lambda.
     """
 
-    type: Type
     op: Literal["map", "filter", "fold"]
     items: "Expr"
     init: "Expr | None"
     parameters: tuple[str, ...]
     body: "Expr"
-    outer: tuple[str, ...]
-    fn_span: Span
+    captured: tuple[str, ...]
+    lambda_span: Span
     nested: bool
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Require:
+class RequireSome(TypedNode):
     """`requireSome(option, code, message)`"""
 
-    type: Type
     option: "Expr"
     code: str
     message: str
@@ -212,10 +203,9 @@ class Require:
 
 
 @dataclass(frozen=True, slots=True)
-class Emit:
+class EmitCompliance(TypedNode):
     """`emitCompliance(code, status, message)`: true unless the status is FAIL"""
 
-    type: Type
     code: str
     status: "Expr"
     message: "Expr"
@@ -223,7 +213,7 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class TypedLet:
     """`let name = value;`"""
 
     name: str
@@ -232,7 +222,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class TypedAssert:
     """`assert(condition, code, message);`"""
 
     condition: "Expr"
@@ -242,11 +232,10 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TypedBlock(TypedNode):
     """Bindings in order, then the body; an assert's node has the rest of the block as its body."""
 
-    type: Type
-    bindings: tuple[Bind | Check, ...]
+    bindings: tuple[TypedLet | TypedAssert, ...]
     body: "Expr"
 
 
@@ -254,25 +243,25 @@ Expr: TypeAlias = (
     Const
     | Local
     | FieldValue
-    | GetFact
-    | GetFacts
-    | Unary
+    | FactLookup
+    | FactPrefixLookup
+    | TypedUnary
     | Arithmetic
-    | Comparison
+    | TypedComparison
     | Logic
-    | Choice
-    | ListOf
-    | RecordOf
-    | Apply
+    | TypedIf
+    | TypedList
+    | TypedRecord
+    | BuiltinCall
     | Loop
-    | Require
-    | Emit
-    | Block
+    | RequireSome
+    | EmitCompliance
+    | TypedBlock
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ProgramField:
     """A rule. `access` is sorted; `needs` are the paths it reads, sorted; `span` is its path in the text."""
 
     path: str
@@ -284,27 +273,27 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFact:
+class FixtureFact:
     """A fact of a test; `payload` None asks for any."""
 
-    fact: Fact
+    fact: FactRecordType
     key: str
     payload: Mapping[str, object] | None
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Fixtures:
     """The world of a test, defaults filled in. `issued_on` is a day."""
 
     product_sku: str
     product_name: str
     issued_on: str
-    facts: tuple[GivenFact, ...]
+    facts: tuple[FixtureFact, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Expect:
+class TypedExpectation:
     """The field's value compared with a constant of a type it compares with (for Decs: any scale)."""
 
     path: str
@@ -314,24 +303,24 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectError:
+class TypedErrorExpectation:
     code: str
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class TypedExample:
     """`source` is the text its spans point into: the rules file, or a tests file beside it."""
 
     name: str
-    given: Given
-    expectations: tuple[Expect | ExpectError, ...]
+    fixtures: Fixtures
+    expectations: tuple[TypedExpectation | TypedErrorExpectation, ...]
     source: Source
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TypedClaim:
     """`forall variable: type . implies(premise, conclusion)`; each side is a block."""
 
     variable: str
@@ -342,12 +331,12 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class TypedProperty:
     name: str
     cases: int
     seed: int
-    given: Given
-    claims: tuple[Claim, ...]
+    fixtures: Fixtures
+    claims: tuple[TypedClaim, ...]
     source: Source
     span: Span
 
@@ -357,7 +346,7 @@ class Program:
     """A rule package that means something: its fields in evaluation order, the fact types they name, its tests."""
 
     source: Source
-    fields: tuple[Field, ...]
-    facts: tuple[Fact, ...]
-    examples: tuple[Example, ...] = ()
-    properties: tuple[Property, ...] = ()
+    fields: tuple[ProgramField, ...]
+    facts: tuple[FactRecordType, ...]
+    examples: tuple[TypedExample, ...] = ()
+    properties: tuple[TypedProperty, ...] = ()

@@ -1,14 +1,17 @@
-"""The types of the rule language and what follows from a type alone.
+"""The types of the rule language, and a table with one object for each type.
 
-Pure values, equal if they are the same type. How a value of each type is held while rules run:
+Pure values; equal types compare equal. The Python value of each type while rules run:
 
     Bool bool · Int int · Text str · Date str (`2027-02-18`) · Dec(n) int (count of 10^-n) · Qty(u) int (count of
     10^-18) · Opt(T) None or the value itself (an option is never nested) · List(T) list · Map(Text, T) and
-    Record(…) dict · a fact record bpc.core.facts.FactRecord
+    Record(…) dict · a fact record bpc.core.facts.fact_table.FactRecord
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
+
+from bpc.core.facts.units import UNITS
 
 MAX_DECLARED_SCALE: Final = 18
 MAX_SCALE: Final = 36
@@ -17,13 +20,19 @@ MAX_TYPE_DEPTH: Final = 16
 MAX_TYPE_PARTS: Final = 1000
 
 
+class _Leaf:
+    """A type without parts."""
+
+    __slots__ = ()
+    parts: ClassVar = 1
+    depth: ClassVar = 1
+
+
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(_Leaf):
     """Bool, Int, Text or Date."""
 
     name: str
-    parts: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -36,67 +45,66 @@ DATE: Final = Scalar("Date")
 
 
 @dataclass(frozen=True, slots=True)
-class Dec:
+class Dec(_Leaf):
     """An exact number of `scale` decimals; above 18 only inside expressions."""
 
     scale: int
-    parts: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
 
     def __str__(self) -> str:
         return f"Dec({self.scale})"
 
 
 @dataclass(frozen=True, slots=True)
-class Qty:
+class Qty(_Leaf):
     """An exact number of up to 18 decimals with a unit."""
 
     unit: str
-    parts: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
 
     def __str__(self) -> str:
         return f"Qty({self.unit})"
 
 
 @dataclass(frozen=True, slots=True)
-class Opt:
-    """A value that may be absent; `item` is never an Opt."""
+class FactRecordType(_Leaf):
+    """The record of a fact type in one schema version; equal only to itself."""
+
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Container:
+    """A type of items. Its size is computed once: shared parts can make a type much larger than its memory."""
 
     item: "Type"
     parts: int = field(init=False, compare=False)
     depth: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        _measure(self, (self.item,))
+        object.__setattr__(self, "parts", 1 + self.item.parts)
+        object.__setattr__(self, "depth", 1 + self.item.depth)
+
+
+@dataclass(frozen=True, slots=True)
+class Opt(_Container):
+    """A value that may be absent; `item` is never an Opt."""
 
     def __str__(self) -> str:
         return f"Opt({self.item})"
 
 
 @dataclass(frozen=True, slots=True)
-class List:
-    item: "Type"
-    parts: int = field(init=False, compare=False)
-    depth: int = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _measure(self, (self.item,))
-
+class List(_Container):
     def __str__(self) -> str:
         return f"List({self.item})"
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class Map(_Container):
     """From Text to `item`; such values come from facts only."""
-
-    item: "Type"
-    parts: int = field(init=False, compare=False)
-    depth: int = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _measure(self, (self.item,))
 
     def __str__(self) -> str:
         return f"Map(Text, {self.item})"
@@ -104,7 +112,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Named members, sorted by name: the order they are written in does not matter."""
+    """Named members, sorted by name: the order in the text does not matter."""
 
     members: "tuple[tuple[str, Type], ...]"
     parts: int = field(init=False, compare=False)
@@ -112,48 +120,29 @@ class Record:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member[0])))
-        _measure(self, tuple(item for _, item in self.members))
-
-    def member(self, name: str) -> "Type | None":
-        return next((item for known, item in self.members if known == name), None)
+        object.__setattr__(self, "parts", 1 + sum(item.parts for _, item in self.members))
+        object.__setattr__(self, "depth", 1 + max(item.depth for _, item in self.members))
 
     def __str__(self) -> str:
         return f"Record({', '.join(f'{name}: {item}' for name, item in self.members)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """The record of a fact type in one schema version; equal only to itself."""
-
-    name: str
-    version: int
-    parts: int = field(default=1, compare=False)
-    depth: int = field(default=1, compare=False)
-
-    def __str__(self) -> str:
-        return f"{self.name}@{self.version}"
+Type: TypeAlias = Scalar | Dec | Qty | Opt | List | Map | Record | FactRecordType
 
 
-Type: TypeAlias = Scalar | Dec | Qty | Opt | List | Map | Record | Fact
+def contains_fact_record(kind: Type) -> bool:
+    """Whether values of this type contain fact records, which proofs and passports never write.
+
+    The checker allows them in options and lists only.
+    """
+    while isinstance(kind, Opt | List):
+        kind = kind.item
+    return isinstance(kind, FactRecordType)
 
 
-def _measure(made: Opt | List | Map | Record, items: tuple[Type, ...]) -> None:
-    """Kept at construction: a type of shared parts can be far larger than the memory it takes."""
-    object.__setattr__(made, "parts", 1 + sum(item.parts for item in items))
-    object.__setattr__(made, "depth", 1 + max(item.depth for item in items))
-
-
-def contains_fact(kind: Type) -> bool:
-    """Whether values of this type hold fact records, which proofs and passports never write."""
-    match kind:
-        case Fact():
-            return True
-        case Opt(item) | List(item) | Map(item):
-            return contains_fact(item)
-        case Record(members):
-            return any(contains_fact(item) for _, item in members)
-        case _:
-            return False
+def unwrap_option_type(kind: Type) -> Type:
+    """The type inside an option, or the type itself."""
+    return kind.item if isinstance(kind, Opt) else kind
 
 
 def is_unit_size(kind: Type) -> bool:
@@ -165,3 +154,87 @@ def is_unit_size(kind: Type) -> bool:
             return False
         case _:
             return kind != TEXT
+
+
+def is_allowed_size(kind: Type) -> bool:
+    """Whether a type is within the limits of the language."""
+    return kind.parts <= MAX_TYPE_PARTS and kind.depth <= MAX_TYPE_DEPTH
+
+
+# The checker has one object for each type, so it compares types with `is`.
+DECS: Final = tuple(Dec(scale) for scale in range(MAX_SCALE + 1))
+QTYS: Final[Mapping[str, Qty]] = {unit: Qty(unit) for unit in UNITS}
+SCALARS: Final[Mapping[str, Scalar]] = {kind.name: kind for kind in (BOOL, INT, TEXT, DATE)}
+
+_MAX_TEXT_LENGTH: Final = 120
+
+
+class TypeTable:
+    """One object for each type used so far. Keys are the identities of parts that this table keeps alive."""
+
+    __slots__ = ("_facts", "_lists", "_maps", "_opts", "_records", "_texts")
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[str, int], FactRecordType] = {}
+        self._opts: dict[int, Opt] = {}
+        self._lists: dict[int, List] = {}
+        self._maps: dict[int, Map] = {}
+        self._records: dict[tuple[tuple[str, int], ...], Record] = {}
+        self._texts: dict[int, str] = {}
+
+    def opt(self, item: Type) -> Opt:
+        return self._opts.get(id(item)) or self._opts.setdefault(id(item), Opt(item))
+
+    def list(self, item: Type) -> List:
+        return self._lists.get(id(item)) or self._lists.setdefault(id(item), List(item))
+
+    def map(self, item: Type) -> Map:
+        return self._maps.get(id(item)) or self._maps.setdefault(id(item), Map(item))
+
+    def record(self, members: Mapping[str, Type]) -> Record:
+        parts = sorted(members.items())
+        key = tuple([(name, id(item)) for name, item in parts])
+        type_ = self._records.get(key)
+        if type_ is None:
+            type_ = self._records[key] = Record(tuple(parts))
+        return type_
+
+    def fact(self, name: str, version: int) -> FactRecordType:
+        return self._facts.setdefault((name, version), FactRecordType(name, version))
+
+    def intern(self, kind: Type) -> Type:
+        """Return this table's object for the type."""
+        match kind:
+            case Opt(item):
+                return self.opt(self.intern(item))
+            case List(item):
+                return self.list(self.intern(item))
+            case Map(item):
+                return self.map(self.intern(item))
+            case Record(members):
+                return self.record({name: self.intern(item) for name, item in members})
+            case _:
+                return self._intern_leaf(kind)
+
+    def _intern_leaf(self, kind: Scalar | Dec | Qty | FactRecordType) -> Type:
+        match kind:
+            case Scalar(name):
+                return SCALARS[name]
+            case Dec(scale):
+                return DECS[scale]
+            case Qty(unit):
+                return QTYS[unit]
+            case FactRecordType(name, version):
+                return self.fact(name, version)
+
+    def to_text(self, kind: Type) -> str:
+        """The type as proofs write it."""
+        text = self._texts.get(id(kind))
+        if text is None:
+            text = self._texts[id(kind)] = str(kind)
+        return text
+
+    def format_type(self, kind: Type) -> str:
+        """The type for a message: in backticks, and cut if it is long."""
+        text = self.to_text(kind)
+        return f"`{text}`" if len(text) <= _MAX_TEXT_LENGTH else f"`{text[:_MAX_TEXT_LENGTH]}…`"

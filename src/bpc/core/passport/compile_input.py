@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from bpc.core import canon
-from bpc.core.canon import Json
 from bpc.core.errors import Invalid
-from bpc.core.facts import SnapshotFact
-from bpc.core.facts_file import as_json, read_fact
-from bpc.core.ids import (
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.snapshot import fact_to_json, read_fact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.ids import (
     BatteryProductId,
     PassportId,
     PassportVersionId,
@@ -27,10 +27,10 @@ from bpc.core.ids import (
     TenantId,
     parse_uuid,
 )
-from bpc.core.receipt import MAX_NAME, is_name
-from bpc.core.timestamps import format_time, parse_time
+from bpc.core.formats.timestamps import format_time
+from bpc.core.passport.receipt import RECEIPT_FORMAT, require_name
 
-MEMBERS: Final = (
+INPUT_MEMBERS: Final = (
     "tenant_id",
     "passport_id",
     "passport_version_id",
@@ -42,9 +42,10 @@ MEMBERS: Final = (
     "signing_key_id",
     "facts",
 )
-ID_MEMBERS: Final = ("tenant_id", "passport_id", "passport_version_id", "snapshot_id", "rule_package_version_id")
+# The members that are texts; a receipt writes them in the same way.
+TEXT_FORMS: Final = {name: RECEIPT_FORMAT[name] for name in INPUT_MEMBERS if name in RECEIPT_FORMAT}
 PRODUCT_MEMBERS: Final = ("battery_product_id", "sku", "name")
-SHOWN: Final = 8  # mistakes that a message names; its details have them all
+MAX_LISTED_PROBLEMS: Final = 8  # mistakes that a message names; its details have them all
 
 T = TypeVar("T")
 
@@ -53,10 +54,14 @@ class InputInvalid(Invalid):
     """The compile input has mistakes; `problems` are all of them, each naming its member."""
 
     def __init__(self, problems: Sequence[str], *, fix: str | None = None) -> None:
-        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-        shown = "; ".join([*problems[:SHOWN], *more])
-        shown = shown if len(problems) == 1 else f"{len(problems)} mistakes: {shown}"
-        super().__init__(f"the compile input: {shown}", fix=fix, details={"problems": list(problems)})
+        more = [f"and {len(problems) - MAX_LISTED_PROBLEMS} more"] if len(problems) > MAX_LISTED_PROBLEMS else []
+        summary = "; ".join([*problems[:MAX_LISTED_PROBLEMS], *more])
+        summary = (
+            f"the compile input: {summary}"
+            if len(problems) == 1
+            else f"the compile input has {len(problems)} mistakes: {summary}"
+        )
+        super().__init__(summary, fix=fix, details={"problems": list(problems)})
         self.problems = tuple(problems)
 
 
@@ -96,114 +101,103 @@ class CompileInput:
 
     def __post_init__(self) -> None:
         for member, name in (("compiler_build_id", self.compiler_build_id), ("signing_key_id", self.signing_key_id)):
-            if not is_name(name) or not _is_text(name):
-                raise InputInvalid([f"`{member}` is not a text of 1 to {MAX_NAME} characters without U+0000"])
+            try:
+                canonical_json.encode(require_name(name))
+            except Invalid as wrong:
+                raise InputInvalid([f"`{member}`: {wrong.says}"]) from None
         format_time(self.issued_at)  # refused without a time zone
 
 
-def written_input(given: CompileInput) -> bytes:
-    """The canonical INPUT.json that `read_input` reads as `given`; rules and tests are files beside it."""
-    return canon.encode(
+def encode_input(compile_input: CompileInput) -> bytes:
+    """The canonical INPUT.json that `read_input` reads; rules and tests are files beside it."""
+    return canonical_json.encode(
         {
-            "tenant_id": str(given.tenant_id),
-            "passport_id": str(given.passport_id),
-            "passport_version_id": str(given.passport_version_id),
-            "battery_product": given.product.as_json(),
-            "snapshot_id": str(given.snapshot_id),
-            "rule_package_version_id": str(given.rule_package_version_id),
-            "issued_at": format_time(given.issued_at),
-            "compiler_build_id": given.compiler_build_id,
-            "signing_key_id": given.signing_key_id,
-            "facts": [as_json(fact) for fact in given.facts],
+            **{name: form.write(getattr(compile_input, name)) for name, form in TEXT_FORMS.items()},
+            "battery_product": compile_input.product.as_json(),
+            "facts": [fact_to_json(fact) for fact in compile_input.facts],
         }
     )
 
 
 def read_input(data: bytes, *, rules: bytes, tests: bytes = b"") -> CompileInput:
     """The compile input a JSON text describes; it need not be canonical, but every value must have such a form."""
-    found = canon.read_json(data)
-    if not isinstance(found, Mapping):
-        raise InputInvalid(["it is not an object"], fix=f"its members are {', '.join(MEMBERS)}")
-    read = _Reader()
-    members = read.members(found, MEMBERS, "")
-    parts: dict[str, Any] = {
-        **{name: read.value(members, name, parse_uuid) for name in ID_MEMBERS},
-        "product": read.product(members),
-        "issued_at": read.value(members, "issued_at", parse_time),
-        "compiler_build_id": read.value(members, "compiler_build_id", _name),
-        "signing_key_id": read.value(members, "signing_key_id", _name),
-        "facts": read.facts(members),
+    document = canonical_json.read_json(data)
+    if not isinstance(document, Mapping):
+        raise InputInvalid(["it is not an object"], fix=f"its members are {', '.join(INPUT_MEMBERS)}")
+    reader = _InputReader()
+    members = reader.check_members(document, INPUT_MEMBERS, "")
+    values: dict[str, Any] = {
+        **{name: reader.read_value(members, name, form.parse) for name, form in TEXT_FORMS.items()},
+        "product": reader.read_product(members),
+        "facts": reader.read_facts(members),
     }
-    if read.problems:
-        raise InputInvalid(read.problems)
+    if reader.problems:
+        raise InputInvalid(reader.problems)
     # Without problems nothing above is None.
-    return CompileInput(**parts, rules=rules, tests=tests)
+    return CompileInput(**values, rules=rules, tests=tests)
 
 
-class _Reader:
+class _InputReader:
     """Reads member by member and keeps what is wrong with each."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def members(self, found: Mapping[str, Json], known: Sequence[str], at: str) -> Mapping[str, Json]:
+    def check_members(self, document: Mapping[str, Json], known: Sequence[str], at: str) -> Mapping[str, Json]:
         """The members that are there; those missing and those nobody knows are problems."""
-        self.problems += [f"`{at}{name}` is missing" for name in known if name not in found]
-        self.problems += [f"`{at}{name[:80]}` is not a member" for name in sorted(found) if name not in known]
-        return found
+        self.problems += [f"`{at}{name}` is missing" for name in known if name not in document]
+        self.problems += [f"`{at}{name[:80]}` is not a known member" for name in sorted(document) if name not in known]
+        return document
 
-    def value(self, members: Mapping[str, Json], name: str, read: Callable[[str], T], at: str = "") -> T | None:
-        given = members.get(name)
+    def read_value(self, members: Mapping[str, Json], name: str, parse: Callable[[str], T], at: str = "") -> T | None:
+        value = members.get(name)
         if name not in members:
             return None
-        if not isinstance(given, str):
+        if not isinstance(value, str):
             self.problems.append(f"`{at}{name}` is not a text")
             return None
         try:
-            return read(given)
+            return parse(value)
         except Invalid as wrong:
             self.problems.append(f"`{at}{name}`: {wrong.says}")
             return None
 
-    def product(self, members: Mapping[str, Json]) -> Product | None:
-        given = members.get("battery_product")
+    def read_product(self, members: Mapping[str, Json]) -> Product | None:
+        product_members = members.get("battery_product")
         if "battery_product" not in members:
             return None
-        if not isinstance(given, Mapping):
+        if not isinstance(product_members, Mapping):
             self.problems.append("`battery_product` is not an object")
             return None
         at = "battery_product."
-        given = self.members(given, PRODUCT_MEMBERS, at)
-        product_id = self.value(given, "battery_product_id", parse_uuid, at)
-        sku, name = self.value(given, "sku", _text, at), self.value(given, "name", _text, at)
+        product_members = self.check_members(product_members, PRODUCT_MEMBERS, at)
+        product_id = self.read_value(product_members, "battery_product_id", parse_uuid, at)
+        sku, name = (
+            self.read_value(product_members, "sku", _require_text, at),
+            self.read_value(product_members, "name", _require_text, at),
+        )
         if product_id is None or sku is None or name is None:
             return None
         return Product(battery_product_id=BatteryProductId(product_id), sku=sku, name=name)
 
-    def facts(self, members: Mapping[str, Json]) -> tuple[SnapshotFact, ...]:
-        given = members.get("facts")
+    def read_facts(self, members: Mapping[str, Json]) -> tuple[SnapshotFact, ...]:
+        elements = members.get("facts")
         if "facts" not in members:
             return ()
-        if not isinstance(given, list):
+        if not isinstance(elements, list):
             self.problems.append("`facts` is not a list")
             return ()
-        return tuple(self._facts(given))
+        return tuple(self._iterate_facts(elements))
 
-    def _facts(self, given: Sequence[Json]) -> Iterator[SnapshotFact]:
-        for index, element in enumerate(given):
+    def _iterate_facts(self, elements: Sequence[Json]) -> Iterator[SnapshotFact]:
+        for index, element in enumerate(elements):
             try:
                 yield read_fact(element)
             except Invalid as wrong:
                 self.problems.append(f"`facts[{index}]`: {wrong.says}")
 
 
-def _name(text: str) -> str:
-    if not is_name(text):
-        raise Invalid(f"it has not 1 to {MAX_NAME} characters, or holds U+0000")
-    return text
-
-
-def _text(text: str) -> str:
+def _require_text(text: str) -> str:
     if "\0" in text:
         raise Invalid("it holds U+0000")
     return text

@@ -3,22 +3,22 @@
 Pure. Tells what the reference evaluator did, so it is what the rules say, and every sentence has its place in the rule
 text. The lines of a bill of materials are named by their facts.
 
-    Explained, rule text, facts ── why ──► Reason(says, place, because)
+    Explanation, rule text, facts ── explain_field ──► Reason(says, place, because)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bpc.core import canon
-from bpc.core.canon import Json
-from bpc.core.facts import FactRecord, SnapshotFact
-from bpc.core.rules.reference.derive import Explained, Node, written
-from bpc.core.rules.source import Source, Span
-from bpc.core.rules.typed import Field
+from bpc.core.facts.fact_table import FactRecord, SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.language.reference.derive import DerivationNode, Explanation, value_to_json
+from bpc.core.language.source import Source, Span
+from bpc.core.language.typed import ProgramField
 
-SHOWN_ELEMENTS: Final = 20
-SHOWN_TEXT: Final = 120
+MAX_ELEMENTS: Final = 20
+MAX_TEXT_LENGTH: Final = 120
 # Steps upon steps that are told. Rules may chain thousands, and nobody reads that far.
 MAX_DEPTH: Final = 100
 
@@ -31,146 +31,157 @@ class Reason:
     place: str | None
     because: "tuple[Reason, ...]" = ()
 
-    def lines(self, depth: int = 0) -> Iterator[tuple[int, str, str | None]]:
+    def iterate_lines(self, depth: int = 0) -> Iterator[tuple[int, str, str | None]]:
         yield depth, self.says, self.place
         for reason in self.because:
-            yield from reason.lines(depth + 1)
+            yield from reason.iterate_lines(depth + 1)
 
     def as_json(self) -> Mapping[str, object]:
         return {"says": self.says, "place": self.place, "because": [reason.as_json() for reason in self.because]}
 
 
-def why(
-    field: Field,
-    explained: Explained,
+def explain_field(
+    field: ProgramField,
+    explained: Explanation,
     source: Source,
     facts: Sequence[SnapshotFact],
     *,
-    numbered: str = "line {} of the facts",
+    number_format: str = "line {} of the facts",
 ) -> Reason:
     """Why `field` is what it is, or why it is not.
 
-    `facts` are in the order in which the reader has them, and `numbered` says what the number of one means there.
+    `facts` are in the order in which the reader has them, and `number_format` says what the number of one means there.
     """
-    teller = _Teller(explained.nodes, source, facts, numbered)
+    writer = _ReasonWriter(explained.nodes, source, facts, number_format)
     if explained.failure is not None:
-        return _why_not(field, explained, teller)
-    says = f"{field.path} is {_shown(written(field.type, explained.value))} ({field.type})"
-    result = () if explained.result is None else tuple(map(teller.told, teller.of_derivation(explained.result)))
-    return Reason(says, teller.place(field.span), (*teller.emitted_beside(field.path), *result))
+        return _explain_failure(field, explained, writer)
+    says = f"{field.path} is {_format_value(value_to_json(field.type, explained.value))} ({field.type})"
+    result = (
+        ()
+        if explained.result_node is None
+        else tuple(map(writer.explain_node, writer.select_result(explained.result_node)))
+    )
+    return Reason(says, writer.format_place(field.span), (*writer.explain_other_compliance(field.path), *result))
 
 
-def _why_not(field: Field, explained: Explained, teller: "_Teller") -> Reason:
+def _explain_failure(field: ProgramField, explained: Explanation, writer: "_ReasonWriter") -> Reason:
     failure = explained.failure
     if failure is None:
         raise ValueError("nothing failed")
     says = f"{field.path} has no value: {failure.says}"
     if failure.field != field.path:
         says = f"{field.path} has no value because {failure.field} has none: {failure.says}"
-    around = tuple(
-        Reason(f"at element {element.position + 1}{_element(element.value, teller)}", teller.place(element.loop))
+    element_reasons = tuple(
+        Reason(
+            f"at element {element.position + 1}{_format_element(element.value, writer)}",
+            writer.format_place(element.loop),
+        )
         for element in explained.elements
     )
-    because = () if explained.failed is None else (teller.told(explained.failed),)
-    return Reason(says, teller.place(failure.span), (*around, *because))
+    because = () if explained.failed_node is None else (writer.explain_node(explained.failed_node),)
+    return Reason(says, writer.format_place(failure.span), (*element_reasons, *because))
 
 
-def _element(value: Any, teller: "_Teller") -> str:
-    return f", the fact {value.key}{teller.number_of(value.key)}" if isinstance(value, FactRecord) else ""
+def _format_element(value: Any, writer: "_ReasonWriter") -> str:
+    return f", the fact {value.key}{writer.format_key_number(value.key)}" if isinstance(value, FactRecord) else ""
 
 
-class _Teller:
+class _ReasonWriter:
     """Puts nodes into words. A node that was told before is only mentioned again."""
 
-    def __init__(self, nodes: Sequence[Node], source: Source, facts: Sequence[SnapshotFact], numbered: str) -> None:
+    def __init__(
+        self, nodes: Sequence[DerivationNode], source: Source, facts: Sequence[SnapshotFact], number_format: str
+    ) -> None:
         self._nodes = nodes
         self._source = source
         self._facts = facts
-        self._numbered = numbered
-        self._numbers_of_keys = {fact.fact_key: number for number, fact in enumerate(facts, 1)}
-        self._by_name = {(fact.fact_type, fact.fact_key): number for number, fact in enumerate(facts, 1)}
-        self._values = _values(nodes)
+        self._number_format = number_format
+        self._numbers_by_key = {fact.fact_key: number for number, fact in enumerate(facts, 1)}
+        self._numbers_by_type_and_key = {
+            (fact.fact_type, fact.fact_key): number for number, fact in enumerate(facts, 1)
+        }
+        self._values = _compute_values(nodes)
         self._texts: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._explained: set[int] = set()
 
-    def place(self, span: Span | None) -> str | None:
+    def format_place(self, span: Span | None) -> str | None:
         if span is None:
             return None
-        at = self._source.place(span.start)
+        at = self._source.locate(span.start)
         return f"{self._source.name}:{at.line}:{at.column}"
 
-    def number_of(self, key: str) -> str:
-        return self._number(self._numbers_of_keys.get(key))
+    def format_key_number(self, key: str) -> str:
+        return self._format_number(self._numbers_by_key.get(key))
 
-    def emitted_beside(self, path: str) -> Iterator[Reason]:
+    def explain_other_compliance(self, path: str) -> Iterator[Reason]:
         """Compliance entries of a field that its value, told already, does not rest on."""
         for at, node in enumerate(self._nodes):
-            if node.type == "COMPLIANCE_EMIT" and node.field == path and at not in self._told:
-                yield self.told(at)
+            if node.type == "COMPLIANCE_EMIT" and node.field == path and at not in self._explained:
+                yield self.explain_node(at)
 
-    def of_derivation(self, at: int) -> list[int]:
+    def select_result(self, at: int) -> list[int]:
         """The result of a field; what was computed beside it and not used explains nothing."""
         return self._nodes[at].children[:1]
 
-    def told(self, at: int, depth: int = 0) -> Reason:
+    def explain_node(self, at: int, depth: int = 0) -> Reason:
         node = self._nodes[at]
-        says = self._sentence(at)
-        if at in self._told and node.children:
-            return Reason(f"{says} (told above)", self.place(node.span))
-        self._told.add(at)
-        because = self._because(node)
+        says = self._write_sentence(at)
+        if at in self._explained and node.children:
+            return Reason(f"{says} (told above)", self.format_place(node.span))
+        self._explained.add(at)
+        because = self._select_children(node)
         if because and depth == MAX_DEPTH:
-            return Reason(f"{says} (and so on)", self.place(node.span))
-        further = (self.told(child, depth + 1) for child in because)
-        return Reason(says, self.place(node.span), (*self._elements(node), *further))
+            return Reason(f"{says} (and so on)", self.format_place(node.span))
+        further = (self.explain_node(child, depth + 1) for child in because)
+        return Reason(says, self.format_place(node.span), (*self._explain_elements(node), *further))
 
-    def _because(self, node: Node) -> list[int]:
+    def _select_children(self, node: DerivationNode) -> list[int]:
         """The children worth telling: literals stand in the sentence already."""
         if node.type == "FIELD_REF":
-            return self.of_derivation(node.children[0])
+            return self.select_result(node.children[0])
         return [child for child in node.children if self._nodes[child].type != "CONST"]
 
-    def _sentence(self, at: int) -> str:
+    def _write_sentence(self, at: int) -> str:
         node = self._nodes[at]
         match node.type:
             case "CONST":
-                return f"{_shown(node.data['value'])}, written in the rule"
+                return f"{_format_value(node.data['value'])}, written in the rule"
             case "FACT_GET":
-                return self._fact_sentence(node)
+                return self._write_fact_sentence(node)
             case "FIELD_REF":
-                return f"field {node.data['path']} is {self._shown(at)}"
+                return f"field {node.data['path']} is {self._format_node(at)}"
             case "ASSERT":
-                return self._assert_sentence(at)
+                return self._write_assert_sentence(at)
             case "COMPLIANCE_EMIT":
-                return f"compliance {node.data['code']}: {node.data['status']}, {_shown(node.data['message'])}"
+                return f"compliance {node.data['code']}: {node.data['status']}, {_format_value(node.data['message'])}"
             case _:
-                return self._op_sentence(at)
+                return self._write_operation_sentence(at)
 
-    def _fact_sentence(self, node: Node) -> str:
-        kind, name = node.data["fact_type"], self._shown(node.children[0])
+    def _write_fact_sentence(self, node: DerivationNode) -> str:
+        kind, name = node.data["fact_type"], self._format_node(node.children[0])
         if "count" in node.data:
             return f"{node.data['count']} {kind} facts, their keys starting with {name}"
         if node.data["payload_hash"] is None:
             return f"there is no {kind} fact {name}"
-        return f"the {kind} fact {name}{self._line(str(kind), self._values[node.children[0]])}"
+        return f"the {kind} fact {name}{self._format_fact_number(str(kind), self._values[node.children[0]])}"
 
-    def _line(self, kind: str, key: Json) -> str:
-        return self._number(self._by_name.get((kind, str(key))))
+    def _format_fact_number(self, kind: str, key: Json) -> str:
+        return self._format_number(self._numbers_by_type_and_key.get((kind, str(key))))
 
-    def _number(self, number: int | None) -> str:
-        return "" if number is None else f", {self._numbered.format(number)}"
+    def _format_number(self, number: int | None) -> str:
+        return "" if number is None else f", {self._number_format.format(number)}"
 
-    def _assert_sentence(self, at: int) -> str:
-        node, value = self._nodes[at], self._shown(at)
+    def _write_assert_sentence(self, at: int) -> str:
+        node, value = self._nodes[at], self._format_node(at)
         if node.data["op"] == "requireSome":
             if self._nodes[node.children[0]].type == "FACT_GET":
                 return f"it is there, as it must be ({node.data['code']})"
             return f"{value}, which must be there ({node.data['code']})"
-        return f"{value}, given that {_shown(node.data['message'])} does not apply ({node.data['code']})"
+        return f"{value}, given that {_format_value(node.data['message'])} does not apply ({node.data['code']})"
 
-    def _op_sentence(self, at: int) -> str:  # noqa: PLR0911 (one sentence a case)
-        node, value = self._nodes[at], self._shown(at)
-        op, parts = str(node.data["op"]), [self._shown(child) for child in node.children[:2]]
+    def _write_operation_sentence(self, at: int) -> str:  # noqa: PLR0911 (one sentence a case)
+        node, value = self._nodes[at], self._format_node(at)
+        op, parts = str(node.data["op"]), [self._format_node(child) for child in node.children[:2]]
         if op in _INFIX and len(parts) == 2:
             return f"{parts[0]} {op} {parts[1]} is {value}"
         match op:
@@ -193,61 +204,61 @@ class _Teller:
             case _:
                 return f"{_WORDS.get(op, op)}: {value}"
 
-    def _elements(self, node: Node) -> Iterator[Reason]:
+    def _explain_elements(self, node: DerivationNode) -> Iterator[Reason]:
         """What a map, filter or fold made of each element, named by its fact where it is one."""
         if node.data.get("op") not in _LOOPS:
             return
-        labels = self._labels(node.children[0])
+        labels = self._label_elements(node.children[0])
         if node.data["op"] == "filter":
-            kept = node.data["kept"]
-            shown = [f"{labels[place]} stays" for place in kept if place < len(labels)]  # type: ignore[union-attr,operator,index]
+            kept_positions = node.data["kept"]
+            sentences = [f"{labels[place]} stays" for place in kept_positions if place < len(labels)]  # type: ignore[union-attr,operator,index]
         else:
             values = node.data.get("values", ())
             word = "gives" if node.data["op"] == "map" else "brings it to"
-            shown = [f"{label} {word} {_shown(value)}" for label, value in zip(labels, values, strict=False)]  # type: ignore[arg-type]
-        for says in shown[:SHOWN_ELEMENTS]:
+            sentences = [f"{label} {word} {_format_value(value)}" for label, value in zip(labels, values, strict=False)]  # type: ignore[arg-type]
+        for says in sentences[:MAX_ELEMENTS]:
             yield Reason(says, None)
-        if len(shown) > SHOWN_ELEMENTS:
-            yield Reason(f"and {len(shown) - SHOWN_ELEMENTS} more", None)
+        if len(sentences) > MAX_ELEMENTS:
+            yield Reason(f"and {len(sentences) - MAX_ELEMENTS} more", None)
 
-    def _labels(self, at: int) -> list[str]:
+    def _label_elements(self, at: int) -> list[str]:
         """What the elements of a list are called: their facts, or their values, or their place in it."""
         node = self._nodes[at]
         if node.type == "FACT_GET":
             kind, prefix = str(node.data["fact_type"]), str(self._values[node.children[0]])
             keys = sorted(fact.fact_key for fact in self._facts if fact.fact_type == kind)
-            return [f"{key}{self._line(kind, key)}," for key in keys if key.startswith(prefix)]
+            return [f"{key}{self._format_fact_number(kind, key)}," for key in keys if key.startswith(prefix)]
         if node.data.get("op") == "filter":
-            labels = self._labels(node.children[0])
+            labels = self._label_elements(node.children[0])
             return [labels[place] for place in node.data["kept"]]  # type: ignore[union-attr,index]
         if node.data.get("op") == "map":
-            return [f"{label.rstrip(',')}," for label in self._labels(node.children[0])]
+            return [f"{label.rstrip(',')}," for label in self._label_elements(node.children[0])]
         plain = self._values[at]
-        return [_shown(value) for value in plain] if isinstance(plain, list) else []
+        return [_format_value(value) for value in plain] if isinstance(plain, list) else []
 
-    def _shown(self, at: int) -> str:
+    def _format_node(self, at: int) -> str:
         """The node's value in words, made once: many nodes may speak of one long list."""
         text = self._texts.get(at)
         if text is None:
-            text = self._texts[at] = _shown(self._values[at])
+            text = self._texts[at] = _format_value(self._values[at])
         return text
 
 
-class _Words(str):
+class _Phrase(str):
     """What stands for a value that proofs do not repeat, such as a fact: shown without quotes."""
 
     __slots__ = ()
 
 
-def _values(nodes: Sequence[Node]) -> list[Json]:
+def _compute_values(nodes: Sequence[DerivationNode]) -> list[Json]:
     """The value of every node, which is its own or its child's (docs/formats/proof.md); children come first."""
     values: list[Json] = []
     for node in nodes:
-        values.append(node.data["value"] if "value" in node.data else _of_children(node, values))
+        values.append(node.data["value"] if "value" in node.data else _take_from_children(node, values))
     return values
 
 
-def _of_children(node: Node, values: Sequence[Json]) -> Json:  # noqa: PLR0911 (one rule a case)
+def _take_from_children(node: DerivationNode, values: Sequence[Json]) -> Json:  # noqa: PLR0911 (one rule a case)
     data, children = node.data, node.children
     match data.get("op", node.type):
         case "if" | "assert":
@@ -259,11 +270,11 @@ def _of_children(node: Node, values: Sequence[Json]) -> Json:  # noqa: PLR0911 (
         case "COMPLIANCE_EMIT":
             return data["status"] != "FAIL"
         case "FACT_GET":
-            return _the_facts(data)
+            return _describe_facts(data)
         case "map":
-            return data.get("values", _Words("a list of facts"))
+            return data.get("values", _Phrase("a list of facts"))
         case "filter":
-            return _Words(f"{len(data['kept'])} of them")  # type: ignore[arg-type]
+            return _Phrase(f"{len(data['kept'])} of them")  # type: ignore[arg-type]
         case "fold":
             folded = data.get("values") or ()
             return folded[-1] if folded else values[children[1]]  # type: ignore[index]
@@ -296,27 +307,27 @@ _WORDS: Final = {
 }
 
 
-def _the_facts(data: Mapping[str, Json]) -> Json:
+def _describe_facts(data: Mapping[str, Json]) -> Json:
     if "count" in data:
-        return _Words(f"{data['count']} facts")
-    return None if data["payload_hash"] is None else _Words("the fact")
+        return _Phrase(f"{data['count']} facts")
+    return None if data["payload_hash"] is None else _Phrase("the fact")
 
 
-def _shown(value: Json) -> str:
+def _format_value(value: Json) -> str:
     """A value as people write it: a quantity with its unit, an absent one as `none`."""
     match value:
         case None:
             return "none"
-        case _Words():
+        case _Phrase():
             return value
         case {"unit": unit, "value": number, **others} if not others:
             return f"{number} {unit}"
         case str() if value == "" or not value.isascii() or " " in value:
-            text = canon.encode(value).decode()
+            text = canonical_json.encode(value).decode()
         case str():
             text = value
         case list():
-            text = f"[{', '.join(map(_shown, value[:SHOWN_TEXT]))}]"  # more would be cut off below
+            text = f"[{', '.join(map(_format_value, value[:MAX_TEXT_LENGTH]))}]"  # more would be cut off below
         case _:
-            text = canon.encode(value).decode()
-    return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}…"
+            text = canonical_json.encode(value).decode()
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"

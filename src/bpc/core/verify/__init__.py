@@ -1,1 +1,66 @@
-"""Checking bundles and views, step by step: `verify_bundle` in bundle.py, `verify_view` in view.py."""
+"""Checking bundles and views, step by step: `bundle` has `verify_bundle` and `verify_view`. Below: their report.
+
+A step is a function that returns its sentence, raises a refusal that says what is wrong and where, or raises
+`NotChecked` if something it needs is missing. Any other exception is a bug and is not caught.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from bpc.core.errors import Invalid, Refusal
+
+Issuer: TypeAlias = Literal["pinned", "unpinned"]
+
+
+class CheckFailed(Invalid):
+    """A check found something wrong."""
+
+
+class NotChecked(Exception):
+    """A step cannot run, because what it needs is missing or unreadable."""
+
+
+class StepResult(NamedTuple):
+    """One step. A step that could not run counts as failed; `detail` says why."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationReport:
+    """All steps, in order. `issuer` is `pinned` only if the signature is valid under a pinned key."""
+
+    steps: tuple[StepResult, ...]
+    issuer: Issuer
+
+    @property
+    def ok(self) -> bool:
+        return all(step.ok for step in self.steps)
+
+    @property
+    def failed_steps(self) -> tuple[str, ...]:
+        """The names of the steps that failed."""
+        return tuple(step.name for step in self.steps if not step.ok)
+
+
+def run_step(name: str, check: Callable[[], str]) -> StepResult:
+    """Run the step `name`."""
+    try:
+        return StepResult(name, ok=True, detail=check())
+    except NotChecked as reason:
+        return StepResult(name, ok=False, detail=f"not checked: {reason}")
+    except Refusal as refused:
+        return StepResult(
+            name, ok=False, detail=refused.says if refused.fix is None else f"{refused.says}; {refused.fix}"
+        )
+
+
+def format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def skip_step(name: str, reason: str) -> StepResult:
+    return StepResult(name, ok=False, detail=f"not checked: {reason}")

@@ -1,80 +1,101 @@
 """Verify: a bundle or a view in, a report of every step out. Nothing is trusted but the bytes and the pinned keys.
 
-Pure. Whatever the bytes are, the answer is a report; its time and memory are bounded by their size and by the limits
-of the rule language. A report always has every step, in this order; one that could not run does not hold, and says
-what it was missing. `replay` runs only where all others hold.
+Pure. Whatever the bytes are, the answer is a report. Its time and memory are bounded by their size and by the limits of
+the rule language. A report always has every step, in this order. A step that could not run counts as failed, and says
+what it was missing. `replay` runs only if all other steps pass.
 
-A bundle (each in its own file, with the checks it consists of):
-   1. canonical        structure.py       every entry is in its one form, and so is the file
-   2. payload_hash     snapshot.py        the payload is the one the receipt names
-   3. snapshot         snapshot.py        so is the snapshot
-   4. facts            snapshot.py        every fact has the hash the snapshot names
-   5. rules            snapshot.py        rules and tests are those the receipt names
-   6. proof_structure  proof.py           the proof is one hash-linked computation of this payload
-   7. proof_steps      steps.py           and exactly the one that the rules give for the facts
-   8. receipt_hash     signature.py       the receipt is this passport's, with the hash the QR code carries
-   9. signature        signature.py       the key signed it; a pinned one, if keys are pinned
-  10. qr               qr.py              text and pixels of the QR code are this passport's
-  11. events           events.py          the audit chain holds, where there is one
-  12. replay           replay.py          compiling again gives the same bytes
+The steps of a bundle, and the file that lists the checks of each:
+   1. canonical        canonical.py        every entry is in its one form, and so is the file
+   2. payload_hash     artifacts.py        the payload is the one the receipt names
+   3. snapshot         artifacts.py        the snapshot is the one the receipt names
+   4. facts            artifacts.py        every fact has the hash the snapshot names
+   5. rules            artifacts.py        rules and tests are those the receipt names
+   6. proof_structure  proof_structure.py  the proof is one hash-linked computation of this payload
+   7. proof_steps      proof_steps.py      and exactly the computation that the rules give for the facts
+   8. receipt_hash     artifacts.py        the receipt is this passport's, with the hash in the QR code
+   9. signature        artifacts.py        the key signed it; a pinned key, if keys are pinned
+  10. qr               artifacts.py        text and pixels of the QR code are this passport's
+  11. events           artifacts.py        the audit chain holds, if there is one
+  12. replay           below               compiling again gives the same bytes
 
-A view: view.py lists its steps.
+The steps of a view, BPC-VIEW-1, for which nothing is needed but the view and the issuer's key:
+   1. canonical     exactly the members of a view, canonical, each in its one spelling
+   2. receipt_hash  the receipt is one, and this is its hash
+   3. signature     a pinned key signed it, and if that key has a name, the receipt uses it; a view contains no key, so
+                    this step fails without a pinned one
+   4. root          as many children as access sets, the id says how many, and the root's hash is the receipt's
+   5. completeness  the fields are exactly those whose access set holds the audience or `public`, by id
+   6. fields        each is of its form, has the access the root names and the hash the root names; paths ascend
+   7. product       the battery product is the one the receipt names
 
-This module never sees the evaluator that compiles; only replay.py does.
+Only `check_replay` loads the evaluator that compiles; every other step works without it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
-from bpc.core.bundle import read_bundle
+from bpc.core.audit.signing import SignatureInvalid
 from bpc.core.errors import Refusal
-from bpc.core.verify.events import check_events
-from bpc.core.verify.proof import check_proof_structure
-from bpc.core.verify.qr import check_qr
-from bpc.core.verify.replay import check_replay
-from bpc.core.verify.report import Report, Step, not_taken, taken
-from bpc.core.verify.signature import Pin, check_receipt_hash, check_signature
-from bpc.core.verify.snapshot import check_facts, check_payload_hash, check_rules, check_snapshot
-from bpc.core.verify.steps import check_proof_steps
-from bpc.core.verify.structure import Opened, check_canonical
-from bpc.core.verify.view import verify_view
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import from_hex, to_hex
+from bpc.core.passport.bundle import read_bundle
+from bpc.core.passport.proof import hash_node
+from bpc.core.passport.receipt import Receipt
+from bpc.core.verify import (
+    CheckFailed,
+    NotChecked,
+    StepResult,
+    VerificationReport,
+    artifacts,
+    canonical,
+    format_count,
+    run_step,
+    skip_step,
+)
+from bpc.core.verify.artifacts import Pin
+from bpc.core.verify.canonical import COUNT, HASH, LIST, OBJECT, ObjectForm, OpenedBundle, Spelling, require_form
+from bpc.core.verify.proof_steps import check_proof_steps
+from bpc.core.verify.proof_structure import FIELD_FORM, ROOT_FORM, check_proof_structure
 
-__all__ = ["STEPS", "Report", "Step", "verify_bundle", "verify_either", "verify_view"]
-
-STEPS: Final = (
-    "canonical",
-    "payload_hash",
-    "snapshot",
-    "facts",
-    "rules",
-    "proof_structure",
-    "proof_steps",
-    "receipt_hash",
-    "signature",
-    "qr",
-    "events",
-    "replay",
+CLAIM: Final = (
+    "A view proves that these values are in the signed passport and that nothing meant for you is missing. "
+    "It also shows how many other fields exist, who may see them and their order by name, but not their values."
 )
 
+VIEW_FORM: Final[ObjectForm] = {
+    "audience": Spelling(lambda value: value in canonical.VIEW_AUDIENCES, "public, interest or authority"),
+    "fields": LIST,
+    "receipt": OBJECT,
+    "root": OBJECT,
+    "view_version": canonical.exactly("BPC-VIEW-1"),
+}
+VIEW_ROOT_FORM: Final[ObjectForm] = {
+    "children": Spelling(lambda value: isinstance(value, list) and all(map(HASH.accepts, value)), "a list of hashes"),
+    "data": OBJECT,
+    "id": COUNT,
+}
+VIEW_FIELD_FORM: Final[ObjectForm] = {"child": HASH, "data": OBJECT, "id": COUNT}
 
-def verify_bundle(data: bytes, *, pinned: Sequence[Pin] = ()) -> Report:
-    """Every step of checking a bundle. With `pinned` keys the manifest's must be one of them, named as they are."""
+
+def verify_bundle(data: bytes, *, pinned: Sequence[Pin] = ()) -> VerificationReport:
+    """Run every step on a bundle. With `pinned` keys, the manifest's key must be one of them, under the same name."""
     try:
-        opened = Opened(read_bundle(data))
+        opened = OpenedBundle(read_bundle(data))
     except Refusal as refused:
-        return _unreadable(refused.says)
-    steps = [taken(name, partial(check, opened)) for name, check in _checks(pinned).items()]
+        return _report_unreadable(STEPS, refused.says, "the file is not a bundle")
+    steps = [run_step(name, partial(check, opened)) for name, check in _list_checks(pinned).items()]
     if all(step.ok for step in steps):
-        steps.append(taken("replay", partial(check_replay, opened)))
+        steps.append(run_step("replay", partial(check_replay, opened)))
     else:
-        steps.append(not_taken("replay", "it runs only where every other step holds"))
+        steps.append(skip_step("replay", "replay runs only if every other step passes"))
     signed = steps[STEPS.index("signature")].ok
-    return Report(steps=tuple(steps), issuer="pinned" if pinned and signed else "unpinned")
+    return VerificationReport(steps=tuple(steps), issuer="pinned" if pinned and signed else "unpinned")
 
 
-def verify_either(data: bytes, *, pinned: Sequence[Pin] = ()) -> Report:
-    """A view starts as JSON does; anything else is taken for a bundle."""
+def verify_bundle_or_view(data: bytes, *, pinned: Sequence[Pin] = ()) -> VerificationReport:
+    """Verify a view or a bundle: a view starts like JSON, anything else is taken for a bundle."""
     return verify_view(data, pinned=pinned) if is_view(data) else verify_bundle(data, pinned=pinned)
 
 
@@ -82,23 +103,144 @@ def is_view(data: bytes) -> bool:
     return data.startswith(b"{")
 
 
-def _checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[Opened], str]]:
+def check_replay(opened: OpenedBundle) -> str:
+    from bpc.core.passport.compile import replay_passport  # noqa: PLC0415 (loads the compiler only if all else passes)
+
+    replay_passport(opened.entries)
+    return "compiling again gives the same payload, proof and receipt, byte for byte"
+
+
+def _list_checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[OpenedBundle], str]]:
     return {
-        "canonical": check_canonical,
-        "payload_hash": check_payload_hash,
-        "snapshot": check_snapshot,
-        "facts": check_facts,
-        "rules": check_rules,
+        "canonical": canonical.check_canonical,
+        "payload_hash": artifacts.check_payload_hash,
+        "snapshot": artifacts.check_snapshot,
+        "facts": artifacts.check_facts,
+        "rules": artifacts.check_rules,
         "proof_structure": check_proof_structure,
         "proof_steps": check_proof_steps,
-        "receipt_hash": check_receipt_hash,
-        "signature": lambda opened: check_signature(opened, pinned),
-        "qr": check_qr,
-        "events": check_events,
+        "receipt_hash": artifacts.check_receipt_hash,
+        "signature": lambda opened: artifacts.check_signature(opened, pinned),
+        "qr": artifacts.check_qr,
+        "events": artifacts.check_events,
     }
 
 
-def _unreadable(reason: str) -> Report:
-    first, *others = STEPS
-    steps = (Step(first, ok=False, detail=reason), *(not_taken(name, "the file is not a bundle") for name in others))
-    return Report(steps=steps, issuer="unpinned")
+STEPS: Final = (*_list_checks(()), "replay")
+
+
+def _report_unreadable(names: Sequence[str], reason: str, unread: str) -> VerificationReport:
+    first, *others = names
+    steps = (StepResult(first, ok=False, detail=reason), *(skip_step(name, unread) for name in others))
+    return VerificationReport(steps=steps, issuer="unpinned")
+
+
+class ViewParts:
+    """A view whose members all have their form."""
+
+    def __init__(self, data: bytes) -> None:
+        view = require_form("the view", canonical.decode_canonical("the view", data), VIEW_FORM)
+        self.audience: str = view["audience"]
+        self.receipt: Receipt = canonical.read_signed_receipt(
+            "the view's receipt", canonical_json.encode_typed(view["receipt"])
+        )
+        self.root = require_form("the view's root", view["root"], VIEW_ROOT_FORM)
+        require_form("the data of the view's root", self.root["data"], ROOT_FORM)
+        self.fields = [_parse_field(at, value) for at, value in enumerate(view["fields"])]
+
+
+def verify_view(data: bytes, *, pinned: Sequence[Pin] = ()) -> VerificationReport:
+    """Every step of checking a view."""
+    try:
+        view = ViewParts(data)
+    except CheckFailed as error:
+        return _report_unreadable(VIEW_STEPS, error.says, "the view could not be read")
+    steps = [run_step(name, partial(check, view)) for name, check in _list_view_checks(pinned).items()]
+    signed = steps[VIEW_STEPS.index("signature")].ok
+    return VerificationReport(steps=tuple(steps), issuer="pinned" if signed else "unpinned")
+
+
+def _list_view_checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[ViewParts], str]]:
+    return {
+        "canonical": lambda view: f"a view for the audience `{view.audience}`",  # 1, done by reading it
+        "receipt_hash": lambda view: f"the receipt is {to_hex(view.receipt.hash())}",  # 2
+        "signature": lambda view: _check_signature(view, pinned),
+        "root": _check_root,
+        "completeness": _check_completeness,
+        "fields": _check_fields,
+        "product": _check_product,
+    }
+
+
+def _check_signature(view: ViewParts, pinned: Sequence[Pin]) -> str:
+    if not pinned:  # 3
+        raise NotChecked("a view carries no key; give the issuer's key to check the signature")
+    for key, names in artifacts.group_names_by_key(pinned).items():
+        try:
+            view.receipt.verify(key)
+        except SignatureInvalid:
+            continue
+        artifacts.require_pinned_key(key, names, view.receipt)
+        return artifacts.describe_signature(view.receipt, pinned=True)
+    raise CheckFailed("none of the keys you trust signed this receipt")
+
+
+def _check_root(view: ViewParts) -> str:
+    root = view.root
+    if not root["id"] == len(root["children"]) == len(root["data"]["access"]):  # 4
+        raise CheckFailed("the root's id, its children and its access sets do not agree on the number of fields")
+    root_hash = hash_node(root["id"], "OP", root["data"], map(from_hex, root["children"]))
+    if root_hash != view.receipt.proof_root_hash:
+        raise CheckFailed(f"the root has the hash {to_hex(root_hash)}, and the receipt names another")
+    return f"the root of {format_count(root['id'], 'field')} is the one the receipt names"
+
+
+def _check_completeness(view: ViewParts) -> str:
+    access = view.root["data"]["access"]
+    expected_ids = [at for at, audiences in enumerate(access) if canonical.may_see(audiences, view.audience)]
+    actual_ids = [field["id"] for field in view.fields]
+    missing = sorted(set(expected_ids) - set(actual_ids))  # 5
+    if missing:
+        raise CheckFailed(f"field {missing[0]} is for the audience `{view.audience}` and is missing")
+    extra = sorted(set(actual_ids) - set(expected_ids))
+    if extra:
+        raise CheckFailed(f"field {extra[0]} is not for the audience `{view.audience}`")
+    if actual_ids != expected_ids:
+        raise CheckFailed("the fields are not in the order of their ids, or one is there twice")
+    total = format_count(len(access), "field")
+    return f"of {total} {len(actual_ids):,} are for the audience `{view.audience}`, and all are here"
+
+
+def _check_fields(view: ViewParts) -> str:
+    for field in view.fields:  # 6
+        _check_field(view.root, field)
+    for before, after in pairwise(field["data"]["path"] for field in view.fields):
+        if before >= after:
+            raise CheckFailed(f"the fields are not in order: `{after}` is out of order or repeated")
+    return "each has the hash and the audiences that the root names"
+
+
+def _check_field(root: Mapping[str, Any], field: Mapping[str, Any]) -> None:
+    at, data = field["id"], field["data"]
+    if at >= len(root["children"]) or at >= len(root["data"]["access"]):
+        raise CheckFailed(f"field {at}, `{data['path']}`, is not one of the root's")
+    if data["access"] != root["data"]["access"][at]:
+        raise CheckFailed(f"field {at}, `{data['path']}`, does not have the audiences that the root names")
+    if to_hex(hash_node(at, "OP", data, [from_hex(field["child"])])) != root["children"][at]:
+        raise CheckFailed(f"field {at}, `{data['path']}`, does not have the hash that the root names")
+
+
+def _check_product(view: ViewParts) -> str:
+    product = view.root["data"]["battery_product"]
+    if product["battery_product_id"] != str(view.receipt.battery_product_id):  # 7
+        raise CheckFailed("the view shows another battery product than the receipt names")
+    return f"`{product['name']}`, SKU `{product['sku']}`"
+
+
+def _parse_field(at: int, value: canonical_json.Json) -> Mapping[str, Any]:
+    field = require_form(f"field {at} of the view", value, VIEW_FIELD_FORM)
+    require_form(f"the data of field {at} of the view", field["data"], FIELD_FORM)
+    return field
+
+
+VIEW_STEPS: Final = tuple(_list_view_checks(()))

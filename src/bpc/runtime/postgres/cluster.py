@@ -1,31 +1,33 @@
-"""Where the server's files are, and whether it is running.
+"""The server's files: where they are, who has locked them, and how the cluster is created and started.
 
 <data dir>/
   postgres/          the cluster, owned by the server's user
-  postgres.log       what the server and its keeper say
-  postgres.hba       who is let in, and as whom (postgres.ident)
-  postgres.users     shared lock of every user; exclusively the keeper's when nobody is left
+  postgres.log       the log of the server and its keeper
+  postgres.hba       who may log in, and as whom (postgres.ident)
+  postgres.users     shared lock of every user; the keeper locks it exclusively when nobody is left
   postgres.keeper    exclusive lock of the keeper
-  postgres.location  only where the cluster had to go elsewhere (see `cluster_folder`)
+  postgres.location  only if the cluster is elsewhere (see `choose_cluster_folder`)
 """
 
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
+import subprocess
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import psutil
 
 from bpc.core.errors import DatabaseUnavailable
-from bpc.db.embedded.account import STATE_ROOT, Account, passable_folder
+from bpc.runtime.postgres.programs import STATE_ROOT, Account, create_passable_folder
 
-PORT: Final = 5432  # only a part of the socket's name: nothing listens on a network
-LONGEST_SOCKET_PATH: Final = 103  # sun_path ends at 104 bytes on macOS, 108 on Linux
+SOCKET_PORT: Final = 5432  # only a part of the socket's name: nothing listens on a network
+MAX_SOCKET_PATH: Final = 103  # sun_path ends at 104 bytes on macOS, 108 on Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +52,44 @@ class Layout:
     def location(self) -> Path:
         return self.data_dir / "postgres.location"
 
-    def known_cluster(self) -> Path:
-        """The cluster's folder, as far as it has been decided."""
+    def find_cluster_folder(self) -> Path:
+        """The folder of the cluster; the default if none was chosen yet."""
         if not self.location.exists():
             return self.data_dir / "postgres"
         folder = Path(os.fsdecode(self.location.read_bytes().strip()) or ".")
         if not folder.is_absolute() or not folder.parent.is_dir():
-            # Starting anew would look as if everything were lost; more likely a disk is not mounted.
+            # An empty new cluster would look like data loss; more likely a disk is not mounted.
             raise DatabaseUnavailable(
-                f"the tables should be in `{folder}`, says {self.location}, and that is not there",
-                fix="mount or restore it; only to begin with nothing, remove that file",
+                f"{self.location} says that the data is in `{folder}`, but that does not exist",
+                fix="mount or restore it; to start with an empty database, remove that file",
             )
         return folder
 
-    def cluster_folder(self, account: Account) -> Path:
-        """Decide where the cluster goes: in the data directory, if the server's user can get there.
+    def choose_cluster_folder(self, account: Account) -> Path:
+        """Choose the folder of the cluster: in the data directory, if the server's user can reach it.
 
-        A data directory inside root's closed home is beyond the system user's reach; the cluster then lies
-        below /var/lib/bpc, and `postgres.location` in the data directory says where.
+        The system user cannot reach a data directory inside root's closed home; then the cluster is below
+        /var/lib/bpc, and `postgres.location` in the data directory says where.
         """
-        known = self.known_cluster()
-        if self.location.exists() or (known / "PG_VERSION").exists() or self._passable(account):
-            return known
-        passable_folder(STATE_ROOT)
-        clusters = passable_folder(STATE_ROOT / "clusters")
+        current = self.find_cluster_folder()
+        if self.location.exists() or (current / "PG_VERSION").exists() or self._make_passable(account):
+            return current
+        create_passable_folder(STATE_ROOT)
+        clusters = create_passable_folder(STATE_ROOT / "clusters")
         folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=clusters)) / "postgres"
         folder.parent.chmod(0o711)
         self.location.write_bytes(os.fsencode(folder) + b"\n")
         return folder
 
-    def _passable(self, account: Account) -> bool:
-        """Whether `account` can pass through; a folder with nothing in it but ours is opened for that."""
-        if account.may("x", self.data_dir):
+    def _make_passable(self, account: Account) -> bool:
+        """Whether `account` can pass through; a folder that has only our files is opened for that."""
+        if account.can_access("x", self.data_dir):
             return True
         names = [entry.name for entry in self.data_dir.iterdir()]
         if all(name == "keys" or name.startswith("postgres") for name in names):
             before = stat.S_IMODE(self.data_dir.stat().st_mode)
             self.data_dir.chmod(before | 0o011)
-            if account.may("x", self.data_dir):
+            if account.can_access("x", self.data_dir):
                 return True
             self.data_dir.chmod(before)
         return False
@@ -95,16 +97,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postmaster:
-    """What `postmaster.pid` says of a server, once it is known to be true."""
+    """A running server, as `postmaster.pid` describes it."""
 
     pid: int
     socket_folder: Path
     ready: bool
 
 
-def running_postmaster(cluster: Path) -> Postmaster | None:
-    """The server that runs on `cluster`, or None: neither a corpse nor a stranger with its number counts."""
-    lines = _pid_file_lines(cluster)
+def find_running_postmaster(cluster: Path) -> Postmaster | None:
+    """The server that runs on `cluster`, or None. Ignores zombies and other processes with the same pid."""
+    lines = _read_pid_file(cluster)
     if len(lines) < 5 or not lines[0].isdecimal():
         return None
     pid = int(lines[0])
@@ -118,8 +120,8 @@ def running_postmaster(cluster: Path) -> Postmaster | None:
     return Postmaster(pid=pid, socket_folder=Path(lines[4]), ready=ready)
 
 
-def _pid_file_lines(cluster: Path) -> list[str]:
-    """The lines of `postmaster.pid`, which may be half-written or from a server long dead."""
+def _read_pid_file(cluster: Path) -> list[str]:
+    """The lines of `postmaster.pid`, which may be incomplete or from a server that has ended."""
     try:
         return os.fsdecode((cluster / "postmaster.pid").read_bytes()).split("\n")
     except OSError:
@@ -127,7 +129,7 @@ def _pid_file_lines(cluster: Path) -> list[str]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds `path` exclusively. Asking does not create the file."""
+    """Whether a process holds `path` exclusively. Does not create the file."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -142,22 +144,22 @@ def is_locked(path: Path) -> bool:
 
 
 def await_release(path: Path) -> None:
-    """Wait until nobody holds `path` exclusively any more."""
+    """Wait until no process holds `path` exclusively."""
     with path.open("rb") as handle:
         fcntl.flock(handle, fcntl.LOCK_SH)
 
 
-def socket_folder(data_dir: Path, account: Account) -> Path:
-    """A short private folder for the socket, the same for a data directory while it can be.
+def create_socket_folder(data_dir: Path, account: Account) -> Path:
+    """A private folder with a short path for the socket; if possible always the same for a data directory.
 
-    Its name may be guessed and taken by somebody else in a shared /tmp: then another is made.
+    Another user can guess the name and take it in a shared /tmp: then the folder gets another name.
     """
     name = f"bpc-{account.uid}-{hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:12]}"
-    for root in _socket_roots(account):
+    for root in _list_socket_roots(account):
         folder = root / name
-        if set(str(folder)) & {",", '"'}:  # PostgreSQL would take it for a list
+        if set(str(folder)) & {",", '"'}:  # PostgreSQL would read it as a list
             continue
-        if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{PORT}") > LONGEST_SOCKET_PATH:
+        if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{SOCKET_PORT}") > MAX_SOCKET_PATH:
             continue
         try:
             folder.mkdir(mode=0o700)
@@ -166,18 +168,18 @@ def socket_folder(data_dir: Path, account: Account) -> Path:
                 continue
         except OSError:
             continue
-        account.own(folder)
+        account.take_folder(folder)
         return folder
     folder = Path(tempfile.mkdtemp(prefix=f"bpc-{account.uid}-"))
-    account.own(folder)
+    account.take_folder(folder)
     return folder
 
 
-def _socket_roots(account: Account) -> list[Path]:
+def _list_socket_roots(account: Account) -> list[Path]:
     roots = []
-    if account.switch:
+    if account.is_other_user:
         with suppress(OSError):
-            roots.append(passable_folder(Path("/run/bpc")))
+            roots.append(create_passable_folder(Path("/run/bpc")))
     elif runtime := os.environ.get("XDG_RUNTIME_DIR"):
         roots.append(Path(runtime))
     with suppress(FileNotFoundError):  # there may be no writable one at all
@@ -186,6 +188,97 @@ def _socket_roots(account: Account) -> list[Path]:
 
 
 def _is_private(folder: Path, account: Account) -> bool:
-    found = folder.lstat()
-    ours = found.st_uid in {account.uid, os.geteuid()}
-    return stat.S_ISDIR(found.st_mode) and ours and stat.S_IMODE(found.st_mode) == 0o700
+    status = folder.lstat()
+    is_ours = status.st_uid in {account.uid, os.geteuid()}
+    return stat.S_ISDIR(status.st_mode) and is_ours and stat.S_IMODE(status.st_mode) == 0o700
+
+
+# The cluster ------------------------------------------------------------------------------------------------------
+
+SUPERUSER: Final = "postgres"
+LOGIN: Final = "bpc"
+SERVER_ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A PostgreSQL data folder, the user that owns it, and the programs that run it."""
+
+    folder: Path
+    account: Account
+    binaries: Path
+
+    def ensure(self) -> None:
+        """Create the cluster if it does not exist. An interrupted attempt leaves nothing that looks complete."""
+        if not (self.folder / "PG_VERSION").exists():
+            self._initialise()
+        self._write_access_rules()
+
+    def start(self, socket_folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start the server as a child process; it is ready when `postmaster.pid` says so."""
+        settings = {
+            "hba_file": str(self._access_file("hba")),
+            "ident_file": str(self._access_file("ident")),
+            "listen_addresses": "",
+            "unix_socket_directories": str(socket_folder),
+            "unix_socket_permissions": "0700",
+            "max_connections": "200",
+            "max_wal_size": "256MB",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            "log_checkpoints": "off",
+        }
+        command = [str(self.binaries / "postgres"), "-D", str(self.folder)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        child: subprocess.Popen[bytes] = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=SERVER_ENVIRONMENT,
+            umask=0o077,
+            **self.account.popen_arguments(),  # type: ignore[call-overload]
+        )
+        return child
+
+    def _initialise(self) -> None:
+        aside = self.folder.with_name(self.folder.name + ".new")
+        shutil.rmtree(aside, ignore_errors=True)
+        self.account.take_folder(aside)
+        command = [str(self.binaries / "initdb"), "-D", str(aside), "-U", SUPERUSER]
+        command += ["--encoding=UTF8", "--no-locale", "--auth-local=peer", "--auth-host=reject"]
+        result = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=SERVER_ENVIRONMENT,
+            umask=0o077,
+            **self.account.popen_arguments(),  # type: ignore[call-overload]
+        )
+        if result.returncode != 0:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise DatabaseUnavailable(
+                f"the embedded PostgreSQL could not create its data folder: {result.stderr.strip()}",
+                fix="make room on the disk, or choose another folder with BPC_DATA_DIR",
+            )
+        aside.rename(self.folder)
+
+    def _write_access_rules(self) -> None:
+        """Only the server's user, and root if it started the server, may log in as `postgres` or `bpc`."""
+        people = [self.account.name, *(["root"] if self.account.is_other_user else [])]
+        allowed = [f'bpc "{person}" {role}' for person in people for role in (SUPERUSER, LOGIN)]
+        self._write_access_file("ident", allowed)
+        self._write_access_file("hba", ["local all all peer map=bpc", "local replication all peer map=bpc"])
+
+    def _access_file(self, kind: str) -> Path:
+        # Beside the cluster, not in it: root must not write into a folder of another user.
+        return self.folder.with_name(f"{self.folder.name}.{kind}")
+
+    def _write_access_file(self, kind: str, lines: list[str]) -> None:
+        path = self._access_file(kind)
+        path.write_text("".join(f"{line}\n" for line in lines))
+        path.chmod(0o644)

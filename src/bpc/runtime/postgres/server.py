@@ -1,8 +1,8 @@
-"""Using the embedded server: be counted among its users, and have it running.
+"""Use the embedded server: register as a user and wait until it runs.
 
-with use(data_dir) as server:
-    server.address("bpc")  # where to connect
-    server.ensure()        # again, if a connection was refused: its keeper may have been killed too
+with use_server(data_dir) as server:
+    server.address("bpc")    # where to connect
+    server.ensure_running()  # again, if a connection was refused: its keeper may have been killed, too
 """
 
 import fcntl
@@ -17,40 +17,48 @@ from types import TracebackType
 from typing import Final, Self
 
 from bpc.core.errors import DatabaseUnavailable
-from bpc.db.address import Address
-from bpc.db.embedded.cluster import LOGIN, SUPERUSER
-from bpc.db.embedded.keeper import START_PATIENCE
-from bpc.db.embedded.layout import PORT, Layout, Postmaster, await_release, is_locked, running_postmaster
-from bpc.settings import ConfigMissing
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.postgres.cluster import (
+    LOGIN,
+    SOCKET_PORT,
+    SUPERUSER,
+    Layout,
+    Postmaster,
+    await_release,
+    find_running_postmaster,
+    is_locked,
+)
+from bpc.runtime.postgres.keeper import START_TIMEOUT
+from bpc.runtime.settings import ConfigMissing
 
 PAUSE: Final = 0.01
 RETRY_PAUSE: Final = 2.0
-# The keeper gets what a program needs to start, and none of our secrets.
-PASSED_ON: Final = ("PATH", "HOME", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "XDG_RUNTIME_DIR")
+# Enough for a program to start, and none of our secrets.
+KEEPER_ENVIRONMENT: Final = ("PATH", "HOME", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "XDG_RUNTIME_DIR")
 
 
 @dataclass(slots=True)
-class Server:
-    """A running server that stays for as long as this object, or the process, lives."""
+class EmbeddedServer:
+    """A running server. It stays while this object, or the process, lives."""
 
     layout: Layout
-    _users: int = field(repr=False)
+    _users_lock: int = field(repr=False)
     _socket_folder: Path = Path()
 
     def address(self, database: str) -> Address:
-        """Where `database` is, for the ordinary login."""
-        return Address(host=str(self._socket_folder), port=PORT, user=LOGIN, database=database)
+        """The address of `database` for the ordinary login."""
+        return Address(host=str(self._socket_folder), port=SOCKET_PORT, user=LOGIN, database=database)
 
     def superuser_address(self, database: str = "postgres") -> Address:
-        """For preparing the server and for tests; no request ever comes this way."""
-        return Address(host=str(self._socket_folder), port=PORT, user=SUPERUSER, database=database)
+        """The address for preparing the server and for tests; requests never use it."""
+        return Address(host=str(self._socket_folder), port=SOCKET_PORT, user=SUPERUSER, database=database)
 
-    def ensure(self, unless: threading.Event | None = None) -> None:
-        """Return when the server accepts connections, starting whatever is not running."""
-        self._socket_folder = _running(self.layout, unless or threading.Event()).socket_folder
+    def ensure_running(self, cancelled: threading.Event | None = None) -> None:
+        """Start the keeper if necessary; return when the server accepts connections."""
+        self._socket_folder = _wait_until_running(self.layout, cancelled or threading.Event()).socket_folder
 
     def watch_keeper(self) -> None:
-        """While we are a user there is a keeper: should it be killed, another has to stop the server in the end."""
+        """Start a new keeper whenever it is killed: some keeper must stop the server in the end."""
         threading.Thread(target=self._replace_keeper, name="bpc keeper watch", daemon=True).start()
 
     def _replace_keeper(self) -> None:
@@ -58,22 +66,22 @@ class Server:
             try:
                 await_release(self.layout.keeper_lock)
             except OSError:
-                return  # somebody deleted the data directory, and the server with it
-            if self._users < 0:
+                return  # somebody deleted the data directory with the server
+            if self._users_lock < 0:
                 return
             try:
-                self.ensure()
+                self.ensure_running()
             except DatabaseUnavailable:
                 time.sleep(RETRY_PAUSE)
 
     def release(self) -> None:
-        """Stop being a user. The server stops when nobody else is one."""
-        if self._users >= 0:
-            os.close(self._users)
-            self._users = -1
+        """Stop being a user. The server stops when it has no users."""
+        if self._users_lock >= 0:
+            os.close(self._users_lock)
+            self._users_lock = -1
 
     def release_and_wait(self) -> None:
-        """Stop being a user, the last one, and return when the server has stopped."""
+        """Stop being the last user, and return when the server has stopped."""
         self.release()
         await_release(self.layout.keeper_lock)
 
@@ -86,25 +94,25 @@ class Server:
         self.release()
 
 
-def use(data_dir: Path, unless: threading.Event | None = None) -> Server:
+def use_server(data_dir: Path, cancelled: threading.Event | None = None) -> EmbeddedServer:
     """Become a user of the server in `data_dir`, which exists, and return when it accepts connections.
 
-    `unless` is set by who has changed their mind: then it is given up.
+    Setting `cancelled` ends the wait with `DatabaseUnavailable`.
     """
     layout = Layout(data_dir.resolve())
-    unless = unless or threading.Event()
+    cancelled = cancelled or threading.Event()
     try:
-        users = os.open(layout.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as failed:
-        raise ConfigMissing.of(
+        users_lock = os.open(layout.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigMissing.for_setting(
             "BPC_DATA_DIR",
-            f"the data folder `{layout.data_dir}` cannot be used: {failed.strerror} ({layout.users_lock.name})",
+            f"the data folder `{layout.data_dir}` cannot be used: {error.strerror} ({layout.users_lock.name})",
             fix="set BPC_DATA_DIR to a folder you may write to",
-        ) from failed
-    server = Server(layout, users)
+        ) from error
+    server = EmbeddedServer(layout, users_lock)
     try:
-        _take_shared(users, unless)
-        server.ensure(unless)
+        _wait_for_shared_lock(users_lock, cancelled)
+        server.ensure_running(cancelled)
     except BaseException:
         server.release()
         raise
@@ -112,62 +120,65 @@ def use(data_dir: Path, unless: threading.Event | None = None) -> Server:
     return server
 
 
-def _take_shared(users: int, unless: threading.Event) -> None:
-    """Wait for a keeper that is just stopping the server."""
+def _wait_for_shared_lock(users_lock: int, cancelled: threading.Event) -> None:
+    """Wait until a keeper that is stopping the server has finished."""
     while True:
         try:
-            return fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return fcntl.flock(users_lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            if unless.wait(PAUSE):
+            if cancelled.wait(PAUSE):
                 raise DatabaseUnavailable("gave up waiting for the embedded PostgreSQL to stop") from None
 
 
-def _running(layout: Layout, unless: threading.Event) -> Postmaster:
-    deadline = time.monotonic() + START_PATIENCE
+def _wait_until_running(layout: Layout, cancelled: threading.Event) -> Postmaster:
+    deadline = time.monotonic() + START_TIMEOUT
     keeper: int | None = None
-    ended: int | None = None
-    while time.monotonic() < deadline and not unless.is_set():
+    exit_code: int | None = None
+    while time.monotonic() < deadline and not cancelled.is_set():
         if is_locked(layout.keeper_lock):
-            found = running_postmaster(layout.known_cluster())
-            if found is not None and found.ready:
-                return found
-        elif keeper is None or ended == 0:  # 0: another keeper was there, and has gone since
-            keeper, ended = _start_keeper(layout), None
-        elif ended is not None:
+            postmaster = find_running_postmaster(layout.find_cluster_folder())
+            if postmaster is not None and postmaster.ready:
+                return postmaster
+        elif keeper is None or exit_code == 0:  # 0: another keeper was running and has ended since
+            keeper, exit_code = _start_keeper(layout), None
+        elif exit_code is not None:
             break
         else:
-            ended = _exit_code(keeper)
+            exit_code = _poll_exit_code(keeper)
         time.sleep(PAUSE)
     raise DatabaseUnavailable(
-        f"the embedded PostgreSQL did not start: {_last_words(layout)}",
-        fix=f"read {layout.log}; `bpc doctor` checks disk space and rights",
+        f"the embedded PostgreSQL did not start: {_read_last_error(layout)}",
+        hint="read the server log",
+        details={"log": str(layout.log)},
     )
 
 
 def _start_keeper(layout: Layout) -> int:
-    passed_on = {
-        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(("COVERAGE_", "LC_"))
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEEPER_ENVIRONMENT or name.startswith(("COVERAGE_", "LC_"))
     }
-    # Not `subprocess`: the keeper is meant to outlive us, and in a session of its own Ctrl-C does not reach it.
+    # Not `subprocess`: the keeper outlives this process, and in its own session Ctrl-C does not reach it.
     return os.posix_spawn(
         sys.executable,
-        # -P: not a file of the current folder that happens to be called like a module.
-        [sys.executable, "-P", "-m", "bpc.db.embedded.keeper", str(layout.data_dir)],
-        passed_on,
+        # -P: a file in the current folder that is named like a module is not imported.
+        [sys.executable, "-P", "-m", "bpc.runtime.postgres.keeper", str(layout.data_dir)],
+        environment,
         file_actions=[(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)],
         setsid=True,
     )
 
 
-def _exit_code(pid: int) -> int | None:
+def _poll_exit_code(pid: int) -> int | None:
     try:
-        ended, status = os.waitpid(pid, os.WNOHANG)
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        return 0  # somebody in this process reaps all children: assume nothing
-    return os.waitstatus_to_exitcode(status) if ended else None
+        return 0  # other code in this process reaps all children
+    return os.waitstatus_to_exitcode(status) if ended_pid else None
 
 
-def _last_words(layout: Layout) -> str:
+def _read_last_error(layout: Layout) -> str:
     with suppress(OSError):
         text = layout.log.read_bytes().decode(errors="replace")
         lines = [line for line in text.split("\n") if line.strip()]

@@ -19,158 +19,167 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, DotEnvSettingsSource
 
-from bpc.settings.data_dir import default_data_dir, home
-from bpc.settings.kinds import expected
-from bpc.settings.model import VARIABLES, Settings, variable_of
-from bpc.settings.problems import READ_MORE, ConfigMissing, Problem
+from bpc.runtime.settings.data_dir import choose_default_data_dir, find_home
+from bpc.runtime.settings.model import READ_MORE, VARIABLES, ConfigMissing, SettingProblem, Settings, name_variable
+from bpc.runtime.settings.value_types import describe_type
 
-DATA_DIR: Final = variable_of("data_dir")
-BUILD_ID: Final = variable_of("compiler_build_id")
-PASSWORD: Final = variable_of("db_password")
-DATABASE: Final = variable_of("db_name")
-PATHS: Final = (DATA_DIR, variable_of("signing_keys_dir"))
+DATA_DIR_VARIABLE: Final = name_variable("data_dir")
+BUILD_ID_VARIABLE: Final = name_variable("compiler_build_id")
+PASSWORD_VARIABLE: Final = name_variable("db_password")
+DATABASE_NAME_VARIABLE: Final = name_variable("db_name")
+PATH_VARIABLES: Final = (DATA_DIR_VARIABLE, name_variable("signing_keys_dir"))
 
 # They start like ours and are not settings: those of commands that ask an API, our tests' own, and what Kubernetes sets
 # for a service `bpc-…`.
-FOREIGN: Final = re.compile(
+FOREIGN_VARIABLE: Final = re.compile(
     r"BPC_URL|BPC_API_KEY|BPC_EFFORT|BPC_TEST_\w+|BPC_\w+_SERVICE_(HOST|PORT\w*)|BPC_\w+_PORT_\d+_\w+"
 )
-SERVICE_URL: Final = ("tcp://", "udp://")
-SERVER: Final = tuple(variable_of(f"db_{part}") for part in ("host", "port", "user", "password", "name", "sslmode"))
+SERVICE_URL_SCHEMES: Final = ("tcp://", "udp://")
+SERVER_VARIABLES: Final = tuple(
+    name_variable(f"db_{part}") for part in ("host", "port", "user", "password", "name", "sslmode")
+)
 
 
-def load(environ: Mapping[str, str], *, cwd: Path) -> Settings:
+def load_settings(environ: Mapping[str, str], *, cwd: Path) -> Settings:
     """The settings of this process.
 
     Raises `ConfigMissing` with every missing or wrong setting. What only looks like a mistake, such as a name
     that is nearly one of ours, is in `settings.warnings`.
     """
-    dotenv, problems = _dotenv(environ, cwd)
-    given = {**_present(dotenv), **_present(environ)}
-    problems += _place(given, environ, cwd)
-    checked = _checked(given)
-    if isinstance(checked, Settings) and not problems:
-        return checked.model_copy(update={"warnings": tuple(_warnings(checked, {**dotenv, **environ}))})
-    if not isinstance(checked, Settings):
-        problems += checked
-    raise ConfigMissing(problems, fix=f"set them in the environment{_or_dotenv(given)}; {READ_MORE}")
+    dotenv, problems = _read_dotenv(environ, cwd)
+    values = {**_keep_present(dotenv), **_keep_present(environ)}
+    problems += _resolve_paths(values, environ, cwd)
+    outcome = _check_all(values)
+    if isinstance(outcome, Settings) and not problems:
+        return outcome.model_copy(update={"warnings": tuple(_collect_warnings(outcome, {**dotenv, **environ}))})
+    if not isinstance(outcome, Settings):
+        problems += outcome
+    raise ConfigMissing(problems, fix=f"set them in the environment{_mention_dotenv(values)}; {READ_MORE}")
 
 
-class _File(BaseSettings):
+class _DotenvParser(BaseSettings):
     """Only tells the parser that there are no fields: the file is read as it is."""
 
 
-def _dotenv(environ: Mapping[str, str], cwd: Path) -> tuple[Mapping[str, str], list[Problem]]:
+def _read_dotenv(environ: Mapping[str, str], cwd: Path) -> tuple[Mapping[str, str], list[SettingProblem]]:
     """The variables of `.env`, a convenience of dev and test: prod takes nothing from the current folder."""
-    name = variable_of("env")
+    name = name_variable("env")
     if environ.get(name, "").strip() not in {"", "dev", "test"}:
         return {}, []
     try:
-        found = DotEnvSettingsSource(_File, env_file=cwd / ".env", case_sensitive=True).env_vars
+        variables = DotEnvSettingsSource(_DotenvParser, env_file=cwd / ".env", case_sensitive=True).env_vars
     except (OSError, UnicodeDecodeError):
-        return {}, [Problem(name=".env", sentence="`.env` in the current folder cannot be read as UTF-8 text")]
-    values = {key: value for key, value in found.items() if value is not None}
+        return {}, [SettingProblem(name=".env", sentence="`.env` in the current folder cannot be read as UTF-8 text")]
+    values = {key: value for key, value in variables.items() if value is not None}
     if values.get(name, "").strip() == "prod" and not environ.get(name):
-        says = f"`{name}` cannot be `prod` in `.env`, which is not read in prod: set it in the environment"
-        return values, [Problem(name=name, sentence=says)]
+        sentence = f"`{name}` cannot be `prod` in `.env`, which is not read in prod: set it in the environment"
+        return values, [SettingProblem(name=name, sentence=sentence)]
     return values, []
 
 
-def _present(source: Mapping[str, str]) -> dict[str, str]:
+def _keep_present(source: Mapping[str, str]) -> dict[str, str]:
     """Our variables that have a value, without the white space that files and secret stores leave."""
-    ours = {name: _trimmed(name, value) for name, value in source.items() if name in VARIABLES}
+    trimmed = {name: _trim(name, value) for name, value in source.items() if name in VARIABLES}
     # An empty build id is kept: prod refuses it instead of taking the default.
-    return {name: value for name, value in ours.items() if value or name == BUILD_ID}
+    return {name: value for name, value in trimmed.items() if value or name == BUILD_ID_VARIABLE}
 
 
-def _trimmed(name: str, value: str) -> str:
-    return value.rstrip("\r\n") if name == PASSWORD else value.strip()
+def _trim(name: str, value: str) -> str:
+    return value.rstrip("\r\n") if name == PASSWORD_VARIABLE else value.strip()
 
 
-def _place(given: dict[str, str], environ: Mapping[str, str], cwd: Path) -> list[Problem]:
+def _resolve_paths(values: dict[str, str], environ: Mapping[str, str], cwd: Path) -> list[SettingProblem]:
     """Make the paths in `given` absolute and fill in the data folder."""
     try:
-        for name in PATHS:
-            if name in given:
-                given[name] = str(_absolute(given[name], environ, cwd))
-        if DATA_DIR not in given:
-            given[DATA_DIR] = str(default_data_dir(environ, root=os.geteuid() == 0))
-    except ConfigMissing as nowhere:
-        given[DATA_DIR] = str(cwd)  # not used: the problem is reported, and the other settings are still checked
-        return list(nowhere.problems)
+        for name in PATH_VARIABLES:
+            if name in values:
+                values[name] = str(_make_absolute(values[name], environ, cwd))
+        if DATA_DIR_VARIABLE not in values:
+            values[DATA_DIR_VARIABLE] = str(choose_default_data_dir(environ, root=os.geteuid() == 0))
+    except ConfigMissing as error:
+        values[DATA_DIR_VARIABLE] = str(
+            cwd
+        )  # not used: the problem is reported, and the other settings are still checked
+        return list(error.problems)
     return []
 
 
-def _absolute(value: str, environ: Mapping[str, str], cwd: Path) -> Path:
+def _make_absolute(value: str, environ: Mapping[str, str], cwd: Path) -> Path:
     # `~` in .env has met no shell.
     path = Path(value)
-    return home(environ).joinpath(*path.parts[1:]) if path.parts[0] == "~" else cwd / path
+    return find_home(environ).joinpath(*path.parts[1:]) if path.parts[0] == "~" else cwd / path
 
 
-def _checked(given: Mapping[str, str]) -> Settings | list[Problem]:
+def _check_all(values: Mapping[str, str]) -> Settings | list[SettingProblem]:
     """Settings, or all problems: those of single fields, and those between the fields that are right."""
-    problems = _attempt(given)
+    problems = _validate(values)
     if isinstance(problems, Settings):
         return problems
-    wrong = {problem.name for problem in problems}
-    rest = _attempt({name: value for name, value in given.items() if name not in wrong - {DATA_DIR}})
-    if not isinstance(rest, Settings):
-        problems += [problem for problem in rest if wrong.isdisjoint({problem.name, *problem.also})]
+    wrong_names = {problem.name for problem in problems}
+    outcome = _validate(
+        {name: value for name, value in values.items() if name not in wrong_names - {DATA_DIR_VARIABLE}}
+    )
+    if not isinstance(outcome, Settings):
+        problems += [problem for problem in outcome if wrong_names.isdisjoint({problem.name, *problem.also})]
     return problems
 
 
-def _attempt(given: Mapping[str, str]) -> Settings | list[Problem]:
+def _validate(values: Mapping[str, str]) -> Settings | list[SettingProblem]:
     try:
-        return Settings.model_validate(given)
+        return Settings.model_validate(values)
     except ValidationError as wrong:
         errors = wrong.errors(include_url=False, include_input=False)
     # Outside the handler, so that no traceback leads back to an error that saw the values.
-    return [problem for error in errors for problem in _problems(error, given)]
+    return [problem for error in errors for problem in _to_problems(error, values)]
 
 
-def _problems(error: ErrorDetails, given: Mapping[str, str]) -> list[Problem]:
+def _to_problems(error: ErrorDetails, values: Mapping[str, str]) -> list[SettingProblem]:
     context = error.get("ctx", {})
     if error["type"] == "contradiction":
-        found: list[Problem] = context["problems"]
-        return found
+        contradictions: list[SettingProblem] = context["problems"]
+        return contradictions
     name = str(error["loc"][0])
-    words = str(context["error"]) if error["type"] == "value_error" else _must_be(name, given)
-    return [Problem(name=name, sentence=f"`{name}` {words}")]
+    words = str(context["error"]) if error["type"] == "value_error" else _describe_expected(name, values)
+    return [SettingProblem(name=name, sentence=f"`{name}` {words}")]
 
 
-def _must_be(name: str, given: Mapping[str, str]) -> str:
-    words = f"must be {expected(Settings.model_fields[VARIABLES[name]])}"
-    if name.endswith("_PORT") and given[name].startswith(SERVICE_URL):
+def _describe_expected(name: str, values: Mapping[str, str]) -> str:
+    words = f"must be {describe_type(Settings.model_fields[VARIABLES[name]])}"
+    if name.endswith("_PORT") and values[name].startswith(SERVICE_URL_SCHEMES):
         return f"{words}; Kubernetes set it: use `enableServiceLinks: false`"
     return words
 
 
-def _or_dotenv(given: Mapping[str, str]) -> str:
-    return " or in `.env`" if given.get(variable_of("env"), "dev") in {"dev", "test"} else ""
+def _mention_dotenv(values: Mapping[str, str]) -> str:
+    return " or in `.env`" if values.get(name_variable("env"), "dev") in {"dev", "test"} else ""
 
 
-def _warnings(settings: Settings, source: Mapping[str, str]) -> list[str]:
-    return [_unknown(name) for name in sorted(source) if _looks_ours(name, source[name])] + _unused(settings)
+def _collect_warnings(settings: Settings, source: Mapping[str, str]) -> list[str]:
+    return [_warn_unknown(name) for name in sorted(source) if _looks_like_setting(name, source[name])] + _warn_unused(
+        settings
+    )
 
 
-def _looks_ours(name: str, value: str) -> bool:
-    foreign = FOREIGN.fullmatch(name) or (name.endswith("_PORT") and value.startswith(SERVICE_URL))
+def _looks_like_setting(name: str, value: str) -> bool:
+    foreign = FOREIGN_VARIABLE.fullmatch(name) or (name.endswith("_PORT") and value.startswith(SERVICE_URL_SCHEMES))
     return name.startswith("BPC_") and name not in VARIABLES and not foreign
 
 
-def _unknown(name: str) -> str:
-    near = get_close_matches(name, VARIABLES, n=1, cutoff=0.8)
-    return f"`{name}` is not a setting and is ignored" + (f"; did you mean `{near[0]}`?" if near else "")
+def _warn_unknown(name: str) -> str:
+    matches = get_close_matches(name, VARIABLES, n=1, cutoff=0.8)
+    return f"`{name}` is not a setting and is ignored" + (f"; did you mean `{matches[0]}`?" if matches else "")
 
 
-def _unused(settings: Settings) -> list[str]:
+def _warn_unused(settings: Settings) -> list[str]:
     """Parts of a database address that nothing uses: whoever set them expects another database."""
-    parts = [name for name in SERVER if VARIABLES[name] in settings.model_fields_set]
+    parts = [name for name in SERVER_VARIABLES if VARIABLES[name] in settings.model_fields_set]
     if settings.database_url is not None:
         why = "`DATABASE_URL` is set"
     elif settings.db_host is None:
         why = "without `BPC_DB_HOST` the embedded PostgreSQL is used"
-        parts = [name for name in parts if name != DATABASE]  # the embedded server names its database so too
+        parts = [
+            name for name in parts if name != DATABASE_NAME_VARIABLE
+        ]  # the embedded server names its database so too
     else:
         parts, why = [], ""
     return [f"{', '.join(f'`{name}`' for name in parts)} ignored: {why}"] if parts else []

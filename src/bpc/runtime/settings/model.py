@@ -6,37 +6,81 @@ are `SecretStr`: they do not appear in `repr`, in errors or in dumps.
 """
 
 import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from bpc import __version__
-from bpc.settings import dsn
-from bpc.settings.kinds import (
+from bpc.runtime.settings import value_types
+from bpc.runtime.settings.value_types import (
     AnyPort,
     BrokerUrl,
     BuildId,
     Count,
+    DatabaseName,
     DatabaseUrl,
     Days,
     Destinations,
     Host,
     KeyId,
-    Name,
-    Pepper,
+    PepperText,
     Port,
     Seconds,
-    SigningKey,
+    SigningKeyText,
     WorkerId,
+    decode_pepper,
 )
-from bpc.settings.material import pepper_from
-from bpc.settings.problems import Problem
+
+READ_MORE: Final = "docs/configuration.md lists every setting with its default"
 
 
-def variable_of(field: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingProblem:
+    """One missing or wrong setting; `also` names the other settings in its sentence. It never contains a value."""
+
+    name: str
+    sentence: str
+    also: tuple[str, ...] = ()
+
+
+class ConfigMissing(Exception):
+    """Settings are missing or wrong: all of them, at once.
+
+    It carries what every refusal of ours carries (`code`, `says`, `fix`, `details`) without importing their
+    base class: settings know nothing else of ours.
+    """
+
+    code: ClassVar[str] = "CONFIG_MISSING"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, problems: Sequence[SettingProblem], *, fix: str = READ_MORE) -> None:
+        self.problems = tuple(problems)
+        self.says = _join_sentences(self.problems)
+        self.fix = fix
+        self.details: Mapping[str, object] = {
+            "problems": [{"name": problem.name, "says": problem.sentence} for problem in self.problems]
+        }
+        super().__init__(self.says)
+
+    @classmethod
+    def for_setting(cls, name: str, sentence: str, *, fix: str) -> "ConfigMissing":
+        """One problem and its own way out."""
+        return cls([SettingProblem(name=name, sentence=sentence)], fix=fix)
+
+
+def _join_sentences(problems: tuple[SettingProblem, ...]) -> str:
+    sentences = [problem.sentence for problem in problems]
+    if len(sentences) == 1:
+        return sentences[0]
+    return f"{len(sentences)} settings are missing or wrong: " + "; ".join(sentences)
+
+
+def name_variable(field: str) -> str:
     """The environment variable a field is read from."""
     return "DATABASE_URL" if field == "database_url" else f"BPC_{field.upper()}"
 
@@ -48,13 +92,13 @@ class Settings(BaseModel):
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
-        alias_generator=variable_of,
+        alias_generator=name_variable,
         validate_by_name=True,
         validate_by_alias=True,
     )
 
     env: Literal["dev", "test", "prod"] = Field(
-        "dev", description="Where this runs. `prod` insists on real secrets; `test` behaves as `dev`."
+        "dev", description="Kind of environment. `prod` requires real secrets; `test` behaves like `dev`."
     )
     data_dir: Path = Field(
         description="Folder of the embedded database and, outside prod, of generated keys.",
@@ -69,20 +113,18 @@ class Settings(BaseModel):
     http_host: Host | None = Field(
         None, description="Address the API listens on; unset, `bpc up` listens on 127.0.0.1 only."
     )
-    http_port: AnyPort = Field(8080, description="Port the API listens on; 0 takes a free one.")
+    http_port: AnyPort = Field(8080, description="Port the API listens on; 0 means any free port.")
     request_timeout_seconds: Seconds = Field(30, description="A request that takes longer is answered with 503.")
     upload_max_bytes: int = Field(25_000_000, ge=1, le=500_000_000, description="Largest document that is accepted.")
     idempotency_days: Days = Field(30, description="How long the answer to an Idempotency-Key is kept.")
     rate_limit_enabled: bool = Field(False, description="Limit the requests of each API key.")
-    rate_limit_rps: int = Field(50, ge=1, le=1_000_000, description="Requests per second a key may keep up.")
+    rate_limit_rps: int = Field(50, ge=1, le=1_000_000, description="Sustained requests per second of one API key.")
     rate_limit_burst: int = Field(100, ge=1, le=1_000_000, description="Requests a key may send at once.")
     outbound_allow: Destinations = Field(
-        (),
-        description="Private hosts, addresses, networks or folders that webhooks and ingestion may reach.",
+        (), description="Private hosts, addresses, networks or folders that webhooks and ingestion may reach."
     )
     webhook_timeout_seconds: Seconds = Field(
-        30,
-        description="A webhook not answered by then is sent again, and a download that pauses longer is tried again.",
+        30, description="Timeout for webhooks and downloads; after it they are retried."
     )
 
     database_url: DatabaseUrl | None = Field(
@@ -92,18 +134,18 @@ class Settings(BaseModel):
         None, description="Host or socket folder of a PostgreSQL to use; unset, the embedded one is used."
     )
     db_port: Port = Field(5432, description="Port of that PostgreSQL.")
-    db_user: Name = Field("postgres", description="User to log in as.")
+    db_user: DatabaseName = Field("postgres", description="User to log in as.")
     db_password: SecretStr = Field(
         SecretStr("postgres"), description="Password of that user; prod needs it, or `DATABASE_URL`."
     )
-    db_name: Name = Field("bpc", description="Database to use.")
+    db_name: DatabaseName = Field("bpc", description="Database to use.")
     db_sslmode: Literal["disable", "require"] = Field("disable", description="Whether the connection must use TLS.")
-    db_pool_size: Count = Field(10, description="Most connections a process opens.")
+    db_pool_size: Count = Field(10, description="Maximum number of connections of one process.")
 
-    signing_ed25519_private_key_base64: SigningKey | None = Field(
+    signing_ed25519_private_key_base64: SigningKeyText | None = Field(
         None,
         description="Ed25519 key that signs passports, base64 of seed or seed and public key; prod needs it.",
-        json_schema_extra={"default": "made and kept in the data folder, except in prod"},
+        json_schema_extra={"default": "generated and stored in the data folder, except in prod"},
     )
     signing_key_id: KeyId = Field("dev-key-1", description="Name under which that key is registered.")
     signing_keys_dir: Path | None = Field(
@@ -111,27 +153,27 @@ class Settings(BaseModel):
         description="Folder of further private keys, `<key_id>.key`, mode 0600.",
         json_schema_extra={"default": "`keys` in the data folder"},
     )
-    api_key_pepper_base64: Pepper | None = Field(
+    api_key_pepper_base64: PepperText | None = Field(
         None,
-        description="Mixed into every stored API key hash, base64 of at least 16 bytes; prod needs it.",
-        json_schema_extra={"default": "made and kept in the data folder, except in prod"},
+        description="Pepper: secret mixed into every stored API key hash, base64 of at least 16 bytes; prod needs it.",
+        json_schema_extra={"default": "generated and stored in the data folder, except in prod"},
     )
-    api_key_pepper_next_base64: Pepper | None = Field(
-        None, description="The pepper that is about to replace it: accepted, and not used yet."
+    api_key_pepper_next_base64: PepperText | None = Field(
+        None, description="The next pepper during a change: accepted but not used yet."
     )
-    api_key_pepper_previous_base64: Pepper | None = Field(
-        None, description="The pepper that it replaced: accepted until every key that is used has been hashed again."
+    api_key_pepper_previous_base64: PepperText | None = Field(
+        None, description="The previous pepper during a change: accepted until all used keys are rehashed."
     )
 
     worker_id: WorkerId = Field(
         default_factory=socket.gethostname,
-        description="Start of the name a worker signs its leases with.",
+        description="Prefix of the worker name in job leases.",
         json_schema_extra={"default": "the host name"},
     )
     worker_http_port: AnyPort = Field(8081, description="Port of a worker's health and metrics; 0 switches it off.")
     jobs_concurrency: Count = Field(4, description="Jobs one worker runs at the same time.")
     jobs_outbound_concurrency: Count = Field(
-        16, description="Webhooks and ingestions one worker has under way at the same time, beside those."
+        16, description="Webhooks and ingestions one worker runs at the same time, in addition to those."
     )
     jobs_memory_concurrency: Count = Field(4, description="In-memory jobs one process runs at the same time.")
     jobs_channel_capacity: int = Field(
@@ -144,9 +186,11 @@ class Settings(BaseModel):
         le=3_600_000,
         description="How often a worker looks for jobs when nothing wakes it, in milliseconds.",
     )
-    jobs_lease_seconds: Seconds = Field(60, description="How long a worker owns a job without renewing.")
-    jobs_lease_renew_seconds: Seconds = Field(30, description="How often it renews; must be below the lease.")
-    jobs_max_attempts_default: int = Field(5, ge=1, le=100, description="Times a job is started before it is given up.")
+    jobs_lease_seconds: Seconds = Field(60, description="How long a job lease lasts without renewal.")
+    jobs_lease_renew_seconds: Seconds = Field(
+        30, description="How often a lease is renewed; must be less than the lease."
+    )
+    jobs_max_attempts_default: int = Field(5, ge=1, le=100, description="Attempts before a job fails for good.")
     jobs_cancel_grace_seconds: Seconds = Field(10, description="Time a cancelled job gets to end by itself.")
     jobs_stop_grace_seconds: Seconds = Field(30, description="Time running jobs get when the worker is told to stop.")
     jobs_ttl_days: Days = Field(14, description="How long finished jobs and exports are kept.")
@@ -155,16 +199,16 @@ class Settings(BaseModel):
     queue_url: BrokerUrl = Field(
         SecretStr("amqp://guest:guest@localhost:5672/"), description="RabbitMQ, `amqp://` or `amqps://`."
     )
-    queue_exchange: Name = Field("bpc", description="AMQP exchange.")
-    queue_routing_key: Name = Field("jobs.trigger", description="AMQP routing key.")
-    health_require_queue: bool = Field(False, description="Not ready while RabbitMQ is down.")
+    queue_exchange: DatabaseName = Field("bpc", description="AMQP exchange.")
+    queue_routing_key: DatabaseName = Field("jobs.trigger", description="AMQP routing key.")
+    health_require_queue: bool = Field(False, description="Report not ready while RabbitMQ is down.")
 
-    # Ceilings, not wishes: a passport that is larger or takes more steps would not replay on another build.
+    # Upper limits: a passport that is larger or takes more steps would not replay on another build.
     payload_max_bytes: int = Field(131_072, ge=1, le=5_000_000, description="Largest passport payload.")
     proof_max_bytes: int = Field(262_144, ge=1, le=20_000_000, description="Largest proof.")
     receipt_max_bytes: int = Field(16_384, ge=1, le=500_000, description="Largest receipt.")
     rules_max_steps: int = Field(
-        1_000_000, ge=1, le=1_000_000, description="Steps that a compile, or one case of a rule test, may take."
+        1_000_000, ge=1, le=1_000_000, description="Maximum evaluation steps of a compile or of one rule test case."
     )
 
     replay_audit_sample: int = Field(
@@ -179,9 +223,7 @@ class Settings(BaseModel):
     )
     retention_document_versions_days: Days = Field(3650, description="How long the content of documents is kept.")
 
-    log_level: Literal["debug", "info", "warn", "error"] = Field(
-        "info", description="Least serious level that is logged."
-    )
+    log_level: Literal["debug", "info", "warn", "error"] = Field("info", description="Lowest level that is logged.")
     log_json: bool | None = Field(
         None,
         description="One JSON object per line.",
@@ -203,7 +245,7 @@ class Settings(BaseModel):
         if self.db_host is None:
             return None
         return SecretStr(
-            dsn.composed(
+            value_types.compose_database_url(
                 host=self.db_host,
                 port=self.db_port,
                 user=self.db_user,
@@ -215,67 +257,67 @@ class Settings(BaseModel):
 
     @field_validator("compiler_build_id")
     @classmethod
-    def _an_empty_build_id_means_the_default_except_in_prod(cls, value: str, info: ValidationInfo) -> str:
+    def _default_empty_build_id(cls, value: str, info: ValidationInfo) -> str:
         return value if value or info.data.get("env") == "prod" else f"bpc-{__version__}"
 
     @model_validator(mode="after")
-    def _nothing_contradicts(self) -> "Settings":
-        found = contradictions(self)
-        if found:
-            says = "; ".join(problem.sentence for problem in found)
-            raise PydanticCustomError("contradiction", "{says}", {"says": says, "problems": found})
+    def _refuse_contradictions(self) -> "Settings":
+        problems = find_contradictions(self)
+        if problems:
+            sentence = "; ".join(problem.sentence for problem in problems)
+            raise PydanticCustomError("contradiction", "{says}", {"says": sentence, "problems": problems})
         return self
 
 
-def contradictions(settings: Settings) -> list[Problem]:
-    """What no single field can see: what prod insists on, and figures that do not fit each other."""
-    found = _missing_in_prod(settings) if settings.env == "prod" else []
+def find_contradictions(settings: Settings) -> list[SettingProblem]:
+    """Problems between fields: what prod requires, and values that contradict each other."""
+    problems = _find_missing_in_prod(settings) if settings.env == "prod" else []
     if settings.jobs_lease_renew_seconds >= settings.jobs_lease_seconds:
-        renew, lease = variable_of("jobs_lease_renew_seconds"), variable_of("jobs_lease_seconds")
-        says = f"`{renew}` must be below `{lease}`, or jobs are lost while they run"
-        found.append(Problem(name=renew, sentence=says, also=(lease,)))
-    return found + _the_same_pepper(settings)
+        renew, lease = name_variable("jobs_lease_renew_seconds"), name_variable("jobs_lease_seconds")
+        sentence = f"`{renew}` must be below `{lease}`, otherwise running jobs lose their lease"
+        problems.append(SettingProblem(name=renew, sentence=sentence, also=(lease,)))
+    return problems + _find_equal_peppers(settings)
 
 
-def _the_same_pepper(settings: Settings) -> list[Problem]:
-    """A step of replacing the pepper that was done by halves: with it, keys that are valid would be refused.
+def _find_equal_peppers(settings: Settings) -> list[SettingProblem]:
+    """A half-finished change of the pepper, with which valid keys would be refused.
 
-    Here as far as settings alone say it, together with all else that is wrong; `Peppers` also sees one in a file.
+    This checks only settings; `Peppers` also checks the pepper in a file.
     """
     names = ("api_key_pepper_base64", "api_key_pepper_next_base64", "api_key_pepper_previous_base64")
-    given = [
-        (variable_of(name), pepper_from(secret.get_secret_value()))
+    peppers = [
+        (name_variable(name), decode_pepper(secret.get_secret_value()))
         for name in names
         if (secret := getattr(settings, name)) is not None
     ]
     return [
-        Problem(name=other, sentence=f"`{other}` is the same pepper as `{one}`", also=(one,))
-        for (one, pepper), (other, another) in combinations(given, 2)
-        if pepper == another
+        SettingProblem(name=other, sentence=f"`{other}` is the same pepper as `{one}`", also=(one,))
+        for (one, pepper), (other, other_pepper) in combinations(peppers, 2)
+        if pepper == other_pepper
     ]
 
 
-def _missing_in_prod(settings: Settings) -> list[Problem]:
-    """Secrets and names that prod does not invent.
+def _find_missing_in_prod(settings: Settings) -> list[SettingProblem]:
+    """Secrets and names that prod requires.
 
-    A database is among them although one is built in: a forgotten variable must not quietly give production
-    an empty database of its own. Whoever wants the embedded one there says so by setting `BPC_DB_PASSWORD`.
+    The database is among them although one is embedded: a forgotten variable must not silently give production an
+    empty database. To use the embedded one in prod, set `BPC_DB_PASSWORD`.
     """
     missing = []
     if settings.signing_ed25519_private_key_base64 is None:
-        missing.append(("signing_ed25519_private_key_base64", "prod does not make one up"))
+        missing.append(("signing_ed25519_private_key_base64", "prod does not generate one"))
     if settings.api_key_pepper_base64 is None:
-        missing.append(("api_key_pepper_base64", "prod does not make one up"))
+        missing.append(("api_key_pepper_base64", "prod does not generate one"))
     if settings.database_url is None and "db_password" not in settings.model_fields_set:
         missing.append(("db_password", "prod needs it, or `DATABASE_URL`"))
     if settings.compiler_build_id.upper() in {"", "UNKNOWN"}:
-        missing.append(("compiler_build_id", "receipts in prod name the build that made them"))
-    return [_missing(variable_of(field), reason) for field, reason in missing]
+        missing.append(("compiler_build_id", "receipts in prod name the build"))
+    return [_missing_problem(name_variable(field), reason) for field, reason in missing]
 
 
-def _missing(name: str, reason: str) -> Problem:
+def _missing_problem(name: str, reason: str) -> SettingProblem:
     also = ("DATABASE_URL",) if "DATABASE_URL" in reason else ()
-    return Problem(name=name, sentence=f"`{name}` is missing: {reason}", also=also)
+    return SettingProblem(name=name, sentence=f"`{name}` is missing: {reason}", also=also)
 
 
-VARIABLES: Final = {variable_of(field): field for field in Settings.model_fields if field != "warnings"}
+VARIABLES: Final = {name_variable(field): field for field in Settings.model_fields if field != "warnings"}

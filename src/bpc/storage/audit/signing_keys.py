@@ -1,4 +1,4 @@
-"""Signing keys: the public halves, for ever, because old signatures are checked against them."""
+"""Signing keys: their public halves. They are kept for ever, because old signatures are verified with them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,31 +6,33 @@ from datetime import datetime
 from typing import Final, Literal, LiteralString
 from uuid import NAMESPACE_URL, uuid5
 
-from bpc.core.errors import Conflict, NotFound, Refusal
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId
-from bpc.core.signing import PublicKey, to_base64
-from bpc.db import events, tenants
-from bpc.db.connection import Connection
-from bpc.db.database import Database
-from bpc.db.tenants import SYSTEM_TENANT
-from bpc.jobs.ids import lowest_at
+from service_jobs.job import lowest_id_at
 
-INSERT: Final[LiteralString] = """
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import PublicKey, to_base64
+from bpc.core.errors import Conflict, Refusal, UnknownResource
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection, fetch_rows
+from bpc.storage.database import Database
+
+INSERT_KEY: Final[LiteralString] = """
     INSERT INTO signing_keys (key_id, public_key) VALUES ($1, $2) ON CONFLICT (key_id) DO NOTHING RETURNING true
 """
-ALL: Final[LiteralString] = """
+SELECT_KEYS: Final[LiteralString] = """
     SELECT key_id, public_key, status::text AS status, created_at, retired_at FROM signing_keys
      ORDER BY created_at DESC, key_id
 """
-RETIRE: Final[LiteralString] = """
+RETIRE_KEY: Final[LiteralString] = """
     UPDATE signing_keys SET status = 'RETIRED', retired_at = $2 WHERE key_id = $1 AND status = 'ACTIVE' RETURNING true
 """
-PUBLIC_KEY: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1"
-OTHER_NAME: Final[LiteralString] = "SELECT key_id FROM signing_keys WHERE public_key = $1 AND key_id <> $2"
-ACTIVE: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1 AND status = 'ACTIVE'"
-# A version names its key in its receipt, a compile that was asked for in its order. Jobs are in the order of their ids.
-USE: Final[LiteralString] = """
+SELECT_PUBLIC_KEY: Final[LiteralString] = (
+    "SELECT public_key FROM signing_keys WHERE key_id = $1 AND (NOT $2 OR status = 'ACTIVE')"
+)
+SELECT_OTHER_NAME: Final[LiteralString] = "SELECT key_id FROM signing_keys WHERE public_key = $1 AND key_id <> $2"
+# A version names its key in its receipt, a requested compile in its payload. The ids of jobs are in the order of time.
+COUNT_KEY_USE: Final[LiteralString] = """
     SELECT (SELECT count(*) FROM passport_versions
              WHERE tenant_id = $1 AND status = 'COMPILING'
                AND convert_from(receipt_canonical, 'UTF8')::json ->> 'signing_key_id' = $2)
@@ -44,16 +46,16 @@ USE: Final[LiteralString] = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """How many versions wait for a key, by the tenant they are of, and for how many of all tenants it was named."""
+class SigningKeyUsage:
+    """How many versions wait for a key, by tenant, and how many compiles of all tenants named it."""
 
     waiting: Mapping[str, int]
-    asked_for: int
+    requested: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKey:
-    """The public half of a key; what it signed stays valid after it is retired."""
+class SigningKeyRow:
+    """The public half of a key. Signatures stay valid after it is retired."""
 
     key_id: str
     public_key: PublicKey
@@ -69,24 +71,20 @@ class SigningKeyDiffers(Refusal):
 
     def __init__(self, key_id: str) -> None:
         super().__init__(
-            f"the configured private key is not the one registered as `{key_id}`",
-            fix="put the right key back (its file, or the variable), or give the new one its own BPC_SIGNING_KEY_ID",
+            f"the configured private key is not the one registered as `{key_id}`", hint="restore the signing key"
         )
 
 
-class SigningKeyLost(Refusal):
-    """A key is registered under the configured name, and its private half is not here."""
+class PrivateKeyMissing(Refusal):
+    """A key is registered under the configured name, but its private half is missing."""
 
     code = "SIGNING_KEY_MISSING"
 
     def __init__(self, key_id: str) -> None:
-        super().__init__(
-            f"`{key_id}` is registered, and its private half is not here",
-            fix="put its file back (or the variable); if it is lost for good, choose another BPC_SIGNING_KEY_ID",
-        )
+        super().__init__(f"`{key_id}` is registered, but its private key is missing", hint="find the private key")
 
 
-class SigningKeyNamed(Refusal):
+class SigningKeyHasOtherName(Refusal):
     """The configured private key is registered, under another name."""
 
     code = "SIGNING_KEY_MISSING"
@@ -94,62 +92,60 @@ class SigningKeyNamed(Refusal):
     def __init__(self, key_id: str, name: str) -> None:
         super().__init__(
             f"there is no private key `{key_id}`: the configured one is registered as `{name}`, and a key has one name",
-            fix=f"make one with `bpc keys add {key_id} --new`, or set BPC_SIGNING_KEY_ID={name}",
+            hint="name the signing key",
+            details={"key_id": key_id, "registered_as": name},
         )
 
 
-async def public_key(conn: Connection, key_id: str) -> PublicKey | None:
-    """The public key that is on record as `key_id`."""
-    found = await conn.fetchval(PUBLIC_KEY, key_id)
-    return None if found is None else PublicKey(found)
+async def find_public_key(conn: Connection, key_id: str, *, active_only: bool = False) -> PublicKey | None:
+    """The public key that is registered as `key_id`; with `active_only`, None if it is retired."""
+    key_bytes = await conn.fetchval(SELECT_PUBLIC_KEY, key_id, active_only)
+    return None if key_bytes is None else PublicKey(key_bytes)
 
 
-async def to_sign_with(conn: Connection, key_id: str) -> PublicKey | None:
-    """The same, unless it is retired."""
-    found = await conn.fetchval(ACTIVE, key_id)
-    return None if found is None else PublicKey(found)
-
-
-async def register(database: Database, key_id: str, key: PublicKey, *, act: Act) -> None:
-    """Have `key` on record as `key_id`; a name once given never means another key, nor a key another name."""
+async def register_key(database: Database, key_id: str, key: PublicKey, *, act: Act) -> None:
+    """Register `key` as `key_id`, and append an event. A name means one key for ever, and a key has one name."""
     async with database.system(SYSTEM_TENANT) as conn:
-        if (name := await conn.fetchval(OTHER_NAME, key, key_id)) is not None:
-            raise SigningKeyNamed(key_id, name)
-        if await conn.fetchval(INSERT, key_id, key):
-            said = act.says("SIGNING_KEY_CREATED", {"key_id": key_id, "public_key": to_base64(key)})
-            await events.append(conn, _stream(key_id), said)
-        elif await public_key(conn, key_id) != key:
+        if (name := await conn.fetchval(SELECT_OTHER_NAME, key, key_id)) is not None:
+            raise SigningKeyHasOtherName(key_id, name)
+        if await conn.fetchval(INSERT_KEY, key_id, key):
+            payload = {"key_id": key_id, "public_key": to_base64(key)}
+            await _append_key_event(conn, act, key_id, "SIGNING_KEY_CREATED", payload)
+        elif await find_public_key(conn, key_id) != key:
             raise SigningKeyDiffers(key_id)
 
 
-async def every(conn: Connection) -> Sequence[SigningKey]:
+async def list_keys(conn: Connection) -> Sequence[SigningKeyRow]:
     """All signing keys of the installation, newest first."""
-    return [SigningKey(**dict(row)) for row in await conn.fetch(ALL)]
+    return await fetch_rows(conn, SigningKeyRow, SELECT_KEYS)
 
 
-async def use_of(database: Database, key_id: str, *, since: datetime) -> Use:
-    """What there still is for a key to sign. Processes that sign are not known here; what they were asked for is."""
+async def count_key_use(database: Database, key_id: str, *, since: datetime) -> SigningKeyUsage:
+    """What is still to be signed with a key: versions that wait, and compiles requested `since` that name it."""
     async with database.system() as conn:
-        everybody = await tenants.every(conn)
-    waiting, asked_for = dict[str, int](), 0
-    for tenant in everybody:
+        all_tenants = await tenants_and_actors.list_tenants(conn)
+    waiting, requested = dict[str, int](), 0
+    for tenant in all_tenants:
         async with database.tenant(tenant.tenant_id) as conn:
-            [row] = await conn.fetch(USE, tenant.tenant_id, key_id, lowest_at(since))
+            [row] = await conn.fetch(COUNT_KEY_USE, tenant.tenant_id, key_id, lowest_id_at(since))
         waiting |= {tenant.slug: row["waiting"]} if row["waiting"] else {}
-        asked_for += row["asked_for"]
-    return Use(waiting=waiting, asked_for=asked_for)
+        requested += row["asked_for"]
+    return SigningKeyUsage(waiting=waiting, requested=requested)
 
 
-async def retire(database: Database, key_id: str, *, act: Act) -> None:
-    """Sign nothing more with a key; what it signed is checked against it for ever."""
+async def retire_key(database: Database, key_id: str, *, act: Act) -> None:
+    """Retire a key, and append an event: nothing more is signed with it, and its signatures stay valid."""
     async with database.system(SYSTEM_TENANT) as conn:
-        if not await conn.fetchval(RETIRE, key_id, act.at):
-            if await public_key(conn, key_id) is None:
-                raise NotFound(f"there is no signing key `{key_id}`", fix="`bpc keys list` shows those there are")
-            raise Conflict(f"the signing key `{key_id}` is retired already", fix="nothing is left to do")
-        said = act.says("SIGNING_KEY_CHANGED", {"key_id": key_id, "status": "RETIRED"})
-        await events.append(conn, _stream(key_id), said)
+        if not await conn.fetchval(RETIRE_KEY, key_id, act.at):
+            if await find_public_key(conn, key_id) is None:
+                raise UnknownResource("signing key", key_id)
+            raise Conflict(f"the signing key `{key_id}` is already retired", fix="nothing to do")
+        payload = {"key_id": key_id, "status": "RETIRED"}
+        await _append_key_event(conn, act, key_id, "SIGNING_KEY_CHANGED", payload)
 
 
-def _stream(key_id: str) -> Stream:
-    return Stream(SYSTEM_TENANT, "SigningKey", AggregateId(uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")))
+async def _append_key_event(
+    conn: Connection, act: Act, key_id: str, event_type: str, payload: Mapping[str, object]
+) -> None:
+    aggregate_id = uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")
+    await events.append_act(conn, act, SYSTEM_TENANT, "SigningKey", aggregate_id, event_type, payload)

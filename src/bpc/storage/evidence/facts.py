@@ -1,9 +1,9 @@
-"""Facts and where they come from. A fact is written once; equal facts are one row with several sources.
+"""Facts and their sources. A fact is written once; equal facts are one row with several sources.
 
-The secret of a snapshot (`Blinding`) is a fact that nobody is shown: no list has it and no id finds it.
+A snapshot's secret (`Blinding`) is stored as a fact. It is never listed and never returned by id.
 
-Lists are newest first. Two are in another order, so that a page costs a page whatever else is there: by key from the
-last to the first where a prefix is asked for (and newest first for one key), by id in one document or snapshot.
+Lists are newest first. Two have another order, so that reading a page never reads more rows than the page has: with a
+key prefix, keys in descending order (newest first for one key); in one document or snapshot, by id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,21 @@ from uuid import UUID
 
 import asyncpg
 
-from bpc import fresh
-from bpc.core import blinding, canon
-from bpc.core.digest import Digest
-from bpc.core.documents import ReadFact
-from bpc.core.errors import NotFound
-from bpc.core.facts import SnapshotFact
-from bpc.core.ids import DocumentVersionId, FactId, SnapshotId, TenantId
-from bpc.db.connection import Connection
-from bpc.db.pages import Ask
+from bpc.core.documents.reader import ExtractedFact
+from bpc.core.errors import UnknownResource
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import Digest
+from bpc.core.formats.ids import DocumentVersionId, FactId, SnapshotId, TenantId
+from bpc.core.passport.payload import BLINDING_FACT_TYPE
+from bpc.runtime import clock
+from bpc.storage.connection import Connection, PageQuery, make_page_query, parse_row_count
 
-SOURCES_IN_A_LIST: Final = 100
-MOST_SOURCES: Final = 1_000
+MAX_SOURCES_IN_LIST: Final = 100
+MAX_SOURCES: Final = 1_000
 
-INSERT: Final[LiteralString] = """
+INSERT_FACTS: Final[LiteralString] = """
     INSERT INTO facts (tenant_id, fact_id, fact_type, fact_key, schema_version, source_document_version_id, source_path,
                        payload, payload_canonical, payload_hash, created_at)
     SELECT $1, g.fact_id, g.fact_type, g.fact_key, g.schema_version, $2, g.source_path,
@@ -36,7 +37,7 @@ INSERT: Final[LiteralString] = """
         AS g(fact_id, fact_type, fact_key, schema_version, source_path, payload_canonical, payload_hash)
         ON CONFLICT ON CONSTRAINT facts_same_fact_key DO NOTHING
 """
-# A statement of its own: it also sees equal facts that somebody else committed while ours waited for them.
+# A separate statement: it also sees equal facts that another transaction committed while the first one waited.
 INSERT_SOURCES: Final[LiteralString] = """
     INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path)
     SELECT $1, f.fact_id, $2, g.source_path
@@ -46,89 +47,80 @@ INSERT_SOURCES: Final[LiteralString] = """
        AND f.schema_version = g.schema_version AND f.payload_hash = g.payload_hash
         ON CONFLICT DO NOTHING
 """
-INSERT_OUR_OWN: Final[LiteralString] = """
+INSERT_BLINDING_FACT: Final[LiteralString] = """
     INSERT INTO facts (tenant_id, fact_id, fact_type, fact_key, schema_version, payload, payload_canonical,
                        payload_hash, created_at)
     VALUES ($1, $2, $3, $4, $5, convert_from($6, 'UTF8')::jsonb, $6, $7, $8)
 """
-COLUMNS: Final[LiteralString] = """
+FACT_COLUMNS: Final[LiteralString] = """
     f.fact_id, f.fact_type, f.fact_key, f.schema_version, f.payload_canonical, f.payload_hash,
     f.source_document_version_id, f.source_path, f.created_at
 """
-ONE: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM facts f WHERE f.tenant_id = $1 AND f.fact_id = $2 AND f.fact_type <> 'Blinding'
+SELECT_FACTS: Final[LiteralString] = f"SELECT {FACT_COLUMNS} FROM facts f"
+SELECT_FACT: Final[LiteralString] = f"""
+    {SELECT_FACTS} WHERE f.tenant_id = $1 AND f.fact_id = $2 AND f.fact_type <> 'Blinding'
 """
-KNOWN: Final[LiteralString] = """
+SELECT_EXISTING_IDS: Final[LiteralString] = """
     SELECT fact_id FROM facts WHERE tenant_id = $1 AND fact_id = ANY($2::uuid[]) AND fact_type <> 'Blinding'
 """
-PAGE: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM facts f
-     WHERE f.tenant_id = $1 AND (f.created_at, f.fact_id) < ($2, $3) AND f.fact_type <> 'Blinding'
-     ORDER BY f.created_at DESC, f.fact_id DESC
-     LIMIT $4
-"""
-PAGE_OF_TYPE: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM facts f
-     WHERE f.tenant_id = $1 AND (f.created_at, f.fact_id) < ($2, $3) AND f.fact_type = $5
-     ORDER BY f.created_at DESC, f.fact_id DESC
-     LIMIT $4
-"""
-# Keys from $5 on and before $6, after the fact that the page before ended with. Where that is, is asked for in a query
-# of its own: row-level security keeps a comparison with `coalesce` away from the index.
-PAGE_BY_KEY: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM facts f
-     WHERE f.tenant_id = $1 AND f.fact_key COLLATE "C" >= $5 AND f.fact_key COLLATE "C" < $6
+SELECT_FACT_PAGE: Final[LiteralString] = make_page_query(
+    SELECT_FACTS, time="f.created_at", key="f.fact_id", where="AND f.fact_type <> 'Blinding'"
+)
+SELECT_FACT_PAGE_BY_TYPE: Final[LiteralString] = make_page_query(
+    SELECT_FACTS, time="f.created_at", key="f.fact_id", where="AND f.fact_type = $5"
+)
+# Keys from $5 up to but not including $6, after the last fact of the page before. The key of that fact comes from a
+# subquery: row-level security keeps a comparison with `coalesce` away from the index.
+KEY_RANGE: Final[LiteralString] = """
+    f.tenant_id = $1 AND f.fact_key COLLATE "C" >= $5 AND f.fact_key COLLATE "C" < $6
        AND (f.fact_key COLLATE "C", f.created_at, f.fact_id)
          < ((SELECT coalesce((SELECT l.fact_key FROM facts l WHERE l.tenant_id = $1 AND l.fact_id = $3), $6)), $2, $3)
-       AND f.fact_type <> 'Blinding'
-     ORDER BY f.fact_key COLLATE "C" DESC, f.created_at DESC, f.fact_id DESC
-     LIMIT $4
 """
-PAGE_OF_TYPE_BY_KEY: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM facts f
-     WHERE f.tenant_id = $1 AND f.fact_key COLLATE "C" >= $5 AND f.fact_key COLLATE "C" < $6
-       AND (f.fact_key COLLATE "C", f.created_at, f.fact_id)
-         < ((SELECT coalesce((SELECT l.fact_key FROM facts l WHERE l.tenant_id = $1 AND l.fact_id = $3), $6)), $2, $3)
-       AND f.fact_type = $7
-     ORDER BY f.fact_key COLLATE "C" DESC, f.created_at DESC, f.fact_id DESC
-     LIMIT $4
+KEY_ORDER: Final[LiteralString] = """ORDER BY f.fact_key COLLATE "C" DESC, f.created_at DESC, f.fact_id DESC LIMIT $4"""
+SELECT_FACT_PAGE_BY_KEY: Final[LiteralString] = f"""
+    {SELECT_FACTS} WHERE {KEY_RANGE} AND f.fact_type <> 'Blinding' {KEY_ORDER}
 """
-# A document may say the same thing at several places. Each fact is looked up for itself, here and below: a plain join
-# may be planned as one of all there is.
-PAGE_OF_DOCUMENT: Final[LiteralString] = f"""
-    SELECT {COLUMNS}
+SELECT_FACT_PAGE_BY_TYPE_AND_KEY: Final[LiteralString] = f"""
+    {SELECT_FACTS} WHERE {KEY_RANGE} AND f.fact_type = $7 {KEY_ORDER}
+"""
+# A document may state the same fact at several places. Here and below, each fact is looked up separately: the planner
+# may read both tables completely for a plain join.
+SELECT_FACT_PAGE_OF_DOCUMENT: Final[LiteralString] = f"""
+    SELECT {FACT_COLUMNS}
       FROM (SELECT DISTINCT s.fact_id FROM fact_sources s
-             WHERE s.tenant_id = $1 AND s.document_version_id = $4 AND s.fact_id < $2
+             WHERE s.tenant_id = $1 AND s.document_version_id = $4 AND s.fact_id < $2 AND s.members IS NULL
              ORDER BY s.fact_id DESC) AS said
      CROSS JOIN LATERAL (SELECT * FROM facts WHERE tenant_id = $1 AND fact_id = said.fact_id LIMIT 1) AS f
      WHERE f.fact_type = coalesce($5, f.fact_type) AND starts_with(f.fact_key, $6)
      ORDER BY said.fact_id DESC
      LIMIT $3
 """
-PAGE_OF_SNAPSHOT: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM snapshot_items i
+SELECT_FACT_PAGE_OF_SNAPSHOT: Final[LiteralString] = f"""
+    SELECT {FACT_COLUMNS} FROM snapshot_items i
      CROSS JOIN LATERAL (SELECT * FROM facts WHERE tenant_id = $1 AND fact_id = i.fact_id LIMIT 1) AS f
      WHERE i.tenant_id = $1 AND i.snapshot_id = $4 AND i.fact_id < $2 AND f.fact_type <> 'Blinding'
      ORDER BY i.fact_id DESC
      LIMIT $3
 """
-# Of each type and key the fact that was said last: what was said before, and is said again, is news once more.
-NEWEST_ABOUT: Final[LiteralString] = """
-    SELECT DISTINCT ON (f.fact_type, f.fact_key) f.fact_id
-      FROM (SELECT fact_id, fact_type, fact_key, created_at FROM facts
-             WHERE tenant_id = $1 AND fact_key COLLATE "C" = ANY ($2::text[]) AND fact_type <> 'Blinding'
-             UNION ALL
-            SELECT fact_id, fact_type, fact_key, created_at FROM facts
-             WHERE tenant_id = $1 AND fact_type <> 'Blinding'
-               AND fact_key COLLATE "C" >= $3 AND fact_key COLLATE "C" < $4) AS f
-     CROSS JOIN LATERAL (
-       SELECT max(d.uploaded_at) AS said_at
-         FROM fact_sources s
-         JOIN document_versions d ON d.tenant_id = $1 AND d.document_version_id = s.document_version_id
-        WHERE s.tenant_id = $1 AND s.fact_id = f.fact_id) AS sources
-     ORDER BY f.fact_type, f.fact_key, sources.said_at DESC NULLS LAST, f.created_at DESC, f.fact_id DESC
+SELECT_PAYLOADS: Final[LiteralString] = """
+    SELECT fact_id, schema_version, payload_canonical FROM facts WHERE tenant_id = $1 AND fact_id = ANY($2::uuid[])
 """
-SOURCES: Final[LiteralString] = """
+INSERT_MERGED_FACT: Final[LiteralString] = """
+    INSERT INTO facts (tenant_id, fact_id, fact_type, fact_key, schema_version, source_document_version_id, source_path,
+                       payload, payload_canonical, payload_hash, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, convert_from($8, 'UTF8')::jsonb, $8, $9, $10)
+        ON CONFLICT ON CONSTRAINT facts_same_fact_key DO NOTHING
+"""
+# A separate statement, as above. An equal fact may have been read from one of the documents: that source stays.
+SELECT_EQUAL_FACT: Final[LiteralString] = """
+    SELECT fact_id FROM facts
+     WHERE tenant_id = $1 AND fact_type = $2 AND fact_key = $3 AND schema_version = $4 AND payload_hash = $5
+"""
+INSERT_MERGED_SOURCE: Final[LiteralString] = """
+    INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path, members)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+"""
+SELECT_SOURCES: Final[LiteralString] = """
     SELECT w.fact_id, s.document_version_id, s.source_path
       FROM unnest($2::uuid[]) AS w(fact_id)
      CROSS JOIN LATERAL (SELECT document_version_id, source_path FROM fact_sources
@@ -136,20 +128,29 @@ SOURCES: Final[LiteralString] = """
                           ORDER BY document_version_id, source_path
                           LIMIT $3) AS s
 """
-SOURCES_TOTAL: Final[LiteralString] = "SELECT count(*) FROM fact_sources WHERE tenant_id = $1 AND fact_id = $2"
+COUNT_SOURCES: Final[LiteralString] = "SELECT count(*) FROM fact_sources WHERE tenant_id = $1 AND fact_id = $2"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A place in a document that says a fact."""
+class FactSourceRow:
+    """A place in a document that states a fact."""
 
     document_version_id: DocumentVersionId
     source_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """A fact, where it was said first, and where it was said at all."""
+class MemberSource:
+    """A place in a document, and the members of a merged fact that are from there."""
+
+    document_version_id: DocumentVersionId
+    source_path: str
+    members: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactRow:
+    """A fact, its first source, and all its sources."""
 
     fact_id: FactId
     fact_type: str
@@ -160,44 +161,41 @@ class Fact:
     source_document_version_id: DocumentVersionId
     source_path: str
     created_at: datetime
-    sources: tuple[Source, ...]
+    sources: tuple[FactSourceRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """Which facts are asked for; all that are given must hold."""
+class FactFilter:
+    """Which facts to list: those that match every filter that is set."""
 
     fact_type: str | None = None
     fact_key_prefix: str | None = None
     document_version_id: DocumentVersionId | None = None
 
 
-class FactUnknown(NotFound):
-    def __init__(self, fact: FactId) -> None:
-        super().__init__(f"there is no fact `{fact}`", fix="GET /v1/facts lists those there are")
-
-
-async def add(
-    conn: Connection, tenant: TenantId, version: DocumentVersionId, facts: Sequence[ReadFact], *, at: datetime
+async def insert_facts(
+    conn: Connection, tenant: TenantId, version: DocumentVersionId, facts: Sequence[ExtractedFact], *, at: datetime
 ) -> int:
-    """Write what a document says, each equal fact once, each place as a source; how many facts are new."""
-    # Always in one order: two documents that say the same must not wait for each other.
+    """Insert the facts of a document, equal facts once, and each place as a source; return how many facts are new."""
+    # Always in the same order: two documents with the same facts must not deadlock.
     rows = sorted(facts, key=lambda fact: (fact.fact_type, fact.fact_key, fact.schema_version, fact.payload_hash))
     types, keys = [fact.fact_type for fact in rows], [fact.fact_key for fact in rows]
     versions, paths = [fact.schema_version for fact in rows], [fact.source_path for fact in rows]
     payloads, hashes = [fact.payload_canonical for fact in rows], [fact.payload_hash for fact in rows]
-    ids = [fresh.new_id() for _ in rows]
-    done = await conn.execute(INSERT, tenant, version, at, ids, types, keys, versions, paths, payloads, hashes)
+    ids = [clock.new_id() for _ in rows]
+    command_tag = await conn.execute(
+        INSERT_FACTS, tenant, version, at, ids, types, keys, versions, paths, payloads, hashes
+    )
     await conn.execute(INSERT_SOURCES, tenant, version, types, keys, versions, hashes, paths)
-    return int(done.rpartition(" ")[2])
+    return parse_row_count(command_tag)
 
 
-async def add_our_own(conn: Connection, tenant: TenantId, fact: SnapshotFact, *, at: datetime) -> FactId:
-    """Write a fact that no document says: the secret of a snapshot."""
-    fact_id = FactId(fresh.new_id())
-    canonical = canon.encode(fact.payload)
+async def insert_blinding_fact(conn: Connection, tenant: TenantId, fact: SnapshotFact, *, at: datetime) -> FactId:
+    """Insert the secret of a snapshot: a fact that has no source."""
+    fact_id = FactId(clock.new_id())
+    canonical = canonical_json.encode(fact.payload)
     await conn.execute(
-        INSERT_OUR_OWN,
+        INSERT_BLINDING_FACT,
         tenant,
         fact_id,
         fact.fact_type,
@@ -210,79 +208,115 @@ async def add_our_own(conn: Connection, tenant: TenantId, fact: SnapshotFact, *,
     return fact_id
 
 
-async def get(conn: Connection, tenant: TenantId, fact: FactId) -> tuple[Fact, int]:
-    """A fact with the first of its sources, and how many it has."""
-    row = await conn.fetchrow(ONE, tenant, fact)
+async def get_fact(conn: Connection, tenant: TenantId, fact: FactId) -> tuple[FactRow, int]:
+    """A fact with its first sources, and the number of all its sources."""
+    row = await conn.fetchrow(SELECT_FACT, tenant, fact)
     if row is None:
-        raise FactUnknown(fact)
-    [found] = await _with_sources(conn, tenant, [row], most=MOST_SOURCES)
-    if len(found.sources) < MOST_SOURCES:
-        return found, len(found.sources)
-    return found, await conn.fetchval(SOURCES_TOTAL, tenant, fact)
+        raise UnknownResource("fact", fact)
+    [fact_row] = await _load_sources(conn, tenant, [row], limit=MAX_SOURCES)
+    if len(fact_row.sources) < MAX_SOURCES:
+        return fact_row, len(fact_row.sources)
+    return fact_row, await conn.fetchval(COUNT_SOURCES, tenant, fact)
 
 
-async def newest_about(conn: Connection, tenant: TenantId, sku: str) -> Sequence[FactId]:
-    """What is known of a product now: of each type and key the fact that was said last."""
-    single, components = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")], f"component:{sku}:"
-    rows = await conn.fetch(NEWEST_ABOUT, tenant, single, components, behind(components))
-    return [FactId(row["fact_id"]) for row in rows]
+async def load_payloads(
+    conn: Connection, tenant: TenantId, fact_ids: Sequence[FactId]
+) -> Mapping[FactId, tuple[int, Mapping[str, Json]]]:
+    """The schema version and the payload of each fact."""
+    return {
+        FactId(row["fact_id"]): (
+            row["schema_version"],
+            cast("Mapping[str, Json]", canonical_json.decode(row["payload_canonical"])),
+        )
+        for row in await conn.fetch(SELECT_PAYLOADS, tenant, fact_ids)
+    }
 
 
-async def known(conn: Connection, tenant: TenantId, facts: Sequence[FactId]) -> set[FactId]:
-    """Those of the ids that facts have which anybody may use."""
-    return {FactId(row["fact_id"]) for row in await conn.fetch(KNOWN, tenant, facts)}
+async def insert_merged_fact(
+    conn: Connection, tenant: TenantId, fact: SnapshotFact, sources: Sequence[MemberSource], *, at: datetime
+) -> FactId:
+    """Insert a fact that was merged from several documents; the first source is the one that counts most."""
+    canonical, digest = canonical_json.encode(fact.payload), fact.digest()
+    identity = fact.fact_type, fact.fact_key, fact.schema_version
+    first = sources[0]
+    await conn.execute(
+        INSERT_MERGED_FACT,
+        tenant,
+        clock.new_id(),
+        *identity,
+        first.document_version_id,
+        first.source_path,
+        canonical,
+        digest,
+        at,
+    )
+    fact_id: FactId = await conn.fetchval(SELECT_EQUAL_FACT, tenant, *identity, digest)
+    rows = [(tenant, fact_id, s.document_version_id, s.source_path, list(s.members)) for s in sources]
+    await conn.executemany(INSERT_MERGED_SOURCE, rows)
+    return fact_id
 
 
-async def page(conn: Connection, tenant: TenantId, filters: Filters, ask: Ask) -> Sequence[Fact]:
-    """Facts that fit the filters."""
-    rows = await _rows(conn, tenant, filters, ask)
-    return await _with_sources(conn, tenant, rows, most=SOURCES_IN_A_LIST)
+async def find_existing_ids(conn: Connection, tenant: TenantId, facts: Sequence[FactId]) -> set[FactId]:
+    """Those of the ids that exist and are not the secret of a snapshot."""
+    return {FactId(row["fact_id"]) for row in await conn.fetch(SELECT_EXISTING_IDS, tenant, facts)}
 
 
-async def page_of_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotId, ask: Ask) -> Sequence[Fact]:
+async def list_facts(conn: Connection, tenant: TenantId, filters: FactFilter, page: PageQuery) -> Sequence[FactRow]:
+    """Facts that match the filters."""
+    rows = await _fetch_page(conn, tenant, filters, page)
+    return await _load_sources(conn, tenant, rows, limit=MAX_SOURCES_IN_LIST)
+
+
+async def list_facts_of_snapshot(
+    conn: Connection, tenant: TenantId, snapshot: SnapshotId, page: PageQuery
+) -> Sequence[FactRow]:
     """The facts of a snapshot, by id."""
-    rows = await conn.fetch(PAGE_OF_SNAPSHOT, tenant, ask.id, ask.most, snapshot)
-    return await _with_sources(conn, tenant, rows, most=SOURCES_IN_A_LIST)
+    rows = await conn.fetch(SELECT_FACT_PAGE_OF_SNAPSHOT, tenant, page.before_id, page.limit, snapshot)
+    return await _load_sources(conn, tenant, rows, limit=MAX_SOURCES_IN_LIST)
 
 
-async def _rows(conn: Connection, tenant: TenantId, filters: Filters, ask: Ask) -> list[asyncpg.Record]:
+async def _fetch_page(conn: Connection, tenant: TenantId, filters: FactFilter, page: PageQuery) -> list[asyncpg.Record]:
     prefix = filters.fact_key_prefix or ""
-    if filters.fact_type == blinding.FACT_TYPE:
+    if filters.fact_type == BLINDING_FACT_TYPE:
         return []
     if filters.document_version_id is not None:
-        which = filters.document_version_id, filters.fact_type, prefix
-        return await conn.fetch(PAGE_OF_DOCUMENT, tenant, ask.id, ask.most, *which)
+        arguments = filters.document_version_id, filters.fact_type, prefix
+        return await conn.fetch(SELECT_FACT_PAGE_OF_DOCUMENT, tenant, page.before_id, page.limit, *arguments)
     match filters.fact_type, prefix:
         case None, "":
-            return await conn.fetch(PAGE, tenant, *ask)
+            return await conn.fetch(SELECT_FACT_PAGE, tenant, *page)
         case None, _:
-            return await conn.fetch(PAGE_BY_KEY, tenant, *ask, prefix, behind(prefix))
+            return await conn.fetch(SELECT_FACT_PAGE_BY_KEY, tenant, *page, prefix, prefix_end(prefix))
         case kind, "":
-            return await conn.fetch(PAGE_OF_TYPE, tenant, *ask, kind)
+            return await conn.fetch(SELECT_FACT_PAGE_BY_TYPE, tenant, *page, kind)
         case kind, _:
-            return await conn.fetch(PAGE_OF_TYPE_BY_KEY, tenant, *ask, prefix, behind(prefix), kind)
+            return await conn.fetch(SELECT_FACT_PAGE_BY_TYPE_AND_KEY, tenant, *page, prefix, prefix_end(prefix), kind)
 
 
-async def _with_sources(conn: Connection, tenant: TenantId, rows: Sequence[asyncpg.Record], *, most: int) -> list[Fact]:
-    sources: dict[UUID, list[Source]] = {row["fact_id"]: [] for row in rows}
-    for found in await conn.fetch(SOURCES, tenant, list(sources), most):
-        sources[found["fact_id"]].append(Source(DocumentVersionId(found["document_version_id"]), found["source_path"]))
-    return [_fact(row, tuple(sources[row["fact_id"]])) for row in rows]
+async def _load_sources(
+    conn: Connection, tenant: TenantId, rows: Sequence[asyncpg.Record], *, limit: int
+) -> list[FactRow]:
+    sources: dict[UUID, list[FactSourceRow]] = {row["fact_id"]: [] for row in rows}
+    for source_row in await conn.fetch(SELECT_SOURCES, tenant, list(sources), limit):
+        sources[source_row["fact_id"]].append(
+            FactSourceRow(DocumentVersionId(source_row["document_version_id"]), source_row["source_path"])
+        )
+    return [_to_fact_row(row, tuple(sources[row["fact_id"]])) for row in rows]
 
 
-def _fact(row: asyncpg.Record, sources: tuple[Source, ...]) -> Fact:
+def _to_fact_row(row: asyncpg.Record, sources: tuple[FactSourceRow, ...]) -> FactRow:
     columns = dict(row)
-    payload = cast("Mapping[str, Any]", canon.decode(columns.pop("payload_canonical")))
-    return Fact(**columns, payload=payload, sources=sources)
+    payload = cast("Mapping[str, Any]", canonical_json.decode(columns.pop("payload_canonical")))
+    return FactRow(**columns, payload=payload, sources=sources)
 
 
-def behind(prefix: str) -> str:
-    """The least text that comes after all that start with `prefix`, in the order of code points.
+def prefix_end(prefix: str) -> str:
+    """The first text, in the order of code points, that comes after every text that starts with `prefix`.
 
-    The last character is raised by one; those that cannot be are dropped, and code points of surrogates skipped.
+    Its last character is raised by one; U+10FFFF, which cannot be raised, is dropped, and surrogates are skipped.
     """
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
+    stem = prefix.rstrip("\U0010ffff")
+    if not stem:
         return "\U0010ffff" * 1000  # longer than any key
-    last = ord(kept[-1])
-    return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
+    last = ord(stem[-1])
+    return stem[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)

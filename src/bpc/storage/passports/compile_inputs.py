@@ -1,16 +1,16 @@
-"""What a compile looks up beside its facts, in one statement: whose passport it is, and which rules these are today."""
+"""What a compile needs besides its facts, in one query: the product of the passport, and the rules."""
 
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
-from bpc.core.digest import Digest
-from bpc.core.ids import BatteryProductId, PassportId, RulePackageVersionId, TenantId
-from bpc.db.connection import Connection
-from bpc.db.passports import PassportUnknown
-from bpc.db.rules import RuleVersionUnknown
+from bpc.core.errors import UnknownResource
+from bpc.core.formats.hashes import Digest
+from bpc.core.formats.ids import BatteryProductId, PassportId, RulePackageVersionId, TenantId
+from bpc.storage.connection import Connection
+from bpc.storage.rules.packages import VERSION_KIND
 
-# The hashes are those of the texts as they are, not those that were stored with them.
-FOUND: Final[LiteralString] = """
+# The hashes are computed from the texts, not read from the columns beside them: a changed text must be noticed.
+SELECT_COMPILE_INPUT: Final[LiteralString] = """
     SELECT p.battery_product_id, r.compiler_min_build, sha256(r.dsl_source) AS dsl_sha256,
            sha256(r.tests_source) AS tests_sha256
       FROM (SELECT) AS one
@@ -20,8 +20,8 @@ FOUND: Final[LiteralString] = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The product of a passport, and of the rules the least build that compiles them and the hashes of their texts."""
+class CompileInputRow:
+    """The product of a passport; the oldest build that can compile the rules, and the hashes of their texts."""
 
     battery_product_id: BatteryProductId
     compiler_min_build: str
@@ -29,11 +29,13 @@ class Found:
     tests_sha256: Digest
 
 
-async def found(conn: Connection, tenant: TenantId, passport: PassportId, rules: RulePackageVersionId) -> Found:
-    """Raises `PassportUnknown` or `RuleVersionUnknown`."""
-    row = await conn.fetchrow(FOUND, tenant, passport, rules)
+async def load_compile_input(
+    conn: Connection, tenant: TenantId, passport: PassportId, rules: RulePackageVersionId
+) -> CompileInputRow:
+    """Raises `UnknownResource` if there is no such passport or version."""
+    row = await conn.fetchrow(SELECT_COMPILE_INPUT, tenant, passport, rules)
     if row is None or row["battery_product_id"] is None:
-        raise PassportUnknown(passport)
+        raise UnknownResource("passport", passport)
     if row["compiler_min_build"] is None:
-        raise RuleVersionUnknown(rules)
-    return Found(**dict(row))
+        raise UnknownResource(VERSION_KIND, rules)
+    return CompileInputRow(**row)

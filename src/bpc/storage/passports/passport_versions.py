@@ -1,23 +1,21 @@
-"""Versions of passports: canonical bytes and their hashes, written once; only the status moves, and only forward."""
+"""Passport versions: canonical bytes and their hashes never change; the status only moves forward."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, LiteralString
+from typing import Any, Final, Literal, LiteralString
 
-from bpc.core.compile import Compiled
-from bpc.core.digest import Digest
-from bpc.core.errors import NotFound
-from bpc.core.events import Head
-from bpc.core.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
-from bpc.db.connection import Connection
-from bpc.db.pages import Ask
+from bpc.core.audit.events import ChainHead
+from bpc.core.formats.hashes import Digest
+from bpc.core.formats.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
+from bpc.core.passport.compile import CompiledPassport
+from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 
-Status = Literal["COMPILING", "SIGNED", "ACTIVE", "SUPERSEDED", "REVOKED"]
-Later = Literal["ACTIVE", "SUPERSEDED", "REVOKED"]
-Artifact = Literal["payload", "proof", "receipt", "qr_png"]
+PassportVersionStatus = Literal["COMPILING", "SIGNED", "ACTIVE", "SUPERSEDED", "REVOKED"]
+LaterStatus = Literal["ACTIVE", "SUPERSEDED", "REVOKED"]
+ArtifactName = Literal["payload", "proof", "receipt", "qr_png"]
 
-INSERT: Final[LiteralString] = """
+INSERT_VERSION: Final[LiteralString] = """
     INSERT INTO passport_versions (tenant_id, passport_version_id, passport_id, status, created_at, snapshot_id,
                                    rule_package_version_id, compiler_build_id, payload_canonical, payload_hash,
                                    proof_canonical, proof_root_hash, receipt_canonical, receipt_hash, signature_alg)
@@ -25,17 +23,17 @@ INSERT: Final[LiteralString] = """
     ON CONFLICT ON CONSTRAINT passport_versions_pkey DO NOTHING
     RETURNING true
 """
-COLUMNS: Final[LiteralString] = """
-    passport_version_id, passport_id, status::text AS status, created_at, activated_at, superseded_at, revoked_at,
-    snapshot_id, rule_package_version_id, compiler_build_id, payload_hash, proof_root_hash, receipt_hash,
-    signing_key_id, qr_png IS NOT NULL AS has_qr
+SELECT_VERSIONS: Final[LiteralString] = """
+    SELECT passport_version_id, passport_id, status::text AS status, created_at, activated_at, superseded_at,
+           revoked_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_hash, proof_root_hash,
+           receipt_hash, signing_key_id, qr_png IS NOT NULL AS has_qr
+      FROM passport_versions
 """
-ONE: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2
-"""
-LOCKED: Final[LiteralString] = f"{ONE} FOR NO KEY UPDATE"
-# The row first, then its chain: the order of everybody who locks both.
-ISSUING: Final[LiteralString] = """
+ONE_VERSION: Final[LiteralString] = "WHERE tenant_id = $1 AND passport_version_id = $2"
+SELECT_VERSION: Final[LiteralString] = f"{SELECT_VERSIONS} {ONE_VERSION}"
+SELECT_VERSION_FOR_UPDATE: Final[LiteralString] = f"{SELECT_VERSION} FOR NO KEY UPDATE"
+# The row first, then its chain: everything that locks both locks them in this order.
+SELECT_VERSION_AND_HEAD_FOR_UPDATE: Final[LiteralString] = """
     WITH version AS MATERIALIZED (
       SELECT passport_version_id, status::text AS status, receipt_canonical AS receipt, receipt_hash, proof_root_hash,
              sha256(payload_canonical) AS payload_sha256, qr_png IS NOT NULL AS has_qr
@@ -45,75 +43,57 @@ ISSUING: Final[LiteralString] = """
     SELECT status, receipt, receipt_hash, proof_root_hash, payload_sha256, has_qr, aggregate_version, event_hash
       FROM version CROSS JOIN LATERAL locked_event_head('PassportVersion', version.passport_version_id) AS head
 """
-OF_PASSPORT: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM passport_versions
-     WHERE tenant_id = $1 AND passport_id = $5 AND (created_at, passport_version_id) < ($2, $3)
-     ORDER BY created_at DESC, passport_version_id DESC
-     LIMIT $4
-"""
-ARTIFACTS: Final[Mapping[Artifact, LiteralString]] = {
-    "payload": """
-        SELECT payload_canonical FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2
-    """,
-    "proof": "SELECT proof_canonical FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2",
-    "receipt": "SELECT receipt_canonical FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2",
-    "qr_png": "SELECT qr_png FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2",
+SELECT_VERSION_PAGE: Final[LiteralString] = make_page_query(
+    SELECT_VERSIONS, time="created_at", key="passport_version_id", where="AND passport_id = $5"
+)
+SELECT_ARTIFACT: Final[Mapping[ArtifactName, LiteralString]] = {
+    "payload": f"SELECT payload_canonical AS content FROM passport_versions {ONE_VERSION}",
+    "proof": f"SELECT proof_canonical AS content FROM passport_versions {ONE_VERSION}",
+    "receipt": f"SELECT receipt_canonical AS content FROM passport_versions {ONE_VERSION}",
+    "qr_png": f"SELECT qr_png AS content FROM passport_versions {ONE_VERSION}",
 }
-STORED: Final[LiteralString] = """
+SELECT_BYTES: Final[LiteralString] = f"""
     SELECT payload_canonical AS payload, proof_canonical AS proof, receipt_canonical AS receipt, signature, qr_payload,
            qr_png
-      FROM passport_versions WHERE tenant_id = $1 AND passport_version_id = $2
+      FROM passport_versions {ONE_VERSION}
 """
-SIGN: Final[LiteralString] = """
+UPDATE_SIGNED: Final[LiteralString] = f"""
     UPDATE passport_versions SET status = 'SIGNED', receipt_canonical = $3, signature = $4, signing_key_id = $5
-     WHERE tenant_id = $1 AND passport_version_id = $2
+     {ONE_VERSION}
 """
-SET_QR: Final[LiteralString] = """
-    UPDATE passport_versions SET qr_payload = $3, qr_png = $4 WHERE tenant_id = $1 AND passport_version_id = $2
-"""
-REPLAYED: Final[LiteralString] = """
-    UPDATE passport_versions SET replayed_at = $3 WHERE tenant_id = $1 AND passport_version_id = $2
-"""
-TO_REPLAY: Final[LiteralString] = """
+UPDATE_QR: Final[LiteralString] = f"UPDATE passport_versions SET qr_payload = $3, qr_png = $4 {ONE_VERSION}"
+UPDATE_REPLAYED_AT: Final[LiteralString] = f"UPDATE passport_versions SET replayed_at = $3 {ONE_VERSION}"
+SELECT_NEXT_TO_REPLAY: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
      WHERE tenant_id = $1 AND status = 'ACTIVE'
      ORDER BY replayed_at NULLS FIRST, passport_version_id
      LIMIT $2
 """
-# By a hash of the id: any of them, and the same ones again.
-SAMPLE: Final[LiteralString] = """
+# In the order of a hash of the id: an arbitrary sample, and the same one every time.
+SELECT_SAMPLE: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
      WHERE tenant_id = $1 AND status <> 'COMPILING'
      ORDER BY sha256(uuid_send(passport_version_id))
      LIMIT $2
 """
-ACTIVE: Final[LiteralString] = """
+SELECT_ACTIVE: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
      WHERE tenant_id = $1 AND passport_id = $2 AND status = 'ACTIVE'
 """
-MOVE: Final[Mapping[Later, LiteralString]] = {
-    "ACTIVE": """
-        UPDATE passport_versions SET status = 'ACTIVE', activated_at = $3
-         WHERE tenant_id = $1 AND passport_version_id = $2
-    """,
-    "SUPERSEDED": """
-        UPDATE passport_versions SET status = 'SUPERSEDED', superseded_at = $3
-         WHERE tenant_id = $1 AND passport_version_id = $2
-    """,
-    "REVOKED": """
-        UPDATE passport_versions SET status = 'REVOKED', revoked_at = $3
-         WHERE tenant_id = $1 AND passport_version_id = $2
-    """,
+UPDATE_STATUS_TO: Final[Mapping[LaterStatus, LiteralString]] = {
+    "ACTIVE": f"UPDATE passport_versions SET status = 'ACTIVE', activated_at = $3 {ONE_VERSION}",
+    "SUPERSEDED": f"UPDATE passport_versions SET status = 'SUPERSEDED', superseded_at = $3 {ONE_VERSION}",
+    "REVOKED": f"UPDATE passport_versions SET status = 'REVOKED', revoked_at = $3 {ONE_VERSION}",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """What is known of a version. `created_at` is when it was asked for, its payload's `issued_at`."""
+class PassportVersionRow:
+    """A version without its bytes. `created_at` is when the compile was requested: `issued_at` of the payload."""
 
     passport_version_id: PassportVersionId
     passport_id: PassportId
-    status: Status
+    status: PassportVersionStatus
     created_at: datetime
     activated_at: datetime | None
     superseded_at: datetime | None
@@ -129,8 +109,8 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """The bytes of a version, as they are; what comes after compiling is None until it is there."""
+class PassportVersionBytes:
+    """The bytes of a version; the signature and the QR code are None until they exist."""
 
     payload: bytes
     proof: bytes
@@ -141,34 +121,26 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Issuing:
-    """A version that nobody else changes until we are done, as far as signing and its QR code need it.
+class LockedPassportVersion:
+    """A version that nobody else changes until the transaction ends: what signing and the QR code need of it.
 
-    `payload_sha256` is the hash of the payload as it is stored, `head` where the chain of its events stands.
+    `payload_sha256` is computed from the stored payload; `head` is the head of its chain of events.
     """
 
-    status: Status
+    status: PassportVersionStatus
     receipt: bytes
     receipt_hash: Digest
     proof_root_hash: Digest
     payload_sha256: Digest
     has_qr: bool
-    head: Head
+    head: ChainHead
 
 
-class VersionUnknown(NotFound):
-    def __init__(self, version: PassportVersionId) -> None:
-        super().__init__(
-            f"there is no passport version `{version}`",
-            fix="GET /v1/passports/{passport_id}/versions lists those there are; a new one is there after its job",
-        )
-
-
-async def add(
+async def insert_version(
     conn: Connection,
     tenant: TenantId,
     version: PassportVersionId,
-    compiled: Compiled,
+    compiled: CompiledPassport,
     *,
     passport: PassportId,
     snapshot: SnapshotId,
@@ -176,9 +148,9 @@ async def add(
     compiler_build_id: str,
     at: datetime,
 ) -> bool:
-    """Keep what was compiled; False if there is a version of this id already."""
+    """Insert a compiled version; return False if there is one with this id."""
     added: bool | None = await conn.fetchval(
-        INSERT,
+        INSERT_VERSION,
         tenant,
         version,
         passport,
@@ -196,86 +168,89 @@ async def add(
     return added is not None
 
 
-async def get(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Version:
-    return await _one(conn, ONE, tenant, version)
+async def get_version(conn: Connection, tenant: TenantId, version: PassportVersionId) -> PassportVersionRow:
+    return await fetch_one(conn, PassportVersionRow, SELECT_VERSION, tenant, version, kind="passport version")
 
 
-async def locked(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Version:
-    """The version, which nobody else changes until we are done. Whoever locks its passport too does that first."""
-    return await _one(conn, LOCKED, tenant, version)
+async def lock_version(conn: Connection, tenant: TenantId, version: PassportVersionId) -> PassportVersionRow:
+    """The version. Until the transaction ends, nobody else changes it. To lock its passport too, lock that first."""
+    return await fetch_one(
+        conn, PassportVersionRow, SELECT_VERSION_FOR_UPDATE, tenant, version, kind="passport version"
+    )
 
 
-async def issuing(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Issuing:
-    """The version and the chain of its events, both locked, in one look."""
-    row = await conn.fetchrow(ISSUING, tenant, version)
-    if row is None:
-        raise VersionUnknown(version)
-    columns = dict(row)
-    head = Head(columns.pop("aggregate_version") or 0, columns.pop("event_hash"))
-    return Issuing(**columns, head=head)
+async def lock_version_and_chain(
+    conn: Connection, tenant: TenantId, version: PassportVersionId
+) -> LockedPassportVersion:
+    """The version and the chain of its events, both locked, in one query."""
+    statement = SELECT_VERSION_AND_HEAD_FOR_UPDATE
+    return await fetch_one(conn, _to_locked_version, statement, tenant, version, kind="passport version")
 
 
-async def of_passport(conn: Connection, tenant: TenantId, passport: PassportId, ask: Ask) -> Sequence[Version]:
+async def list_versions(
+    conn: Connection, tenant: TenantId, passport: PassportId, page: PageQuery
+) -> Sequence[PassportVersionRow]:
     """The versions of a passport, newest first."""
-    return [Version(**dict(row)) for row in await conn.fetch(OF_PASSPORT, tenant, *ask, passport)]
+    return await fetch_rows(conn, PassportVersionRow, SELECT_VERSION_PAGE, tenant, *page, passport)
 
 
-async def artifact(conn: Connection, tenant: TenantId, version: PassportVersionId, which: Artifact) -> bytes | None:
-    """The stored bytes of an artifact; None for a QR code that is not there yet."""
-    row = await conn.fetchrow(ARTIFACTS[which], tenant, version)
-    if row is None:
-        raise VersionUnknown(version)
-    found: bytes | None = row[0]
-    return found
+async def load_artifact(
+    conn: Connection, tenant: TenantId, version: PassportVersionId, name: ArtifactName
+) -> bytes | None:
+    """The stored bytes of an artifact; None for a QR code that does not exist yet."""
+    row = await fetch_one(
+        conn, dict[str, bytes | None], SELECT_ARTIFACT[name], tenant, version, kind="passport version"
+    )
+    return row["content"]
 
 
-async def stored(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Stored:
+async def load_bytes(conn: Connection, tenant: TenantId, version: PassportVersionId) -> PassportVersionBytes:
     """All bytes of a version."""
-    row = await conn.fetchrow(STORED, tenant, version)
-    if row is None:
-        raise VersionUnknown(version)
-    return Stored(**dict(row))
+    return await fetch_one(conn, PassportVersionBytes, SELECT_BYTES, tenant, version, kind="passport version")
 
 
-async def sign(
+async def set_signature(
     conn: Connection, tenant: TenantId, version: PassportVersionId, *, receipt: bytes, signature: bytes, key_id: str
 ) -> None:
     """COMPILING → SIGNED."""
-    await conn.execute(SIGN, tenant, version, receipt, signature, key_id)
+    await conn.execute(UPDATE_SIGNED, tenant, version, receipt, signature, key_id)
 
 
 async def set_qr(conn: Connection, tenant: TenantId, version: PassportVersionId, *, text: str, png: bytes) -> None:
-    await conn.execute(SET_QR, tenant, version, text, png)
+    await conn.execute(UPDATE_QR, tenant, version, text, png)
 
 
-async def replayed(conn: Connection, tenant: TenantId, version: PassportVersionId, *, at: datetime) -> None:
-    """Remember when a version was last compiled again."""
-    await conn.execute(REPLAYED, tenant, version, at)
+async def set_replayed_at(conn: Connection, tenant: TenantId, version: PassportVersionId, *, at: datetime) -> None:
+    """Store when a version was last replayed."""
+    await conn.execute(UPDATE_REPLAYED_AT, tenant, version, at)
 
 
-async def to_replay(conn: Connection, tenant: TenantId, *, most: int) -> Sequence[PassportVersionId]:
-    """Versions that are ACTIVE, those first that were never replayed, then those that were not for longest."""
-    return [PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(TO_REPLAY, tenant, most)]
+async def list_next_to_replay(conn: Connection, tenant: TenantId, *, limit: int) -> Sequence[PassportVersionId]:
+    """ACTIVE versions: first those never replayed, then those whose last replay is oldest."""
+    return [
+        PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(SELECT_NEXT_TO_REPLAY, tenant, limit)
+    ]
 
 
-async def sample(conn: Connection, tenant: TenantId, *, most: int) -> Sequence[PassportVersionId]:
-    """At most so many versions that are signed."""
-    return [PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(SAMPLE, tenant, most)]
+async def list_sample(conn: Connection, tenant: TenantId, *, limit: int) -> Sequence[PassportVersionId]:
+    """At most `limit` signed versions."""
+    return [PassportVersionId(row["passport_version_id"]) for row in await conn.fetch(SELECT_SAMPLE, tenant, limit)]
 
 
-async def active(conn: Connection, tenant: TenantId, passport: PassportId) -> PassportVersionId | None:
-    """The one version of a passport that is ACTIVE, if one is."""
-    found: PassportVersionId | None = await conn.fetchval(ACTIVE, tenant, passport)
-    return found
+async def find_active_version(conn: Connection, tenant: TenantId, passport: PassportId) -> PassportVersionId | None:
+    """The ACTIVE version of a passport, if it has one."""
+    version_id: PassportVersionId | None = await conn.fetchval(SELECT_ACTIVE, tenant, passport)
+    return version_id
 
 
-async def move(conn: Connection, tenant: TenantId, version: PassportVersionId, to: Later, *, at: datetime) -> None:
-    """Give the version its next status, at this moment."""
-    await conn.execute(MOVE[to], tenant, version, at)
+async def set_version_status(
+    conn: Connection, tenant: TenantId, version: PassportVersionId, status: LaterStatus, *, at: datetime
+) -> None:
+    """Move the version to its next status."""
+    await conn.execute(UPDATE_STATUS_TO[status], tenant, version, at)
 
 
-async def _one(conn: Connection, statement: LiteralString, tenant: TenantId, version: PassportVersionId) -> Version:
-    row = await conn.fetchrow(statement, tenant, version)
-    if row is None:
-        raise VersionUnknown(version)
-    return Version(**dict(row))
+def _to_locked_version(
+    *, aggregate_version: int | None, event_hash: Digest | None, **columns: Any
+) -> LockedPassportVersion:
+    return LockedPassportVersion(head=ChainHead(aggregate_version or 0, event_hash), **columns)

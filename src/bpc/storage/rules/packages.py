@@ -1,7 +1,7 @@
-"""Rule packages and their versions. A version's texts are written once; what changes is its status, and only forward.
+"""Rule packages and their versions. The texts of a version never change; its status only moves forward.
 
-A package is a name; a version is two texts, rules and their tests, that were checked before they came here. The same
-two texts are one version of the tenant, whoever sends them and however often.
+A package is a name; a version is two texts, rules and their tests, which the caller has checked. The same two texts are
+one version of the tenant, however often they are sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,35 +9,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, LiteralString
 
-from bpc import fresh
-from bpc.core.digest import Digest, sha256, to_hex
-from bpc.core.errors import Conflict, NotFound
-from bpc.core.events import Act, Stream
-from bpc.core.ids import AggregateId, RulePackageId, RulePackageVersionId, TenantId
-from bpc.core.rules.typed import Program
-from bpc.core.rules.types import Opt
-from bpc.db import events
-from bpc.db.connection import Connection
-from bpc.db.pages import Ask
+from bpc.core.audit.events import Act
+from bpc.core.errors import Conflict, UnknownResource
+from bpc.core.formats.hashes import Digest, sha256, to_hex
+from bpc.core.formats.ids import RulePackageId, RulePackageVersionId, TenantId
+from bpc.core.language.typed import Program
+from bpc.core.language.types import Opt
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 
-Status = Literal["DRAFT", "VALIDATED", "PUBLISHED", "DEPRECATED", "RETIRED"]
+RuleVersionStatus = Literal["DRAFT", "VALIDATED", "PUBLISHED", "DEPRECATED", "RETIRED"]
 
-LANGUAGE_LEVEL: Final = "1"  # the build that the rules need at least
+VERSION_KIND: Final = "rule package version"
+LANGUAGE_LEVEL: Final = "1"  # the oldest build that can compile the rules
 
 INSERT_PACKAGE: Final[LiteralString] = """
     INSERT INTO rule_packages (tenant_id, rule_package_id, name, description, created_at, created_by)
     VALUES ($1, $2, $3, $4, $5, $6)
 """
-PACKAGE_COLUMNS: Final[LiteralString] = "rule_package_id, name, description, created_at"
-PACKAGE: Final[LiteralString] = f"""
-    SELECT {PACKAGE_COLUMNS} FROM rule_packages WHERE tenant_id = $1 AND rule_package_id = $2
-"""
-PACKAGES: Final[LiteralString] = f"""
-    SELECT {PACKAGE_COLUMNS} FROM rule_packages
-     WHERE tenant_id = $1 AND (created_at, rule_package_id) < ($2, $3)
-     ORDER BY created_at DESC, rule_package_id DESC
-     LIMIT $4
-"""
+SELECT_PACKAGES: Final[LiteralString] = "SELECT rule_package_id, name, description, created_at FROM rule_packages"
+SELECT_PACKAGE: Final[LiteralString] = f"{SELECT_PACKAGES} WHERE tenant_id = $1 AND rule_package_id = $2"
+SELECT_PACKAGE_PAGE: Final[LiteralString] = make_page_query(SELECT_PACKAGES, time="created_at", key="rule_package_id")
 LOCK_PACKAGE: Final[LiteralString] = """
     SELECT FROM rule_packages WHERE tenant_id = $1 AND rule_package_id = $2 FOR NO KEY UPDATE
 """
@@ -49,7 +42,7 @@ INSERT_VERSION: Final[LiteralString] = """
     ON CONFLICT ON CONSTRAINT rule_package_versions_sources_key DO NOTHING
     RETURNING version
 """
-WITH_SOURCES: Final[LiteralString] = """
+SELECT_VERSION_BY_SOURCES: Final[LiteralString] = """
     SELECT rule_package_version_id, rule_package_id FROM rule_package_versions
      WHERE tenant_id = $1 AND dsl_sha256 = $2 AND tests_sha256 = $3
 """
@@ -60,37 +53,30 @@ INSERT_FIELDS: Final[LiteralString] = """
       FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::boolean[])
         AS f (field_id, path, type, audiences, required)
 """
-VERSION_COLUMNS: Final[LiteralString] = """
-    rule_package_version_id, rule_package_id, version, status::text AS status, created_at, published_at,
-    compiler_min_build, dsl_sha256, tests_sha256
+SELECT_VERSIONS: Final[LiteralString] = """
+    SELECT rule_package_version_id, rule_package_id, version, status::text AS status, created_at, published_at,
+           compiler_min_build, dsl_sha256, tests_sha256
+      FROM rule_package_versions
 """
-VERSION: Final[LiteralString] = f"""
-    SELECT {VERSION_COLUMNS} FROM rule_package_versions WHERE tenant_id = $1 AND rule_package_version_id = $2
+SELECT_VERSION: Final[LiteralString] = f"{SELECT_VERSIONS} WHERE tenant_id = $1 AND rule_package_version_id = $2"
+SELECT_VERSION_FOR_UPDATE: Final[LiteralString] = f"{SELECT_VERSION} FOR NO KEY UPDATE"
+SELECT_VERSION_FOR_SHARE: Final[LiteralString] = f"{SELECT_VERSION} FOR SHARE"
+SELECT_VERSION_PAGE: Final[LiteralString] = make_page_query(
+    SELECT_VERSIONS, time="created_at", key="rule_package_version_id", where="AND rule_package_id = $5"
+)
+SELECT_NEWEST_VERSION: Final[LiteralString] = f"""
+    {SELECT_VERSIONS} WHERE tenant_id = $1 AND rule_package_id = $2 ORDER BY version DESC LIMIT 1
 """
-LOCKED_VERSION: Final[LiteralString] = f"{VERSION} FOR NO KEY UPDATE"
-SHARED_VERSION: Final[LiteralString] = f"{VERSION} FOR SHARE"
-VERSIONS: Final[LiteralString] = f"""
-    SELECT {VERSION_COLUMNS} FROM rule_package_versions
-     WHERE tenant_id = $1 AND rule_package_id = $5 AND (created_at, rule_package_version_id) < ($2, $3)
-     ORDER BY created_at DESC, rule_package_version_id DESC
-     LIMIT $4
-"""
-NEWEST: Final[LiteralString] = f"""
-    SELECT {VERSION_COLUMNS} FROM rule_package_versions
-     WHERE tenant_id = $1 AND rule_package_id = $2
-     ORDER BY version DESC
-     LIMIT 1
-"""
-COUNTS: Final[LiteralString] = """
+COUNT_VERSIONS_BY_STATUS: Final[LiteralString] = """
     SELECT status::text AS status, count(*) AS versions FROM rule_package_versions
      WHERE tenant_id = $1 AND rule_package_id = $2
      GROUP BY 1 ORDER BY min(status)
 """
-SOURCES: Final[LiteralString] = """
+SELECT_SOURCES: Final[LiteralString] = """
     SELECT dsl_source AS dsl, tests_source AS tests, dsl_sha256, tests_sha256, status::text AS status
       FROM rule_package_versions WHERE tenant_id = $1 AND rule_package_version_id = $2
 """
-FIELDS: Final[LiteralString] = """
+SELECT_FIELDS: Final[LiteralString] = """
     SELECT field_path, field_type, audiences, required FROM rule_fields
      WHERE tenant_id = $1 AND rule_package_version_id = $2
      ORDER BY field_path COLLATE "C"
@@ -98,8 +84,8 @@ FIELDS: Final[LiteralString] = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RulePackage:
-    """A container of versions, with a name that no other of the tenant has."""
+class RulePackageRow:
+    """A container of versions, with a name that is unique in the tenant."""
 
     rule_package_id: RulePackageId
     name: str
@@ -108,13 +94,13 @@ class RulePackage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleVersion:
-    """What is known of a version beside its texts. `compiler_min_build` is the least build that can compile it."""
+class RuleVersionRow:
+    """A version without its texts. `compiler_min_build` is the oldest build that can compile it."""
 
     rule_package_version_id: RulePackageVersionId
     rule_package_id: RulePackageId
     version: int
-    status: Status
+    status: RuleVersionStatus
     created_at: datetime
     published_at: datetime | None
     compiler_min_build: str
@@ -123,19 +109,19 @@ class RuleVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """The two texts of a version, as they were sent."""
+class RuleSources:
+    """The two texts of a version, as they were uploaded."""
 
     dsl: bytes
     tests: bytes
     dsl_sha256: Digest
     tests_sha256: Digest
-    status: Status
+    status: RuleVersionStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleField:
-    """What a version says of one field: its printed type, who may see it, and whether it is always there."""
+class RuleFieldRow:
+    """A field of a version: its type as text, who may see it, and whether every passport has it."""
 
     field_path: str
     field_type: str
@@ -143,34 +129,21 @@ class RuleField:
     required: bool
 
 
-class RulePackageUnknown(NotFound):
-    def __init__(self, package: RulePackageId) -> None:
-        super().__init__(f"there is no rule package `{package}`", fix="GET /v1/rule-packages lists those there are")
-
-
-class RuleVersionUnknown(NotFound):
-    def __init__(self, version: RulePackageVersionId) -> None:
-        super().__init__(
-            f"there is no rule package version `{version}`",
-            fix="GET /v1/rule-packages/{rule_package_id}/versions lists those of a package",
-        )
-
-
-class SourcesKnown(Conflict):
-    """These two texts are a version already."""
+class RuleSourcesExist(Conflict):
+    """A version has these two texts."""
 
     def __init__(self, version: RulePackageVersionId, package: RulePackageId) -> None:
         super().__init__(
-            "a version with these sources exists already",
-            fix="use the version that is there",
+            "a version with these sources already exists",
+            fix="use the existing version",
             details={"rule_package_version_id": str(version), "rule_package_id": str(package)},
         )
 
 
-def fields_of(program: Program) -> list[RuleField]:
+def extract_fields(program: Program) -> list[RuleFieldRow]:
     """The fields of checked rules, by path."""
-    made = [
-        RuleField(
+    fields = [
+        RuleFieldRow(
             field_path=field.path,
             field_type=str(field.type),
             audiences=sorted(field.access),
@@ -178,75 +151,78 @@ def fields_of(program: Program) -> list[RuleField]:
         )
         for field in program.fields
     ]
-    return sorted(made, key=lambda field: field.field_path)
+    return sorted(fields, key=lambda field: field.field_path)
 
 
 # Packages ------------------------------------------------------------------------------------------------------
 
 
-async def create(conn: Connection, tenant: TenantId, *, name: str, description: str | None, act: Act) -> RulePackage:
-    """A new package without versions, on record."""
-    package = RulePackageId(fresh.new_id())
+async def create_package(
+    conn: Connection, tenant: TenantId, *, name: str, description: str | None, act: Act
+) -> RulePackageRow:
+    """Create a package without versions, and append an event."""
+    package = RulePackageId(clock.new_id())
     await conn.execute(INSERT_PACKAGE, tenant, package, name, description, act.at, act.actor_id)
-    said = act.says("RULE_PACKAGE_CREATED", {"name": name, "description": description})
-    await events.append(conn, Stream(tenant, "RulePackage", AggregateId(package)), said)
-    return RulePackage(rule_package_id=package, name=name, description=description, created_at=act.at)
+    payload = {"name": name, "description": description}
+    await events.append_act(conn, act, tenant, "RulePackage", package, "RULE_PACKAGE_CREATED", payload)
+    return RulePackageRow(rule_package_id=package, name=name, description=description, created_at=act.at)
 
 
-async def get(conn: Connection, tenant: TenantId, package: RulePackageId) -> RulePackage:
-    row = await conn.fetchrow(PACKAGE, tenant, package)
-    if row is None:
-        raise RulePackageUnknown(package)
-    return RulePackage(**dict(row))
+async def get_package(conn: Connection, tenant: TenantId, package: RulePackageId) -> RulePackageRow:
+    return await fetch_one(conn, RulePackageRow, SELECT_PACKAGE, tenant, package, kind="rule package")
 
 
-async def page(conn: Connection, tenant: TenantId, ask: Ask) -> Sequence[RulePackage]:
+async def list_packages(conn: Connection, tenant: TenantId, page: PageQuery) -> Sequence[RulePackageRow]:
     """Packages, newest first."""
-    return [RulePackage(**dict(row)) for row in await conn.fetch(PACKAGES, tenant, *ask)]
+    return await fetch_rows(conn, RulePackageRow, SELECT_PACKAGE_PAGE, tenant, *page)
 
 
-async def newest(conn: Connection, tenant: TenantId, package: RulePackageId) -> RuleVersion | None:
+async def find_newest_version(conn: Connection, tenant: TenantId, package: RulePackageId) -> RuleVersionRow | None:
     """The version of a package with the highest number."""
-    row = await conn.fetchrow(NEWEST, tenant, package)
-    return None if row is None else RuleVersion(**dict(row))
+    row = await conn.fetchrow(SELECT_NEWEST_VERSION, tenant, package)
+    return None if row is None else RuleVersionRow(**dict(row))
 
 
-async def counts(conn: Connection, tenant: TenantId, package: RulePackageId) -> Mapping[Status, int]:
-    """How many versions of a package there are in each status that occurs."""
-    return {row["status"]: row["versions"] for row in await conn.fetch(COUNTS, tenant, package)}
+async def count_versions_by_status(
+    conn: Connection, tenant: TenantId, package: RulePackageId
+) -> Mapping[RuleVersionStatus, int]:
+    """The number of versions of a package by status; a status without versions is left out."""
+    return {row["status"]: row["versions"] for row in await conn.fetch(COUNT_VERSIONS_BY_STATUS, tenant, package)}
 
 
 # Versions ------------------------------------------------------------------------------------------------------
 
 
-async def with_sources(conn: Connection, tenant: TenantId, dsl: Digest, tests: Digest) -> SourcesKnown | None:
-    """The refusal that names the version with exactly these texts, if there is one."""
-    row = await conn.fetchrow(WITH_SOURCES, tenant, dsl, tests)
-    return None if row is None else SourcesKnown(RulePackageVersionId(row[0]), RulePackageId(row[1]))
+async def find_sources_conflict(
+    conn: Connection, tenant: TenantId, dsl: Digest, tests: Digest
+) -> RuleSourcesExist | None:
+    """The refusal that names the version with exactly these texts, if one has them."""
+    row = await conn.fetchrow(SELECT_VERSION_BY_SOURCES, tenant, dsl, tests)
+    return None if row is None else RuleSourcesExist(RulePackageVersionId(row[0]), RulePackageId(row[1]))
 
 
-async def add_version(
+async def insert_version(
     conn: Connection,
     tenant: TenantId,
     package: RulePackageId,
     *,
     dsl: bytes,
     tests: bytes,
-    fields: Sequence[RuleField],
+    fields: Sequence[RuleFieldRow],
     act: Act,
-) -> RuleVersion:
-    """A new DRAFT of checked rules with its fields, on record. Raises `SourcesKnown` if these texts are a version."""
+) -> RuleVersionRow:
+    """Create a DRAFT with its fields, and append an event. Raises `RuleSourcesExist` if a version has these texts."""
     if await conn.fetchrow(LOCK_PACKAGE, tenant, package) is None:
-        raise RulePackageUnknown(package)
-    version_id = RulePackageVersionId(fresh.new_id())
+        raise UnknownResource("rule package", package)
+    version_id = RulePackageVersionId(clock.new_id())
     dsl_sha256, tests_sha256 = sha256(dsl), sha256(tests)
     texts = dsl, dsl_sha256, tests, tests_sha256
     number = await conn.fetchval(INSERT_VERSION, tenant, version_id, package, act.at, LANGUAGE_LEVEL, *texts)
-    if number is None:  # whoever was first has committed, or we would still be waiting
-        raise await with_sources(conn, tenant, dsl_sha256, tests_sha256) or Conflict(
-            "the sources exist already", fix="use the version that has them"
+    if number is None:  # the other transaction has committed: while it was open, the insert waited
+        raise await find_sources_conflict(conn, tenant, dsl_sha256, tests_sha256) or Conflict(
+            "the sources already exist", fix="use the version that has them"
         )
-    await _add_fields(conn, tenant, version_id, fields)
+    await _insert_fields(conn, tenant, version_id, fields)
     payload = {
         "rule_package_id": str(package),
         "version": number,
@@ -255,18 +231,18 @@ async def add_version(
         "tests_sha256": to_hex(tests_sha256),
         "fields": len(fields),
     }
-    await events.append(conn, stream_of(tenant, version_id), act.says("RULE_VERSION_CREATED", payload))
-    return await version(conn, tenant, version_id)
+    await events.append_act(conn, act, tenant, "RulePackageVersion", version_id, "RULE_VERSION_CREATED", payload)
+    return await get_version(conn, tenant, version_id)
 
 
-async def _add_fields(
-    conn: Connection, tenant: TenantId, version_id: RulePackageVersionId, fields: Sequence[RuleField]
+async def _insert_fields(
+    conn: Connection, tenant: TenantId, version_id: RulePackageVersionId, fields: Sequence[RuleFieldRow]
 ) -> None:
     await conn.execute(
         INSERT_FIELDS,
         tenant,
         version_id,
-        [fresh.new_id() for _ in fields],
+        [clock.new_id() for _ in fields],
         [field.field_path for field in fields],
         [field.field_type for field in fields],
         [" ".join(field.audiences) for field in fields],
@@ -274,48 +250,33 @@ async def _add_fields(
     )
 
 
-async def version(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleVersion:
-    """What is known of a version. Raises `RuleVersionUnknown`."""
-    return await _version(conn, VERSION, tenant, version_id)
+async def get_version(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleVersionRow:
+    """A version. Raises `UnknownResource`."""
+    return await fetch_one(conn, RuleVersionRow, SELECT_VERSION, tenant, version_id, kind=VERSION_KIND)
 
 
-async def locked_version(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleVersion:
-    """The same, and nobody else changes its status or adds a test run until we are done."""
-    return await _version(conn, LOCKED_VERSION, tenant, version_id)
+async def lock_version(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleVersionRow:
+    """A version. Until the transaction ends, nobody else changes its status or adds a test run."""
+    return await fetch_one(conn, RuleVersionRow, SELECT_VERSION_FOR_UPDATE, tenant, version_id, kind=VERSION_KIND)
 
 
-async def shared_version(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleVersion:
-    """The same, for any number at a time who only need its status to stay."""
-    return await _version(conn, SHARED_VERSION, tenant, version_id)
+async def lock_version_shared(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleVersionRow:
+    """A version. Until the transaction ends, nobody changes its status; others may take the same lock."""
+    return await fetch_one(conn, RuleVersionRow, SELECT_VERSION_FOR_SHARE, tenant, version_id, kind=VERSION_KIND)
 
 
-async def _version(
-    conn: Connection, statement: LiteralString, tenant: TenantId, version_id: RulePackageVersionId
-) -> RuleVersion:
-    row = await conn.fetchrow(statement, tenant, version_id)
-    if row is None:
-        raise RuleVersionUnknown(version_id)
-    return RuleVersion(**dict(row))
-
-
-async def versions(conn: Connection, tenant: TenantId, package: RulePackageId, ask: Ask) -> Sequence[RuleVersion]:
+async def list_versions(
+    conn: Connection, tenant: TenantId, package: RulePackageId, page: PageQuery
+) -> Sequence[RuleVersionRow]:
     """The versions of a package, newest first."""
-    return [RuleVersion(**dict(row)) for row in await conn.fetch(VERSIONS, tenant, *ask, package)]
+    return await fetch_rows(conn, RuleVersionRow, SELECT_VERSION_PAGE, tenant, *page, package)
 
 
-async def sources(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> Sources:
-    """The texts of a version. Raises `RuleVersionUnknown`."""
-    row = await conn.fetchrow(SOURCES, tenant, version_id)
-    if row is None:
-        raise RuleVersionUnknown(version_id)
-    return Sources(**dict(row))
+async def load_sources(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> RuleSources:
+    """The texts of a version. Raises `UnknownResource`."""
+    return await fetch_one(conn, RuleSources, SELECT_SOURCES, tenant, version_id, kind=VERSION_KIND)
 
 
-async def fields(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> Sequence[RuleField]:
+async def list_fields(conn: Connection, tenant: TenantId, version_id: RulePackageVersionId) -> Sequence[RuleFieldRow]:
     """The fields of a version, by path."""
-    return [RuleField(**dict(row)) for row in await conn.fetch(FIELDS, tenant, version_id)]
-
-
-def stream_of(tenant: TenantId, version_id: RulePackageVersionId) -> Stream:
-    """The chain of a version's events."""
-    return Stream(tenant, "RulePackageVersion", AggregateId(version_id))
+    return await fetch_rows(conn, RuleFieldRow, SELECT_FIELDS, tenant, version_id)

@@ -1,7 +1,7 @@
-"""Deliveries: what is to be sent, with the keys it is signed with, and what became of each attempt.
+"""Webhook deliveries: what to send, the keys to sign it with, and the result of the last attempt.
 
-A delivery is PENDING until it is DELIVERED or FAILED, and then it never changes; sent again, it is another one. One
-whose job is cancelled has FAILED: the database sees to that.
+A delivery is PENDING until it is DELIVERED or FAILED; then it never changes. Sending it again creates a new delivery.
+If its job is cancelled, a trigger of the database sets it to FAILED.
 """
 
 from base64 import b64decode
@@ -10,33 +10,32 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, LiteralString
 
-import asyncpg
 import orjson
 
-from bpc.core.errors import Conflict, NotFound
-from bpc.core.events import Act
-from bpc.core.ids import AggregateId, EventId, TenantId, WebhookDeliveryId, WebhookEndpointId
-from bpc.core.webhooks import Announcement, Keys
-from bpc.db import announcing, events, webhooks
-from bpc.db.announcing import OnItsWay
-from bpc.db.connection import Connection
-from bpc.db.pages import Ask
+from bpc.core.audit.events import Act
+from bpc.core.errors import Conflict
+from bpc.core.formats.ids import EventId, TenantId, WebhookDeliveryId, WebhookEndpointId
+from bpc.core.webhooks import WebhookKeys, WebhookMessage
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.webhooks import endpoints, webhook_fanout
+from bpc.storage.webhooks.webhook_fanout import QueuedDelivery
 
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
 
-MOST_HEADERS: Final = 8_192  # bytes of an answer's headers that are kept
+MAX_HEADER_BYTES: Final = 8_192  # bytes of a response's headers that are stored
 
-TO_SEND: Final[LiteralString] = """
-    SELECT d.status, p.webhook_endpoint_id, p.url, p.is_active, p.secret_base64, p.previous_secret_base64, p.rotated_at,
-           e.event_id, e.event_type, e.occurred_at, e.aggregate_type, e.aggregate_id, e.aggregate_version,
+SELECT_OUTGOING: Final[LiteralString] = """
+    SELECT d.tenant_id, d.status, p.webhook_endpoint_id, p.url, p.is_active, p.secret_base64, p.previous_secret_base64,
+           p.rotated_at, e.event_id, e.event_type, e.occurred_at, e.aggregate_type, e.aggregate_id, e.aggregate_version,
            e.payload_canonical
       FROM webhook_deliveries d
       JOIN webhook_endpoints p ON p.tenant_id = $1 AND p.webhook_endpoint_id = d.webhook_endpoint_id
       JOIN events e ON e.tenant_id = $1 AND e.event_id = d.event_id
      WHERE d.tenant_id = $1 AND d.webhook_delivery_id = $2
 """
-# A worker that died after sending counts, too: the job knows how often it was started.
-RECORD: Final[LiteralString] = """
+# An attempt whose worker died after sending counts: the job knows how often it was started.
+UPDATE_ATTEMPT: Final[LiteralString] = """
     UPDATE webhook_deliveries
        SET status = $3::text, attempt = greatest(attempt + 1, $4), last_attempt_at = $5::timestamptz,
            delivered_at = CASE WHEN $3::text = 'DELIVERED' THEN $5::timestamptz END,
@@ -44,49 +43,46 @@ RECORD: Final[LiteralString] = """
            response_body = $9, response_cut = $10
      WHERE tenant_id = $1 AND webhook_delivery_id = $2 AND status = 'PENDING'
 """
-GIVE_UP: Final[LiteralString] = """
+UPDATE_FAILED: Final[LiteralString] = """
     UPDATE webhook_deliveries SET status = 'FAILED', last_error = $3::jsonb
      WHERE tenant_id = $1 AND webhook_delivery_id = $2 AND status = 'PENDING'
     RETURNING true
 """
-COLUMNS: Final[LiteralString] = """
-    webhook_delivery_id, webhook_endpoint_id, event_id, redelivery_of, attempt, status, last_error::text AS last_error,
-    response_status, created_at, last_attempt_at, delivered_at
+SELECT_DELIVERIES: Final[LiteralString] = """
+    SELECT webhook_delivery_id, webhook_endpoint_id, event_id, redelivery_of, attempt, status,
+           last_error::text AS last_error, response_status, created_at, last_attempt_at, delivered_at
+      FROM webhook_deliveries
 """
-ONE: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_delivery_id = $2
-"""
-RESPONSE: Final[LiteralString] = """
+SELECT_DELIVERY: Final[LiteralString] = f"{SELECT_DELIVERIES} WHERE tenant_id = $1 AND webhook_delivery_id = $2"
+SELECT_RESPONSE: Final[LiteralString] = """
     SELECT response_status, response_headers::text AS response_headers, response_body, response_cut
       FROM webhook_deliveries
      WHERE tenant_id = $1 AND webhook_delivery_id = $2 AND response_status IS NOT NULL
 """
-IS_UNDER_WAY: Final[LiteralString] = """
+JOB_IS_QUEUED: Final[LiteralString] = """
     SELECT EXISTS (SELECT FROM jobs.job
                     WHERE tenant_id = $1 AND type = $2 AND idempotency_key = $3 AND status = 'QUEUED')
 """
-# Ranges with one endpoint or status say `= …` in a way that only the index on it can put in order.
-PAGE: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM webhook_deliveries
-     WHERE tenant_id = $1 AND (created_at, webhook_delivery_id) < ($2, $3)
-     ORDER BY created_at DESC, webhook_delivery_id DESC
-     LIMIT $4
-"""
-PAGE_TO: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM webhook_deliveries
+SELECT_DELIVERY_PAGE: Final[LiteralString] = make_page_query(
+    SELECT_DELIVERIES, time="created_at", key="webhook_delivery_id"
+)
+# A range with one endpoint or status means `= …`, but only the index on that column gives its order: the planner
+# cannot choose another one.
+SELECT_DELIVERY_PAGE_BY_ENDPOINT: Final[LiteralString] = f"""
+    {SELECT_DELIVERIES}
      WHERE tenant_id = $1 AND (webhook_endpoint_id, created_at, webhook_delivery_id) < ($5, $2, $3)
        AND webhook_endpoint_id >= $5
      ORDER BY webhook_endpoint_id DESC, created_at DESC, webhook_delivery_id DESC
      LIMIT $4
 """
-PAGE_WITH: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM webhook_deliveries
+SELECT_DELIVERY_PAGE_BY_STATUS: Final[LiteralString] = f"""
+    {SELECT_DELIVERIES}
      WHERE tenant_id = $1 AND (status, created_at, webhook_delivery_id) < ($5, $2, $3) AND status >= $5
      ORDER BY status DESC, created_at DESC, webhook_delivery_id DESC
      LIMIT $4
 """
-PAGE_TO_WITH: Final[LiteralString] = f"""
-    SELECT {COLUMNS} FROM webhook_deliveries
+SELECT_DELIVERY_PAGE_BY_ENDPOINT_AND_STATUS: Final[LiteralString] = f"""
+    {SELECT_DELIVERIES}
      WHERE tenant_id = $1 AND (webhook_endpoint_id, status, created_at, webhook_delivery_id) < ($5, $6, $2, $3)
        AND (webhook_endpoint_id, status) >= ($5, $6)
      ORDER BY webhook_endpoint_id DESC, status DESC, created_at DESC, webhook_delivery_id DESC
@@ -95,8 +91,8 @@ PAGE_TO_WITH: Final[LiteralString] = f"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One event on its way to one endpoint."""
+class DeliveryRow:
+    """One event, sent to one endpoint."""
 
     webhook_delivery_id: WebhookDeliveryId
     webhook_endpoint_id: WebhookEndpointId
@@ -112,20 +108,20 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToSend:
-    """A delivery with all that is needed to send it."""
+class OutgoingDelivery:
+    """A delivery with everything needed to send it."""
 
     status: DeliveryStatus
     webhook_endpoint_id: WebhookEndpointId
     url: str
     is_active: bool
-    keys: Keys = field(repr=False)
-    announcement: Announcement
+    keys: WebhookKeys = field(repr=False)
+    announcement: WebhookMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """What came back last, cut to what is kept; `is_cut` says that its body went on."""
+class DeliveryResponseRow:
+    """The last response, as far as it is stored; `is_cut` means that the body was longer."""
 
     status: int
     headers: Mapping[str, str]
@@ -134,40 +130,27 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One time that a delivery was sent: the job's attempt, when, and what came of it. `error` is JSON."""
+class DeliveryAttempt:
+    """One attempt to send a delivery: its number, its time, and the response or error. `error` is JSON."""
 
     number: int
     at: datetime
-    answered: Answered | None
+    response: DeliveryResponseRow | None
     error: str | None
 
 
-class DeliveryUnknown(NotFound):
-    def __init__(self, delivery: WebhookDeliveryId) -> None:
-        super().__init__(
-            f"there is no webhook delivery `{delivery}`", fix="GET /v1/webhook-deliveries lists those there are"
-        )
+async def get_delivery(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> DeliveryRow:
+    return await fetch_one(conn, _to_delivery_row, SELECT_DELIVERY, tenant, delivery_id, kind="webhook delivery")
 
 
-class StillOnItsWay(Conflict):
-    def __init__(self, delivery: WebhookDeliveryId) -> None:
-        super().__init__(f"webhook delivery `{delivery}` has not ended yet", fix="wait until it is DELIVERED or FAILED")
-
-
-async def get(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> Delivery:
-    row = await conn.fetchrow(ONE, tenant, delivery_id)
-    if row is None:
-        raise DeliveryUnknown(delivery_id)
-    return _delivery(row)
-
-
-async def response(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> Answered | None:
-    """What was answered to a delivery last; None if nothing was."""
-    row = await conn.fetchrow(RESPONSE, tenant, delivery_id)
+async def load_response(
+    conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId
+) -> DeliveryResponseRow | None:
+    """The last response to a delivery; None if there was none."""
+    row = await conn.fetchrow(SELECT_RESPONSE, tenant, delivery_id)
     if row is None:
         return None
-    return Answered(
+    return DeliveryResponseRow(
         status=row["response_status"],
         headers=orjson.loads(row["response_headers"]),
         body=row["response_body"],
@@ -175,117 +158,112 @@ async def response(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliv
     )
 
 
-async def redeliver(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId, *, act: Act) -> OnItsWay:
-    """Send the same event once more to the same endpoint, under a delivery of its own."""
-    before = await get(conn, tenant, delivery_id)
-    if before.status == "PENDING":
-        await _abandon(conn, tenant, delivery_id)
-    endpoint = before.webhook_endpoint_id
-    await webhooks.require_active(conn, tenant, endpoint)
-    made = await announcing.announce_to(conn, tenant, endpoint, before.event_id, redelivery_of=delivery_id)
-    payload = {"webhook_delivery_id": str(made.webhook_delivery_id), "redelivery_of": str(delivery_id)}
-    await events.append(conn, webhooks.stream(tenant, endpoint), act.says("WEBHOOK_REDELIVERED", payload))
-    return made
+async def redeliver(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId, *, act: Act) -> QueuedDelivery:
+    """Queue a new delivery of the same event to the same endpoint, and append an event."""
+    original = await get_delivery(conn, tenant, delivery_id)
+    if original.status == "PENDING":
+        await _fail_abandoned(conn, tenant, delivery_id)
+    endpoint = original.webhook_endpoint_id
+    await endpoints.require_active_endpoint(conn, tenant, endpoint)
+    queued = await webhook_fanout.enqueue_delivery(conn, tenant, endpoint, original.event_id, redelivery_of=delivery_id)
+    payload = {"webhook_delivery_id": str(queued.webhook_delivery_id), "redelivery_of": str(delivery_id)}
+    await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_REDELIVERED", payload)
+    return queued
 
 
-async def page(
+async def list_deliveries(
     conn: Connection,
     tenant: TenantId,
-    ask: Ask,
+    page: PageQuery,
     *,
     endpoint: WebhookEndpointId | None,
     status: DeliveryStatus | None,
-) -> Sequence[Delivery]:
+) -> Sequence[DeliveryRow]:
     """Deliveries, newest first."""
     statement: LiteralString
     match endpoint, status:
         case None, None:
-            statement, filters = PAGE, tuple[object, ...]()
+            statement, filters = SELECT_DELIVERY_PAGE, tuple[object, ...]()
         case _, None:
-            statement, filters = PAGE_TO, (endpoint,)
+            statement, filters = SELECT_DELIVERY_PAGE_BY_ENDPOINT, (endpoint,)
         case None, _:
-            statement, filters = PAGE_WITH, (status,)
+            statement, filters = SELECT_DELIVERY_PAGE_BY_STATUS, (status,)
         case _:
-            statement, filters = PAGE_TO_WITH, (endpoint, status)
-    return [_delivery(row) for row in await conn.fetch(statement, tenant, *ask, *filters)]
+            statement, filters = SELECT_DELIVERY_PAGE_BY_ENDPOINT_AND_STATUS, (endpoint, status)
+    return await fetch_rows(conn, _to_delivery_row, statement, tenant, *page, *filters)
 
 
-async def to_send(conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId) -> ToSend:
-    row = await conn.fetchrow(TO_SEND, tenant, delivery)
-    if row is None:
-        raise DeliveryUnknown(delivery)
-    return ToSend(
-        status=row["status"],
-        webhook_endpoint_id=WebhookEndpointId(row["webhook_endpoint_id"]),
-        url=row["url"],
-        is_active=row["is_active"],
-        keys=_keys(row),
-        announcement=Announcement(
-            tenant_id=tenant,
-            event_id=EventId(row["event_id"]),
-            event_type=row["event_type"],
-            occurred_at=row["occurred_at"],
-            aggregate_type=row["aggregate_type"],
-            aggregate_id=AggregateId(row["aggregate_id"]),
-            aggregate_version=row["aggregate_version"],
-            payload_canonical=row["payload_canonical"],
-        ),
-    )
+async def load_outgoing(conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId) -> OutgoingDelivery:
+    """A delivery with everything needed to send it. Raises `UnknownResource`."""
+    return await fetch_one(conn, _to_outgoing, SELECT_OUTGOING, tenant, delivery, kind="webhook delivery")
 
 
-async def record(
-    conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId, status: DeliveryStatus, attempt: Attempt
+async def record_attempt(
+    conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId, status: DeliveryStatus, attempt: DeliveryAttempt
 ) -> None:
-    """Put an attempt on record, and what the delivery is now. One that has ended stays as it is."""
-    answered = attempt.answered
+    """Store an attempt and the new status. A delivery that has ended stays as it is."""
+    response = attempt.response
     await conn.execute(
-        RECORD,
+        UPDATE_ATTEMPT,
         tenant,
         delivery,
         status,
         attempt.number,
         attempt.at,
         attempt.error,
-        None if answered is None else answered.status,
-        None if answered is None else orjson.dumps(kept_headers(answered.headers)).decode(),
-        None if answered is None else answered.body,
-        answered is not None and answered.is_cut,
+        None if response is None else response.status,
+        None if response is None else orjson.dumps(truncate_headers(response.headers)).decode(),
+        None if response is None else response.body,
+        response is not None and response.is_cut,
     )
 
 
-async def give_up(conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId, error: str) -> bool:
-    """The delivery FAILED with `error`, which is JSON, unless it has ended before: then False."""
-    return await conn.fetchval(GIVE_UP, tenant, delivery, error) is not None
+async def set_delivery_failed(conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId, error: str) -> bool:
+    """Set a delivery to FAILED with `error`, which is JSON; return False if it has ended before."""
+    return await conn.fetchval(UPDATE_FAILED, tenant, delivery, error) is not None
 
 
-def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The first of them, as many as fit into what is kept. PostgreSQL knows no NUL."""
-    kept, size = dict[str, str](), 0
+def truncate_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The first headers, up to `MAX_HEADER_BYTES`, without NUL, which PostgreSQL cannot store."""
+    first_headers, size = dict[str, str](), 0
     for name, value in headers.items():
         size += len(name) + len(value)
-        if size > MOST_HEADERS:
+        if size > MAX_HEADER_BYTES:
             break
-        kept[name] = value.replace("\0", "")
-    return kept
+        first_headers[name] = value.replace("\0", "")
+    return first_headers
 
 
-def _keys(row: asyncpg.Record) -> Keys:
-    before = row["previous_secret_base64"]
-    return Keys(
-        current=b64decode(row["secret_base64"]),
-        previous=None if before is None else b64decode(before),
-        rotated_at=row["rotated_at"],
+def _to_outgoing(
+    *,
+    status: DeliveryStatus,
+    webhook_endpoint_id: WebhookEndpointId,
+    url: str,
+    is_active: bool,
+    secret_base64: str,
+    previous_secret_base64: str | None,
+    rotated_at: datetime | None,
+    **event_columns: Any,
+) -> OutgoingDelivery:
+    previous = None if previous_secret_base64 is None else b64decode(previous_secret_base64)
+    return OutgoingDelivery(
+        status=status,
+        webhook_endpoint_id=webhook_endpoint_id,
+        url=url,
+        is_active=is_active,
+        keys=WebhookKeys(current=b64decode(secret_base64), previous=previous, rotated_at=rotated_at),
+        announcement=WebhookMessage(**event_columns),
     )
 
 
-async def _abandon(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> None:
-    """End a delivery that an earlier build left behind when its job was cancelled; refuse if it is under way."""
-    if await conn.fetchval(IS_UNDER_WAY, tenant, announcing.JOB_TYPE, announcing.key_of(delivery_id)):
-        raise StillOnItsWay(delivery_id)
+async def _fail_abandoned(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> None:
+    """Set a delivery to FAILED that an earlier build left PENDING after a cancellation; refuse if it is queued."""
+    key = webhook_fanout.delivery_job_key(delivery_id)
+    if await conn.fetchval(JOB_IS_QUEUED, tenant, webhook_fanout.JOB_TYPE, key):
+        raise Conflict(f"webhook delivery `{delivery_id}` is in progress", fix="wait until it is DELIVERED or FAILED")
     error = {"code": "JOB_CANCELLED", "message": "its job was cancelled", "retryable": False}
-    await give_up(conn, tenant, delivery_id, orjson.dumps(error).decode())
+    await set_delivery_failed(conn, tenant, delivery_id, orjson.dumps(error).decode())
 
 
-def _delivery(row: asyncpg.Record) -> Delivery:
-    error = row["last_error"]
-    return Delivery(**dict(row) | {"last_error": None if error is None else orjson.loads(error)})
+def _to_delivery_row(*, last_error: str | None, **columns: Any) -> DeliveryRow:
+    return DeliveryRow(last_error=None if last_error is None else orjson.loads(last_error), **columns)

@@ -1,12 +1,12 @@
-"""Announcing: an event that others are to be told of, and a delivery and a job for each who wants to know.
+"""Webhook fan-out: for each endpoint subscribed to an event, insert a delivery and a job in the event's transaction.
 
-    events.append ─► announce ─► webhook_deliveries (PENDING) + DELIVER_WEBHOOK jobs, all in one transaction
+    append_and_announce ─► events + webhook_deliveries (PENDING) + DELIVER_WEBHOOK jobs
 
-So an event that is rolled back is announced to nobody, and one that is committed is announced to everybody who was
-subscribed. Where nobody is, this costs one look into an index.
+An event that is rolled back is announced to nobody; one that is committed is announced to every endpoint that was
+subscribed. Without a subscription this costs one index lookup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, LiteralString
@@ -14,23 +14,23 @@ from uuid import UUID
 
 import asyncpg
 import orjson
+from service_jobs import LOW, JobColumns, Limit, SubmitOptions, submit_jobs
+from service_jobs.job import new_ids
+from service_jobs.telemetry import get_traceparent
 
-from bpc.core.events import Event
-from bpc.core.ids import EventId, TenantId, WebhookDeliveryId, WebhookEndpointId
-from bpc.core.webhooks import ANNOUNCED
-from bpc.db.connection import Connection
-from bpc.jobs import Limit
-from bpc.jobs.ids import new_ids
-from bpc.jobs.submitting import LOW, Manner, Rows, submit
-from bpc.jobs.tracing import traceparent_now
+from bpc.core.audit.events import Act, AuditEvent, ChainHead
+from bpc.core.formats.ids import EventId, TenantId, WebhookDeliveryId, WebhookEndpointId
+from bpc.core.webhooks import WEBHOOK_TYPES
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection
 
-# How the jobs are made, here, and what their handler says of them (bpc.errands.deliver), is one and the same.
+# The handler of these jobs (bpc.tasks.deliver_webhooks) reads the same constants.
 JOB_TYPE: Final = "DELIVER_WEBHOOK"
 ATTEMPTS: Final = 5
-KEPT: Final = timedelta(days=14)
-LIMIT: Final = Limit(key="webhooks", at_most=2)  # one tenant's endpoints that hang leave room for others
+KEEP_JOBS: Final = timedelta(days=14)
+LIMIT: Final = Limit(key="webhooks", at_most=2)  # so one tenant's slow endpoints leave room for others
 
-FAN_OUT: Final[LiteralString] = """
+INSERT_DELIVERIES: Final[LiteralString] = """
     INSERT INTO webhook_deliveries (tenant_id, webhook_delivery_id, webhook_endpoint_id, event_id, status)
     SELECT $1, gen_random_uuid(), s.webhook_endpoint_id, $3, 'PENDING'
       FROM webhook_subscriptions s
@@ -38,7 +38,7 @@ FAN_OUT: Final[LiteralString] = """
      WHERE s.tenant_id = $1 AND s.event_type = $2
     RETURNING webhook_delivery_id
 """
-INSERT: Final[LiteralString] = """
+INSERT_DELIVERY: Final[LiteralString] = """
     INSERT INTO webhook_deliveries (tenant_id, webhook_delivery_id, webhook_endpoint_id, event_id, status,
                                     redelivery_of)
     VALUES ($1, gen_random_uuid(), $2, $3, 'PENDING', $4)
@@ -47,58 +47,67 @@ INSERT: Final[LiteralString] = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnItsWay:
-    """A delivery that was asked for, and the job that sends it."""
+class QueuedDelivery:
+    """A new delivery and the job that sends it."""
 
     webhook_delivery_id: WebhookDeliveryId
     job_id: UUID
 
 
-async def announce(conn: Connection, event: Event) -> None:
-    """Tell everybody who is subscribed of `event`, which was appended in this transaction."""
-    webhook_type = ANNOUNCED.get(event.event_type)
-    if webhook_type is None:
-        return
-    tenant = event.stream.tenant_id
-    made = await conn.fetch(FAN_OUT, tenant, webhook_type, event.event_id)
-    if made:
-        await _submit(conn, tenant, made)
+async def append_and_announce(
+    conn: Connection,
+    act: Act,
+    tenant: TenantId,
+    aggregate_type: str,
+    aggregate_id: UUID,
+    event_type: str,
+    payload: Mapping[str, object],
+    *,
+    head: ChainHead | None = None,
+) -> AuditEvent:
+    """Append an event of a type in `WEBHOOK_TYPES`, and queue a delivery for each endpoint subscribed to it."""
+    webhook_type = WEBHOOK_TYPES[event_type]
+    event = await events.append_act(conn, act, tenant, aggregate_type, aggregate_id, event_type, payload, head=head)
+    deliveries = await conn.fetch(INSERT_DELIVERIES, tenant, webhook_type, event.event_id)
+    if deliveries:
+        await _submit_jobs(conn, tenant, deliveries)
+    return event
 
 
-async def announce_to(
+async def enqueue_delivery(
     conn: Connection,
     tenant: TenantId,
     endpoint: WebhookEndpointId,
     event: EventId,
     *,
     redelivery_of: WebhookDeliveryId | None = None,
-) -> OnItsWay:
-    """Tell one endpoint of one event, by a new delivery."""
-    made = await conn.fetch(INSERT, tenant, endpoint, event, redelivery_of)
-    [job_id] = await _submit(conn, tenant, made)
-    return OnItsWay(webhook_delivery_id=WebhookDeliveryId(made[0]["webhook_delivery_id"]), job_id=job_id)
+) -> QueuedDelivery:
+    """Queue a new delivery of one event to one endpoint."""
+    deliveries = await conn.fetch(INSERT_DELIVERY, tenant, endpoint, event, redelivery_of)
+    [job_id] = await _submit_jobs(conn, tenant, deliveries)
+    return QueuedDelivery(webhook_delivery_id=WebhookDeliveryId(deliveries[0]["webhook_delivery_id"]), job_id=job_id)
 
 
-def key_of(delivery: WebhookDeliveryId) -> str:
+def delivery_job_key(delivery: WebhookDeliveryId) -> str:
     """The idempotency key of the job that sends a delivery."""
     return f"webhook:{delivery}"
 
 
-async def _submit(conn: Connection, tenant: TenantId, deliveries: Sequence[asyncpg.Record]) -> list[UUID]:
-    manner = Manner(
+async def _submit_jobs(conn: Connection, tenant: TenantId, deliveries: Sequence[asyncpg.Record]) -> list[UUID]:
+    spec = SubmitOptions(
         tenant=tenant,
         type=JOB_TYPE,
         priority=LOW,
         max_attempts=ATTEMPTS,
-        keep_seconds=int(KEPT.total_seconds()),
+        keep_seconds=int(KEEP_JOBS.total_seconds()),
         limit=LIMIT.at_most,
-        traceparent=traceparent_now(),
+        traceparent=get_traceparent(),
     )
     ids = [row["webhook_delivery_id"] for row in deliveries]
-    jobs = Rows(
+    jobs = JobColumns(
         ids=new_ids(len(ids)),
         payloads=[orjson.dumps({"webhook_delivery_id": str(delivery)}).decode() for delivery in ids],
-        keys=[key_of(delivery) for delivery in ids],
+        keys=[delivery_job_key(delivery) for delivery in ids],
         limit_keys=[LIMIT.key] * len(ids),
     )
-    return await submit(conn, manner, jobs)
+    return await submit_jobs(conn, spec, jobs)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpc.core.documents.notes import Notes
+from bpc.core.documents import Notes
+from bpc.core.documents.elements import ExactNumber, NumberText, RawValue, format_decimal, parse_exact
+from bpc.core.documents.public import DocumentNode, ReadState
 from bpc.core.documents.public.conversions import (
-    category_named,
-    fitted,
-    measured,
-    plain,
-    share,
-    shown,
-    status,
-    truth,
-    warranty_end,
-    warranty_months,
+    fit_decimals,
+    parse_category,
+    read_bool,
+    to_plain_value,
+    to_share,
+    to_status,
+    to_unit,
+    to_warranty_end,
+    to_warranty_months,
 )
-from bpc.core.documents.public.conversions import written as decimal
-from bpc.core.documents.public.identifiers import item_of, short, sku_of
-from bpc.core.documents.public.measures import (
+from bpc.core.documents.public.mapping import parse_gs1_item, read_sku, shorten_identifier
+from bpc.core.documents.public.units import (
     AMPERE_HOURS,
     GRAMS_CO2_PER_KWH,
     KILOGRAMS,
@@ -29,30 +29,28 @@ from bpc.core.documents.public.measures import (
     OHMS,
     PER_CENT,
     WATTS,
-    Measure,
-    factor_of,
+    UnitTable,
+    find_factor,
 )
-from bpc.core.documents.public.places import Place, Reading
-from bpc.core.documents.values import Exact, Given, Number, exact
-from bpc.core.rules.types import DATE, INT, TEXT, Dec
-from tests.measuring import effort
+from bpc.core.language.types import DATE, INT, TEXT, Dec
+from tests.measurements import choose_effort
 
 
-def place(value: Given) -> Place:
-    return Place(value, "$.x", Reading(Notes()))
+def make_node(value: RawValue) -> DocumentNode:
+    return DocumentNode(value, "$.x", ReadState(Notes()))
 
 
-def problems(at: Place) -> list[tuple[str, str]]:
-    return [(note.at, note.says) for note in at.reading.notes.problems.first]
+def list_problems(node: DocumentNode) -> list[tuple[str, str]]:
+    return [(note.at, note.says) for note in node.state.notes.problems.first]
 
 
-def warnings(at: Place) -> list[str]:
-    return [note.says for note in at.reading.notes.warnings.first]
+def list_warnings(node: DocumentNode) -> list[str]:
+    return [note.says for note in node.state.notes.warnings.first]
 
 
-def written(given: Given) -> str | None:
-    assert given is None or isinstance(given, Number)
-    return given.text if given else None
+def get_number_text(value: RawValue) -> str | None:
+    assert value is None or isinstance(value, NumberText)
+    return value.text if value else None
 
 
 @pytest.mark.parametrize(
@@ -75,53 +73,53 @@ def written(given: Given) -> str | None:
         (GRAMS_CO2_PER_KWH, "0.13", "kgCO2-eq/kWh", 6, "130.000000"),
     ],
 )
-def test_a_unit_is_converted_exactly(measure: Measure, value: str, unit: str, scale: int, expected: str | None) -> None:
-    at = place({"value": Number(value), "unit": unit})
+def test_a_unit_is_converted_exactly(
+    measure: UnitTable, value: str, unit: str, scale: int, expected: str | None
+) -> None:
+    node = make_node({"value": NumberText(value), "unit": unit})
 
-    made = measured(measure, "value", "unit")(at, Dec(scale))
+    converted = to_unit(measure, "value", "unit")(node, Dec(scale))
 
     if expected is not None:
-        assert (written(made), problems(at), warnings(at)) == (expected, [], [])
+        assert (get_number_text(converted), list_problems(node), list_warnings(node)) == (expected, [], [])
     else:
-        assert problems(at) or warnings(at)
+        assert list_problems(node) or list_warnings(node)
 
 
 def test_an_unknown_unit_is_a_problem_that_names_the_known_ones() -> None:
-    at = place({"value": Number("3"), "unitCode": "stone"})
+    node = make_node({"value": NumberText("3"), "unitCode": "stone"})
 
-    assert measured(KILOGRAMS)(at, Dec(6)) is None
-    ((where, says),) = problems(at)
+    assert to_unit(KILOGRAMS)(node, Dec(6)) is None
+    ((where, says),) = list_problems(node)
     assert where == "$.x.unitCode"
-    assert says.startswith(
-        'is the text "stone", and the value cannot be converted without a unit we know, such as `mg`'
-    )
+    assert says.startswith('is the text "stone"; the value needs a known unit, such as `mg`')
     assert "`kg`" in says
 
 
 def test_every_unit_is_a_finite_decimal() -> None:
     for measure in (KILOGRAMS, KILOWATT_HOURS, AMPERE_HOURS, WATTS, OHMS, PER_CENT):
         for unit in measure:
-            factor = factor_of(measure, unit)
+            factor = find_factor(measure, unit)
             assert factor is not None
             assert factor.count > 0
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(0, 9), st.sampled_from(sorted(KILOGRAMS)))
-def test_a_conversion_is_the_product_or_is_said(count: int, scale: int, unit: str) -> None:
-    value, factor = Exact(count, scale), factor_of(KILOGRAMS, unit)
+def test_a_conversion_is_exact_or_reported(count: int, scale: int, unit: str) -> None:
+    value, factor = ExactNumber(count, scale), find_factor(KILOGRAMS, unit)
     assert factor is not None
-    at = place(None)
+    node = make_node(None)
 
-    made = fitted(at, Exact(value.count * factor.count, value.scale + factor.scale), Dec(6))
+    converted = fit_decimals(node, ExactNumber(value.count * factor.count, value.scale + factor.scale), Dec(6))
 
-    text = written(made)
+    text = get_number_text(converted)
     if text is not None:
-        whole = int(text.replace(".", ""))
-        off = abs(whole * 10 ** (value.scale + factor.scale) - value.count * factor.count * 10**6)
+        scaled = int(text.replace(".", ""))
+        off = abs(scaled * 10 ** (value.scale + factor.scale) - value.count * factor.count * 10**6)
         assert off * 2 <= 10 ** (value.scale + factor.scale)
-        assert (off == 0) == (warnings(at) == [])
+        assert (off == 0) == (list_warnings(node) == [])
     else:
-        assert problems(at)
+        assert list_problems(node)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +138,12 @@ def test_a_conversion_is_the_product_or_is_said(count: int, scale: int, unit: st
         ("847.3", INT, "847"),
     ],
 )
-def test_a_number_with_too_many_decimals_is_rounded_and_said(text: str, kind: Dec, expected: str) -> None:
-    at = place(Number(text))
+def test_a_number_with_too_many_decimals_is_rounded_and_reported(text: str, kind: Dec, expected: str) -> None:
+    node = make_node(NumberText(text))
 
-    assert written(plain(at, kind)) == expected
-    assert bool(warnings(at)) == (text != expected)
-    assert all(text in says and expected in says for says in warnings(at))
+    assert get_number_text(to_plain_value(node, kind)) == expected
+    assert bool(list_warnings(node)) == (text != expected)
+    assert all(text in says and expected in says for says in list_warnings(node))
 
 
 @pytest.mark.parametrize(
@@ -162,38 +160,42 @@ def test_a_number_with_too_many_decimals_is_rounded_and_said(text: str, kind: De
     ],
 )
 def test_a_number_that_rounding_would_change_is_a_problem(text: str, kind: Dec) -> None:
-    at = place(Number(text))
+    node = make_node(NumberText(text))
 
-    assert plain(at, kind) is None
-    assert problems(at)[0][1].endswith("rounding would change it too much")
+    assert to_plain_value(node, kind) is None
+    assert list_problems(node)[0][1].endswith("rounding would change it too much")
 
 
 @st.composite
-def numbers(draw: st.DrawFn) -> str:
+def draw_numbers(draw: st.DrawFn) -> str:
     """A decimal of any length, or a short one with the noise of a binary fraction."""
     count = draw(st.one_of(st.integers(-(10**5), 10**5), st.integers(-(10**22), 10**22)))
     scale = draw(st.integers(0, 12))
     noise = draw(st.sampled_from([0, 1, -1, 7, -49]))
     digits = draw(st.integers(0, 8))
-    return decimal(count * 10 ** (12 + digits) + noise, scale + 12 + digits)
+    return format_decimal(count * 10 ** (12 + digits) + noise, scale + 12 + digits)
 
 
-@settings(max_examples=effort(test=300, shown=3_000, campaign=30_000))
-@given(numbers(), st.integers(0, 6), st.booleans())
-def test_a_number_is_exact_or_near_and_said_or_not_taken(text: str, scale: int, is_trace: bool) -> None:
-    at, value = place(None), exact(text)
+@settings(max_examples=choose_effort(test=100, shown=3_000, campaign=30_000))
+@given(draw_numbers(), st.integers(0, 6), st.booleans())
+def test_a_number_is_exact_or_rounded_and_reported_or_refused(text: str, scale: int, is_trace: bool) -> None:
+    node, value = make_node(None), parse_exact(text)
     assert value is not None
 
-    made = written(fitted(at, value, Dec(scale) if scale else INT, is_trace=is_trace))
+    converted = get_number_text(fit_decimals(node, value, Dec(scale) if scale else INT, is_trace=is_trace))
 
-    if made is None:
-        assert (len(problems(at)), len(warnings(at))) == ((0, 1) if is_trace else (1, 0))
-    elif Fraction(made) == Fraction(text):
-        assert (problems(at), warnings(at)) == ([], [])
+    if converted is None:
+        assert (len(list_problems(node)), len(list_warnings(node))) == ((0, 1) if is_trace else (1, 0))
+    elif Fraction(converted) == Fraction(text):
+        assert (list_problems(node), list_warnings(node)) == ([], [])
     else:
-        assert abs(Fraction(made) - Fraction(text)) * 200 <= abs(Fraction(text))
-        [says] = warnings(at)
-        assert (shown(value) in says, says.endswith(f"rounded to {made}"), problems(at)) == (True, True, [])
+        assert abs(Fraction(converted) - Fraction(text)) * 200 <= abs(Fraction(text))
+        [says] = list_warnings(node)
+        assert (str(value) in says, says.endswith(f"rounded to {converted}"), list_problems(node)) == (
+            True,
+            True,
+            [],
+        )
 
 
 @pytest.mark.parametrize(
@@ -203,23 +205,23 @@ def test_a_number_is_exact_or_near_and_said_or_not_taken(text: str, scale: int, 
         ("0.0000612345678912345", "unit:percent", "0.0000612345678912345"),
     ],
 )
-def test_a_trace_too_small_for_the_fact_is_left_out_and_said(share_of: str, unit: str, per_cent: str) -> None:
-    at = place({"c": Number(share_of), "u": unit})
+def test_a_trace_too_small_for_the_fact_is_left_out_and_reported(share_of: str, unit: str, per_cent: str) -> None:
+    node = make_node({"c": NumberText(share_of), "u": unit})
 
-    assert share("c", "u", PER_CENT)(at, Dec(4)) is None
-    assert problems(at) == []
-    assert warnings(at) == [f"is {per_cent} %, and the fact has only 4 decimals; it was left out, not rounded"]
+    assert to_share("c", "u")(node, Dec(4)) is None
+    assert list_problems(node) == []
+    assert list_warnings(node) == [f"is {per_cent} %, but the fact has only 4 decimals; it was left out, not rounded"]
 
 
-def test_a_share_of_the_volume_is_left_out_and_said() -> None:
-    at = place({"c": Number("5.3"), "u": "unit:percentVolume"})
+def test_a_share_of_the_volume_is_left_out_and_reported() -> None:
+    node = make_node({"c": NumberText("5.3"), "u": "unit:percentVolume"})
 
-    assert share("c", "u", PER_CENT)(at, Dec(4)) is None
-    assert (problems(at), len(warnings(at))) == ([], 1)
+    assert to_share("c", "u")(node, Dec(4)) is None
+    assert (list_problems(node), len(list_warnings(node))) == ([], 1)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected", "is_said"),
+    ("text", "expected", "is_reported"),
     [
         ("2027-02-18", "2027-02-18", False),
         ("2027-02-18T23:59:59Z", "2027-02-18", True),
@@ -227,27 +229,27 @@ def test_a_share_of_the_volume_is_left_out_and_said() -> None:
         ("2027-02", "2027-02-01", True),
     ],
 )
-def test_a_moment_is_cut_to_its_day_and_said(text: str, expected: str, is_said: bool) -> None:
-    at = place(text)
+def test_a_timestamp_is_cut_to_its_day_and_reported(text: str, expected: str, is_reported: bool) -> None:
+    node = make_node(text)
 
-    assert plain(at, DATE) == expected
-    assert bool(warnings(at)) == is_said
+    assert to_plain_value(node, DATE) == expected
+    assert bool(list_warnings(node)) == is_reported
 
 
 @pytest.mark.parametrize(
     "text", ["7172-75-08", "2027-02-30", "2027-02-30T00:00:00Z", "18.02.2027", "2027-13", "20270218"]
 )
 def test_a_day_that_does_not_exist_is_a_problem(text: str) -> None:
-    at = place(text)
+    node = make_node(text)
 
-    assert plain(at, DATE) is None
-    assert problems(at) == [
-        ("$.x", f'is the text "{text}", which is no day of the calendar; days are written like 2027-02-18')
+    assert to_plain_value(node, DATE) is None
+    assert list_problems(node) == [
+        ("$.x", f'is the text "{text}", which is not a valid date; write dates like 2027-02-18')
     ]
 
 
 @pytest.mark.parametrize(
-    ("given", "months", "until"),
+    ("warranty", "months", "until"),
     [
         ("P8Y", "96", None),
         ("P1Y6M", "18", None),
@@ -256,16 +258,18 @@ def test_a_day_that_does_not_exist_is_a_problem(text: str) -> None:
         ("--08", None, None),
     ],
 )
-def test_a_warranty_is_a_number_of_months_or_ends_on_a_day(given: str, months: str | None, until: str | None) -> None:
-    at = place(given)
+def test_a_warranty_is_a_number_of_months_or_ends_on_a_day(
+    warranty: str, months: str | None, until: str | None
+) -> None:
+    node = make_node(warranty)
 
-    assert warranty_end(at, DATE) == until
-    assert written(warranty_months(at, INT)) == months
-    assert bool(warnings(at)) == (months is until)
+    assert to_warranty_end(node, DATE) == until
+    assert get_number_text(to_warranty_months(node, INT)) == months
+    assert bool(list_warnings(node)) == (months is until)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("identifier", "expected"),
     [
         ("EX-75", "EX-75"),
         ("urn:mycompany.com:product-id:401765", "401765"),
@@ -277,28 +281,28 @@ def test_a_warranty_is_a_number_of_months_or_ends_on_a_day(given: str, months: s
         (":::", None),
     ],
 )
-def test_a_sku_has_no_colon(given: str, expected: str | None) -> None:
-    at = place(given)
+def test_a_sku_has_no_colon(identifier: str, expected: str | None) -> None:
+    node = make_node(identifier)
 
-    assert short(given) == expected
-    assert sku_of(at) == expected
-    assert bool(warnings(at)) == (expected not in (given, None))
-    assert bool(problems(at)) == (expected is None)
+    assert shorten_identifier(identifier) == expected
+    assert read_sku(node) == expected
+    assert bool(list_warnings(node)) == (expected not in (identifier, None))
+    assert bool(list_problems(node)) == (expected is None)
 
 
 def test_the_first_identifier_that_is_there_decides() -> None:
-    assert sku_of(place(None), place(""), place("B"), place("C")) == "B"
+    assert read_sku(make_node(None), make_node(""), make_node("B"), make_node("C")) == "B"
 
 
 def test_an_item_has_a_gtin_and_a_serial_number() -> None:
-    assert item_of("https://id.example/01/9521234010019/10/L1/21/S-1?x=1") == ("09521234010019", "S-1")
-    assert item_of("urn:epc:idpat:sgtin:9521234.001001.*") == ("09521234010012", None)
-    assert item_of("https://id.example/8004/123") is None
-    assert item_of("urn:epc:id:sgtin:1.2.3") is None
+    assert parse_gs1_item("https://id.example/01/9521234010019/10/L1/21/S-1?x=1") == ("09521234010019", "S-1")
+    assert parse_gs1_item("urn:epc:idpat:sgtin:9521234.001001.*") == ("09521234010012", None)
+    assert parse_gs1_item("https://id.example/8004/123") is None
+    assert parse_gs1_item("urn:epc:id:sgtin:1.2.3") is None
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("text", "expected"),
     [
         ("EV", "ev"),
         ("electric vehicle battery", "ev"),
@@ -312,14 +316,14 @@ def test_an_item_has_a_gtin_and_a_serial_number() -> None:
         ("elevator", None),
     ],
 )
-def test_a_category_has_many_names(given: str, expected: str | None) -> None:
-    assert category_named(given) == expected
+def test_a_category_has_many_names(text: str, expected: str | None) -> None:
+    assert parse_category(text) == expected
 
 
-@pytest.mark.parametrize(("given", "expected"), [("Reused", "re-used"), ("https://x.example/Original", "original")])
-def test_a_status_has_many_names(given: str, expected: str) -> None:
-    assert status(place(given), TEXT) == expected
+@pytest.mark.parametrize(("text", "expected"), [("Reused", "re-used"), ("https://x.example/Original", "original")])
+def test_a_status_has_many_names(text: str, expected: str) -> None:
+    assert to_status(make_node(text), TEXT) == expected
 
 
-def test_a_truth_may_be_written() -> None:
-    assert [truth(place(given)) for given in (True, "false", None)] == [True, False, None]
+def test_a_boolean_may_be_written_as_text() -> None:
+    assert [read_bool(make_node(value)) for value in (True, "false", None)] == [True, False, None]

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from bpc.core import canon
-from bpc.core.documents import Read, Rejected, read_document
-from bpc.core.facts import read_members
-from bpc.core.rules.types import Fact
-from tests.core.documents.public_data import FOLDER, example, example_names, public_file
-from tests.measuring import Measured, effort
+from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
+from bpc.core.facts.fact_table import read_members
+from bpc.core.formats import canonical_json
+from bpc.core.language.types import FactRecordType
+from tests.core.documents.public_files import PUBLISHED_FOLDER, list_example_names, read_example, read_published_file
+from tests.measurements import RecordMeasurement, choose_effort
 
 KINDS = ("BOM", "PCF", "DUE_DILIGENCE")
-VARIANTS = effort(test=500, shown=20_000, campaign=200_000)
+VARIANTS = choose_effort(test=200, shown=20_000, campaign=200_000)
 
-PUBLISHED = sorted(file.name for file in FOLDER.iterdir()) if FOLDER.is_dir() else []
+PUBLISHED = sorted(file.name for file in PUBLISHED_FOLDER.iterdir()) if PUBLISHED_FOLDER.is_dir() else []
 
 STRANGE: list[Any] = [
     None,
@@ -52,24 +52,24 @@ STRANGE: list[Any] = [
 ]
 
 
-def places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def list_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to everything in a document but itself."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in inside:
-        yield (*way, key)
-        yield from places(part, (*way, key))
+        yield (*path, key)
+        yield from list_paths(part, (*path, key))
 
 
-def changed(chance: random.Random, document: Any) -> Any:
+def make_variant(chance: random.Random, document: Any) -> Any:
     """A variant: one to four things are dropped, replaced, copied to elsewhere or repeated."""
     variant = copy.deepcopy(document)
     for _ in range(chance.randint(1, 4)):
-        ways = list(places(variant))
-        if not ways:
+        paths = list(list_paths(variant))
+        if not paths:
             return variant
-        *way, key = chance.choice(ways)
+        *path, key = chance.choice(paths)
         holder = variant
-        for name in way:
+        for name in path:
             holder = holder[name]
         match chance.randint(0, 4):
             case 0:
@@ -80,7 +80,7 @@ def changed(chance: random.Random, document: Any) -> Any:
                 holder[key] = [holder[key]] * chance.randint(1, 4)
             case 3:
                 other = variant
-                for name in chance.choice(ways):
+                for name in chance.choice(paths):
                     if isinstance(other, dict | list) and (isinstance(other, list) or name in other):
                         other = other[name] if isinstance(other, dict) or name < len(other) else other
                 holder[key] = copy.deepcopy(other)
@@ -91,55 +91,55 @@ def changed(chance: random.Random, document: Any) -> Any:
     return variant
 
 
-def is_sound(outcome: Read | Rejected) -> None:
+def require_sound(outcome: DocumentFacts | DocumentProblems) -> None:
     """Facts fit their schema and stand somewhere; problems are sentences with a place."""
-    if isinstance(outcome, Rejected):
+    if isinstance(outcome, DocumentProblems):
         assert outcome.problems.total > 0
         assert all(note.at and len(note.says) > 5 for note in outcome.problems.first)
         return
     assert outcome.facts
     for fact in outcome.facts:
-        payload = canon.decode(fact.payload_canonical)
+        payload = canonical_json.decode(fact.payload_canonical)
         assert isinstance(payload, dict)
-        read_members(Fact(fact.fact_type, 1), fact.fact_key, payload)
+        read_members(FactRecordType(fact.fact_type, 1), fact.fact_key, payload)
         assert fact.source_path.startswith("$")
         assert ":" not in str(payload["sku"])
 
 
-def sources() -> list[bytes]:
-    return [example(name) for name in example_names()] + [
-        public_file(name) for name in PUBLISHED if "schema" not in name and "guidance" not in name
+def load_sources() -> list[bytes]:
+    return [read_example(name) for name in list_example_names()] + [
+        read_published_file(name) for name in PUBLISHED if "schema" not in name and "guidance" not in name
     ]
 
 
 @pytest.mark.repeats
-def test_no_variant_of_a_document_is_too_strange_to_answer(measured: Measured) -> None:
+def test_every_variant_of_a_document_gets_an_answer(record_measurement: RecordMeasurement) -> None:
     chance = random.Random(11)
-    documents = [json.loads(content) for content in sources()]
-    read = 0
+    documents = [json.loads(content) for content in load_sources()]
+    read_count = 0
 
     for _ in range(VARIANTS):
-        content = json.dumps(changed(chance, chance.choice(documents))).encode()
+        content = json.dumps(make_variant(chance, chance.choice(documents))).encode()
         outcome = read_document(chance.choice(KINDS), "application/json", content)
-        is_sound(outcome)
-        read += isinstance(outcome, Read)
+        require_sound(outcome)
+        read_count += isinstance(outcome, DocumentFacts)
 
-    assert VARIANTS // 20 < read < VARIANTS
-    measured("public-formats-variants", variants=VARIANTS, read=read, refused=VARIANTS - read)
+    assert VARIANTS // 20 < read_count < VARIANTS
+    record_measurement("public-formats-variants", variants=VARIANTS, read=read_count, refused=VARIANTS - read_count)
 
 
-def valid(chance: random.Random, schema: Any, root: Any, name: str = "") -> Any:
+def make_valid(chance: random.Random, schema: Any, root: Any, name: str = "") -> Any:
     """A value that the published schema accepts."""
     while "$ref" in schema or "allOf" in schema:
-        schema = schema["allOf"][0] if "allOf" in schema else pointed(root, schema["$ref"])
+        schema = schema["allOf"][0] if "allOf" in schema else follow_pointer(root, schema["$ref"])
     if "enum" in schema:
         return chance.choice(schema["enum"])
     match schema.get("type"):
         case "object":
-            made = [key for key in schema.get("properties", {}) if is_made(chance, key, schema)]
-            return {key: valid(chance, schema["properties"][key], root, key) for key in made}
+            chosen = [key for key in schema.get("properties", {}) if is_chosen(chance, key, schema)]
+            return {key: make_valid(chance, schema["properties"][key], root, key) for key in chosen}
         case "array":
-            return [valid(chance, schema["items"], root, name) for _ in range(chance.randint(1, 3))]
+            return [make_valid(chance, schema["items"], root, name) for _ in range(chance.randint(1, 3))]
         case "boolean":
             return chance.random() < 0.5
         case "number" | "integer":
@@ -147,16 +147,16 @@ def valid(chance: random.Random, schema: Any, root: Any, name: str = "") -> Any:
             return chance.choice([low, high, round(low + (high - low) * 0.7)])
         case _:
             pass
-    return FREE.get(name) or text_for(chance, schema.get("pattern", ""), name)
+    return FREE.get(name) or make_text(chance, schema.get("pattern", ""), name)
 
 
-def pointed(root: Any, pointer: str) -> Any:
+def follow_pointer(root: Any, pointer: str) -> Any:
     for step in pointer.removeprefix("#/").split("/"):
         root = root[step]
     return root
 
 
-def is_made(chance: random.Random, key: str, schema: Any) -> bool:
+def is_chosen(chance: random.Random, key: str, schema: Any) -> bool:
     # Without the first two a Pcf is about nothing, though its schema lets them out.
     return key in ("productInformation", "productionStage", *schema.get("required", ())) or chance.random() < 0.6
 
@@ -165,9 +165,9 @@ def is_made(chance: random.Random, key: str, schema: Any) -> bool:
 FREE = {"unit": "kg CO2 / kWh", "lifecycle": "distribution", "declaredUnitOfMeasurement": "piece"}
 
 
-def text_for(chance: random.Random, pattern: str, name: str) -> str:
+def make_text(chance: random.Random, pattern: str, name: str) -> str:
     number = chance.randint(1, 10**9)
-    for part, made in (
+    for part, text in (
         ("T(", "2027-03-01T10:20:30.5+01:00"),
         (r"\d{4}-\d{2}-\d{2}", "2027-03-01"),
         ("--(0", "--08"),
@@ -182,7 +182,7 @@ def text_for(chance: random.Random, pattern: str, name: str) -> str:
         ("@", "a@cells.example"),
     ):
         if part in pattern:
-            return made
+            return text
     return "2027-03-01T10:20:30+01:00" if "Date" in name else f"Ünïted {number}"
 
 
@@ -204,10 +204,10 @@ def text_for(chance: random.Random, pattern: str, name: str) -> str:
 )
 def test_whatever_a_published_schema_accepts_becomes_facts(schema: str, kind: str) -> None:
     chance = random.Random(schema)
-    published = json.loads(public_file(f"{schema}-schema.json"))
+    published = json.loads(read_published_file(f"{schema}-schema.json"))
 
-    for _ in range(effort(test=40, shown=400, campaign=4_000)):
-        document = {"productIdentifier": "EX-75", **valid(chance, published, published)}
+    for _ in range(choose_effort(test=40, shown=400, campaign=4_000)):
+        document = {"productIdentifier": "EX-75", **make_valid(chance, published, published)}
         outcome = read_document(kind, "application/json", json.dumps(document).encode())
-        assert isinstance(outcome, Read), (document, outcome)
-        is_sound(outcome)
+        assert isinstance(outcome, DocumentFacts), (document, outcome)
+        require_sound(outcome)

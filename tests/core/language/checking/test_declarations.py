@@ -1,22 +1,25 @@
 """Fields and what they are called: paths, audiences, who reads whom, and circles."""
 
+from random import Random  # noqa: TID251
+
 import pytest
 
-from bpc.core.rules.source import Span
-from tests.core.rules.checked import errors_in, found_in, only_error, program
+from bpc.core.language.checking.declarations import find_cycles, order_fields
+from bpc.core.language.source import Span
+from tests.core.language.check_helpers import check_program, list_diagnostics, list_errors, require_one_error
 
 
 def test_a_field_declared_twice_is_refused_at_the_second() -> None:
-    found = only_error('field a.b: Int = 1; field «a . b»: Text = "x";')
+    error = require_one_error('field a.b: Int = 1; field «a . b»: Text = "x";')
 
-    assert found.kind == "duplicate-field"
-    assert [note.span for note in found.notes] == [Span(6, 9)]
+    assert error.kind == "duplicate-field"
+    assert [note.span for note in error.notes] == [Span(6, 9)]
 
 
 def test_both_bodies_of_a_field_declared_twice_are_looked_at() -> None:
-    errors = errors_in('field a: Int = "x"; field a: Text = 1;')
+    errors = list_errors('field a: Int = "x"; field a: Text = 1;')
 
-    assert [found.kind for found in errors] == ["wrong-type", "duplicate-field", "wrong-type"]
+    assert [error.kind for error in errors] == ["wrong-type", "duplicate-field", "wrong-type"]
 
 
 @pytest.mark.parametrize(
@@ -28,11 +31,13 @@ def test_both_bodies_of_a_field_declared_twice_are_looked_at() -> None:
     ],
 )
 def test_a_path_that_begins_another_is_refused_at_the_later(text: str) -> None:
-    assert only_error(text).kind == "prefix-path"
+    assert require_one_error(text).kind == "prefix-path"
 
 
 def test_names_that_only_look_alike_are_no_prefixes() -> None:
-    assert [field.path for field in program("field a.b: Int = 1; field a.bc: Int = 1; field ab: Int = 1;").fields] == [
+    assert [
+        field.path for field in check_program("field a.b: Int = 1; field a.bc: Int = 1; field ab: Int = 1;").fields
+    ] == [
         "a.b",
         "a.bc",
         "ab",
@@ -40,13 +45,13 @@ def test_names_that_only_look_alike_are_no_prefixes() -> None:
 
 
 def test_an_unknown_field_gets_a_suggestion() -> None:
-    found = only_error('field battery.capacity_kwh: Int = 1; field b: Int = field(«"battery.capacity"»);')
+    error = require_one_error('field battery.capacity_kwh: Int = 1; field b: Int = field(«"battery.capacity"»);')
 
-    assert (found.kind, found.help) == ("unknown-field", "did you mean `battery.capacity_kwh`?")
+    assert (error.kind, error.help) == ("unknown-field", "did you mean `battery.capacity_kwh`?")
 
 
 # fields as `path needs needs`, and the circles as they are told
-CIRCLES = [
+CYCLES = [
     ("a a", ["a -> a"]),
     ("a b; b a", ["a -> b -> a"]),
     ("b a; a b", ["b -> a -> b"]),
@@ -59,44 +64,44 @@ CIRCLES = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "circles"), CIRCLES)
-def test_every_circle_is_told_once_with_its_path(fields: str, circles: list[str]) -> None:
+@pytest.mark.parametrize(("fields", "circles"), CYCLES)
+def test_every_cycle_is_reported_once_with_its_path(fields: str, circles: list[str]) -> None:
     text = ""
     for line in fields.split(";"):
         path, *needs = line.split()
         read = " + ".join(f'field("{other}")' for other in needs)
         text += f"field {path}: Int = {read or 1};\n"
 
-    errors = errors_in(text)
+    errors = list_errors(text)
 
-    assert [found.code for found in errors] == ["RULE_CYCLE_DETECTED"] * len(circles)
-    assert [found.says.split(": ", 1)[1] for found in errors] == circles
+    assert [error.code for error in errors] == ["RULE_CYCLE_DETECTED"] * len(circles)
+    assert [error.message.split(": ", 1)[1] for error in errors] == circles
 
 
-def test_a_circle_shows_where_each_field_reads_the_next() -> None:
+def test_a_cycle_shows_where_each_field_reads_the_next() -> None:
     text = 'field a: Int = field("b"); field b: Int = 1 + field("a");'
 
-    (found,) = errors_in(text)
+    (error,) = list_errors(text)
 
-    assert text[found.span.start : found.span.end] == "a"
-    assert [(text[note.span.start : note.span.end], note.says) for note in found.notes] == [
+    assert text[error.span.start : error.span.end] == "a"
+    assert [(text[note.span.start : note.span.end], note.message) for note in error.notes] == [
         ('field("b")', "`a` reads `b` here"),
         ('field("a")', "`b` reads `a` here"),
     ]
 
 
-def test_a_long_circle_is_shortened() -> None:
+def test_a_long_cycle_is_shortened() -> None:
     text = "".join(f'field f{n}: Int = field("f{(n + 1) % 1000}");' for n in range(1000))
 
-    (found,) = errors_in(text)
+    (error,) = list_errors(text)
 
-    assert found.says == (
-        "`f0` needs its own value: f0 -> f1 -> f2 -> f3 -> f4 -> f5 -> f6 -> f7 -> … 991 more … -> f999 -> f0"
+    assert error.message == (
+        "`f0` depends on itself: f0 -> f1 -> f2 -> f3 -> f4 -> f5 -> f6 -> f7 -> … 991 more … -> f999 -> f0"
     )
 
 
-def test_a_circle_through_a_lambda_is_one() -> None:
-    assert [found.kind for found in errors_in('field a: List(Int) = map([1], fn(x) => count(field("a")));')] == [
+def test_a_cycle_through_a_lambda_is_reported() -> None:
+    assert [error.kind for error in list_errors('field a: List(Int) = map([1], fn(x) => count(field("a")));')] == [
         "cycle"
     ]
 
@@ -115,21 +120,23 @@ def test_a_circle_through_a_lambda_is_one() -> None:
         ("@interest @authority", "@interest", "@authority"),
     ],
 )
-def test_a_visible_field_that_reads_a_hidden_one_is_a_doubt(reader: str, read: str, blind: str | None) -> None:
+def test_a_visible_field_that_reads_a_hidden_one_is_a_warning(reader: str, read: str, blind: str | None) -> None:
     text = f'field a {reader}: List(Int) = map([1], fn(x) => x + field("b")); field b {read}: Int = 1;'
 
-    found = found_in(text)
+    diagnostics = list_diagnostics(text)
 
     if blind is None:
-        assert found == []
+        assert diagnostics == []
     else:
-        assert [(each.kind, each.severity) for each in found] == [("publishes-hidden", "warning")]
-        assert f"visible to {blind} " in found[0].says
-        assert text[found[0].span.start : found[0].span.end] == 'field("b")'
+        assert [(diagnostic.kind, diagnostic.severity) for diagnostic in diagnostics] == [
+            ("publishes-hidden", "warning")
+        ]
+        assert f"visible to {blind} " in diagnostics[0].message
+        assert text[diagnostics[0].span.start : diagnostics[0].span.end] == 'field("b")'
 
 
-def test_facts_are_never_visible_and_no_doubt() -> None:
-    assert found_in('field a @public: Bool = isSome(getFact("Battery", "k"));') == []
+def test_reading_a_fact_gives_no_warning() -> None:
+    assert list_diagnostics('field a @public: Bool = isSome(getFact("Battery", "k"));') == []
 
 
 @pytest.mark.parametrize(
@@ -147,15 +154,79 @@ def test_facts_are_never_visible_and_no_doubt() -> None:
     ],
 )
 def test_a_compliance_entry_is_written_out_and_belongs_to_its_field(text: str, kind: str) -> None:
-    assert only_error(f'field t: Text = "a"; field a: Bool = {text};').kind == kind
+    assert require_one_error(f'field t: Text = "a"; field a: Bool = {text};').kind == kind
 
 
 def test_a_compliance_status_may_be_chosen() -> None:
-    program(
+    check_program(
         'field a: Bool = emitCompliance("C", if (true) then "PASS" else if (false) then "WARN" else '
         '(if (true) then "FAIL" else "NOT_APPLICABLE"), concat("a", productSku()));'
     )
 
 
 def test_a_status_that_is_nearly_right_gets_a_suggestion() -> None:
-    assert only_error('field a: Bool = emitCompliance("C", «"PAS"», "m");').help == 'did you mean `"PASS"`?'
+    assert require_one_error('field a: Bool = emitCompliance("C", «"PAS"», "m");').help == 'did you mean `"PASS"`?'
+
+
+# The order of fields (BPC-GRAPH-1), and the circles among them.
+
+
+def test_the_least_path_comes_first() -> None:
+    assert order_fields({"c": [], "b": ["c"], "a": ["b"], "d": [], "B": []}) == ["B", "c", "b", "a", "d"]
+
+
+def test_the_order_does_not_depend_on_the_order_of_the_text() -> None:
+    needs = {f"f{n}": [f"f{m}" for m in range(n + 1, 30) if (n * m) % 7 == 1] for n in range(30)}
+    shuffled = list(needs)
+    Random(1).shuffle(shuffled)
+
+    assert order_fields({path: needs[path] for path in shuffled}) == order_fields(needs)
+
+
+def test_what_is_in_or_behind_a_cycle_has_no_order() -> None:
+    assert order_fields({"a": ["b"], "b": ["a"], "c": ["a"], "d": []}) == ["d"]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_every_component_has_exactly_one_cycle(seed: int) -> None:
+    random = Random(seed)
+    count = random.randint(1, 12)
+    names = [f"f{n}" for n in range(count)]
+    needs = {name: random.sample(names, random.randint(0, min(3, count))) for name in names}
+
+    all_cycles = find_cycles(needs)
+
+    for cycle in all_cycles:
+        for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+            assert other in needs[one]
+        assert len(set(cycle)) == len(cycle)
+    assert sorted(cycle[0] for cycle in all_cycles if len(cycle) == 1) == sorted(n for n in names if n in needs[n])
+    groups = {frozenset(group) for group in find_components_slowly(needs) if len(group) > 1}
+    assert len(groups) == len([cycle for cycle in all_cycles if len(cycle) > 1])
+    for cycle in all_cycles:
+        if len(cycle) > 1:
+            assert any(set(cycle) <= group for group in groups)
+
+
+def find_components_slowly(needs: dict[str, list[str]]) -> list[frozenset[str]]:
+    """Which fields reach each other, by looking at all of them again and again."""
+    reach = {name: set(read) for name, read in needs.items()}
+    for _ in needs:
+        for name in needs:
+            reach[name] |= {further for other in reach[name] for further in reach[other]}
+    return [frozenset({name, *[o for o in needs if o in reach[name] and name in reach[o]]}) for name in needs]
+
+
+def test_ten_thousand_fields_in_a_cycle_are_one_cycle() -> None:
+    needs = {f"f{n}": [f"f{(n + 1) % 10_000}"] for n in range(10_000)}
+
+    (circle,) = find_cycles(needs)
+
+    assert len(circle) == 10_000
+    assert circle[:3] == ["f0", "f1", "f2"]
+
+
+def test_ten_thousand_fields_in_a_row_have_an_order() -> None:
+    needs = {f"f{n}": [f"f{n + 1}"] for n in range(9_999)} | {"f9999": []}
+
+    assert order_fields(needs) == [f"f{n}" for n in range(9_999, -1, -1)]

@@ -3,17 +3,14 @@
 Types are pushed inwards where the language says so and agreed on elsewhere; a literal takes the scale of its place.
 """
 
-import re
-
 import pytest
 
-from tests.core.rules.checked import errors_in, expression_error, found_in, only_error, program, type_of, unmarked
-
-
-def of(text: str) -> str:
-    """`@dec2` stands for `field("dec2")`."""
-    return re.sub("(?<![A-Za-z0-9])@([a-z0-9_]+)", lambda name: f'field("{name[1]}")', text)
-
+from tests.core.language.check_helpers import (
+    expand_fields,
+    get_type_text,
+    require_expression_error,
+    split_table,
+)
 
 TYPES = """
     1                                               Int
@@ -139,17 +136,9 @@ TYPES = """
 """
 
 
-def rows(table: str) -> list[tuple[str, ...]]:
-    return [
-        tuple(part.strip() for part in line.strip().split("  ") if part.strip())
-        for line in table.split("\n")
-        if line.strip()
-    ]
-
-
-@pytest.mark.parametrize(("text", "kind"), rows(TYPES))
+@pytest.mark.parametrize(("text", "kind"), split_table(TYPES))
 def test_an_expression_has_this_type(text: str, kind: str) -> None:
-    assert type_of(of(text)) == kind
+    assert get_type_text(expand_fields(text)) == kind
 
 
 # expression, kind, what the help line holds (- for none at all, * for anything)
@@ -173,11 +162,11 @@ MISTAKES = """
     @dec6 «+» @dec2                                 operands-disagree       `toDec(6, field("dec2"))`
     @dec2 + «1.555»                                 literal-does-not-fit    `toDec(2, 1.555)`
     @kwh «+» @wh                                    unit-mismatch           `convert("Wh", "kWh", field("wh"))`
-    @kwh «-» @kg                                    unit-mismatch           do not convert
+    @kwh «-» @kg                                    unit-mismatch           cannot be converted
     @kwh «+» 1                                      operands-disagree       `qty(1, kWh)`
     @kwh «+» @dec2                                  operands-disagree       `toQty("kWh", field("dec2"))`
     «@text» + 1                                     wrong-type              concat
-    1 - «@day»                                      wrong-type              days can be compared
+    1 - «@day»                                      wrong-type              dates can be compared
     «@maybe» + 1                                    wrong-type              `unwrapOr(field("maybe"), …)`
     «@yes» * 2                                      wrong-type              -
     1 «/» @kwh                                      operands-disagree       `amount(field("kwh"))`
@@ -229,14 +218,14 @@ MISTAKES = """
     requireSome(@maybe, "E", «1»)                   literal-needed          -
     count(«@int»)                                   wrong-type              -
     count(«[]»)                                     type-not-known          *
-    concat("a", «@int»)                             wrong-type              nothing but a Text
+    concat("a", «@int»)                             wrong-type              no conversion to Text
     concat("a", «@maybe_text»)                      wrong-type              unwrapOr
     «concat()»                                      wrong-argument-count    `concat(text, …)`
     «count(@ints, @ints)»                           wrong-argument-count    `count(list)`
     «productSku(1)»                                 wrong-argument-count    `productSku()`
     «cuont»(@ints)                                  unknown-function        did you mean `count(…)`?
     «zzzzzzzz»(@ints)                               unknown-function        -
-    amount(«@dec2»)                                 wrong-type              already is a number
+    amount(«@dec2»)                                 wrong-type              already a number
     toDec(2, «@kwh»)                                wrong-type              `toDec(2, amount(field("kwh")))`
     toDec(2, «@maybe»)                              wrong-type              unwrapOr
     toDec(2, «"1.5"»)                               wrong-type              -
@@ -246,7 +235,7 @@ MISTAKES = """
     toDec(«1.5», 1)                                 literal-needed          from 0 to 18
     toQty(«"kwh"», 1)                               unknown-unit            did you mean `kWh`?
     toQty(«kWh», 1)                                 literal-needed          `"kWh"`
-    toQty("kWh", «@kwh»)                            wrong-type              already is
+    toQty("kWh", «@kwh»)                            wrong-type              already has this unit
     toQty("kWh", «@wh»)                             wrong-type              convert
     toQty("kWh", «@dec18 * @dec2»)                  scale-too-large         `toDec(18, field("dec18") * field("dec2"))`
     convert("Wh", "kWh", «@kwh»)                    unit-mismatch           convert
@@ -294,205 +283,13 @@ MISTAKES = """
 """
 
 
-@pytest.mark.parametrize(("text", "kind", "hint"), rows(MISTAKES))
+@pytest.mark.parametrize(("text", "kind", "hint"), split_table(MISTAKES))
 def test_a_mistake_is_named_where_it_is_with_a_way_out(text: str, kind: str, hint: str) -> None:
-    found = expression_error(of(text))
+    error = require_expression_error(expand_fields(text))
 
-    assert found.kind == kind, found.says
+    assert error.kind == kind, error.message
     if hint == "-":
-        assert found.help is None
+        assert error.help is None
     else:
-        assert found.help is not None
-        assert hint == "*" or hint in found.help
-
-
-# A declared type is pushed inwards: declared type, body
-PUSHED = """
-    Dec(2)                  1
-    Dec(1)                  1.50
-    Dec(2)                  1 + 2.5
-    Dec(2)                  if (true) then 1 else 2.5
-    Dec(2)                  let x = 1; 2
-    Dec(2)                  unwrapOr(some(1.00), 1)
-    Dec(2)                  fold([1], 0, fn(sum, x) => sum + x)
-    Opt(Dec(2))             some(1)
-    Opt(Dec(2))             none
-    Opt(Int)                if (true) then none else some(1)
-    List(Dec(2))            [1, 2.5]
-    List(Int)               []
-    List(List(Dec(1)))      [[], [1]]
-    Record(a: Dec(2), b: Opt(Int))      { b: none, a: 1 }
-    List(Record(a: Dec(2)))             [{ a: 1 }, { a: 2.5 }]
-    Opt(Record(a: Opt(Int)))            some({ a: none })
-    Record(a: Int, b: Int)              if (true) then { a: 1, b: 2 } else { b: 1, a: 2 }
-"""
-
-
-@pytest.mark.parametrize(("kind", "body"), rows(PUSHED))
-def test_a_declared_type_reaches_the_literals_inside(kind: str, body: str) -> None:
-    assert str(program(f"field a: {kind} = {body};").fields[0].body.type) == str(
-        program(f"field a: {kind} = {body};").fields[0].type
-    )
-
-
-# rule text, kind
-DECLARED = """
-    field a: Dec(2) = «1.555»;                                      literal-does-not-fit
-    field a: Dec(0) = «1.5»;                                        literal-does-not-fit
-    field a: Int = «1.0»;                                           wrong-type
-    field a: Dec(2) = «count([1])»;                                 int-for-dec
-    field a: Dec(2) = «1 * 2»;                                      int-for-dec
-    field a: Dec(2) = toDec(2, 1) + «1.555»;                        literal-does-not-fit
-    field a: Text = «1»;                                            wrong-type
-    field a: Opt(Int) = «1»;                                        wrong-type
-    field a: Int = «none»;                                          wrong-type
-    field a: Int = «[]»;                                            wrong-type
-    field a: Qty(kWh) = «qty(1, Wh)»;                               unit-mismatch
-    field a: Qty(kWh) = «qty(1, kg)»;                               unit-mismatch
-    field a: Qty(kWh) = «1»;                                        wrong-type
-    field a: Dec(2) = «qty(1, kWh)»;                                wrong-type
-    field a: List(Dec(2)) = [1, «1.555»];                           literal-does-not-fit
-    field a: List(Dec(2)) = «map([1], fn(x) => 1)»;                 wrong-type
-    field a: Record(a: Int) = { a: 1, «b»: 2 };                     unknown-member
-    field a: Record(a: Int, b: Int) = «{ a: 1 }»;                   wrong-type
-    field a: Record(a: Dec(1)) = { a: «1.25» };                     literal-does-not-fit
-    field a: Opt(Int) = some(«"a"»);                                wrong-type
-    field a: Opt(Int) = «some(none)»;                               nested-option
-    field b: Opt(Int) = none; field a: Opt(Int) = «some(field("b"))»;        nested-option
-    field b: Opt(Text) = none; field a: Opt(Int) = «some(field("b"))»;       nested-option
-    field a: Text = «"a"» + "b" + "c";                              wrong-type
-    field a: Date = «issuedOn()» - issuedOn();                      wrong-type
-    field a: Text = «requireSome(getFact("Battery", "k"), "E", "e")»;        wrong-type
-    field a: «Dec(19)» = 1;                                         scale-too-large
-    field a: «Opt(Opt(Int))» = none;                                nested-option
-    field a: Qty(«kwh») = qty(1, kWh);                              unknown-unit
-    field a: Record(x: Int, «x»: Text) = { x: 1 };                  duplicate-member
-    field a: Int = if (true) then 1 else «"a"»;                     wrong-type
-    field a: Int = let x = "a"; «x»;                                wrong-type
-"""
-
-
-@pytest.mark.parametrize(("text", "kind"), rows(DECLARED))
-def test_what_does_not_fit_its_declaration_is_one_mistake(text: str, kind: str) -> None:
-    assert only_error(text).kind == kind
-
-
-def test_a_mistake_says_where_the_wanted_type_comes_from() -> None:
-    found = only_error("field a: List(Dec(2)) = [1, «count([1])»];")
-
-    assert [(note.span.start, note.says) for note in found.notes] == [(9, "`a` is declared `List(Dec(2))` here")]
-
-
-def test_operands_that_disagree_show_where_each_got_its_type() -> None:
-    text, _ = unmarked(
-        "field cap: Dec(6) = 1;\n"
-        "field a: Dec(2) =\n"
-        '  let b = requireSome(getFact("PCF", "k"), "E", "e");\n'
-        '  let total = requireSome(recordGet(b, "total_gco2e"), "E", "e");\n'
-        "  let same = total;\n"
-        '  let cap = field("cap");\n'
-        "  same + cap;"
-    )
-
-    (found,) = errors_in(text)
-
-    assert [(text[note.span.start : note.span.end], note.says) for note in found.notes] == [
-        ('"total_gco2e"', "the member `total_gco2e` is `Dec(2)`"),
-        ("Dec(6)", "`cap` is declared `Dec(6)` here"),
-    ]
-    assert found.help == "give both one scale: `toDec(6, same)`"
-
-
-def test_a_computed_operand_is_shown_at_its_let() -> None:
-    text = "field a: Dec(2) = let x = 1.5 * 1.5; let y = 2.5 * 1; x + y;"
-
-    (found,) = errors_in(text)
-
-    assert [(text[note.span.start : note.span.end], note.says) for note in found.notes] == [
-        ("x", "`x` is `Dec(2)`"),
-        ("y", "`y` is `Dec(1)`"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'field a: Int = field("b") + nope; field b: Int = 1;',
-        "field a: Int = let x = nope; let y = x + 1; if (x) then y else [y, x, none];",
-        'field a: Int = count(map(nope, fn(x) => x + 1 - recordGet(x, "a")));',
-        "field a: Int = { x: nope, y: 1 } + 1;",
-        'field a: Int = [nope, none, 1, "a"];',
-        'field a: Int = if (nope) then 2 else 1 + "b";',
-    ],
-)
-def test_nothing_follows_from_a_mistake(text: str) -> None:
-    kinds = [found.kind for found in errors_in(text)]
-
-    assert kinds.count("unknown-variable") == 1
-    assert len(kinds) <= 2  # the second is a mistake of its own, in another branch or field
-
-
-def test_a_field_with_a_wrong_body_still_has_its_declared_type() -> None:
-    errors = errors_in('field a: Int = "x"; field b: Text = field("a"); field c: Int = field("a") + 1;')
-
-    assert [found.kind for found in errors] == ["wrong-type", "wrong-type"]
-
-
-def test_all_mistakes_are_found_in_one_run() -> None:
-    errors = errors_in('field a: Int = nope + "x"; field b: Dec(2) = [1, "a"] == 2 && 3;')
-
-    assert [found.kind for found in errors] == ["unknown-variable", "wrong-type", "wrong-type", "wrong-type"][
-        : len(errors)
-    ]
-    assert len(errors) >= 3
-
-
-def test_a_type_made_of_shared_parts_is_refused_before_it_grows() -> None:
-    lets = "".join(f"let b{n} = {{ x: b{n - 1}, y: b{n - 1} }}; " for n in range(1, 60))
-
-    errors = errors_in(f"field a: Int = let b0 = 1; {lets} 1;")
-
-    assert [found.kind for found in errors] == ["type-too-large"]
-
-
-def test_a_list_nested_too_deeply_has_no_type() -> None:
-    assert [found.kind for found in errors_in(f"field a: Int = let x = {'[' * 20}1{']' * 20}; 1;")] == [
-        "type-too-large"
-    ]
-
-
-def test_a_wide_record_has_no_type() -> None:
-    members = ", ".join(f"m{n}: 1" for n in range(1001))
-
-    assert [found.kind for found in errors_in(f"field a: Int = let x = {{ {members} }}; 1;")] == ["type-too-large"]
-
-
-def test_a_long_type_is_cut_in_messages() -> None:
-    members = ", ".join(f"member_{n}: Int" for n in range(100))
-
-    (found,) = errors_in(f'field a: Record({members}) = "x";')
-
-    assert "…`" in found.says
-    assert len(found.says) < 200
-
-
-def test_unused_lets_are_doubts_and_not_errors() -> None:
-    found = found_in("field a: Int = let x = 1; let _y = 2; let z = 3; z;")
-
-    assert [(each.kind, each.severity) for each in found] == [("unused-let", "warning")]
-
-
-def test_nothing_is_said_about_lets_beside_mistakes() -> None:
-    assert [each.kind for each in found_in("field a: Int = let x = 1; nope;")] == ["unknown-variable"]
-
-
-@pytest.mark.parametrize("name", ["map", "count", "fact", "kWh", "expect", "Dec", "a"])
-def test_functions_units_and_fields_take_no_variable_names_away(name: str) -> None:
-    program(f"field a: Int = let {name} = 1; {name};")
-
-
-def test_siblings_may_reuse_a_name() -> None:
-    program(
-        "field a: Int = (let x = 1; x) + (let x = 2; x) + count(map([1], fn(x) => x)) + count(map([1], fn(x) => x));"
-        "field b: Int = let x = 1; x;"
-    )
+        assert error.help is not None
+        assert hint == "*" or hint in error.help

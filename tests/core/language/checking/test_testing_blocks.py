@@ -2,49 +2,52 @@
 
 import pytest
 
-from bpc.core.rules import typed
-from bpc.core.rules.package import read_package
-from bpc.core.rules.types import Fact
-from tests.core.rules.checked import FIELDS, errors_in, found_in, program, unmarked
+from bpc.core.language import typed
+from bpc.core.language.package import read_package
+from bpc.core.language.types import FactRecordType
+from tests.core.language.check_helpers import FIELDS, check_program, list_diagnostics, list_errors, strip_marks
 
 BATTERY = 'fact b("Battery", "battery:1") = '
 
 
-def example(fixtures: str = "", expectations: str = "expect(int, == 1);") -> str:
+def make_example(fixtures: str = "", expectations: str = "expect(int, == 1);") -> str:
     return f"example e: {{ {fixtures} }} => {expectations} ;"
 
 
-def claimed(claim: str, givens: str = "") -> str:
-    return f"property p: cases(10) seed(42) given {{ {givens} }} => {claim} ;"
+def make_property(claim: str, fixtures: str = "") -> str:
+    return f"property p: cases(10) seed(42) given {{ {fixtures} }} => {claim} ;"
 
 
-def only_error_in(test: str) -> tuple[str, str | None]:
+def require_one_error_in(test: str) -> tuple[str, str | None]:
     """Kind and help of a test's one error, which must be where the mark is."""
-    plain, spans = unmarked(test)
+    plain, spans = strip_marks(test)
     text = FIELDS + plain
-    (found,) = errors_in(text)
-    assert [(found.span.start - len(FIELDS), found.span.end - len(FIELDS))] == [tuple(span) for span in spans]
-    return found.kind, found.help
+    (error,) = list_errors(text)
+    assert [(error.span.start - len(FIELDS), error.span.end - len(FIELDS))] == [tuple(span) for span in spans]
+    return error.kind, error.help
 
 
-def test_a_test_has_the_world_it_says_and_defaults_for_the_rest() -> None:
-    made = program(FIELDS + example(BATTERY + '{ "sku": "x", "mass_kg": 5, "name": null };'))
-    (one,) = made.examples
+def test_fixtures_have_defaults_for_what_a_test_leaves_out() -> None:
+    checked = check_program(FIELDS + make_example(BATTERY + '{ "sku": "x", "mass_kg": 5, "name": null };'))
+    (one,) = checked.examples
 
-    assert one.given == typed.Given(
+    assert one.fixtures == typed.Fixtures(
         "SKU-1",
         "Product",
         "2027-02-18",
         (
-            typed.GivenFact(
-                Fact("Battery", 1), "battery:1", {"sku": "x", "mass_kg": 5, "name": None}, one.given.facts[0].span
+            typed.FixtureFact(
+                FactRecordType("Battery", 1),
+                "battery:1",
+                {"sku": "x", "mass_kg": 5, "name": None},
+                one.fixtures.facts[0].span,
             ),
         ),
     )
-    assert one.source is made.source
+    assert one.source is checked.source
 
-    (other,) = program(FIELDS + example('issued("2028-01-01"); product("A", "B");')).examples
-    assert other.given == typed.Given("A", "B", "2028-01-01", ())
+    (other,) = check_program(FIELDS + make_example('issued("2028-01-01"); product("A", "B");')).examples
+    assert other.fixtures == typed.Fixtures("A", "B", "2028-01-01", ())
 
 
 # fixture, kind, what help holds (- none, * anything)
@@ -67,29 +70,31 @@ FIXTURES = [
 
 @pytest.mark.parametrize(("fixture", "kind", "hint"), FIXTURES)
 def test_a_fixture_that_no_snapshot_could_hold_is_refused(fixture: str, kind: str, hint: str | None) -> None:
-    found, way_out = only_error_in(example(fixture))
+    error_kind, way_out = require_one_error_in(make_example(fixture))
 
-    assert found == kind
+    assert error_kind == kind
     assert way_out is None if hint is None else hint in (way_out or "")
 
 
 def test_every_wrong_member_of_a_fixture_is_named() -> None:
-    text = FIELDS + example(BATTERY + '{ "sku": 1, "mass_kg": "x", "critical": true };')
+    text = FIELDS + make_example(BATTERY + '{ "sku": 1, "mass_kg": "x", "critical": true };')
 
-    assert [found.kind for found in errors_in(text)] == ["bad-fixture", "bad-fixture"]
+    assert [error.kind for error in list_errors(text)] == ["bad-fixture", "bad-fixture"]
 
 
-def test_a_member_that_no_rule_can_read_is_a_doubt_and_no_mistake() -> None:
-    package = read_package((FIELDS + example(BATTERY + '{ "mas_kg": "1" };')).encode())
+def test_a_member_that_no_rule_can_read_is_a_warning() -> None:
+    package = read_package((FIELDS + make_example(BATTERY + '{ "mas_kg": "1" };')).encode())
 
     assert package.program is not None
-    assert [(found.diagnostic.kind, found.diagnostic.help) for found in package.found] == [
+    assert [(located.diagnostic.kind, located.diagnostic.help) for located in package.diagnostics] == [
         ("unread-member", "did you mean `mass_kg`?")
     ]
 
 
 def test_facts_of_one_key_may_have_different_types() -> None:
-    program(FIELDS + example('fact a("Battery", "k") = {}; fact b("PCF", "k") = {}; fact b("PCF", "l") = {};'))
+    check_program(
+        FIELDS + make_example('fact a("Battery", "k") = {}; fact b("PCF", "k") = {}; fact b("PCF", "l") = {};')
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,10 +118,10 @@ def test_facts_of_one_key_may_have_different_types() -> None:
     ],
 )
 def test_a_constant_is_typed_by_the_field_it_is_compared_with(expectation: str, kind: str, value: object) -> None:
-    (one,) = program(FIELDS + example(expectations=f"expect({expectation});")).examples
+    (one,) = check_program(FIELDS + make_example(expectations=f"expect({expectation});")).examples
     (expected,) = one.expectations
 
-    assert isinstance(expected, typed.Expect)
+    assert isinstance(expected, typed.TypedExpectation)
     assert (str(expected.constant.type), expected.constant.value) == (kind, value)
 
 
@@ -148,23 +153,27 @@ def test_a_constant_is_typed_by_the_field_it_is_compared_with(expectation: str, 
     ],
 )
 def test_an_expectation_that_could_never_hold_is_refused(expectation: str, kind: str, hint: str | None) -> None:
-    found, way_out = only_error_in(example(expectations=expectation))
+    error_kind, way_out = require_one_error_in(make_example(expectations=expectation))
 
-    assert found == kind
+    assert error_kind == kind
     assert way_out is None if hint is None else hint in (way_out or "")
 
 
 def test_a_map_cannot_be_expected() -> None:
-    errors = errors_in('field m: Map(Text, Int) = field("m"); example e: {} => expect(m, == {a: 1}); ;')
+    errors = list_errors('field m: Map(Text, Int) = field("m"); example e: {} => expect(m, == {a: 1}); ;')
 
-    assert [found.kind for found in errors] == ["cycle", "wrong-type"]
-    assert "cannot be written out" in (errors[1].help or "")
+    assert [error.kind for error in errors] == ["cycle", "wrong-type"]
+    assert "has no literal" in (errors[1].help or "")
 
 
 def test_an_expected_error_is_any_code() -> None:
-    (one,) = program(FIELDS + example(expectations='expectError("E001"); expectError("DIVISION_BY_ZERO");')).examples
+    (one,) = check_program(
+        FIELDS + make_example(expectations='expectError("E001"); expectError("DIVISION_BY_ZERO");')
+    ).examples
 
-    assert [each.code for each in one.expectations if isinstance(each, typed.ExpectError)] == [
+    assert [
+        expectation.code for expectation in one.expectations if isinstance(expectation, typed.TypedErrorExpectation)
+    ] == [
         "E001",
         "DIVISION_BY_ZERO",
     ]
@@ -172,15 +181,15 @@ def test_an_expected_error_is_any_code() -> None:
 
 @pytest.mark.parametrize("test", ["example «e»: {} => ;", "property «e»: cases(1) seed(1) => ;"])
 def test_a_test_must_expect_something(test: str) -> None:
-    assert only_error_in(test)[0] == "nothing-expected"
+    assert require_one_error_in(test)[0] == "nothing-expected"
 
 
 def test_two_tests_of_one_name_are_refused_in_one_file_and_across_two() -> None:
-    one, other = example(), "property «e»: cases(1) seed(1) => forall x: Int . implies(true, true); ;"
+    one, other = make_example(), "property «e»: cases(1) seed(1) => forall x: Int . implies(true, true); ;"
 
-    assert only_error_in(one + other)[0] == "duplicate-test"
-    (found,) = errors_in(FIELDS + one, example())
-    assert (found.kind, found.help) == ("duplicate-test", "the first is in rules.bpc")
+    assert require_one_error_in(one + other)[0] == "duplicate-test"
+    (error,) = list_errors(FIELDS + one, make_example())
+    assert (error.kind, error.help) == ("duplicate-test", "the first is in rules.bpc")
 
 
 @pytest.mark.parametrize(
@@ -190,34 +199,37 @@ def test_two_tests_of_one_name_are_refused_in_one_file_and_across_two() -> None:
         ("property p: cases(«100001») seed(1) => forall x: Int . implies(true, true); ;", "bad-cases"),
         ("property p: cases(1) seed(«9223372036854775808») => forall x: Int . implies(true, true); ;", "bad-cases"),
         (f"property p: cases(«{'9' * 90}») seed(1) => forall x: Int . implies(true, true); ;", "bad-cases"),
-        (claimed("forall x: Int . implies(«x», true);"), "wrong-type"),
-        (claimed("forall x: Int . implies(true, «x»);"), "wrong-type"),
-        (claimed("forall x: Int . implies(true, let «x» = 1; x == 1);"), "shadowed-name"),
-        (claimed("forall x: «Dec(19)» . implies(true, true);"), "scale-too-large"),
-        (claimed("forall x: Dec(2) . implies(true, x + «1.555» > 1);"), "literal-does-not-fit"),
-        (claimed('forall x: Int . implies(true, «emitCompliance("C", "PASS", "m")»);'), "emit-outside-rule"),
-        (claimed('forall x: Int . implies(true, field(«"nope"») == x);'), "unknown-field"),
-        (claimed("forall x: Map(Text, Int) . implies(true, mapGet(x, «1») == none);"), "wrong-type"),
-        (claimed("forall x: Int . implies(true, «y» == 1); forall y: Int . implies(true, true);"), "unknown-variable"),
+        (make_property("forall x: Int . implies(«x», true);"), "wrong-type"),
+        (make_property("forall x: Int . implies(true, «x»);"), "wrong-type"),
+        (make_property("forall x: Int . implies(true, let «x» = 1; x == 1);"), "shadowed-name"),
+        (make_property("forall x: «Dec(19)» . implies(true, true);"), "scale-too-large"),
+        (make_property("forall x: Dec(2) . implies(true, x + «1.555» > 1);"), "literal-does-not-fit"),
+        (make_property('forall x: Int . implies(true, «emitCompliance("C", "PASS", "m")»);'), "emit-outside-rule"),
+        (make_property('forall x: Int . implies(true, field(«"nope"») == x);'), "unknown-field"),
+        (make_property("forall x: Map(Text, Int) . implies(true, mapGet(x, «1») == none);"), "wrong-type"),
+        (
+            make_property("forall x: Int . implies(true, «y» == 1); forall y: Int . implies(true, true);"),
+            "unknown-variable",
+        ),
     ],
 )
 def test_a_wrong_property_is_refused(test: str, kind: str) -> None:
-    assert only_error_in(test)[0] == kind
+    assert require_one_error_in(test)[0] == kind
 
 
-def test_a_property_has_its_claims_and_the_largest_numbers_it_may() -> None:
+def test_a_property_has_claims_and_its_largest_numbers() -> None:
     text = (
         "property p: cases(100000) seed(9223372036854775807) given { " + BATTERY + "any; } => "
         'forall x: Map(Text, Int) . implies(isSome(mapGet(x, "a")), unwrapOr(mapGet(x, "a"), 1) == field("int")); '
         "forall x: Record(a: Opt(Int)) . implies(true, x == { a: none } || true); ;"
     )
-    found = [each.kind for each in found_in(FIELDS + text)]
+    kinds = [diagnostic.kind for diagnostic in list_diagnostics(FIELDS + text)]
 
-    assert found == ["type-not-known"]  # only `none` and `[]` take the other side's type, not what they are inside of
-    (one,) = program(FIELDS + text.replace("x == { a: none }", 'isSome(recordGet(x, "a"))')).properties
+    assert kinds == ["type-not-known"]  # only `none` and `[]` take the other side's type, not what they are inside of
+    (one,) = check_program(FIELDS + text.replace("x == { a: none }", 'isSome(recordGet(x, "a"))')).properties
 
     assert (one.cases, one.seed) == (100_000, 2**63 - 1)
-    assert one.given.facts[0].payload is None
+    assert one.fixtures.facts[0].payload is None
     assert [(claim.variable, str(claim.type)) for claim in one.claims] == [
         ("x", "Map(Text, Int)"),
         ("x", "Record(a: Opt(Int))"),
@@ -225,15 +237,15 @@ def test_a_property_has_its_claims_and_the_largest_numbers_it_may() -> None:
 
 
 def test_tests_may_lie_in_a_file_of_their_own() -> None:
-    made = program(FIELDS, example(expectations='expect(dec2, == 1); expectError("X");'))
+    checked = check_program(FIELDS, make_example(expectations='expect(dec2, == 1); expectError("X");'))
 
-    (one,) = made.examples
+    (one,) = checked.examples
     assert one.source.name == "tests.bpc"
-    assert made.source.name == "rules.bpc"
+    assert checked.source.name == "rules.bpc"
 
 
 def test_notes_never_point_into_another_file() -> None:
-    (found,) = errors_in(FIELDS, claimed('forall x: Dec(6) . implies(true, x + field("dec2") > 1);'))
+    (error,) = list_errors(FIELDS, make_property('forall x: Dec(6) . implies(true, x + field("dec2") > 1);'))
 
-    tests = claimed('forall x: Dec(6) . implies(true, x + field("dec2") > 1);')
-    assert [tests[note.span.start : note.span.end] for note in found.notes] == ["x", 'field("dec2")']
+    tests = make_property('forall x: Dec(6) . implies(true, x + field("dec2") > 1);')
+    assert [tests[note.span.start : note.span.end] for note in error.notes] == ["x", 'field("dec2")']

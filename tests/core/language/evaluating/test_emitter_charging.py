@@ -5,13 +5,13 @@ Each number here can be counted by hand from docs/formats/cost.md.
 
 import pytest
 
-from bpc.core.rules.evaluating.sizes import measure_of
-from bpc.core.rules.failure import MAX_STEPS, STEPS, LimitExceeded
-from bpc.core.rules.types import BOOL, INT, TEXT, List, Map, Opt, Record, Type
-from tests.core.rules.evaluating import evaluated, fact, failed, steps
+from bpc.core.language.evaluating.values import create_size_measure
+from bpc.core.language.evaluation import MAX_STEPS, STEPS_MESSAGE, RuleLimitExceeded
+from bpc.core.language.types import BOOL, INT, TEXT, List, Map, Opt, Record, Type
+from tests.core.language.evaluating.evaluation import count_steps, create_fact, evaluate, evaluate_failure
 
 LONG = "x" * 64
-PARTS = [fact("Component", f"component:{number}", part="p" * 128) for number in range(5)]
+PARTS = [create_fact("Component", f"component:{number}", part="p" * 128) for number in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ PARTS = [fact("Component", f"component:{number}", part="p" * 128) for number in 
     ],
 )
 def test_operators_calls_and_literals_with_parts_weigh_one(kind: str, expression: str, cost: int) -> None:
-    assert steps(kind, expression) == cost
+    assert count_steps(kind, expression) == cost
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_operators_calls_and_literals_with_parts_weigh_one(kind: str, expression
     ],
 )
 def test_blocks_are_charged_when_they_are_entered(expression: str, cost: int) -> None:
-    assert steps("Bool", expression) == cost
+    assert count_steps("Bool", expression) == cost
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_blocks_are_charged_when_they_are_entered(expression: str, cost: int) ->
     ],
 )
 def test_loops_are_charged_at_once_for_all_their_elements(kind: str, expression: str, cost: int) -> None:
-    assert steps(kind, expression) == cost
+    assert count_steps(kind, expression) == cost
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_loops_are_charged_at_once_for_all_their_elements(kind: str, expression:
     ],
 )
 def test_values_that_become_part_of_something_are_charged_for_their_size(kind: str, expression: str, cost: int) -> None:
-    assert steps(kind, expression) == cost
+    assert count_steps(kind, expression) == cost
 
 
 def test_facts_by_prefix_cost_their_number() -> None:
-    assert steps("Int", 'count(getFactsByPrefix("Component", "component:"))', *PARTS) == 2 + 5
-    assert steps("Int", 'count(map(getFactsByPrefix("Component", ""), fn(c) => recordGet(c, "part")))', *PARTS) == (
-        3 + 5 + 5 + 5 * 2
-    )
+    assert count_steps("Int", 'count(getFactsByPrefix("Component", "component:"))', *PARTS) == 2 + 5
+    assert count_steps(
+        "Int", 'count(map(getFactsByPrefix("Component", ""), fn(c) => recordGet(c, "part")))', *PARTS
+    ) == (3 + 5 + 5 + 5 * 2)
 
 
 def test_a_field_read_costs_one_whatever_its_size() -> None:
-    assert evaluated('field a: List(Int) = [1, 2, 3]; field b: Int = count(field("a"));').steps == 4 + 2
+    assert evaluate('field a: List(Int) = [1, 2, 3]; field b: Int = count(field("a"));').steps == 4 + 2
 
 
 @pytest.mark.parametrize(
@@ -127,26 +127,28 @@ def test_a_field_read_costs_one_whatever_its_size() -> None:
     ],
 )
 def test_the_charge_that_passes_the_limit_is_refused_at_its_place(expression: str, most: int, place: str) -> None:
-    failure, text = failed(f"field x: Int = {expression};", *PARTS, max_steps=most)
+    failure, text = evaluate_failure(f"field x: Int = {expression};", *PARTS, max_steps=most)
 
-    assert type(failure) is LimitExceeded
-    assert (failure.says, failure.field) == (STEPS, "x")
+    assert type(failure) is RuleLimitExceeded
+    assert (failure.says, failure.field) == (STEPS_MESSAGE, "x")
     assert text.startswith(place) or place.startswith(text)
 
 
 def test_exactly_the_limit_is_enough() -> None:
     rules = "field x: List(Int) = map([1, 2, 3], fn(x) => x + x + x);"
 
-    assert evaluated(rules, max_steps=11).steps == 11
-    assert failed(rules, max_steps=10)[1] == "x"
+    assert evaluate(rules, max_steps=11).steps == 11
+    assert evaluate_failure(rules, max_steps=10)[1] == "x"
 
 
 def test_a_failure_before_the_charge_comes_first() -> None:
     """The size of a loop's results is charged when the loop ends, and that of a list when its parts are there."""
     rule = f'field x: Int = count(map([1, 2], fn(n) => assert(n < 2, "E", "m"); "{LONG}"));'
 
-    assert failed(rule, max_steps=8)[0].code == "RULE_ASSERTION_FAILED"
-    assert failed("field x: Int = count([[1 / 2, 1 / 2], [1 / 0]]);", max_steps=7)[0].code == "DIVISION_BY_ZERO"
+    assert evaluate_failure(rule, max_steps=8)[0].code == "RULE_ASSERTION_FAILED"
+    assert (
+        evaluate_failure("field x: Int = count([[1 / 2, 1 / 2], [1 / 0]]);", max_steps=7)[0].code == "DIVISION_BY_ZERO"
+    )
 
 
 def test_values_that_share_parts_are_charged_as_if_they_did_not() -> None:
@@ -159,9 +161,9 @@ def test_values_that_share_parts_are_charged_as_if_they_did_not() -> None:
       count(map(xs, fn(x) => two)) + count({nested});
     """
 
-    failure, text = failed(rules)
+    failure, text = evaluate_failure(rules)
 
-    assert (failure.says, text[:3]) == (STEPS, "map")
+    assert (failure.says, text[:3]) == (STEPS_MESSAGE, "map")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_values_that_share_parts_are_charged_as_if_they_did_not() -> None:
     ],
 )
 def test_sizes(kind: Type, value: object, size: int) -> None:
-    assert measure_of(kind)(value, MAX_STEPS) == size
+    assert create_size_measure(kind)(value, MAX_STEPS) == size
 
 
 def test_measuring_stops_when_the_limit_is_passed() -> None:
@@ -191,6 +193,6 @@ def test_measuring_stops_when_the_limit_is_passed() -> None:
     for _ in range(12):
         kind, value = List(kind), [value] * 100
 
-    assert measure_of(kind)(value, 1000) > 1000
+    assert create_size_measure(kind)(value, 1000) > 1000
     record = Record((("a", List(List(INT))), ("b", List(List(INT)))))
-    assert 10 < measure_of(record)({"a": [[1] * 50] * 10**6, "b": []}, 10) < 100
+    assert 10 < create_size_measure(record)({"a": [[1] * 50] * 10**6, "b": []}, 10) < 100

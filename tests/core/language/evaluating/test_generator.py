@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from bpc.core.facts import FactTable
-from bpc.core.rules.evaluating import calls as generate_calls
-from bpc.core.rules.evaluating import listing
-from bpc.core.rules.evaluating.emitting import Mode
-from bpc.core.rules.evaluating.evaluate import Machine
-from bpc.core.rules.evaluating.generate import generate
-from bpc.core.rules.evaluating.listing import MAX_DEPTH, MAX_LINES
-from bpc.core.rules.failure import RuleFailure
-from bpc.core.rules.package import checked_program
-from bpc.core.rules.typed import Program
-from bpc.core.rules.world import World
-from tests.core.rules.evaluating import evaluated, machine_of, proven, world_of
-from tests.core.rules.programs import program
-from tests.measuring import effort
+from bpc.core.facts.fact_table import FactTable
+from bpc.core.language.evaluating import emitter
+from bpc.core.language.evaluating import operations as generate_calls
+from bpc.core.language.evaluating.emitter import MAX_DEPTH, MAX_LINES, Mode
+from bpc.core.language.evaluating.generator import generate
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.evaluation import RuleFailure, World
+from bpc.core.language.package import read_program
+from bpc.core.language.typed import Program
+from tests.core.language.evaluating.evaluation import create_machine, create_world, evaluate, prove
+from tests.core.language.random_programs.program import create_random_program
+from tests.measurements import choose_effort
 
 MODES: list[Mode] = ["values", "cover", "proof"]
 
@@ -38,19 +36,19 @@ field second.marked: Int = count([field("marked_path.deep")]);
 """
 
 
-def generated(program: Program, mode: Mode) -> tuple[str, dict[str, object]]:
+def generate_source(program: Program, mode: Mode) -> tuple[str, dict[str, object]]:
     """The source of all functions, and the names they may use."""
     functions: list[str] = []
-    made = generate(program, mode, lambda function, _: functions.append(function))
-    return "".join(functions), made.names
+    code = generate(program, mode, lambda function, _: functions.append(function))
+    return "".join(functions), code.names
 
 
-def sources(program: Program) -> list[str]:
-    return [generated(program, mode)[0] for mode in MODES]
+def generate_sources(program: Program) -> list[str]:
+    return [generate_source(program, mode)[0] for mode in MODES]
 
 
 def test_no_text_of_the_rules_becomes_code() -> None:
-    for source in sources(checked_program(MARKED.encode())):
+    for source in generate_sources(read_program(MARKED.encode())):
         assert "arked" not in source.lower()
         assert "__import__" not in source
         for node in ast.walk(ast.parse(source)):
@@ -62,7 +60,7 @@ def test_no_text_of_the_rules_becomes_code() -> None:
 
 def test_generated_code_reaches_nothing_but_its_table() -> None:
     for mode in MODES:
-        source, names = generated(checked_program(MARKED.encode()), mode)
+        source, names = generate_source(read_program(MARKED.encode()), mode)
         assert names["__builtins__"] == {}
         tree = ast.parse(source)
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom | ast.Global)]
@@ -70,16 +68,17 @@ def test_generated_code_reaches_nothing_but_its_table() -> None:
         assert attributes <= {"append", "get", "members"}
 
 
+@pytest.mark.slow
 def test_the_same_rules_give_the_same_source_whatever_python_hashes_texts_to() -> None:
     script = (
         "import sys\n"
-        "from bpc.core.rules.evaluating.generate import generate\n"
-        "from bpc.core.rules.package import checked_program\n"
-        "program = checked_program(sys.stdin.buffer.read())\n"
+        "from bpc.core.language.evaluating.generator import generate\n"
+        "from bpc.core.language.package import read_program\n"
+        "program = read_program(sys.stdin.buffer.read())\n"
         "for mode in ('values', 'cover', 'proof'):\n"
         "    generate(program, mode, lambda function, _: sys.stdout.write(function))\n"
     )
-    rules = (MARKED + deep_rules()).encode()
+    rules = (MARKED + create_deep_rules()).encode()
 
     outputs = {
         subprocess.run(
@@ -88,16 +87,16 @@ def test_the_same_rules_give_the_same_source_whatever_python_hashes_texts_to() -
             capture_output=True,
             check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=Path(__file__).parents[3],
+            cwd=Path(__file__).parents[4],
         ).stdout
         for seed in ("0", "1", "2")
     }
 
     assert len(outputs) == 1
-    assert next(iter(outputs)).decode() == "".join(sources(checked_program(rules)))
+    assert next(iter(outputs)).decode() == "".join(generate_sources(read_program(rules)))
 
 
-def deep_rules() -> str:
+def create_deep_rules() -> str:
     """A field with everything nested, so that much of it becomes functions of their own."""
     expression = "seen"
     for number in range(7):
@@ -109,11 +108,11 @@ def deep_rules() -> str:
 
 
 def test_what_is_nested_deeply_becomes_functions_of_its_own() -> None:
-    for source in sources(checked_program(deep_rules().encode())):
+    for source in generate_sources(read_program(create_deep_rules().encode())):
         assert "def h0(s, t" in source
         indents = [len(line) - len(line.lstrip()) for line in source.split("\n")]
         assert max(indents) <= MAX_DEPTH + 3
-    assert evaluated(deep_rules()).fields == {"deep.one": 7}
+    assert evaluate(create_deep_rules()).fields == {"deep.one": 7}
 
 
 BIG = {
@@ -145,7 +144,7 @@ BIG = {
 def test_big_rules_compile_and_run(name: str) -> None:
     kind, expression, result = BIG[name]
 
-    assert evaluated(f"field x: {kind} = {expression};").fields == {"x": result}
+    assert evaluate(f"field x: {kind} = {expression};").fields == {"x": result}
 
 
 @pytest.mark.repeats
@@ -155,41 +154,41 @@ def test_a_long_rule_becomes_many_functions() -> None:
     rules = f"field a: Int = let x = count([1]); let y0 = x; {lets} y1 + y2999;"
     wide = f"field b: Int = let x = 1; count([{', '.join(['x + x < x'] * 3000)}]);"
 
-    for source in sources(checked_program((rules + wide).encode())):
+    for source in generate_sources(read_program((rules + wide).encode())):
         functions = source.split("def ")
         assert max(function.count("\n") for function in functions) < 2 * MAX_LINES
-    assert evaluated(rules).fields == {"a": 2 + 3000}
+    assert evaluate(rules).fields == {"a": 2 + 3000}
 
 
 @pytest.mark.repeats
 def test_how_code_is_divided_into_functions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(effort(test=60, shown=2_000, campaign=20_000)):
-        made = program(seed)
-        checked = checked_program(made.rules.encode())
+    for seed in range(choose_effort(test=25, shown=2_000, campaign=20_000)):
+        random_program = create_random_program(seed)
+        program_tree = read_program(random_program.rules.encode())
         world = World(
-            product_sku=made.product_sku,
-            product_name=made.product_name,
-            issued_on=made.issued_on,
-            facts=FactTable.of(made.facts, checked.facts),
+            product_sku=random_program.product_sku,
+            product_name=random_program.product_name,
+            issued_on=random_program.issued_on,
+            facts=FactTable.from_facts(random_program.facts, program_tree.facts),
         )
 
-        plain = outcome(Machine(checked), world)
+        plain = describe_outcome(Machine(program_tree), world)
         with monkeypatch.context() as divided:
-            divided.setattr(listing, "MAX_DEPTH", 2)
-            divided.setattr(listing, "MAX_LINES", 8)
+            divided.setattr(emitter, "MAX_DEPTH", 2)
+            divided.setattr(emitter, "MAX_LINES", 8)
             divided.setattr(generate_calls, "_WIDE", 1)
-            assert outcome(Machine(checked), world) == plain, f"seed {seed}"
+            assert describe_outcome(Machine(program_tree), world) == plain, f"seed {seed}"
 
 
-def outcome(machine: Machine, world: World) -> object:
+def describe_outcome(machine: Machine, world: World) -> object:
     """The proof's bytes, or the failure; both say all there is to say. Long runs are cut short."""
     try:
-        found = proven(machine, world, 20_000)
-        values = machine.values(world, max_steps=20_000)
+        proof_result = prove(machine, world, 20_000)
+        values = machine.evaluate(world, max_steps=20_000)
     except RuleFailure as failure:
         return type(failure), failure.says, failure.field, failure.span
-    assert (values.fields, values.steps) == (found.values.fields, found.values.steps)
-    return found.proof, found.values.steps, found.values.compliance
+    assert (values.fields, values.steps) == (proof_result.values.fields, proof_result.values.steps)
+    return proof_result.proof, proof_result.values.steps, proof_result.values.compliance
 
 
 def test_generated_code_never_warns() -> None:
@@ -202,13 +201,13 @@ def test_generated_code_never_warns() -> None:
     field e: Dec(18) = 1 / 2;
     """
 
-    assert evaluated(rules).written() == {"a": True, "b": 5, "c": 5, "d": True, "e": "0.500000000000000000"}
+    assert evaluate(rules).to_json() == {"a": True, "b": 5, "c": 5, "d": True, "e": "0.500000000000000000"}
 
 
-def test_a_machine_serves_many_worlds() -> None:
-    machine = machine_of('field a: Bool = emitCompliance("C", "PASS", productSku());')
+def test_one_machine_evaluates_many_worlds() -> None:
+    machine = create_machine('field a: Bool = emitCompliance("C", "PASS", productSku());')
 
-    first, second = machine.values(world_of(machine)), machine.values(world_of(machine))
+    first, second = machine.evaluate(create_world(machine)), machine.evaluate(create_world(machine))
 
     assert first.compliance == second.compliance
     assert first.compliance is not second.compliance

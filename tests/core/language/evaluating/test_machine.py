@@ -2,10 +2,10 @@
 
 import pytest
 
-from bpc.core.rules.evaluating.evaluate import Expression, Machine, Session
-from bpc.core.rules.failure import STEPS, AssertionFailed, DividedByZero, LimitExceeded, RuleFailure
-from bpc.core.rules.typed import Claim, Program
-from tests.core.rules.evaluating import machine_of, world_of
+from bpc.core.language.evaluating.machine import CompiledExpression, Machine, Session
+from bpc.core.language.evaluation import STEPS_MESSAGE, AssertionFailed, DivisionByZero, RuleFailure, RuleLimitExceeded
+from bpc.core.language.typed import Program, TypedClaim
+from tests.core.language.evaluating.evaluation import create_machine, create_world
 
 RULES = """
 field c: Int = field("b") + 1;
@@ -15,58 +15,62 @@ field other: Int = assert(false, "E", "never"); 1;
 """
 
 
-def session_of(machine: Machine, max_steps: int = 1000, *, cover: bool = False) -> Session:
-    return machine.session(world_of(machine), max_steps=max_steps, cover=cover)
+def open_session(machine: Machine, max_steps: int = 1000, *, cover: bool = False) -> Session:
+    return machine.open_session(create_world(machine), max_steps=max_steps, cover=cover)
 
 
-def claims(program: Program) -> tuple[Claim, ...]:
+def list_claims(program: Program) -> tuple[TypedClaim, ...]:
     return program.properties[0].claims
 
 
-def expression(rules: str, premise: str, variable: str = "n", kind: str = "Int") -> tuple[Machine, Expression]:
+def compile_expression(
+    rules: str, premise: str, variable: str = "n", kind: str = "Int"
+) -> tuple[Machine, CompiledExpression]:
     """A machine of the rules and the premise of a claim over them."""
     test = f"property p: cases(1) seed(1) => forall {variable}: {kind} . implies({premise}, true); ;"
-    machine = machine_of(rules + test)
-    return machine, machine.expression(claims(machine.program)[0].premise, (variable,))
+    machine = create_machine(rules + test)
+    return machine, machine.compile_expression(list_claims(machine.program)[0].premise, (variable,))
 
 
 def test_a_field_is_computed_with_what_it_needs_and_nothing_else() -> None:
-    session = session_of(machine_of(RULES))
+    session = open_session(create_machine(RULES))
 
-    assert session.field("b") == 2
+    assert session.compute_field("b") == 2
     assert session.steps == 1 + 2
-    assert session.field("c") == 3
+    assert session.compute_field("c") == 3
     assert session.steps == 1 + 2 + 2
 
 
 def test_a_field_is_computed_once() -> None:
-    session = session_of(machine_of('field a: Bool = emitCompliance("C", "PASS", "m"); field b: Bool = field("a");'))
+    session = open_session(
+        create_machine('field a: Bool = emitCompliance("C", "PASS", "m"); field b: Bool = field("a");')
+    )
 
-    assert [session.field("a"), session.field("b"), session.field("a")] == [True, True, True]
+    assert [session.compute_field("a"), session.compute_field("b"), session.compute_field("a")] == [True, True, True]
     assert len(session.compliance) == 1
 
 
 def test_a_field_that_failed_fails_again_and_the_others_do_not() -> None:
-    session = session_of(machine_of(RULES))
+    session = open_session(create_machine(RULES))
 
     for _ in range(2):
         with pytest.raises(AssertionFailed):
-            session.field("other")
-    assert session.field("a") == 1
+            session.compute_field("other")
+    assert session.compute_field("a") == 1
 
 
 def test_a_field_that_needs_a_failed_one_fails_with_its_failure() -> None:
-    session = session_of(machine_of('field a: Int = count([1 / 0]); field b: Int = field("a");'))
+    session = open_session(create_machine('field a: Int = count([1 / 0]); field b: Int = field("a");'))
 
     for path in ("a", "b"):
-        with pytest.raises(DividedByZero) as failure:
-            session.field(path)
+        with pytest.raises(DivisionByZero) as failure:
+            session.compute_field(path)
         assert failure.value.field == "a"
 
 
 def test_an_expression_is_a_block_over_its_variables_and_the_fields() -> None:
-    machine, compiled = expression(RULES, 'n + field("b") > 3')
-    session = session_of(machine)
+    machine, compiled = compile_expression(RULES, 'n + field("b") > 3')
+    session = open_session(machine)
 
     assert session.run(compiled, {"n": 2}) is True
     assert session.steps == (1 + 2) + 3
@@ -75,10 +79,10 @@ def test_an_expression_is_a_block_over_its_variables_and_the_fields() -> None:
 
 
 def test_a_failure_outside_the_fields_names_no_field() -> None:
-    machine, compiled = expression(RULES, "10 / n > 1.0")
-    session = session_of(machine)
+    machine, compiled = compile_expression(RULES, "10 / n > 1.0")
+    session = open_session(machine)
 
-    with pytest.raises(DividedByZero) as failure:
+    with pytest.raises(DivisionByZero) as failure:
         session.run(compiled, {"n": 0})
 
     assert failure.value.field is None
@@ -86,31 +90,31 @@ def test_a_failure_outside_the_fields_names_no_field() -> None:
 
 
 def test_a_failure_of_a_field_an_expression_reads_is_the_fields() -> None:
-    machine, compiled = expression(RULES, 'n > 0 && field("other") == 1')
+    machine, compiled = compile_expression(RULES, 'n > 0 && field("other") == 1')
 
     with pytest.raises(RuleFailure) as failure:
-        session_of(machine).run(compiled, {"n": 1})
+        open_session(machine).run(compiled, {"n": 1})
 
     assert failure.value.field == "other"
 
 
 def test_a_field_is_computed_when_an_expression_first_reads_it() -> None:
     rules = 'field cap: Int = 0; field per_kwh: Dec(18) = 5 / field("cap");'
-    machine, compiled = expression(rules, 'field("cap") > n && field("per_kwh") > 0')
-    session = session_of(machine)
+    machine, compiled = compile_expression(rules, 'field("cap") > n && field("per_kwh") > 0')
+    session = open_session(machine)
 
     assert session.run(compiled, {"n": 0}) is False
     # The field's block; the expression's: a reference, a comparison and an operator.
     assert session.steps == 1 + 3
-    with pytest.raises(DividedByZero) as failure:
+    with pytest.raises(DivisionByZero) as failure:
         session.run(compiled, {"n": -1})
     assert failure.value.field == "per_kwh"
 
 
 def test_a_loop_that_reads_a_field_computes_it_once_and_only_if_it_runs() -> None:
     premise = 'count(filter(filter([1, 2], fn(x) => n > x), fn(y) => field("other") == y)) == 0'
-    machine, compiled = expression(RULES, premise)
-    session = session_of(machine)
+    machine, compiled = compile_expression(RULES, premise)
+    session = open_session(machine)
 
     assert session.run(compiled, {"n": 0}) is True
     with pytest.raises(AssertionFailed):
@@ -118,19 +122,19 @@ def test_a_loop_that_reads_a_field_computes_it_once_and_only_if_it_runs() -> Non
 
 
 def test_entering_an_expression_is_charged() -> None:
-    machine, compiled = expression("", "n > 0")
+    machine, compiled = compile_expression("", "n > 0")
 
-    with pytest.raises(LimitExceeded) as failure:
-        session_of(machine, max_steps=0).run(compiled, {"n": 1})
+    with pytest.raises(RuleLimitExceeded) as failure:
+        open_session(machine, max_steps=0).run(compiled, {"n": 1})
 
-    assert (failure.value.says, tuple(failure.value.span)) == (STEPS, (0, 0))
+    assert (failure.value.says, tuple(failure.value.span)) == (STEPS_MESSAGE, (0, 0))
 
 
 def test_an_expression_may_loop_branch_and_bind() -> None:
     premise = "let k = n * 2; fold([1, 2], 0, fn(a, x) => if (x > 1) then a + x + k else a) == 8 && n == 3"
-    machine, compiled = expression("", premise)
+    machine, compiled = compile_expression("", premise)
 
-    assert session_of(machine).run(compiled, {"n": 3}) is True
+    assert open_session(machine).run(compiled, {"n": 3}) is True
 
 
 COVERED = """
@@ -143,7 +147,7 @@ field e: Int = assert(field("a") == 2, "E4", "m"); 1;
 
 
 def test_the_sites_are_the_fields_the_branches_and_the_assertions() -> None:
-    machine = machine_of(COVERED)
+    machine = create_machine(COVERED)
 
     assert [(site.kind, site.label) for site in machine.sites] == [
         ("field", "a"),
@@ -168,13 +172,13 @@ def test_the_sites_are_the_fields_the_branches_and_the_assertions() -> None:
 
 
 def test_a_covering_session_knows_what_it_reached() -> None:
-    machine = machine_of(COVERED)
-    session = session_of(machine, cover=True)
+    machine = create_machine(COVERED)
+    session = open_session(machine, cover=True)
 
     for path in "abcd":
-        session.field(path)
+        session.compute_field(path)
     with pytest.raises(AssertionFailed):
-        session.field("e")
+        session.compute_field("e")
 
     missed = [site.label for number, site in enumerate(machine.sites) if number not in session.reached]
     # Of `a` the second and third branch, of `b` the right side of `&&`, of `d` the branch never taken.
@@ -182,7 +186,7 @@ def test_a_covering_session_knows_what_it_reached() -> None:
 
 
 def test_a_plain_session_reaches_nothing() -> None:
-    session = session_of(machine_of(COVERED))
-    session.field("a")
+    session = open_session(create_machine(COVERED))
+    session.compute_field("a")
 
     assert session.reached == set()

@@ -3,10 +3,10 @@
 import timeit
 from collections.abc import Callable
 
-from bpc.core.rules.evaluating.evaluate import Machine
-from bpc.core.rules.world import World
-from tests.core.rules.evaluating import fact, machine_of, proven, world_of
-from tests.measuring import Measured, effort
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.evaluation import World
+from tests.core.language.evaluating.evaluation import create_fact, create_machine, create_world, prove
+from tests.measurements import RecordMeasurement, choose_effort
 
 EXAMPLE = """
 field battery.capacity_kwh: Dec(6) =
@@ -28,29 +28,29 @@ field bom.critical_mass_g: Dec(6) =
 """
 
 
-def microseconds(run: Callable[[], object], times: int) -> float:
+def measure_microseconds(run: Callable[[], object], times: int) -> float:
     return round(min(timeit.repeat(run, number=times, repeat=5)) / times * 1_000_000, 1)
 
 
-def both(machine: Machine, world: World, times: int) -> tuple[float, float]:
+def measure_values_and_proof(machine: Machine, world: World, times: int) -> tuple[float, float]:
     return (
-        microseconds(lambda: machine.values(world), times),
-        microseconds(lambda: proven(machine, world), times // 10),
+        measure_microseconds(lambda: machine.evaluate(world), times),
+        measure_microseconds(lambda: prove(machine, world), times // 10),
     )
 
 
-def test_the_two_rules_of_the_example(measured: Measured) -> None:
-    machine = machine_of(EXAMPLE)
-    world = world_of(
+def test_the_two_rules_of_the_example(record_measurement: RecordMeasurement) -> None:
+    machine = create_machine(EXAMPLE)
+    world = create_world(
         machine,
-        fact("Battery", "battery:SKU-123", capacity_kwh="75.5"),
-        fact("PCF", "pcf:SKU-123", total_gco2e="5000000.25"),
+        create_fact("Battery", "battery:SKU-123", capacity_kwh="75.5"),
+        create_fact("PCF", "pcf:SKU-123", total_gco2e="5000000.25"),
     )
 
-    values, proof = both(machine, world, effort(test=2_000, shown=20_000, campaign=50_000))
+    values, proof = measure_values_and_proof(machine, world, choose_effort(test=2_000, shown=20_000, campaign=50_000))
 
-    measured("evaluate-example", values_microseconds=values, proof_microseconds=proof)
-    assert machine.values(world).written() == {
+    record_measurement("evaluate-example", values_microseconds=values, proof_microseconds=proof)
+    assert machine.evaluate(world).to_json() == {
         "battery.capacity_kwh": "75.500000",
         "sustainability.pcf_gco2e_per_kwh": "66225.17",
     }
@@ -58,16 +58,16 @@ def test_the_two_rules_of_the_example(measured: Measured) -> None:
     assert proof < 1_000
 
 
-def test_a_bill_of_materials_of_200_parts(measured: Measured) -> None:
-    machine = machine_of(PARTS)
+def test_a_bill_of_materials_of_200_parts(record_measurement: RecordMeasurement) -> None:
+    machine = create_machine(PARTS)
     parts = [
-        fact("Component", f"component:{number:03}", mass_g=f"{number}.5", critical=number % 2 == 0)
+        create_fact("Component", f"component:{number:03}", mass_g=f"{number}.5", critical=number % 2 == 0)
         for number in range(200)
     ]
-    world = world_of(machine, *parts)
+    world = create_world(machine, *parts)
 
-    values, proof = both(machine, world, effort(test=200, shown=2_000, campaign=10_000))
+    values, proof = measure_values_and_proof(machine, world, choose_effort(test=200, shown=2_000, campaign=10_000))
 
-    measured("evaluate-200-parts", values_microseconds=values, proof_microseconds=proof)
+    record_measurement("evaluate-200-parts", values_microseconds=values, proof_microseconds=proof)
     assert values < 1_000
     assert proof < 10_000

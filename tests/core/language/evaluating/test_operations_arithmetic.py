@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpc.core.rules.evaluating.runtime import half
-from bpc.core.rules.failure import MAGNITUDE, ZERO, DividedByZero, LimitExceeded
-from tests.core.rules.evaluating import evaluated, fact, failed, value
+from bpc.core.language.evaluating.runtime import divide_half_even
+from bpc.core.language.evaluation import MAGNITUDE_MESSAGE, ZERO_MESSAGE, DivisionByZero, RuleLimitExceeded
+from tests.core.language.evaluating.evaluation import create_fact, evaluate, evaluate_expression, evaluate_failure
 
 LARGEST = "9" * 36
 
@@ -49,11 +49,11 @@ LARGEST = "9" * 36
     ],
 )
 def test_arithmetic(kind: str, expression: str, result: object) -> None:
-    assert value(kind, expression) == result
+    assert evaluate_expression(kind, expression) == result
 
 
 def test_a_quotient_made_shorter_rounds_twice() -> None:
-    assert value("Dec(2)", "toDec(2, 5000000000000000001 / 1000000000000000000000)") == "0.00"
+    assert evaluate_expression("Dec(2)", "toDec(2, 5000000000000000001 / 1000000000000000000000)") == "0.00"
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_a_quotient_made_shorter_rounds_twice() -> None:
     ],
 )
 def test_quantities(kind: str, expression: str, unit: str, amount: str) -> None:
-    assert value(kind, expression) == {"unit": unit, "value": amount}
+    assert evaluate_expression(kind, expression) == {"unit": unit, "value": amount}
 
 
 def test_a_quantity_over_one_of_its_unit_is_a_number() -> None:
-    assert value("Dec(18)", "qty(1, kg) / qty(3, kg)") == "0.333333333333333333"
-    assert value("Dec(18)", "amount(qty(-1.5, kg))") == "-1.500000000000000000"
+    assert evaluate_expression("Dec(18)", "qty(1, kg) / qty(3, kg)") == "0.333333333333333333"
+    assert evaluate_expression("Dec(18)", "amount(qty(-1.5, kg))") == "-1.500000000000000000"
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_a_quantity_over_one_of_its_unit_is_a_number() -> None:
     ],
 )
 def test_comparisons(expression: str, result: bool) -> None:
-    assert value("Bool", expression) is result
+    assert evaluate_expression("Bool", expression) is result
 
 
 def test_sums_are_exact_and_take_the_scale_asked_for() -> None:
-    assert value("Dec(4)", "sumDec(4, [0.25, 0.50])") == "0.7500"
-    assert value("Dec(2)", "sumDec(2, filter([1.5], fn(x) => false))") == "0.00"
+    assert evaluate_expression("Dec(4)", "sumDec(4, [0.25, 0.50])") == "0.7500"
+    assert evaluate_expression("Dec(2)", "sumDec(2, filter([1.5], fn(x) => false))") == "0.00"
 
 
 def test_a_sum_may_pass_the_limit_on_its_way() -> None:
     numbers = f"[{LARGEST}.0, {LARGEST}.0, -{LARGEST}.0]"
 
-    assert value("Dec(1)", f"sumDec(1, {numbers})") == f"{LARGEST}.0"
+    assert evaluate_expression("Dec(1)", f"sumDec(1, {numbers})") == f"{LARGEST}.0"
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_a_sum_may_pass_the_limit_on_its_way() -> None:
 def test_a_result_that_is_not_below_10_to_the_36_is_refused_at_its_operator(
     kind: str, expression: str, place: str
 ) -> None:
-    failure, text = failed(f"field x: {kind} = {expression};")
+    failure, text = evaluate_failure(f"field x: {kind} = {expression};")
 
-    assert type(failure) is LimitExceeded
-    assert (failure.says, failure.field) == (MAGNITUDE, "x")
+    assert type(failure) is RuleLimitExceeded
+    assert (failure.says, failure.field) == (MAGNITUDE_MESSAGE, "x")
     assert text.startswith(place)
 
 
@@ -161,38 +161,38 @@ def test_a_result_that_is_not_below_10_to_the_36_is_refused_at_its_operator(
     ],
 )
 def test_the_largest_numbers_are_numbers(kind: str, expression: str) -> None:
-    evaluated(f"field x: {kind} = {expression};")
+    evaluate(f"field x: {kind} = {expression};")
 
 
 @pytest.mark.parametrize("zero", ["0", "0.0", "(let x = 0; x)", "(let x = 0.00; x)"])
 def test_division_by_zero_is_refused_at_its_operator_before_its_size_is_looked_at(zero: str) -> None:
-    failure, text = failed(f"field a.b: Dec(18) = {LARGEST} / {zero};")
+    failure, text = evaluate_failure(f"field a.b: Dec(18) = {LARGEST} / {zero};")
 
-    assert type(failure) is DividedByZero
-    assert (failure.says, failure.field, text) == (ZERO, "a.b", "/")
+    assert type(failure) is DivisionByZero
+    assert (failure.says, failure.field, text) == (ZERO_MESSAGE, "a.b", "/")
 
 
 def test_dividing_by_a_quantity_of_zero_is_refused_too() -> None:
-    assert type(failed("field x: Dec(18) = qty(1, g) / qty(0, g);")[0]) is DividedByZero
+    assert type(evaluate_failure("field x: Dec(18) = qty(1, g) / qty(0, g);")[0]) is DivisionByZero
 
 
 def test_zero_has_no_sign() -> None:
-    battery = fact("Battery", "b", mass_kg="-0.0")
+    battery = create_fact("Battery", "b", mass_kg="-0.0")
     rule = 'unwrapOr(recordGet(requireSome(getFact("Battery", "b"), "E", "m"), "mass_kg"), 1)'
 
-    assert value("Dec(6)", rule, battery) == "0.000000"
-    assert value("Dec(6)", f"-({rule})", battery) == "0.000000"
+    assert evaluate_expression("Dec(6)", rule, battery) == "0.000000"
+    assert evaluate_expression("Dec(6)", f"-({rule})", battery) == "0.000000"
 
 
 @given(st.integers(), st.integers().filter(bool))
 def test_half_is_the_nearest_integer_and_the_even_one_between_two(numerator: int, denominator: int) -> None:
     shared = gcd(numerator, denominator)
-    found = half(numerator, denominator)
+    quotient = divide_half_even(numerator, denominator)
 
-    distance = abs(found * denominator - numerator) * 2
+    distance = abs(quotient * denominator - numerator) * 2
     assert distance <= abs(denominator)
-    assert distance < abs(denominator) or found % 2 == 0
-    assert found == half(numerator // shared, denominator // shared)
+    assert distance < abs(denominator) or quotient % 2 == 0
+    assert quotient == divide_half_even(numerator // shared, denominator // shared)
 
 
 @given(st.integers(-(10**24), 10**24), st.integers(0, 6))
@@ -200,6 +200,6 @@ def test_every_way_to_round_rounds_alike(count: int, scale: int) -> None:
     """toDec rounds by code of its own, which the generator writes for a known divisor."""
     literal = f"{'-' if count < 0 else ''}{abs(count) // 10**9}.{abs(count) % 10**9:09}"
 
-    written = value(f"Dec({scale})", f"let x = {literal}; toDec({scale}, x)")
+    text = evaluate_expression(f"Dec({scale})", f"let x = {literal}; toDec({scale}, x)")
 
-    assert int(str(written).replace(".", "")) == half(count, 10 ** (9 - scale))
+    assert int(str(text).replace(".", "")) == divide_half_even(count, 10 ** (9 - scale))

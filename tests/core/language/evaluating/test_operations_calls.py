@@ -2,16 +2,15 @@
 
 import pytest
 
-from bpc.core.rules.compliance import Compliance
-from bpc.core.rules.failure import TEXT_LENGTH, AssertionFailed, LimitExceeded
-from tests.core.rules.evaluating import evaluated, fact, failed, value
+from bpc.core.language.evaluation import TEXT_LENGTH_MESSAGE, AssertionFailed, ComplianceEntry, RuleLimitExceeded
+from tests.core.language.evaluating.evaluation import create_fact, evaluate, evaluate_expression, evaluate_failure
 
-BATTERY = fact("Battery", "battery:S-1", sku="S-1", mass_kg="12.5", manufactured_on="2026-05-01")
+BATTERY = create_fact("Battery", "battery:S-1", sku="S-1", mass_kg="12.5", manufactured_on="2026-05-01")
 PARTS = [
-    fact("Component", "component:S-1:b", part="b", mass_g="2.5", critical=True),
-    fact("Component", "component:S-1:a", part="a", mass_g="1", critical=False),
-    fact("Component", "component:S-1:c", part="c"),
-    fact("Component", "component:S-2:a", part="x", mass_g="100"),
+    create_fact("Component", "component:S-1:b", part="b", mass_g="2.5", critical=True),
+    create_fact("Component", "component:S-1:a", part="a", mass_g="1", critical=False),
+    create_fact("Component", "component:S-1:c", part="c"),
+    create_fact("Component", "component:S-2:a", part="x", mass_g="100"),
 ]
 GET = 'requireSome(getFact("Battery", "battery:S-1"), "E1", "no battery")'
 ALL = 'getFactsByPrefix("Component", "component:S-1:")'
@@ -57,7 +56,7 @@ ALL = 'getFactsByPrefix("Component", "component:S-1:")'
     ],
 )
 def test_expressions(kind: str, expression: str, result: object) -> None:
-    assert value(kind, expression) == result
+    assert evaluate_expression(kind, expression) == result
 
 
 @pytest.mark.parametrize(
@@ -83,22 +82,22 @@ def test_expressions(kind: str, expression: str, result: object) -> None:
     ],
 )
 def test_facts(kind: str, expression: str, result: object) -> None:
-    assert value(kind, expression, BATTERY, *PARTS) == result
+    assert evaluate_expression(kind, expression, BATTERY, *PARTS) == result
 
 
 def test_a_field_reads_others_whatever_the_order_they_are_written_in() -> None:
-    values = evaluated(
+    values = evaluate(
         'field z: Int = field("y.b") + field("y.a"); field y.b: Int = field("y.a") + 1; field y.a: Int = 1;'
     )
 
-    assert values.written() == {"y.a": 1, "y.b": 2, "z": 3}
+    assert values.to_json() == {"y.a": 1, "y.b": 2, "z": 3}
 
 
 @pytest.mark.parametrize(("sku", "result"), [("S-1", 1), ("S-2", 2), ("S-3", 3), ("S-4", 4)])
 def test_the_first_branch_whose_condition_holds_is_taken(sku: str, result: int) -> None:
     rule = f'let s = "{sku}"; if (s == "S-1") then 1 else if (s == "S-2") then 2 else if (s == "S-3") then 3 else 4'
 
-    assert value("Int", rule) == result
+    assert evaluate_expression("Int", rule) == result
 
 
 NO = "(1 / 0 > 1.0)"
@@ -119,16 +118,18 @@ NO = "(1 / 0 > 1.0)"
     ],
 )
 def test_what_is_not_needed_is_not_evaluated(expression: str, result: bool) -> None:
-    assert value("Bool", expression) is result
+    assert evaluate_expression("Bool", expression) is result
 
 
 @pytest.mark.parametrize("expression", ["let x = 1 / 0; 1", "unwrapOr(some(1), count([1 / 0]))"])
 def test_lets_and_arguments_are_evaluated_whether_used_or_not(expression: str) -> None:
-    assert failed(f"field x: Int = {expression};")[0].code == "DIVISION_BY_ZERO"
+    assert evaluate_failure(f"field x: Int = {expression};")[0].code == "DIVISION_BY_ZERO"
 
 
 def test_an_assertion_fails_with_the_words_of_the_rule() -> None:
-    failure, text = failed('field a: Int = 1; field b.c: Int = let x = 2; assert(x > 2, "E7", "too `small`"); x;')
+    failure, text = evaluate_failure(
+        'field a: Int = 1; field b.c: Int = let x = 2; assert(x > 2, "E7", "too `small`"); x;'
+    )
 
     assert isinstance(failure, AssertionFailed)
     assert (failure.rule_code, failure.says, failure.field) == ("E7", "E7: too `small`", "b.c")
@@ -137,7 +138,7 @@ def test_an_assertion_fails_with_the_words_of_the_rule() -> None:
 
 
 def test_a_missing_option_fails_with_the_words_of_the_rule() -> None:
-    failure, text = failed(
+    failure, text = evaluate_failure(
         'field b: Text = let f = getFact("PCF", "p"); unwrapOr(recordGet(requireSome(f, "E1", "no"), "sku"), "");'
     )
 
@@ -151,14 +152,14 @@ def test_assertions_hold_inside_loops_too() -> None:
         'field x: List(Int) = map([1, 2, 3], fn(x) => assert(x != 2, "E2", "two"); requireSome(some(x), "E3", "m"));'
     )
 
-    assert failed(rules)[0].says == "E2: two"
-    assert value("List(Int)", 'map([1], fn(x) => assert(x != 2, "E2", "two"); x)') == [1]
+    assert evaluate_failure(rules)[0].says == "E2: two"
+    assert evaluate_expression("List(Int)", 'map([1], fn(x) => assert(x != 2, "E2", "two"); x)') == [1]
 
 
 def test_the_first_error_in_the_order_of_evaluation_ends_it() -> None:
     rules = 'field b: Int = assert(false, "EB", "b"); 1; field a: Int = assert(false, "EA", "a"); 1; field c: Int = 1;'
 
-    assert failed(rules)[0].field == "a"
+    assert evaluate_failure(rules)[0].field == "a"
 
 
 def test_compliance_entries_come_in_the_order_of_evaluation() -> None:
@@ -169,20 +170,20 @@ def test_compliance_entries_come_in_the_order_of_evaluation() -> None:
       (one || two) && (false && emitCompliance("C9", "PASS", "never"));
     """
 
-    values = evaluated(rules)
+    values = evaluate(rules)
 
     assert values.compliance == [
-        Compliance("C1", "a", "first", "FAIL"),
-        Compliance("C2", "a", "second", "NOT_APPLICABLE"),
-        Compliance("C3", "b", "third", "WARN"),
+        ComplianceEntry("C1", "a", "first", "FAIL"),
+        ComplianceEntry("C2", "a", "second", "NOT_APPLICABLE"),
+        ComplianceEntry("C3", "b", "third", "WARN"),
     ]
-    assert values.compliance[0].as_json() == {"code": "C1", "field": "a", "message": "first", "status": "FAIL"}
+    assert values.compliance[0].to_json() == {"code": "C1", "field": "a", "message": "first", "status": "FAIL"}
     assert values.fields == {"a": False, "b": True}
 
 
 def test_only_a_failed_duty_gives_false() -> None:
     for status, result in [("PASS", True), ("FAIL", False), ("WARN", True), ("NOT_APPLICABLE", True)]:
-        assert value("Bool", f'emitCompliance("C", "{status}", "m")') is result
+        assert evaluate_expression("Bool", f'emitCompliance("C", "{status}", "m")') is result
 
 
 def test_a_text_is_at_most_65536_characters_long() -> None:
@@ -191,17 +192,17 @@ def test_a_text_is_at_most_65536_characters_long() -> None:
         for before, name in zip("abcdefghijklm", "bcdefghijklmn", strict=True)
     )
 
-    values = evaluated(f'field x: Int = let s = "12345678"; {doubled.split("let n")[0]} count([m]);')
-    failure, text = failed(f'field x: Int = let s = "12345678"; {doubled} count([n]);')
+    values = evaluate(f'field x: Int = let s = "12345678"; {doubled.split("let n")[0]} count([m]);')
+    failure, text = evaluate_failure(f'field x: Int = let s = "12345678"; {doubled} count([n]);')
 
     assert values.fields == {"x": 1}
-    assert type(failure) is LimitExceeded
-    assert (failure.says, failure.field) == (TEXT_LENGTH, "x")
+    assert type(failure) is RuleLimitExceeded
+    assert (failure.says, failure.field) == (TEXT_LENGTH_MESSAGE, "x")
     assert text.startswith("concat")
 
 
 def test_values_are_held_as_types_say_and_written_as_the_payload_says() -> None:
-    values = evaluated("field a: Dec(2) = 1.50; field b: Opt(Qty(kg)) = some(qty(1.5, kg)); field c: Opt(Int) = none;")
+    values = evaluate("field a: Dec(2) = 1.50; field b: Opt(Qty(kg)) = some(qty(1.5, kg)); field c: Opt(Int) = none;")
 
     assert values.fields == {"a": 150, "b": 1_500_000_000_000_000_000, "c": None}
-    assert values.written() == {"a": "1.50", "b": {"unit": "kg", "value": "1.5"}, "c": None}
+    assert values.to_json() == {"a": "1.50", "b": {"unit": "kg", "value": "1.5"}, "c": None}

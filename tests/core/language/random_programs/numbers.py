@@ -1,117 +1,130 @@
 """Arithmetic of random programs: every operator and every conversion, with every pair of types it takes."""
 
-from bpc.core.rules.types import INT, Dec, List, Qty, Type
-from bpc.core.units import RELATIONS, UNITS, same_dimension
-from tests.core.rules.program_blocks import Blocks
-from tests.core.rules.program_writing import PRODUCT, SUM, UNARY, Text
+from bpc.core.facts.units import RELATIONS, UNITS, list_convertible_units
+from bpc.core.language.types import INT, Dec, List, Qty, Type
+from tests.core.language.random_programs.blocks import BlockWriter
+from tests.core.language.random_programs.syntax import PRODUCT, SUM, UNARY, ExpressionText
 
 
-class Numbers(Blocks):
-    def sum(self, kind: Type, depth: int, wanted: bool) -> Text:
+class NumberWriter(BlockWriter):
+    def write_sum(self, kind: Type, depth: int, type_known: bool) -> ExpressionText:
         if isinstance(kind, Dec | Qty) or kind == INT:
-            if wanted and not isinstance(kind, Qty) and self.rng.random() < 0.1:
-                sides = [self.bare(kind), self.bare(kind)]
+            if type_known and not isinstance(kind, Qty) and self.rng.random() < 0.1:
+                sides = [self.write_bare(kind), self.write_bare(kind)]
                 if all(sides):
-                    return Text(f" {self.rng.choice('+-')} ".join(side.text for side in sides if side), SUM)
-            return self.longer_sum(kind, depth)
+                    return ExpressionText(f" {self.rng.choice('+-')} ".join(side.text for side in sides if side), SUM)
+            return self.write_longer_sum(kind, depth)
         raise TypeError(kind)
 
-    def longer_sum(self, kind: Type, depth: int) -> Text:
+    def write_longer_sum(self, kind: Type, depth: int) -> ExpressionText:
         """The first operand is solid; then come numbers, Ints beside Decs, and whatever else."""
         first = INT if isinstance(kind, Dec) and kind.scale <= 18 and self.rng.random() < 0.2 else kind
-        text = self.typed(first, depth).at(PRODUCT)
+        text = self.write_typed(first, depth).parenthesise_for(PRODUCT)
         links = self.rng.choice([1, 1, 2, 3])
         for link in range(links):
-            other = self.typed(kind, depth)
+            other = self.write_typed(kind, depth)
             if first == kind or link:
-                other = self.rng.choice([other, self.bare(kind) or other])
+                other = self.rng.choice([other, self.write_bare(kind) or other])
             if isinstance(kind, Dec) and first == kind and self.rng.random() < 0.2:
-                other = self.typed(INT, depth)
-            text += f" {self.rng.choice('+-')} {other.at(PRODUCT)}"
-        return Text(text, SUM)
+                other = self.write_typed(INT, depth)
+            text += f" {self.rng.choice('+-')} {other.parenthesise_for(PRODUCT)}"
+        return ExpressionText(text, SUM)
 
-    def product(self, kind: Type, depth: int, _: bool) -> Text:
-        one, other = self.rng.choice(self.factors(kind))
-        return Text(f"{self.factor(one, depth).at(PRODUCT)} * {self.factor(other, depth).at(UNARY)}", PRODUCT)
+    def write_product(self, kind: Type, depth: int, _: bool) -> ExpressionText:
+        one, other = self.rng.choice(self.choose_factors(kind))
+        left = self.write_factor(one, depth).parenthesise_for(PRODUCT)
+        right = self.write_factor(other, depth).parenthesise_for(UNARY)
+        return ExpressionText(f"{left} * {right}", PRODUCT)
 
-    def factor(self, kind: Type, depth: int) -> Text:
+    def write_factor(self, kind: Type, depth: int) -> ExpressionText:
         """A number in a product keeps its own scale, so it may be bare, but not a sum's worth of context."""
-        return self.expr(kind, depth, wanted=False)
+        return self.write_expression(kind, depth, type_known=False)
 
-    def factors(self, kind: Type) -> list[tuple[Type, Type]]:
+    def choose_factors(self, kind: Type) -> list[tuple[Type, Type]]:
         match kind:
             case Dec(scale):
                 one = self.rng.randint(max(0, scale - 18), min(18, scale))
                 return [(Dec(one), Dec(scale - one))] * 2 + [(INT, kind), (kind, INT)]
             case Qty(unit):
-                number = self.any_number(36)
-                related = [(one, other) for made, one, other in RELATIONS if made == unit]
+                number = self.choose_number_type(36)
+                related = [(one, other) for result_unit, one, other in RELATIONS if result_unit == unit]
                 units: list[tuple[Type, Type]] = [(Qty(one), Qty(other)) for one, other in related]
                 units += [(Qty(other), Qty(one)) for one, other in related]
                 return [(kind, number), (number, kind), *units, *units]
             case _:
                 return [(INT, INT)]
 
-    def quotient(self, kind: Type, depth: int, _: bool) -> Text:
-        one, other = self.rng.choice(self.shares(kind))
-        return Text(f"{self.factor(one, depth).at(PRODUCT)} / {self.divisor(other, depth)}", PRODUCT)
+    def write_quotient(self, kind: Type, depth: int, _: bool) -> ExpressionText:
+        one, other = self.rng.choice(self.choose_quotient_types(kind))
+        return ExpressionText(
+            f"{self.write_factor(one, depth).parenthesise_for(PRODUCT)} / {self.write_divisor(other, depth)}", PRODUCT
+        )
 
-    def shares(self, kind: Type) -> list[tuple[Type, Type]]:
+    def choose_quotient_types(self, kind: Type) -> list[tuple[Type, Type]]:
         numbers: list[Type] = [INT, Dec(self.rng.randint(0, 18)), Dec(self.rng.choice([6, 18, 19, 36]))]
         if isinstance(kind, Qty):
             units: list[tuple[Type, Type]] = []
-            for made, one, other in RELATIONS:
-                units += [(Qty(made), Qty(other))] * (one == kind.unit) + [(Qty(made), Qty(one))] * (other == kind.unit)
+            for result_unit, one, other in RELATIONS:
+                units += [(Qty(result_unit), Qty(other))] * (one == kind.unit) + [(Qty(result_unit), Qty(one))] * (
+                    other == kind.unit
+                )
             return [(kind, self.rng.choice(numbers)), (kind, INT), *units, *units]
         unit = Qty(self.rng.choice(list(UNITS)))
         return [(self.rng.choice(numbers), self.rng.choice(numbers)), (unit, unit), (INT, INT)]
 
-    def divisor(self, kind: Type, depth: int) -> str:
-        if self.risks():
-            zeros = {INT: "0", Dec(2): "0.00", Dec(18): "toDec(18, 0)"}
+    def write_divisor(self, kind: Type, depth: int) -> str:
+        if self.takes_risk():
+            zeros: dict[Type, str] = {INT: "0", Dec(2): "0.00", Dec(18): "toDec(18, 0)"}
             zero = f"qty(0, {kind.unit})" if isinstance(kind, Qty) else zeros.get(kind)
-            return self.rng.choice([zero or "0", self.factor(kind, depth).at(UNARY)])
+            return self.rng.choice([zero or "0", self.write_factor(kind, depth).parenthesise_for(UNARY)])
         zero, one = (f"qty(0, {kind.unit})", f"qty(1, {kind.unit})") if isinstance(kind, Qty) else ("0", "1")
-        name = self.name()
-        value = self.typed(kind, depth).text
+        name = self.create_name()
+        value = self.write_typed(kind, depth).text
         if isinstance(kind, Dec) and kind.scale > 18:
-            one = self.dec_leaf(kind.scale, wanted=False).text
+            one = self.write_dec_leaf(kind.scale, type_known=False).text
         return f"(let {name} = {value}; if ({name} != {zero}) then {name} else {one})"
 
-    def negated(self, kind: Type, depth: int, _: bool) -> Text:
-        operand = self.typed(kind, depth).at(UNARY)
-        return Text(f"-({operand})" if operand.startswith("-") else f"-{operand}", UNARY)
+    def write_negation(self, kind: Type, depth: int, _: bool) -> ExpressionText:
+        operand = self.write_typed(kind, depth).parenthesise_for(UNARY)
+        return ExpressionText(f"-({operand})" if operand.startswith("-") else f"-{operand}", UNARY)
 
-    def to_dec(self, kind: Type, depth: int, _: bool) -> Text:
+    def write_to_dec(self, kind: Type, depth: int, _: bool) -> ExpressionText:
         if not isinstance(kind, Dec) or kind.scale > 18:
-            return self.product(kind, depth, False)
-        return Text(f"toDec({kind.scale}, {self.expr(self.any_number(36), depth, wanted=False).text}{self.comma()})")
+            return self.write_product(kind, depth, False)
+        number = self.write_expression(self.choose_number_type(36), depth, type_known=False).text
+        return ExpressionText(f"toDec({kind.scale}, {number}{self.write_comma()})")
 
-    def to_qty(self, kind: Type, depth: int, _: bool) -> Text:
+    def write_to_qty(self, kind: Type, depth: int, _: bool) -> ExpressionText:
         unit = kind.unit if isinstance(kind, Qty) else "kg"
-        return Text(f'toQty("{unit}", {self.expr(self.any_number(18), depth, wanted=False).text})')
+        return ExpressionText(
+            f'toQty("{unit}", {self.write_expression(self.choose_number_type(18), depth, type_known=False).text})'
+        )
 
-    def any_number(self, largest: int) -> Type:
+    def choose_number_type(self, largest: int) -> Type:
         numbers: list[Type] = [INT, Dec(self.rng.randint(0, largest)), Dec(self.rng.choice([2, 3, 6]))]
         return self.rng.choice(numbers)
 
-    def amount(self, _: Type, depth: int, __: bool) -> Text:
-        return Text(f"amount({self.expr(Qty(self.rng.choice(list(UNITS))), depth, wanted=False).text})")
+    def write_amount(self, _: Type, depth: int, __: bool) -> ExpressionText:
+        return ExpressionText(
+            f"amount({self.write_expression(Qty(self.rng.choice(list(UNITS))), depth, type_known=False).text})"
+        )
 
-    def converted(self, kind: Type, depth: int, _: bool) -> Text:
+    def write_convert(self, kind: Type, depth: int, _: bool) -> ExpressionText:
         unit = kind.unit if isinstance(kind, Qty) else "kg"
-        source = self.rng.choice([unit, *same_dimension(unit), *same_dimension(unit)])
-        return Text(f'convert("{source}", "{unit}", {self.expr(Qty(source), depth, wanted=False).text})')
+        source = self.rng.choice([unit, *list_convertible_units(unit), *list_convertible_units(unit)])
+        return ExpressionText(
+            f'convert("{source}", "{unit}", {self.write_expression(Qty(source), depth, type_known=False).text})'
+        )
 
-    def sum_dec(self, kind: Type, depth: int, _: bool) -> Text:
+    def write_sum_dec(self, kind: Type, depth: int, _: bool) -> ExpressionText:
         if not isinstance(kind, Dec) or kind.scale > 18:
-            return self.product(kind, depth, False)
+            return self.write_product(kind, depth, False)
         of = Dec(self.rng.choice([kind.scale, self.rng.randint(0, kind.scale)]))
-        return Text(f"sumDec({kind.scale}, {self.typed(List(of), depth).text})")
+        return ExpressionText(f"sumDec({kind.scale}, {self.write_typed(List(of), depth).text})")
 
-    def sum_qty(self, kind: Type, depth: int, _: bool) -> Text:
+    def write_sum_qty(self, kind: Type, depth: int, _: bool) -> ExpressionText:
         unit = kind.unit if isinstance(kind, Qty) else "kg"
-        return Text(f'sumQty("{unit}", {self.typed(List(kind), depth).text})')
+        return ExpressionText(f'sumQty("{unit}", {self.write_typed(List(kind), depth).text})')
 
-    def counted(self, _: Type, depth: int, __: bool) -> Text:
-        return Text(f"count({self.some_list(depth)[1]})")
+    def write_count(self, _: Type, depth: int, __: bool) -> ExpressionText:
+        return ExpressionText(f"count({self.write_some_list(depth)[1]})")

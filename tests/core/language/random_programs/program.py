@@ -8,19 +8,19 @@ mostly come to an end. The rest take risks.
 from dataclasses import dataclass
 from random import Random  # noqa: TID251 (seeded)
 
-from bpc.core.facts import SnapshotFact
-from bpc.core.rules.types import BOOL, INT, TEXT, Dec, Fact, List, Map, Opt, Qty, Record, Type
-from tests.core.rules.program_values import Values
-from tests.core.rules.program_worlds import any_day, any_facts, any_text, quoted
-from tests.core.rules.program_writing import Size, Way, any_type, type_text
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.language.types import BOOL, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Qty, Record, Type
+from tests.core.language.random_programs.syntax import ProgramSize, Way, choose_type, write_type
+from tests.core.language.random_programs.values import ValueWriter
+from tests.core.language.random_programs.worlds import draw_day, draw_facts, draw_text, quote_text
 
-__all__ = ["GeneratedProgram", "Size", "program"]
+__all__ = ["ProgramSize", "RandomProgram", "create_random_program"]
 
 _SEGMENTS = ["battery", "mass", "if", "field", "true", "x", "Annex", "_"]
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedProgram:
+class RandomProgram:
     rules: str
     facts: list[SnapshotFact]
     product_sku: str
@@ -28,74 +28,78 @@ class GeneratedProgram:
     issued_on: str
 
 
-def program(seed: int, size: Size | None = None) -> GeneratedProgram:
+def create_random_program(seed: int, size: ProgramSize | None = None) -> RandomProgram:
     rng = Random(seed)
     wild = rng.random() < 0.35
-    facts = any_facts(rng, wild=wild)
-    writer = _Writer(rng, facts, size or Size(), wild=wild)
-    rules = writer.rules()
-    return GeneratedProgram(
+    facts = draw_facts(rng, wild=wild)
+    writer = _RuleWriter(rng, facts, size or ProgramSize(), wild=wild)
+    rules = writer.write_rules()
+    return RandomProgram(
         rules=rules,
         facts=facts,
-        product_sku=rng.choice(["SKU-1", "SKU-2", "SKU-9", any_text(rng)]) if wild else "SKU-1",
-        product_name=any_text(rng, 30),
-        issued_on=any_day(rng),
+        product_sku=rng.choice(["SKU-1", "SKU-2", "SKU-9", draw_text(rng)]) if wild else "SKU-1",
+        product_name=draw_text(rng, 30),
+        issued_on=draw_day(rng),
     )
 
 
-class _Writer(Values):
+class _RuleWriter(ValueWriter):
     """Rules, and a few that pass a limit, or nearly."""
 
-    def rules(self) -> str:
+    def write_rules(self) -> str:
         texts = []
         for number in range(self.rng.randint(1, self.size.fields)):
-            kind, body = self.rule()
-            path = self.path(number)
+            kind, body = self.write_rule()
+            path = self.create_path(number)
             self.fields[path] = kind
             access = self.rng.sample(["@public", "@interest", "@authority"], self.rng.choice([0, 0, 1, 1, 2, 3]))
-            texts.append(f"field {path}{' '.join(['', *access])}: {type_text(self.rng, kind)} =\n  {body};\n")
+            texts.append(f"field {path}{' '.join(['', *access])}: {write_type(self.rng, kind)} =\n  {body};\n")
         self.rng.shuffle(texts)
         comments = [self.rng.choice(["", "", "-- gemäß Anhang XIII ✓ 😀\n", "\r\n\t"]) for _ in texts]
         return "".join(comment + text for comment, text in zip(comments, texts, strict=True))
 
-    def rule(self) -> tuple[Type, str]:
+    def write_rule(self) -> tuple[Type, str]:
         """The type and the expression of a field: of one in five a special one."""
         self.left = self.size.expressions
         special = self.rng.random()
         if special < 0.2:
-            return self.special_rule(special)
+            return self.write_special_rule(special)
         if special < 0.24:
-            return BOOL, self.emit(self.size.depth - 1).text
-        kind = any_type(self.rng)
-        return kind, self.expr(kind, self.size.depth, wanted=True).text
+            return BOOL, self.write_emit(self.size.depth - 1).text
+        kind = choose_type(self.rng)
+        return kind, self.write_expression(kind, self.size.depth, type_known=True).text
 
-    def special_rule(self, special: float) -> tuple[Type, str]:
+    def write_special_rule(self, special: float) -> tuple[Type, str]:
         if special < 0.03:
-            return INT, self.large_text()
+            return INT, self.write_large_text()
         if special < 0.06:
-            return BOOL, self.large_value()
+            return BOOL, self.write_large_value()
         if special < 0.08:
-            return INT, self.nested_loops()
+            return INT, self.write_nested_loops()
         if special < 0.10:
             return (Opt(Map(INT)), "none") if special < 0.09 else (List(Map(TEXT)), "[]")
-        return self.largest_number() if self.wild else (TEXT, self.expr(TEXT, self.size.depth, wanted=True).text)
+        return (
+            self.write_largest_number()
+            if self.wild
+            else (TEXT, self.write_expression(TEXT, self.size.depth, type_known=True).text)
+        )
 
-    def path(self, number: int) -> str:
+    def create_path(self, number: int) -> str:
         above = [self.rng.choice(_SEGMENTS) for _ in range(self.rng.choice([0, 1, 1, 2, 5]))]
         return ".".join([*above, f"{self.rng.choice('abz')}{number}"])
 
-    def large_text(self) -> str:
-        name, times = self.name(), self.rng.randint(2, 18)
+    def write_large_text(self) -> str:
+        name, times = self.create_name(), self.rng.randint(2, 18)
         if self.rng.random() < 0.5:
-            lets = [f"let t0 = {quoted(self.rng, any_text(self.rng, 40))};"]
+            lets = [f"let t0 = {quote_text(self.rng, draw_text(self.rng, 40))};"]
             lets += [f"let t{step + 1} = concat(t{step}, t{step});" for step in range(times)]
             return f"{' '.join(lets)} count([t{times}, t0])"
-        parts = self.facts_list(Fact("Component", 1)).text
+        parts = self.write_facts_list(FactRecordType("Component", 1)).text
         return f'count([fold({parts}, "0123456789abcdef", fn({name}, part) => concat({name}, {name}))])'
 
-    def large_value(self) -> str:
+    def write_large_value(self) -> str:
         times = self.rng.randint(1, 11)
-        lets = [f"let v0 = {self.expr(any_type(self.rng, 2), 2, wanted=False).text};"]
+        lets = [f"let v0 = {self.write_expression(choose_type(self.rng, 2), 2, type_known=False).text};"]
         # A type has at most 1,000 parts, and a record of two has twice those of one.
         records = set(self.rng.sample(range(12), 3))
         for step in range(times):
@@ -104,8 +108,8 @@ class _Writer(Values):
             lets.append(f"let v{step + 1} = {twice};")
         return f"{' '.join(lets)} v{times} == v{times} && isSome(some(v{times})) && [v{times}] != [v{times}, v{times}]"
 
-    def nested_loops(self) -> str:
-        parts = self.facts_list(Fact("Component", 1)).text
+    def write_nested_loops(self) -> str:
+        parts = self.write_facts_list(FactRecordType("Component", 1)).text
         inner = self.rng.choice(["c", "[a, b, c]", 'recordGet(c, "mass_g")', 'concat(productName(), "-")'])
         inner = f"map(xs, fn(c) => {inner})"
         if self.rng.random() < 0.5:
@@ -114,7 +118,7 @@ class _Writer(Values):
             inner = inner.replace("[a, b, c]", "[a, c]")
         return f"let xs = {parts}; count(map(xs, fn(a) => {inner}))"
 
-    def largest_number(self) -> tuple[Type, str]:
+    def write_largest_number(self) -> tuple[Type, str]:
         """Just below 10^36, rounded up, summed up or converted: perhaps no longer."""
         number = "9" * 36 + self.rng.choice(["", ".4", ".5", ".99"])
         other = self.rng.choice([f"-{number}", "0.01", "1", number])
@@ -129,35 +133,65 @@ class _Writer(Values):
         ]
         return self.rng.choice(rules)
 
-    def ways(self, kind: Type) -> list[Way]:
+    def list_ways(self, kind: Type) -> list[Way]:
         own: list[Way]
-        anything: list[Way] = [self.choice, self.block, self.folded, self.literal, self.parenthesised]
+        anything: list[Way] = [
+            self.write_choice,
+            self.write_block,
+            self.write_fold,
+            self.write_literal,
+            self.write_parentheses,
+        ]
         if not isinstance(kind, Opt):
-            anything += [self.unwrapped, self.required]
+            anything += [self.write_unwrap, self.write_require]
         match kind:
             case Dec():
-                own = [self.sum, self.sum, self.product, self.product, self.to_dec, self.sum_dec, self.negated]
+                own = [
+                    self.write_sum,
+                    self.write_sum,
+                    self.write_product,
+                    self.write_product,
+                    self.write_to_dec,
+                    self.write_sum_dec,
+                    self.write_negation,
+                ]
                 if kind.scale == 18:
-                    own += [self.quotient, self.quotient, self.quotient, self.amount]
+                    own += [self.write_quotient, self.write_quotient, self.write_quotient, self.write_amount]
             case Qty():
-                own = [self.sum, self.product, self.quotient, self.to_qty, self.converted, self.sum_qty, self.negated]
+                own = [
+                    self.write_sum,
+                    self.write_product,
+                    self.write_quotient,
+                    self.write_to_qty,
+                    self.write_convert,
+                    self.write_sum_qty,
+                    self.write_negation,
+                ]
             case Opt():
-                own = [self.option] * 4
+                own = [self.write_option] * 4
             case List():
-                own = [self.list_literal, self.mapped, self.mapped, self.filtered]
+                own = [self.write_list, self.write_map, self.write_map, self.write_filter]
             case Record():
-                own = [self.record_literal] * 4
-            case Map() | Fact():
-                return [self.literal, self.choice, self.block]
+                own = [self.write_record] * 4
+            case Map() | FactRecordType():
+                return [self.write_literal, self.write_choice, self.write_block]
             case _:
-                own = self.scalar_ways(kind)
+                own = self.list_scalar_ways(kind)
         return [*anything, *own, *own]
 
-    def scalar_ways(self, kind: Type) -> list[Way]:
+    def list_scalar_ways(self, kind: Type) -> list[Way]:
         if kind == BOOL:
-            return [self.logic, self.logic, self.comparison, self.comparison, self.equality, self.is_some, self.truth]
+            return [
+                self.write_logic,
+                self.write_logic,
+                self.write_comparison,
+                self.write_comparison,
+                self.write_equality,
+                self.write_is_some,
+                self.write_truth,
+            ]
         if kind == INT:
-            return [self.sum, self.product, self.counted, self.negated]
+            return [self.write_sum, self.write_product, self.write_count, self.write_negation]
         if kind == TEXT:
-            return [self.concat, self.concat, self.product_text]
-        return [self.issued]
+            return [self.write_concat, self.write_concat, self.write_product_text]
+        return [self.write_issued_on]

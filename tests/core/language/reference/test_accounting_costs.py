@@ -4,12 +4,17 @@ import time
 
 import pytest
 
-from bpc.core.rules.failure import MAX_STEPS, STEPS, TEXT_LENGTH, LimitExceeded
-from bpc.core.rules.reference.costs import size
-from tests.core.rules.derived import component, derived, failure_of, read
-from tests.measuring import allowed
+from bpc.core.language.evaluation import MAX_STEPS, STEPS_MESSAGE, TEXT_LENGTH_MESSAGE, RuleLimitExceeded
+from bpc.core.language.reference.accounting import measure_size
+from tests.core.language.reference.derivation import (
+    catch_failure,
+    create_component,
+    derive_rules,
+    read_program_and_facts,
+)
+from tests.measurements import allow_seconds
 
-PARTS = [component(str(number)) for number in range(3)]
+PARTS = [create_component(str(number)) for number in range(3)]
 LONG = '"' + "x" * 64 + '"'
 
 
@@ -64,22 +69,24 @@ LONG = '"' + "x" * 64 + '"'
     ],
 )
 def test_an_expression_costs(type_text: str, expression: str, steps: int) -> None:
-    assert derived(f"field f: {type_text} = {expression};", PARTS).steps == steps
+    assert derive_rules(f"field f: {type_text} = {expression};", PARTS).steps == steps
 
 
 def test_fields_are_computed_once_and_share_one_counter() -> None:
-    made = derived('field a: List(Int) = [1, 2]; field b: Bool = field("a") == field("a"); field c: Int = 1;')
+    derivation = derive_rules(
+        'field a: List(Int) = [1, 2]; field b: Bool = field("a") == field("a"); field c: Int = 1;'
+    )
 
-    assert made.steps == (1 + 2) + (3 + 3) + 1
+    assert derivation.steps == (1 + 2) + (3 + 3) + 1
 
 
 def test_a_run_may_take_exactly_as_many_steps_as_there_are() -> None:
     rules = "field f: Int = fold([1, 2, 3], 0, fn(a, x) => a + x);"
-    total = derived(rules).steps
+    total = derive_rules(rules).steps
 
-    assert derived(rules, max_steps=total).fields == {"f": 6}
+    assert derive_rules(rules, max_steps=total).fields == {"f": 6}
     for less in range(total):
-        assert failure_of(rules, max_steps=less).says == STEPS
+        assert catch_failure(rules, max_steps=less).says == STEPS_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -94,10 +101,10 @@ def test_a_run_may_take_exactly_as_many_steps_as_there_are() -> None:
     ],
 )
 def test_the_charge_that_passes_the_limit_says_where(max_steps: int, rules: str, where: str | None) -> None:
-    failure = failure_of(rules, max_steps=max_steps)
+    failure = catch_failure(rules, max_steps=max_steps)
 
-    assert isinstance(failure, LimitExceeded)
-    assert (failure.field, failure.says) == ("f", STEPS)
+    assert isinstance(failure, RuleLimitExceeded)
+    assert (failure.field, failure.says) == ("f", STEPS_MESSAGE)
     assert rules[failure.span.start : failure.span.end] == (where or "f")
 
 
@@ -105,11 +112,11 @@ def test_a_text_may_have_65536_characters_and_no_more() -> None:
     doubled = "".join(f"let t{step + 1} = concat(t{step}, t{step}); " for step in range(10))
     rules = f"field f: Int = let t0 = {LONG}; {doubled}"
 
-    assert derived(f"{rules} count([t10]);").fields == {"f": 1}
-    failure = failure_of(f'{rules} count([concat(t10, "x")]);')
+    assert derive_rules(f"{rules} count([t10]);").fields == {"f": 1}
+    failure = catch_failure(f'{rules} count([concat(t10, "x")]);')
 
-    assert isinstance(failure, LimitExceeded)
-    assert failure.says == TEXT_LENGTH
+    assert isinstance(failure, RuleLimitExceeded)
+    assert failure.says == TEXT_LENGTH_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -122,16 +129,17 @@ def test_a_text_may_have_65536_characters_and_no_more() -> None:
         "fold(xs, 1, fn(a, b) => a + fold(xs, 1, fn(c, d) => c + fold(xs, 1, fn(e, f) => e)))",
     ],
 )
+@pytest.mark.slow
 def test_a_rule_that_would_build_or_do_too_much_ends_soon(expression: str) -> None:
-    facts = [component(f"{number:04}") for number in range(1000)]
+    facts = [create_component(f"{number:04}") for number in range(1000)]
     lets = 'let xs = getFactsByPrefix("Component", ""); let ys = map(xs, fn(x) => xs); let v0 = map(xs, fn(x) => 1); '
     lets += "".join(f"let v{step + 1} = [v{step}, v{step}]; " for step in range(12)) if "v12" in expression else ""
     start = time.process_time()
 
-    failure = failure_of(f"field f: Int = {lets}{expression};", facts)
+    failure = catch_failure(f"field f: Int = {lets}{expression};", facts)
 
-    assert isinstance(failure, LimitExceeded)
-    assert time.process_time() - start < allowed(10)
+    assert isinstance(failure, RuleLimitExceeded)
+    assert time.process_time() - start < allow_seconds(10)
 
 
 def test_measuring_a_value_ends_when_the_room_does() -> None:
@@ -139,12 +147,12 @@ def test_measuring_a_value_ends_when_the_room_does() -> None:
     for _ in range(100):
         value = [value, value]
 
-    assert MAX_STEPS < size(value, MAX_STEPS) <= MAX_STEPS + 65
+    assert MAX_STEPS < measure_size(value, MAX_STEPS) <= MAX_STEPS + 65
 
 
 def test_a_size_counts_parts_and_every_64_characters() -> None:
-    program, world = read('field f: Bool = isSome(getFact("Component", "component:0"));', PARTS)
+    program, world = read_program_and_facts('field f: Bool = isSome(getFact("Component", "component:0"));', PARTS)
     record = world.facts.get(program.facts[0], "component:0")
 
-    assert [size(value, 99) for value in (1, None, True, record, "x" * 63, "x" * 64)] == [1, 1, 1, 1, 1, 2]
-    assert size([[1, 2], {"a": "x" * 128, "b": []}, None], 99) == 1 + 3 + (1 + 3 + 1) + 1
+    assert [measure_size(value, 99) for value in (1, None, True, record, "x" * 63, "x" * 64)] == [1, 1, 1, 1, 1, 2]
+    assert measure_size([[1, 2], {"a": "x" * 128, "b": []}, None], 99) == 1 + 3 + (1 + 3 + 1) + 1

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
-from bpc.core.rules.reference.derive import derive
-from bpc.core.rules.reference.nodes import NodesTooLarge
-from tests.core.rules.derived import battery, component, derived, nodes_of, read, steps_shown
+from bpc.core.language.reference.accounting import NodesTooLarge
+from bpc.core.language.reference.derive import derive
+from tests.core.language.reference.derivation import (
+    create_battery,
+    create_component,
+    derive_rules,
+    find_nodes,
+    format_steps,
+    read_program_and_facts,
+)
 
-PARTS = [component("a", mass_g="1.5", critical=True), component("b", mass_g=2), component("c")]
+PARTS = [create_component("a", mass_g="1.5", critical=True), create_component("b", mass_g=2), create_component("c")]
 
 
 @pytest.mark.parametrize(
@@ -171,11 +178,11 @@ PARTS = [component("a", mass_g="1.5", critical=True), component("b", mass_g=2), 
     ],
 )
 def test_an_expression_makes_these_nodes(type_text: str, expression: str, steps: list[str]) -> None:
-    assert steps_shown(f"field f: {type_text} = {expression};") == steps
+    assert format_steps(f"field f: {type_text} = {expression};") == steps
 
 
 def test_a_loop_is_one_node_with_its_outer_variables_and_reads() -> None:
-    made = derived(
+    derivation = derive_rules(
         """
         field a: Dec(6) = 2;
         field b: List(Dec(6)) =
@@ -188,21 +195,21 @@ def test_a_loop_is_one_node_with_its_outer_variables_and_reads() -> None:
         PARTS,
     )
 
-    (loop,) = nodes_of(made, "map")
-    items, more, fact, reference = (made.nodes[child] for child in loop.children)
+    (loop,) = find_nodes(derivation, "map")
+    items, more, fact, reference = (derivation.nodes[child] for child in loop.children)
     assert (items.type, items.data["count"]) == ("FACT_GET", 3)
     assert more.data == {"op": "toDec", "scale": 6, "value": "1.000000"}
     assert (fact.type, fact.data["payload_hash"]) == ("FACT_GET", PARTS[0].payload_hash())
     # Inside a lambda the key is no step of its own; the proof shows what it was.
-    assert made.nodes[fact.children[0]].data == {"type": "Text", "value": "component:a"}
+    assert derivation.nodes[fact.children[0]].data == {"type": "Text", "value": "component:a"}
     assert (reference.type, reference.data) == ("FIELD_REF", {"path": "a"})
     assert loop.data["values"] == ["3.500000", "4.000000", "3.000000"]
-    assert not nodes_of(made, "fold")
-    assert not nodes_of(made, "unwrapOr")
+    assert not find_nodes(derivation, "fold")
+    assert not find_nodes(derivation, "unwrapOr")
 
 
 def test_reads_come_in_the_order_they_were_first_made_in() -> None:
-    made = derived(
+    derivation = derive_rules(
         """
         field a: Int = 1; field b: Int = 2;
         field c: List(Int) =
@@ -210,17 +217,17 @@ def test_reads_come_in_the_order_they_were_first_made_in() -> None:
         """
     )
 
-    (loop,) = nodes_of(made, "map")
-    assert [made.nodes[child].data.get("path") for child in loop.children] == [None, "b", "a"]
+    (loop,) = find_nodes(derivation, "map")
+    assert [derivation.nodes[child].data.get("path") for child in loop.children] == [None, "b", "a"]
 
 
 def test_what_a_filter_keeps_is_shown_by_index() -> None:
-    made = derived(
+    derivation = derive_rules(
         'field f: Int = count(filter(getFactsByPrefix("Component", ""), fn(c) => isSome(recordGet(c, "mass_g"))));',
         PARTS,
     )
 
-    assert nodes_of(made, "filter")[0].data["kept"] == [0, 1]
+    assert find_nodes(derivation, "filter")[0].data["kept"] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +242,7 @@ def test_what_a_filter_keeps_is_shown_by_index() -> None:
     ],
 )
 def test_fact_records_are_never_written(expression: str, op: str) -> None:
-    (node,) = nodes_of(derived(f"field f: Int = {expression};", PARTS), op)
+    (node,) = find_nodes(derive_rules(f"field f: Int = {expression};", PARTS), op)
 
     assert not node.data.keys() & {"value", "values"}
 
@@ -243,45 +250,45 @@ def test_fact_records_are_never_written(expression: str, op: str) -> None:
 def test_the_place_of_a_lambda_is_counted_in_bytes() -> None:
     rules = '-- Größe\nfield f: List(Text) = map(["ß"], fn(x) => concat(x, "é"));'
 
-    fn: Any = nodes_of(derived(rules), "map")[0].data["fn"]
+    fn: Any = find_nodes(derive_rules(rules), "map")[0].data["fn"]
 
     assert rules.encode()[fn[0] : fn[1]].decode() == 'fn(x) => concat(x, "é")'
 
 
 def test_equal_nodes_are_made_once_in_the_whole_package() -> None:
-    made = derived("field a: Int = let x = 1; x + 1; field b: Int = let y = 1; y + 1; field c: Bool = true;")
+    derivation = derive_rules("field a: Int = let x = 1; x + 1; field b: Int = let y = 1; y + 1; field c: Bool = true;")
 
-    assert [node.type for node in made.nodes].count("CONST") == 2
-    assert len(nodes_of(made, "+")) == 1
+    assert [node.type for node in derivation.nodes].count("CONST") == 2
+    assert len(find_nodes(derivation, "+")) == 1
     # `true` and 1 are equal to Python and not here.
-    assert {str(node.data["value"]) for node in made.nodes if node.type == "CONST"} == {"1", "True"}
+    assert {str(node.data["value"]) for node in derivation.nodes if node.type == "CONST"} == {"1", "True"}
 
 
 def test_every_node_but_the_root_has_a_parent() -> None:
-    made = derived(
+    derivation = derive_rules(
         """
         field b: Int = let unused = 1 + 2; let other = 7; if (true) then (let late = 9; other) else 3;
         field a: Int = let again = 1 + 2; let own = 5 + 5; field("b");
         """
     )
 
-    parents = {child for node in made.nodes for child in node.children}
-    assert sorted(set(range(len(made.nodes))) - parents) == [2]
-    b, a = (node for node in made.nodes if node.data.get("op") == "derivation")
-    assert [made.nodes[child].data.get("op", "const") for child in b.children] == ["if", "+", "const"]
+    parents = {child for node in derivation.nodes for child in node.children}
+    assert sorted(set(range(len(derivation.nodes))) - parents) == [2]
+    b, a = (node for node in derivation.nodes if node.data.get("op") == "derivation")
+    assert [derivation.nodes[child].data.get("op", "const") for child in b.children] == ["if", "+", "const"]
     # What `b` made already has a parent there.
-    assert [made.nodes[child].data.get("value") for child in a.children] == [None, 10]
+    assert [derivation.nodes[child].data.get("value") for child in a.children] == [None, 10]
 
 
 def test_fields_come_first_by_path_then_the_root_then_the_steps() -> None:
-    program, world = read("field z @authority @public: Int = 1; field a.b: Dec(2) = 1;")
+    program, world = read_program_and_facts("field z @authority @public: Int = 1; field a.b: Dec(2) = 1;")
 
-    made = derive(
+    derivation = derive(
         program, world, battery_product={"sku": "S"}, facts_hash="ff", salt=lambda path: (f"{path}1", f"{path}2")
     )
 
-    first, second, root = made.nodes[:3]
-    assert made.field_index == {"a.b": 0, "z": 1}
+    first, second, root = derivation.nodes[:3]
+    assert derivation.field_index == {"a.b": 0, "z": 1}
     assert first.data == {
         "op": "field", "path": "a.b", "access": [], "type": "Dec(2)", "value": "1.00", "salt": "a.b1",
     }  # fmt: skip
@@ -295,24 +302,24 @@ def test_fields_come_first_by_path_then_the_root_then_the_steps() -> None:
         },
         [0, 1],
     )
-    assert [made.nodes[node.children[0]].data for node in (first, second)] == [
+    assert [derivation.nodes[node.children[0]].data for node in (first, second)] == [
         {"op": "derivation", "salt": "a.b2"},
         {"op": "derivation", "salt": "z2"},
     ]
 
 
 def test_two_equal_entries_of_compliance_are_two_nodes() -> None:
-    made = derived('field f: Bool = emitCompliance("C", "PASS", "m") && emitCompliance("C", "PASS", "m");')
+    derivation = derive_rules('field f: Bool = emitCompliance("C", "PASS", "m") && emitCompliance("C", "PASS", "m");')
 
-    assert [node.data["index"] for node in made.nodes if node.type == "COMPLIANCE_EMIT"] == [0, 1]
-    assert len(made.compliance) == 2
+    assert [node.data["index"] for node in derivation.nodes if node.type == "COMPLIANCE_EMIT"] == [0, 1]
+    assert len(derivation.compliance) == 2
 
 
 def test_more_nodes_than_there_is_room_for_are_refused() -> None:
-    program, world = read(
+    program, world = read_program_and_facts(
         'field f: Opt(Dec(6)) = recordGet(requireSome(getFact("Battery", "battery:SKU-1"), "E", "m"), "mass_kg");',
-        [battery(mass_kg="1")],
+        [create_battery(mass_kg="1")],
     )
 
     with pytest.raises(NodesTooLarge):
-        derive(program, world, battery_product={}, facts_hash="", salt=lambda path: ("", ""), most_bytes=200)
+        derive(program, world, battery_product={}, facts_hash="", salt=lambda path: ("", ""), max_bytes=200)

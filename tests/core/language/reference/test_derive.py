@@ -4,17 +4,30 @@ import time
 
 import pytest
 
-from bpc.core.rules.compliance import Compliance
-from bpc.core.rules.failure import MAGNITUDE, ZERO, AssertionFailed, DividedByZero, LimitExceeded
-from bpc.core.rules.reference.derive import derive, explain
-from tests.core.rules.derived import battery, component, derived, failure_of, read, value_of
-from tests.measuring import Measured, allowed
+from bpc.core.language.evaluation import (
+    MAGNITUDE_MESSAGE,
+    ZERO_MESSAGE,
+    AssertionFailed,
+    ComplianceEntry,
+    DivisionByZero,
+    RuleLimitExceeded,
+)
+from bpc.core.language.reference.derive import derive, explain
+from tests.core.language.reference.derivation import (
+    catch_failure,
+    create_battery,
+    create_component,
+    derive_rules,
+    derive_value,
+    read_program_and_facts,
+)
+from tests.measurements import RecordMeasurement, allow_seconds
 
-PARTS = [component(part, mass_g=mass) for part, mass in (("a", "1.5"), ("b", 2), ("c", None))]
+PARTS = [create_component(part, mass_g=mass) for part, mass in (("a", "1.5"), ("b", 2), ("c", None))]
 
 
 def test_compliance_is_in_order_of_evaluation_and_knows_its_field() -> None:
-    made = derived(
+    derivation = derive_rules(
         """
         field b: Bool = emitCompliance("B", if (true) then "FAIL" else "PASS", concat("m", productSku()));
         field a: Bool = field("b") || emitCompliance("A", "WARN", "a");
@@ -22,14 +35,19 @@ def test_compliance_is_in_order_of_evaluation_and_knows_its_field() -> None:
         """
     )
 
-    assert made.compliance == [Compliance("B", "b", "mSKU-1", "FAIL"), Compliance("A", "a", "a", "WARN")]
-    assert made.fields == {"a": True, "b": False, "c": True}
+    assert derivation.compliance == [
+        ComplianceEntry("B", "b", "mSKU-1", "FAIL"),
+        ComplianceEntry("A", "a", "a", "WARN"),
+    ]
+    assert derivation.fields == {"a": True, "b": False, "c": True}
 
 
 def test_maps_are_read_by_key_and_facts_by_prefix_in_order() -> None:
     names = 'map(getFactsByPrefix("Component", "component:"), fn(c) => unwrapOr(recordGet(c, "part"), "?"))'
 
-    assert value_of("List(Text)", names, [component("b"), component("\U00010000"), component("\uffff")]) == [
+    assert derive_value(
+        "List(Text)", names, [create_component("b"), create_component("\U00010000"), create_component("\uffff")]
+    ) == [
         "b",
         "\uffff",
         "\U00010000",
@@ -46,27 +64,37 @@ def test_maps_are_read_by_key_and_facts_by_prefix_in_order() -> None:
             "E2: gone",
             "requireSome",
         ),
-        ("field f: Dec(18) = 1 / 0;", DividedByZero, ZERO, "/"),
-        ("field f: Dec(18) = 1 / (1 - 1);", DividedByZero, ZERO, "/"),
-        ("field f: Int = let x = 999999999999999999999999999999999999; 1 - -x;", LimitExceeded, MAGNITUDE, "-"),
-        ("field f: Int = let x = 1000000000000000000; x * x;", LimitExceeded, MAGNITUDE, "*"),
+        ("field f: Dec(18) = 1 / 0;", DivisionByZero, ZERO_MESSAGE, "/"),
+        ("field f: Dec(18) = 1 / (1 - 1);", DivisionByZero, ZERO_MESSAGE, "/"),
+        (
+            "field f: Int = let x = 999999999999999999999999999999999999; 1 - -x;",
+            RuleLimitExceeded,
+            MAGNITUDE_MESSAGE,
+            "-",
+        ),
+        ("field f: Int = let x = 1000000000000000000; x * x;", RuleLimitExceeded, MAGNITUDE_MESSAGE, "*"),
         (
             "field f: Dec(18) = let x = 0.000001; 999999999999999999999999999999999999 / x;",
-            LimitExceeded,
-            MAGNITUDE,
+            RuleLimitExceeded,
+            MAGNITUDE_MESSAGE,
             "/",
         ),
         (
             'field f: Qty(mg) = convert("t", "mg", qty(1000000000000000000000000000, t));',
-            LimitExceeded,
-            MAGNITUDE,
+            RuleLimitExceeded,
+            MAGNITUDE_MESSAGE,
             "convert",
         ),
-        ("field f: Dec(0) = toDec(0, 999999999999999999999999999999999999.5);", LimitExceeded, MAGNITUDE, "toDec"),
+        (
+            "field f: Dec(0) = toDec(0, 999999999999999999999999999999999999.5);",
+            RuleLimitExceeded,
+            MAGNITUDE_MESSAGE,
+            "toDec",
+        ),
     ],
 )
 def test_a_failure_says_what_and_where(rules: str, kind: type, says: str, where: str) -> None:
-    failure = failure_of(rules)
+    failure = catch_failure(rules)
 
     assert type(failure) is kind
     assert (failure.field, failure.says) == ("f", says)
@@ -76,80 +104,85 @@ def test_a_failure_says_what_and_where(rules: str, kind: type, says: str, where:
 def test_a_sum_is_held_to_the_limit_once_at_its_end() -> None:
     large = "999999999999999999999999999999999999"
 
-    assert value_of("Dec(0)", f"sumDec(0, [toDec(0, {large}), toDec(0, {large}), toDec(0, -{large})])") == large
+    assert derive_value("Dec(0)", f"sumDec(0, [toDec(0, {large}), toDec(0, {large}), toDec(0, -{large})])") == large
 
 
 def test_the_first_failing_field_in_order_of_evaluation_ends_it() -> None:
     rules = 'field a: Dec(18) = field("z") / 0; field z: Dec(18) = 1 / 0; field b: Int = requireSome(none, "E", "m");'
     rules = rules.replace("requireSome(none,", "requireSome(if (true) then none else some(1),")
 
-    assert failure_of(rules).field == "b"
+    assert catch_failure(rules).field == "b"
 
 
 def test_what_is_not_needed_is_not_evaluated() -> None:
-    assert value_of("Bool", "false && 1 / 0 == 1.0") is False
-    assert value_of("Bool", "true || 1 / 0 == 1.0") is True
-    assert value_of("Dec(18)", "if (true) then 1.0 else 1 / 0") == "1.000000000000000000"
+    assert derive_value("Bool", "false && 1 / 0 == 1.0") is False
+    assert derive_value("Bool", "true || 1 / 0 == 1.0") is True
+    assert derive_value("Dec(18)", "if (true) then 1.0 else 1 / 0") == "1.000000000000000000"
 
 
 def test_a_let_is_evaluated_whether_used_or_not() -> None:
-    assert isinstance(failure_of("field f: Int = let x = 1 / 0; 1;"), DividedByZero)
-    assert isinstance(failure_of("field f: Int = unwrapOr(some(1), let x = 1 / 0; 1);"), DividedByZero)
+    assert isinstance(catch_failure("field f: Int = let x = 1 / 0; 1;"), DivisionByZero)
+    assert isinstance(catch_failure("field f: Int = unwrapOr(some(1), let x = 1 / 0; 1);"), DivisionByZero)
 
 
 def test_explaining_a_field_evaluates_it_and_what_it_needs() -> None:
-    program, world = read(
+    program, world = read_program_and_facts(
         'field a: Int = 1; field b: Int = field("a") + 1; field c: Dec(18) = 1 / 0; field d: Int = field("b") * 3;'
     )
 
-    found = explain(program, world, "d")
+    explanation = explain(program, world, "d")
 
-    assert (found.value, found.failure, found.failed) == (6, None, None)
-    assert found.result is not None
-    assert found.nodes[found.result].field == "d"
-    assert {node.field for node in found.nodes} == {"a", "b", "d"}
-    assert all(child < at for at, node in enumerate(found.nodes) for child in node.children)
-    assert found.steps == 1 + 2 + 2
+    assert (explanation.value, explanation.failure, explanation.failed_node) == (6, None, None)
+    assert explanation.result_node is not None
+    assert explanation.nodes[explanation.result_node].field == "d"
+    assert {node.field for node in explanation.nodes} == {"a", "b", "d"}
+    assert all(child < at for at, node in enumerate(explanation.nodes) for child in node.children)
+    assert explanation.steps == 1 + 2 + 2
 
 
 def test_a_failed_assertion_is_explained_by_its_condition() -> None:
-    program, world = read(
+    program, world = read_program_and_facts(
         """field a: Int = 4;
         field b: Int = let x = field("a") + 1; assert(x < 5, "E5", "too large"); x;""",
     )
 
-    found = explain(program, world, "b")
+    explanation = explain(program, world, "b")
 
-    assert isinstance(found.failure, AssertionFailed)
-    assert (found.failure.rule_code, found.failure.field, found.result, found.value) == ("E5", "b", None, None)
-    assert found.failed is not None
-    condition = found.nodes[found.failed]
+    assert isinstance(explanation.failure, AssertionFailed)
+    assert (explanation.failure.rule_code, explanation.failure.field, explanation.result_node, explanation.value) == (
+        "E5",
+        "b",
+        None,
+        None,
+    )
+    assert explanation.failed_node is not None
+    condition = explanation.nodes[explanation.failed_node]
     assert (condition.type, condition.data["op"], condition.data["value"]) == ("OP", "<", False)
 
 
 def test_a_missing_option_is_explained_by_where_it_was_looked_for() -> None:
-    program, world = read(
+    program, world = read_program_and_facts(
         'field a: Bool = isSome(some(requireSome(getFact("Battery", "battery:X"), "E", "no battery")));'
     )
 
-    found = explain(program, world, "a")
+    explanation = explain(program, world, "a")
 
-    assert found.failed is not None
-    assert found.nodes[found.failed].type == "FACT_GET"
-    assert found.nodes[found.failed].data["payload_hash"] is None
+    assert explanation.failed_node is not None
+    assert explanation.nodes[explanation.failed_node].type == "FACT_GET"
+    assert explanation.nodes[explanation.failed_node].data["payload_hash"] is None
 
 
 def test_a_failure_inside_a_loop_names_the_element() -> None:
-    program, world = read(
+    program, world = read_program_and_facts(
         """field total: Dec(6) = sumDec(6, map(getFactsByPrefix("Component", ""), fn(c) =>
              fold([1, 2], toDec(6, 0), fn(sum, x) => requireSome(recordGet(c, "mass_g"), "E", "no mass"))));""",
         PARTS,
     )
 
-    found = explain(program, world, "total")
+    explanation = explain(program, world, "total")
 
-    assert found.failed is None
-    outer, inner = found.elements
+    assert explanation.failed_node is None
+    outer, inner = explanation.elements
     assert (outer.position, outer.value.key, inner.position, inner.value) == (2, "component:c", 0, 1)
 
 
@@ -159,12 +192,12 @@ def test_a_tree_as_deep_as_the_language_allows_is_evaluated() -> None:
         deep = f"count([if (({deep} + 1) * 2 > 0) then -({deep.count('c')} + 1) else 3])"
     chain = " + ".join(["x"] * 256)
 
-    assert value_of("Int", deep) == 1
-    assert value_of("Int", f"let x = 2; {chain}") == 512
-    assert value_of("Int", "".join(f"let v{n} = {n}; " for n in range(3000)) + "v2999") == 2999
+    assert derive_value("Int", deep) == 1
+    assert derive_value("Int", f"let x = 2; {chain}") == 512
+    assert derive_value("Int", "".join(f"let v{n} = {n}; " for n in range(3000)) + "v2999") == 2999
 
 
-def large_package(fields: int) -> str:
+def create_large_package(fields: int) -> str:
     """As many fields as a passport has; one in nine goes through the bill of materials once more."""
     mass = 'unwrapOr(recordGet(c, "mass_g"), 0)'
     rules = [f'field masses: List(Dec(6)) = map(getFactsByPrefix("Component", "component:"), fn(c) => {mass});']
@@ -180,15 +213,19 @@ def large_package(fields: int) -> str:
     return "\n".join(rules)
 
 
-def test_a_large_package_is_derived_quickly(measured: Measured) -> None:
-    parts = [component(f"{number:04}", mass_g=f"{number}.25") for number in range(300)]
-    program, world = read(large_package(fields=110), [battery(capacity_kwh="75.5", mass_kg="450"), *parts])
+def test_a_large_package_is_derived_quickly(record_measurement: RecordMeasurement) -> None:
+    parts = [create_component(f"{number:04}", mass_g=f"{number}.25") for number in range(300)]
+    program, world = read_program_and_facts(
+        create_large_package(fields=110), [create_battery(capacity_kwh="75.5", mass_kg="450"), *parts]
+    )
     start = time.process_time()
 
-    made = derive(program, world, battery_product={}, facts_hash="", salt=lambda path: (path, path))
+    derivation = derive(program, world, battery_product={}, facts_hash="", salt=lambda path: (path, path))
 
     took = time.process_time() - start
-    measured("reference-evaluator", seconds=round(took, 4), nodes=len(made.nodes), steps=made.steps)
-    assert len(made.field_index) == 111
+    record_measurement(
+        "reference-evaluator", seconds=round(took, 4), nodes=len(derivation.nodes), steps=derivation.steps
+    )
+    assert len(derivation.field_index) == 111
     # Ten times what it takes, for slow machines.
-    assert took < allowed(0.6)
+    assert took < allow_seconds(0.6)

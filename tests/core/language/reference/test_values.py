@@ -5,26 +5,26 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
-from bpc.core.rules.reference.values import (
-    calculated,
-    decimal_text,
-    half_even,
-    holds,
+from bpc.core.language.reference.values import (
+    calculate,
+    compare,
+    divide_half_even,
+    format_decimal,
+    get_scale,
     is_below_limit,
-    scale_of,
-    written,
+    value_to_json,
 )
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, List, Map, Opt, Qty, Record, Type
-from tests.core.rules.derived import value_of
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Map, Opt, Qty, Record, Type
+from tests.core.language.reference.derivation import derive_value
 
 
-def number(kind: Type, count: int) -> Fraction:
-    return Fraction(count, 10 ** scale_of(kind))
+def to_fraction(kind: Type, count: int) -> Fraction:
+    return Fraction(count, 10 ** get_scale(kind))
 
 
-def rounded(exact: Fraction, kind: Type) -> int:
+def round_exactly(exact: Fraction, kind: Type) -> int:
     # Python rounds fractions half-even too.
-    scale: int = 10 ** scale_of(kind)
+    scale: int = 10 ** get_scale(kind)
     return round(exact * scale)
 
 
@@ -33,7 +33,7 @@ def rounded(exact: Fraction, kind: Type) -> int:
     [(5, 2, 2), (7, 2, 4), (-5, 2, -2), (-7, 2, -4), (5, -2, -2), (1, 3, 0), (2, 3, 1), (-2, 3, -1), (0, -7, 0)],
 )
 def test_a_half_goes_to_the_even_neighbour(numerator: int, denominator: int, nearest: int) -> None:
-    assert half_even(numerator, denominator) == nearest
+    assert divide_half_even(numerator, denominator) == nearest
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,16 @@ def test_arithmetic_is_the_exact_fraction_rounded_once(op: str, left: Type, righ
         one = rng.randint(-(10 ** rng.randint(0, 40)), 10 ** rng.randint(0, 40))
         other = rng.randint(1, 10 ** rng.randint(0, 40)) * rng.choice([1, -1])
 
-        found = calculated(op, (left, one), (right, other), result)
+        count = calculate(op, (left, one), (right, other), result)
 
-        a, b = number(left, one), number(right, other)
+        a, b = to_fraction(left, one), to_fraction(right, other)
         exact = a + b if op == "+" else a - b if op == "-" else a * b if op == "*" else a / b
-        assert found == rounded(exact, result)
+        assert count == round_exactly(exact, result)
 
 
 def test_the_limit_is_of_the_number_and_not_of_its_count() -> None:
     for kind in (INT, Dec(2), Dec(36), Qty("kg")):
-        limit = 10 ** (36 + scale_of(kind))
+        limit = 10 ** (36 + get_scale(kind))
         assert is_below_limit(kind, limit - 1)
         assert is_below_limit(kind, 1 - limit)
         assert not is_below_limit(kind, limit)
@@ -81,15 +81,15 @@ def test_the_limit_is_of_the_number_and_not_of_its_count() -> None:
 
 
 def test_decs_compare_by_value_at_any_scales() -> None:
-    assert holds("==", (Dec(1), 15), (Dec(3), 1500))
-    assert holds("<", (Dec(36), 1), (Dec(0), 1))
-    assert not holds(">=", (Dec(0), -1), (Dec(2), -99))
+    assert compare("==", (Dec(1), 15), (Dec(3), 1500))
+    assert compare("<", (Dec(36), 1), (Dec(0), 1))
+    assert not compare(">=", (Dec(0), -1), (Dec(2), -99))
 
 
 def test_texts_compare_by_code_point() -> None:
     # In UTF-16 the order of these two is the other one.
-    assert holds("<", (TEXT, "\uffff"), (TEXT, "\U00010000"))
-    assert holds("!=", (TEXT, "é"), (TEXT, "e\u0301"))
+    assert compare("<", (TEXT, "\uffff"), (TEXT, "\U00010000"))
+    assert compare("!=", (TEXT, "é"), (TEXT, "e\u0301"))
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_texts_compare_by_code_point() -> None:
     ],
 )
 def test_a_value_is_written_as_passports_show_it(kind: Type, value: object, shown: object) -> None:
-    assert written(kind, value) == shown
+    assert value_to_json(kind, value) == shown
 
 
 def test_a_decimal_has_all_its_decimals() -> None:
-    assert [decimal_text(count, 3) for count in (0, 1, -1, 12345, -1000)] == [
+    assert [format_decimal(count, 3) for count in (0, 1, -1, 12345, -1000)] == [
         "0.000",
         "0.001",
         "-0.001",
@@ -151,4 +151,4 @@ def test_a_decimal_has_all_its_decimals() -> None:
     ],
 )
 def test_an_expression_gives(type_text: str, expression: str, shown: object) -> None:
-    assert value_of(type_text, expression) == shown
+    assert derive_value(type_text, expression) == shown

@@ -1,8 +1,8 @@
 """Coverage: which fields, branches and assertions tests reached, and the places of those they did not."""
 
-from bpc.core.rules.package import checked_program
-from bpc.core.rules.testing.coverage import Coverage, Share
-from bpc.core.rules.testing.run import run_tests
+from bpc.core.language.package import read_program
+from bpc.core.language.testing.report import Coverage, CoverageShare
+from bpc.core.language.testing.run import run_tests
 
 RULES = """\
 field grade: Text =
@@ -13,56 +13,62 @@ field unused: Bool = true && (1 > 2 || 2 > 1);
 """
 
 
-def coverage(tests: str) -> Coverage:
-    return run_tests(checked_program((RULES + tests).encode()), seed=0).coverage
+def measure_coverage(tests: str) -> Coverage:
+    return run_tests(read_program((RULES + tests).encode()), seed=0).coverage
 
 
-def given(mass: str) -> str:
+def battery_facts(mass: str) -> str:
     return f'{{ fact b("Battery", "b") = {{"mass_kg": "{mass}"}}; }}'
 
 
 def test_without_tests_nothing_is_reached() -> None:
-    found = coverage("")
+    reached_coverage = measure_coverage("")
 
-    assert found.share("field") == Share(0, 2)
-    assert found.share("assertion") == Share(0, 3)
-    assert all(found.share(kind).percent == 0 for kind in ("field", "branch", "assertion"))
-    assert len(found.unreached()) == len(found.sites)
+    assert reached_coverage.compute_share("field") == CoverageShare(0, 2)
+    assert reached_coverage.compute_share("assertion") == CoverageShare(0, 3)
+    assert all(reached_coverage.compute_share(kind).percent == 0 for kind in ("field", "branch", "assertion"))
+    assert len(reached_coverage.list_unreached()) == len(reached_coverage.sites)
 
 
 def test_an_example_reaches_what_its_fields_go_through() -> None:
-    found = coverage(f'example e: {given("7")} => expect(grade, == "medium"); ;')
+    reached_coverage = measure_coverage(f'example e: {battery_facts("7")} => expect(grade, == "medium"); ;')
 
-    assert found.share("field") == Share(1, 2)
-    assert found.share("assertion") == Share(3, 3)
-    branches = [site for number, site in enumerate(found.sites) if site.kind == "branch" and number in found.reached]
+    assert reached_coverage.compute_share("field") == CoverageShare(1, 2)
+    assert reached_coverage.compute_share("assertion") == CoverageShare(3, 3)
+    branches = [
+        site
+        for number, site in enumerate(reached_coverage.sites)
+        if site.kind == "branch" and number in reached_coverage.reached
+    ]
     lines = {RULES[site.span.start :].split("\n", 1)[0] for site in branches}
     assert branches
     assert not any(line.startswith('"heavy"') for line in lines)
 
 
 def test_what_is_not_reached_is_placed_in_the_order_of_the_text() -> None:
-    said = coverage(f'example e: {given("7")} => expect(grade, == "medium"); ;').as_json()
-    missed = said["unreached"]
+    coverage_json = measure_coverage(f'example e: {battery_facts("7")} => expect(grade, == "medium"); ;').as_json()
+    missed = coverage_json["unreached"]
     assert isinstance(missed, list)
 
     assert {"kind": "field", "label": "unused", "file": "rules.bpc", "line": 5, "column": 7} in missed
     assert [(entry["line"], entry["column"]) for entry in missed] == sorted(
         (entry["line"], entry["column"]) for entry in missed
     )
-    assert said["fields"] == {"total": 2, "reached": 1, "percent": 50}
+    assert coverage_json["fields"] == {"total": 2, "reached": 1, "percent": 50}
 
 
 def test_examples_and_properties_together_reach_everything() -> None:
     tests = f"""
-    example light: {given("1")} => expect(grade, == "light"); expect(unused, == true); ;
+    example light: {battery_facts("1")} => expect(grade, == "light"); expect(unused, == true); ;
     property all: cases(100) seed(1) given {{ fact b("Battery", "b") = any; }}
       => forall x: Int . implies(field("grade") != "", true); ;
     """
-    found = coverage(tests)
+    reached_coverage = measure_coverage(tests)
 
-    assert found.unreached() == [site for site in found.unreached() if "unused" in site.label or site.kind == "branch"]
-    assert found.share("field").percent == found.share("assertion").percent == 100
+    assert reached_coverage.list_unreached() == [
+        site for site in reached_coverage.list_unreached() if "unused" in site.label or site.kind == "branch"
+    ]
+    assert reached_coverage.compute_share("field").percent == reached_coverage.compute_share("assertion").percent == 100
 
 
 def test_a_case_that_is_discarded_reaches_nothing() -> None:
@@ -71,17 +77,17 @@ def test_a_case_that_is_discarded_reaches_nothing() -> None:
       => forall x: Int . implies(field("grade") == "no such grade", true); ;
     """
 
-    assert coverage(tests).reached == frozenset()
+    assert measure_coverage(tests).reached == frozenset()
 
 
 def test_an_expected_error_reaches_what_leads_to_it() -> None:
-    found = coverage('example e: {} => expectError("E1"); ;')
+    reached_coverage = measure_coverage('example e: {} => expectError("E1"); ;')
 
-    assert found.share("field") == Share(1, 2)
-    assert 1 <= found.share("assertion").reached < 3
+    assert reached_coverage.compute_share("field") == CoverageShare(1, 2)
+    assert 1 <= reached_coverage.compute_share("assertion").reached < 3
 
 
 def test_a_percentage_is_rounded_down_and_nothing_of_nothing_is_everything() -> None:
-    assert Share(999, 1000).percent == 99
-    assert Share(2, 3).percent == 66
-    assert Share(0, 0).percent == 100
+    assert CoverageShare(999, 1000).percent == 99
+    assert CoverageShare(2, 3).percent == 66
+    assert CoverageShare(0, 0).percent == 100

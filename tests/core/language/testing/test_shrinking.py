@@ -5,24 +5,25 @@ from typing import Any
 
 import pytest
 
-from bpc.core.rules.source import Source, Span
-from bpc.core.rules.testing.case import Case
-from bpc.core.rules.testing.generation import Cases
-from bpc.core.rules.testing.shrinking import MAX_TRIES, shrunk, shrunk_case, simplest
-from bpc.core.rules.typed import Claim, Const, Given, GivenFact, Property
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, Fact, List, Map, Opt, Qty, Record, Type
-from tests.measuring import effort
+from bpc.core.language.source import Source, Span
+from bpc.core.language.testing.generation import Case, CaseGenerator
+from bpc.core.language.testing.shrinking import MAX_TRIES, get_simplest, shrink_case, shrink_value
+from bpc.core.language.typed import Const, FixtureFact, Fixtures, TypedClaim, TypedProperty
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Qty, Record, Type
+from tests.measurements import choose_effort
 
 HERE = Span(0, 0)
 ANYTHING = Const(BOOL, True, HERE)
-BATTERY, PCF = Fact("Battery", 1), Fact("PCF", 1)
+BATTERY, PCF = FactRecordType("Battery", 1), FactRecordType("PCF", 1)
 PART = Record((("mass", Dec(2)), ("name", Opt(TEXT))))
 
 
-def property_of(*types: Type, facts: tuple[Fact, ...] = ()) -> Property:
-    given = Given("SKU-1", "Product", "2027-02-18", tuple(GivenFact(fact, f"key:{fact}", None, HERE) for fact in facts))
-    claims = tuple(Claim(f"x{number}", kind, ANYTHING, ANYTHING, HERE) for number, kind in enumerate(types))
-    return Property("p", 100, 0, given, claims, Source("rules.bpc", ""), HERE)
+def create_property(*types: Type, facts: tuple[FactRecordType, ...] = ()) -> TypedProperty:
+    inputs = Fixtures(
+        "SKU-1", "Product", "2027-02-18", tuple(FixtureFact(fact, f"key:{fact}", None, HERE) for fact in facts)
+    )
+    claims = tuple(TypedClaim(f"x{number}", kind, ANYTHING, ANYTHING, HERE) for number, kind in enumerate(types))
+    return TypedProperty("p", 100, 0, inputs, claims, Source("rules.bpc", ""), HERE)
 
 
 @pytest.mark.parametrize(
@@ -64,56 +65,60 @@ def test_a_value_becomes_the_simplest_that_still_fails(
     kind: Type, value: Any, fails: Callable[[Any], bool], least: Any
 ) -> None:
     # Once more, as `shrunk_case` does it: what was found in one round may allow more in the next.
-    found = shrunk(kind, shrunk(kind, value, fails), fails)
+    shrunk_value = shrink_value(kind, shrink_value(kind, value, fails), fails)
 
-    assert found == least
+    assert shrunk_value == least
 
 
 @pytest.mark.parametrize(
     "kind", [BOOL, INT, TEXT, DATE, Dec(2), Qty("kg"), Opt(INT), List(INT), Map(INT), PART], ids=str
 )
 def test_the_simplest_value_is_found_at_once_where_every_value_fails(kind: Type) -> None:
-    cases = Cases(property_of(kind), 1)
-    value = next(drawn for i in range(100) if (drawn := cases.case(i).variables[0]) != simplest(kind))
-    tried: list[Any] = []
+    cases = CaseGenerator(create_property(kind), 1)
+    value = next(
+        candidate_value
+        for i in range(100)
+        if (candidate_value := cases.draw_case(i).variables[0]) != get_simplest(kind)
+    )
+    tried_values: list[Any] = []
 
     def fails(candidate: Any) -> bool:
-        tried.append(candidate)
+        tried_values.append(candidate)
         return True
 
-    assert shrunk(kind, value, fails) == simplest(kind)
-    assert len(tried) == 1
+    assert shrink_value(kind, value, fails) == get_simplest(kind)
+    assert len(tried_values) == 1
 
 
 def test_members_that_do_not_matter_are_absent_in_the_end() -> None:
-    of = property_of(INT, facts=(BATTERY, PCF))
-    case = next(case for i in range(200) if heavy(case := Cases(of, 0).case(i)))
+    of = create_property(INT, facts=(BATTERY, PCF))
+    case = next(case for i in range(200) if is_heavy(case := CaseGenerator(of, 0).draw_case(i)))
 
-    found = shrunk_case(of, case, 0, heavy)
+    smallest_case = shrink_case(of, case, 0, is_heavy)
 
-    assert found == Case(case.number, ({"mass_kg": 1_000_000}, {"total_gco2e": 100}), (0,))
+    assert smallest_case == Case(case.number, ({"mass_kg": 1_000_000}, {"total_gco2e": 100}), (0,))
 
 
-def heavy(case: Case) -> bool:
+def is_heavy(case: Case) -> bool:
     battery, pcf = case.facts
     mass, total = battery.get("mass_kg"), pcf.get("total_gco2e")
     return isinstance(mass, int) and isinstance(total, int) and mass > 10_000 and total > 0
 
 
 def test_only_the_variable_of_the_claim_that_failed_is_shrunk() -> None:
-    of = property_of(TEXT, INT)
+    of = create_property(TEXT, INT)
     case = Case(3, (), ("something", 500))
 
-    assert shrunk_case(of, case, 1, lambda candidate: True) == Case(3, (), ("something", 0))
+    assert shrink_case(of, case, 1, lambda candidate: True) == Case(3, (), ("something", 0))
 
 
-def number_of(case: Case) -> int:
+def get_number(case: Case) -> int:
     return sum(value for members in case.facts for value in members.values() if isinstance(value, int))
 
 
 AWKWARD: list[Callable[[Case], bool]] = [
     lambda case: True,
-    lambda case: number_of(case) % 3 == 0,
+    lambda case: get_number(case) % 3 == 0,
     lambda case: len(repr(case)) % 2 == 0,
     lambda case: sum(map(ord, repr(case))) % 5 < 2,
     lambda case: len(repr(case.variables)) > 60,
@@ -122,18 +127,20 @@ AWKWARD: list[Callable[[Case], bool]] = [
 
 @pytest.mark.parametrize("fails", AWKWARD)
 def test_the_result_fails_and_takes_a_bounded_number_of_tries(fails: Callable[[Case], bool]) -> None:
-    of = property_of(List(PART), facts=(BATTERY, PCF))
-    cases = Cases(of, 9)
-    for case in [case for i in range(effort(test=15, shown=100, campaign=1000)) if fails(case := cases.case(i))]:
+    of = create_property(List(PART), facts=(BATTERY, PCF))
+    cases = CaseGenerator(of, 9)
+    for case in [
+        case for i in range(choose_effort(test=15, shown=100, campaign=1000)) if fails(case := cases.draw_case(i))
+    ]:
         tried: list[Case] = []
 
-        def watched(candidate: Case, tried: list[Case] = tried) -> bool:
+        def record_try(candidate: Case, tried: list[Case] = tried) -> bool:
             tried.append(candidate)
             return fails(candidate)
 
-        found = shrunk_case(of, case, 0, watched)
+        smallest_case = shrink_case(of, case, 0, record_try)
 
-        assert fails(found)
+        assert fails(smallest_case)
         assert len(tried) <= MAX_TRIES
         assert len({repr(candidate) for candidate in tried}) == len(tried), "no case is tried twice"
-        assert shrunk_case(of, case, 0, fails) == found, "the same case shrinks to the same"
+        assert shrink_case(of, case, 0, fails) == smallest_case, "the same case shrinks to the same"

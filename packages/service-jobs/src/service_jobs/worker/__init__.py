@@ -1,7 +1,7 @@
 """Workers: claiming, executing and ending jobs that live in PostgreSQL, and staying alive meanwhile."""
 
-from bpc.jobs.worker.chores import Chore
-from bpc.jobs.worker.executing import Observer
-from bpc.jobs.worker.worker import Options, Worker
+from service_jobs.worker.executions import ExecutionObserver, WorkerOptions
+from service_jobs.worker.maintenance import Chore
+from service_jobs.worker.worker import Worker
 
-__all__ = ["Chore", "Observer", "Options", "Worker"]
+__all__ = ["Chore", "ExecutionObserver", "Worker", "WorkerOptions"]

@@ -1,25 +1,35 @@
-"""Claiming and completing: the hot path, two statements.
+"""The exchange: write down how executions ended and claim the next jobs. This is the hot path, two statements.
 
-    EXCHANGE   complete the last batch that went well, and claim the next, in one statement and one commit
-    LIMITED    claim jobs that have a concurrency limit, each with a slot of its key
+    COMPLETE_AND_CLAIM   complete the successes of the last turn and claim the next jobs, in one statement and commit
+    CLAIM_LIMITED        claim jobs that have a concurrency limit, each with a slot of its key
 
-Every completion is fenced by job, attempt and owner; what was not accepted is returned by name. A claim names lanes
-(tenant, priority), from where to look in each, and how many to take: the worker decides what is fair, in memory.
-Claims alone may commit asynchronously: a claim that a crash of the server loses is a job that is still queued.
+Every completion is fenced by job, attempt and owner; the ones that were refused are returned. A claim names lanes
+(tenant, priority), where to start in each, and how many to take: the worker decides in memory what is fair.
+Claims alone commit asynchronously: if the server crashes and loses a claim, the job is still queued.
 
-`tenant_id = ANY (ARRAY[…])` instead of `=`: found empty, tables that are full a moment later tempt the planner to walk
-through a whole index, whose order might serve a merge join. This form leaves it nothing but looking each job up.
+`tenant_id = ANY (ARRAY[…])` instead of `=`: with statistics taken while a table was empty, the planner would scan a
+whole index for a merge join once it is full. This form leaves it nothing but looking each job up.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, LiteralString, NamedTuple
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, LiteralString, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
-from bpc.jobs.context import Connection
-from bpc.jobs.worker.lanes import Lane
+from service_jobs.context import Connection, ContextBackend
+from service_jobs.handler import Handlers
+from service_jobs.job import Ending, Outcome, Status, build_release
+from service_jobs.telemetry import Metrics
+from service_jobs.worker.executions import EndedJob, Executions, HeldJob
+from service_jobs.worker.lanes import Lane, LaneKey, LaneRings
+
+POSTPONE_SECONDS: Final = 1.0
+log = logging.getLogger(__name__)
 
 _JOB_COLUMNS: Final[LiteralString] = """
          c.tenant_id, c.job_id, c.type, c.attempt, c.priority, c.limit_key, c.seq, j.uncounted, j.max_attempts,
@@ -28,7 +38,7 @@ _JOB_COLUMNS: Final[LiteralString] = """
     JOIN jobs.job j ON j.tenant_id = ANY (ARRAY[c.tenant_id]) AND j.job_id = c.job_id
 """
 
-EXCHANGE: Final[LiteralString] = f"""
+COMPLETE_AND_CLAIM: Final[LiteralString] = f"""
     WITH moment AS MATERIALIZED (
       SELECT jobs.clock() AS at,
              CASE WHEN cardinality($1::uuid[]) = 0 THEN set_config('synchronous_commit', 'off', true) END
@@ -79,7 +89,7 @@ EXCHANGE: Final[LiteralString] = f"""
     SELECT NULL, NULL, NULL, {_JOB_COLUMNS}
 """
 
-LIMITED: Final[LiteralString] = f"""
+CLAIM_LIMITED: Final[LiteralString] = f"""
     WITH moment AS MATERIALIZED (
       SELECT jobs.clock() AS at, set_config('synchronous_commit', 'off', true)
     ), lane AS MATERIALIZED (
@@ -131,8 +141,8 @@ SETTLE_MANY: Final[LiteralString] = """
 """
 
 
-class Done(NamedTuple):
-    """An execution that succeeded, to be completed."""
+class Completion(NamedTuple):
+    """A successful execution that is to be completed."""
 
     tenant: UUID
     job_id: UUID
@@ -140,26 +150,21 @@ class Done(NamedTuple):
     result: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanged:
-    """What came of it: completions that were not accepted, and new jobs."""
-
-    refused: frozenset[UUID]
-    claimed: Sequence[asyncpg.Record]
-
-
-async def exchange(
+async def complete_and_claim(
     conn: Connection,
     owner: str,
-    done: Sequence[Done],
+    completions: Sequence[Completion],
     lanes: Sequence[tuple[Lane, int]],
     types: Sequence[str],
     lease: float,
-) -> Exchanged:
-    """Complete `done` and claim from `lanes`. Order `done` by job: whoever locks several jobs does so in this order."""
-    tenants, ids, attempts, results = zip(*done, strict=True) if done else ((), (), (), ())
+) -> tuple[frozenset[UUID], Sequence[asyncpg.Record]]:
+    """Complete `completions` and claim from `lanes`. Returns the ids that were refused, and the claimed jobs.
+
+    Sort `completions` by job: all locks are taken in this order.
+    """
+    tenants, ids, attempts, results = zip(*completions, strict=True) if completions else ((), (), (), ())
     first, *claimed = await conn.fetch(
-        EXCHANGE,
+        COMPLETE_AND_CLAIM,
         tenants,
         ids,
         attempts,
@@ -168,28 +173,188 @@ async def exchange(
         [lane.tenant for lane, _ in lanes],
         [lane.priority for lane, _ in lanes],
         [lane.above for lane, _ in lanes],
-        [most for _, most in lanes],
+        [count for _, count in lanes],
         types,
         lease,
     )
     refused: frozenset[UUID] = frozenset()
     if first["only_these"] is not None:
-        refused = frozenset(one.job_id for one in done) - frozenset(first["only_these"])
-    return Exchanged(refused, claimed)
+        refused = frozenset(completion.job_id for completion in completions) - frozenset(first["only_these"])
+    return refused, claimed
 
 
 async def claim_limited(
     conn: Connection, owner: str, lanes: Sequence[tuple[Lane, int]], types: Sequence[str], lease: float
 ) -> Sequence[asyncpg.Record]:
-    """Claim from lanes with a limit. A key may appear in one lane only, or its slots would be counted twice."""
+    """Claim from lanes with a limit. A key may be in one lane only, or its slots would be counted twice."""
     return await conn.fetch(
-        LIMITED,
+        CLAIM_LIMITED,
         [lane.tenant for lane, _ in lanes],
         [lane.limit_key for lane, _ in lanes],
         [lane.priority for lane, _ in lanes],
         [lane.above for lane, _ in lanes],
-        [most for _, most in lanes],
+        [count for _, count in lanes],
         types,
         owner,
         lease,
     )
+
+
+class Exchange:
+    """Exchanges ended jobs for new ones, on a session that the worker passes to each turn."""
+
+    def __init__(
+        self,
+        owner: str,
+        handlers: Handlers,
+        backend: ContextBackend,
+        executions: Executions,
+        lanes: LaneRings,
+        metrics: Metrics,
+        *,
+        lease: float,
+        is_stopping: Callable[[], bool],
+        wake: Callable[[], None],
+        on_completed: Callable[[Sequence[HeldJob], frozenset[UUID]], None],
+        on_settled: Callable[[HeldJob, Outcome, Status | None], None],
+    ) -> None:
+        """`on_completed` gets plain successes and which of them were refused, `on_settled` each other end."""
+        self._owner = owner
+        self._handlers = handlers
+        self._types = handlers.restartable_types
+        self._backend = backend
+        self._executions = executions
+        self._lanes = lanes
+        self._on_completed = on_completed
+        self._on_settled = on_settled
+        self._metrics = metrics
+        self._lease = lease
+        self._is_stopping = is_stopping
+        self._wake = wake
+        self._postponed: list[EndedJob] = []  # ends that an open transaction of the service blocks
+        self.since: float | None = None  # when the current turn began
+
+    async def take_turn(self, conn: Connection) -> bool:
+        """Write down what ended and claim what fits. Returns False if there was nothing to do."""
+        now = time.monotonic()
+        room, room_aside = self._executions.count_room(), self._executions.count_room_aside()
+        if self._is_stopping():
+            room = room_aside = 0
+        successes, others = _split_successes(self._executions.take_finished())
+        if not successes and self._executions.is_well_stocked():
+            room = 0
+        plain, limited = self._lanes.pick_lanes(room, room_aside, now)
+        if not (successes or others or plain or limited):
+            return False
+        self.since = now
+        try:
+            async with asyncio.timeout(max(5.0, self._lease / 2)):
+                await self._settle(conn, others)
+                if successes or plain:
+                    await self._complete_and_claim(conn, successes, plain)
+                if limited:
+                    rows = await claim_limited(conn, self._owner, limited, self._types, self._lease)
+                    self._take_claimed(rows, limited)
+        except BaseException:
+            self._executions.put_back(others + successes)
+            raise
+        self.since = None
+        return True
+
+    async def release_held(self, conn: Connection) -> None:
+        """Give back everything the worker holds, so that other workers run it."""
+        await self._settle(conn, [(job, build_release()) for job in self._executions.list_held()])
+
+    async def _complete_and_claim(
+        self, conn: Connection, successes: list[EndedJob], lanes: Sequence[tuple[Lane, int]]
+    ) -> None:
+        successes.sort(key=_get_job_sort_key)
+        completions = [
+            Completion(job.lease.tenant, job.lease.job_id, job.lease.attempt, outcome.result or "null")
+            for job, outcome in successes
+        ]
+        try:
+            refused, claimed = await complete_and_claim(conn, self._owner, completions, lanes, self._types, self._lease)
+        except asyncpg.LockNotAvailableError:
+            await self._write_one_by_one(successes, lambda single: self._complete_and_claim(conn, single, ()))
+            refused, claimed = await complete_and_claim(conn, self._owner, [], lanes, self._types, self._lease)
+        jobs = [job for job, _ in successes]
+        for job in jobs:
+            self._executions.forget(job)
+        self._on_completed(jobs, refused)
+        successes.clear()
+        self._take_claimed(claimed, lanes)
+
+    async def _settle(self, conn: Connection, ended: list[EndedJob]) -> None:
+        """Write down ends that are not plain successes; what was written is removed from `ended`."""
+        if not ended:
+            return
+        ended.sort(key=_get_job_sort_key)
+        try:
+            rows = await conn.fetch(
+                SETTLE_MANY,
+                [job.lease.tenant for job, _ in ended],
+                [job.lease.job_id for job, _ in ended],
+                self._owner,
+                [job.lease.attempt for job, _ in ended],
+                [outcome.ending.value for _, outcome in ended],
+                [outcome.result for _, outcome in ended],
+                [None if outcome.error is None else outcome.error.to_json() for _, outcome in ended],
+                [outcome.delay for _, outcome in ended],
+            )
+        except asyncpg.PostgresError as error:
+            if conn.is_closed() or isinstance(error, asyncpg.TransactionRollbackError):
+                raise
+            log.warning("%d ends could not be written: %s", len(ended), error)
+            await self._write_one_by_one(ended, lambda single: self._settle(conn, single))
+            return
+        became = {row["job_id"]: row["became"] for row in rows}
+        for job, outcome in ended:
+            job.ctx.follow_ups.clear()  # an execution that keeps follow-ups ends in a transaction, not here
+            self._executions.forget(job)
+            self._on_settled(job, outcome, became[job.job_id] and Status(became[job.job_id]))
+        ended.clear()
+
+    async def _write_one_by_one(
+        self, ended: list[EndedJob], write: Callable[[list[EndedJob]], Coroutine[Any, Any, None]]
+    ) -> None:
+        """A transaction of the service holds one of these jobs: write the others now, and that one later."""
+        if len(ended) > 1:
+            for ended_job in list(ended):
+                await write([ended_job])
+        elif ended:
+            self._postponed += ended
+            asyncio.get_running_loop().call_later(POSTPONE_SECONDS, self._retry_postponed)
+        ended.clear()
+
+    def _retry_postponed(self) -> None:
+        postponed, self._postponed = self._postponed, []
+        self._executions.put_back(postponed)
+        self._wake()
+
+    def _take_claimed(self, rows: Sequence[asyncpg.Record], lanes: Sequence[tuple[Lane, int]]) -> None:
+        seqs: dict[LaneKey, list[int]] = {}
+        for row in rows:
+            seqs.setdefault((row["tenant_id"], row["limit_key"], row["priority"]), []).append(row["seq"])
+        self._lanes.record_claims(lanes, seqs, time.monotonic())
+        if not rows:
+            return
+        self._metrics.count_acquired(Counter(row["type"] for row in rows))
+        handlers = self._handlers
+        self._executions.take_claimed([HeldJob(self._backend, handlers[row["type"]], self._owner, row) for row in rows])
+        if self._is_stopping():  # the worker was stopped during the claim
+            self._executions.release_waiting()
+
+
+def _split_successes(finished: Iterable[EndedJob]) -> tuple[list[EndedJob], list[EndedJob]]:
+    """Plain successes, which share a statement with the next claim, and all others."""
+    successes: list[EndedJob] = []
+    others: list[EndedJob] = []
+    for job, outcome in finished:
+        plain = outcome.ending is Ending.SUCCEEDED and not job.limit_key
+        (successes if plain else others).append((job, outcome))
+    return successes, others
+
+
+def _get_job_sort_key(ended: EndedJob) -> bytes:
+    return ended[0].lease.job_id.bytes

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bpc.db.address import Address
+from bpc.runtime.postgres.address import Address
 
 
 class BlackHole:

@@ -11,16 +11,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
-
-from bpc.jobs.context import Held
-from bpc.jobs.outcome import Outcome, Status
-from tests.jobs.faults.work import die_if_at
+from service_jobs.context import Lease
+from service_jobs.job import Outcome, Status
+from tests.jobs.faults.fault_handlers import die_if_at
 
 STARTED, FINISHED, SETTLED = "started", "finished", "settled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class RecordedEvent:
     """What happened to one execution. `said` is the ending of a finish, or what the job became; None is refused."""
 
     event: str
@@ -29,47 +28,47 @@ class Line:
     attempt: int
     owner: str
     at: float
-    said: str | None = None
+    status: str | None = None
 
 
-class Recorder:
+class ExecutionRecorder:
     """Watches a worker, writes down what it sees, and lets deadly jobs die at their point."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / f"{os.getpid()}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def started(self, held: Held) -> None:
-        self._write(STARTED, held)
-        die_if_at("claimed", held)
+    def observe_start(self, lease: Lease) -> None:
+        self._write_event(STARTED, lease)
+        die_if_at("claimed", lease)
 
-    def finished(self, held: Held, outcome: Outcome) -> None:
-        self._write(FINISHED, held, outcome.ending.value)
-        die_if_at("returned", held)
+    def observe_finish(self, lease: Lease, outcome: Outcome) -> None:
+        self._write_event(FINISHED, lease, outcome.ending.value)
+        die_if_at("returned", lease)
 
-    def settled(self, held: Held, became: Status | None) -> None:
-        die_if_at("committed", held)
-        self._write(SETTLED, held, None if became is None else became.value)
+    def observe_settlement(self, lease: Lease, became: Status | None) -> None:
+        die_if_at("committed", lease)
+        self._write_event(SETTLED, lease, None if became is None else became.value)
 
-    def _write(self, event: str, held: Held, said: str | None = None) -> None:
-        line = Line(
+    def _write_event(self, event: str, lease: Lease, status: str | None = None) -> None:
+        line = RecordedEvent(
             event=event,
-            job_id=str(held.job_id),
-            type=held.type,
-            attempt=held.attempt,
-            owner=held.owner,
+            job_id=str(lease.job_id),
+            type=lease.type,
+            attempt=lease.attempt,
+            owner=lease.owner,
             at=time.monotonic(),
-            said=said,
+            status=status,
         )
         os.write(self._file, orjson.dumps(asdict(line)) + b"\n")
 
 
-def lines_of(folder: Path) -> list[Line]:
+def read_events(folder: Path) -> list[RecordedEvent]:
     """All that was recorded, in the order of time."""
-    return sorted(_lines(folder), key=lambda line: line.at)
+    return sorted(_iterate_events(folder), key=lambda line: line.at)
 
 
-def _lines(folder: Path) -> Iterator[Line]:
+def _iterate_events(folder: Path) -> Iterator[RecordedEvent]:
     for file in folder.glob("*.jsonl"):
         for text in file.read_bytes().split(b"\n"):
             if text:
-                yield Line(**orjson.loads(text))
+                yield RecordedEvent(**orjson.loads(text))

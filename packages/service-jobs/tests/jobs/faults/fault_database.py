@@ -13,19 +13,19 @@ from uuid import UUID
 
 import asyncpg
 import orjson
+from service_jobs.job_spec import Limit
+from service_jobs.service import Jobs
+from tests.jobs.faults.fault_handlers import EFFECTIVE, EFFECTS, PLAIN, FaultInput, has_effect, register_handlers
+from tests.jobs.faults.history_checker import Effect, History, Row, find_problems
+from tests.jobs.faults.worker_fleet import WorkerFleet
 
-from bpc import fresh
-from bpc.core.events import Act
-from bpc.db import tenants
-from bpc.db.address import Address
-from bpc.db.connection import connect
-from bpc.db.database import open_database
-from bpc.db.jobs import sessions_at
-from bpc.jobs.context import Limit
-from bpc.jobs.service import Jobs
-from tests.jobs.faults.checker import Effect, History, Row, problems
-from tests.jobs.faults.fleet import Fleet
-from tests.jobs.faults.work import EFFECTIVE, EFFECTS, PLAIN, Work, has_effect, known_handlers
+from bpc.core.audit.events import Act
+from bpc.runtime import clock
+from bpc.runtime.postgres.address import Address
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.connection import connect
+from bpc.storage.database import open_database
+from bpc.storage.jobs import make_job_sessions
 
 NARROW = Limit(key="narrow", at_most=2)
 OPEN_JOBS = "SELECT count(*) FROM jobs.job WHERE status = 'QUEUED'"
@@ -43,21 +43,21 @@ LEFT = """
 LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
-def seeded(test: str) -> Random:
+def create_random(test: str) -> Random:
     """The chance of this run, which it prints."""
     seed = os.environ.get("FAULTS_SEED") or str(int.from_bytes(os.urandom(4), "big"))  # noqa: TID251 (printed)
     print(f"{test}: FAULTS_SEED={seed}")  # noqa: T201
     return Random(f"{test} {seed}")
 
 
-class Ground:
+class FaultDatabase:
     """One database: submit to it, look at it as somebody who sees everything, and settle the account."""
 
     def __init__(self, address: Address, jobs: Jobs, tenant: UUID, admin: Address, chance: Random) -> None:
         self.address = address
         self.jobs = jobs
         self.tenant = tenant
-        self.chance = chance
+        self.random = chance
         self.acknowledged: list[UUID] = []
         self._admin = admin
         self._conn: asyncpg.Connection[asyncpg.Record] | None = None
@@ -66,7 +66,7 @@ class Ground:
     # Submitting -------------------------------------------------------------------------------------------------
 
     async def submit(
-        self, job_type: str, work: Work, *, limit: Limit | None = None, needs: Sequence[UUID] = ()
+        self, job_type: str, work: FaultInput, *, limit: Limit | None = None, needs: Sequence[UUID] = ()
     ) -> UUID:
         """Submit until it is acknowledged; by its key it is one job, however often that takes."""
         self._key += 1
@@ -89,10 +89,12 @@ class Ground:
 
     async def submit_any(self, longest: float = 0.04) -> UUID:
         """One job of any sort."""
-        chance = self.chance
+        chance = self.random
         job_type = chance.choice((PLAIN, PLAIN, EFFECTIVE))
         follows = chance.choice((0, 0, 0, 0, 2)) if job_type == EFFECTIVE else 0
-        work = Work(seconds=chance.uniform(0, longest), fails=chance.choice((0, 0, 0, 0, 0, 0, 1, 2)), follows=follows)
+        work = FaultInput(
+            seconds=chance.uniform(0, longest), fails=chance.choice((0, 0, 0, 0, 0, 0, 1, 2)), follows=follows
+        )
         limit = NARROW if chance.random() < 0.1 else None
         needs = [chance.choice(self.acknowledged[-20:])] if self.acknowledged and chance.random() < 0.1 else []
         return await self.submit(job_type, work, limit=limit, needs=needs)
@@ -118,14 +120,14 @@ class Ground:
                     raise
                 await asyncio.sleep(0.05)
 
-    async def workers_are(self, count: int, within: float = 60) -> None:
+    async def wait_for_workers(self, count: int, within: float = 60) -> None:
         """Return when so many workers are registered."""
         deadline = time.monotonic() + within
         while (await self.fetch("SELECT count(*) FROM jobs.job_worker"))[0][0] != count:
             assert time.monotonic() < deadline, f"there are not {count} workers after {within} s"
             await asyncio.sleep(0.05)
 
-    async def drained(self, fleet: Fleet, within: float) -> None:
+    async def wait_until_drained(self, fleet: WorkerFleet, within: float) -> None:
         """Return when every job is over."""
         deadline = time.monotonic() + within
         while (left := (await self.fetch(OPEN_JOBS))[0][0]) > 0:
@@ -135,7 +137,7 @@ class Ground:
                 raise AssertionError(f"{left} jobs are not over: {where[:20]}\n{workers}\n{fleet.logs()[-8_000:]}")
             await asyncio.sleep(0.05)
 
-    async def seconds_to_end(self, hits: "Sequence[Hit]") -> list[float]:
+    async def measure_seconds_to_end(self, hits: "Sequence[Hit]") -> list[float]:
         """How long each job that was hit took to be over, counted from the last time that it was.
 
         Without those that have a limit: they wait for others' slots, which the dead and the stopped keep for a while.
@@ -150,7 +152,7 @@ class Ground:
         )
         return [ended - last[job_id] for job_id, ended in rows]
 
-    async def hit(self, pids: Sequence[int]) -> "Hit":
+    async def record_hit(self, pids: Sequence[int]) -> "Hit":
         """What these processes hold right now, and the database's time."""
         rows = await self.fetch(
             """
@@ -162,7 +164,7 @@ class Ground:
         at, job_ids, attempts = rows[0]
         return Hit(at, dict(zip(job_ids or (), attempts or (), strict=True)))
 
-    async def taken_away(self, hit: "Hit", within: float) -> None:
+    async def wait_until_reaped(self, hit: "Hit", within: float) -> None:
         """Return when none of these executions has its lease any more."""
         deadline = time.monotonic() + within
         while left := await self.fetch(
@@ -178,9 +180,9 @@ class Ground:
 
     # The account ------------------------------------------------------------------------------------------------
 
-    async def account(self, fleet: Fleet) -> History:
+    async def load_history(self, fleet: WorkerFleet) -> History:
         """Everything there is to judge by, at the end."""
-        rows = [_row(record) for record in await self.fetch(ROWS)]
+        rows = [_read_row(record) for record in await self.fetch(ROWS)]
         effects = await self.fetch("SELECT job_id, attempt, owner FROM public.effect")
         return History(
             submitted=frozenset(str(job_id) for job_id in self.acknowledged),
@@ -191,11 +193,11 @@ class Ground:
             limits={NARROW.key: NARROW.at_most},
         )
 
-    async def judged(self, fleet: Fleet) -> History:
+    async def require_sound_history(self, fleet: WorkerFleet) -> History:
         """The account, with which nothing is wrong."""
-        history = await self.account(fleet)
-        found = problems(history)
-        assert not found, f"{len(found)} problems: " + "\n".join(found[:20])
+        history = await self.load_history(fleet)
+        messages = find_problems(history)
+        assert not messages, f"{len(messages)} problems: " + "\n".join(messages[:20])
         return history
 
     async def close(self) -> None:
@@ -212,24 +214,26 @@ class Hit:
 
 
 @asynccontextmanager
-async def ground(address: Address, admin: Address, test: str) -> AsyncIterator[Ground]:
+async def open_fault_database(address: Address, admin: Address, test: str) -> AsyncIterator[FaultDatabase]:
     """Stand on a migrated database."""
-    sessions = sessions_at(address, size=10)
+    sessions = make_job_sessions(address, size=10)
     await sessions.open()
     database = await open_database(address, pool_size=1)
-    tenant = await tenants.create(database, slug="acme", name="Acme", act=Act(None, fresh.now()))
+    tenant = await tenants_and_actors.create_tenant(database, slug="acme", name="Acme", act=Act(None, clock.now()))
     await database.close()
-    made = Ground(address, Jobs(known_handlers(), sessions), tenant, admin, seeded(test))
-    await made.fetch(EFFECTS.split(";")[0])
-    await made.fetch(EFFECTS.split(";")[1])
+    database_under_test = FaultDatabase(
+        address, Jobs(register_handlers(), sessions), tenant, admin, create_random(test)
+    )
+    await database_under_test.fetch(EFFECTS.split(";")[0])
+    await database_under_test.fetch(EFFECTS.split(";")[1])
     try:
-        yield made
+        yield database_under_test
     finally:
-        await made.close()
+        await database_under_test.close()
         await sessions.close()
 
 
-def _row(record: asyncpg.Record) -> Row:
+def _read_row(record: asyncpg.Record) -> Row:
     work = orjson.loads(record["payload"])
     return Row(
         job_id=str(record["job_id"]),

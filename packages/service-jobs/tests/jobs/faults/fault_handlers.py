@@ -9,9 +9,9 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-from bpc.jobs.context import Context, Held
-from bpc.jobs.handler import Handler, Handlers, Run
-from bpc.jobs.outcome import Retry
+from service_jobs.context import Context, Lease
+from service_jobs.handler import Handler, HandlerFunction, Handlers
+from service_jobs.job import Retry
 
 EFFECT: Final = """
     INSERT INTO public.effect (job_id, attempt, owner) VALUES ($1, $2, $3)
@@ -21,7 +21,7 @@ EFFECTS: Final = """
     CREATE TABLE public.effect (job_id uuid NOT NULL, attempt int NOT NULL, owner text NOT NULL);
     GRANT SELECT, INSERT ON public.effect TO bpc_app
 """
-AGAIN: Final = Retry(attempts=1_000, first_delay=0.05, factor=1.0)
+FAST_RETRY: Final = Retry(attempts=1_000, first_delay=0.05, factor=1.0)
 
 PLAIN: Final = "plain"
 EFFECTIVE: Final = "effective"
@@ -31,12 +31,12 @@ DEADLY_PLAIN: Final = {point: f"plain.dies.{point}" for point in POINTS if point
 DEADLY: Final = {point: f"effective.dies.{point}" for point in POINTS}
 
 
-class Clumsy(Exception):
+class DeliberateFailure(Exception):
     """An execution fails, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class FaultInput:
     """How long to take, how many executions fail first, how many jobs follow, and whose follower this is."""
 
     seconds: float = 0.0
@@ -46,13 +46,13 @@ class Work:
     nth: int = 0
 
 
-def known_handlers() -> Handlers:
+def register_handlers() -> Handlers:
     """All types of jobs there are here, for workers and for whoever submits."""
     handlers = Handlers()
     for job_type in (PLAIN, *DEADLY_PLAIN.values()):
-        handlers.job(job_type, retry=AGAIN)(_plain)
+        handlers.job(job_type, retry=FAST_RETRY)(_run_plain)
     for job_type in (EFFECTIVE, *DEADLY.values()):
-        handlers.job(job_type, retry=AGAIN)(_effective(handlers))
+        handlers.job(job_type, retry=FAST_RETRY)(_build_effective(handlers))
     return handlers
 
 
@@ -60,33 +60,33 @@ def has_effect(job_type: str) -> bool:
     return job_type.startswith(EFFECTIVE)
 
 
-def die_if_at(point: str, held: Held) -> None:
+def die_if_at(point: str, lease: Lease) -> None:
     """The end of this process, if this job is one that dies here."""
-    if held.attempt == 1 and held.type.endswith(f".dies.{point}"):
+    if lease.attempt == 1 and lease.type.endswith(f".dies.{point}"):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def _plain(ctx: Context, work: Work) -> int:
-    die_if_at("begun", ctx.held)
+async def _run_plain(ctx: Context, work: FaultInput) -> int:
+    die_if_at("begun", ctx.lease)
     await asyncio.sleep(work.seconds)
     if ctx.attempt <= work.fails:
-        raise Clumsy
+        raise DeliberateFailure
     return ctx.attempt
 
 
-def _effective(handlers: Handlers) -> "Run[Work, int]":
-    async def run(ctx: Context, work: Work) -> int:
-        die_if_at("begun", ctx.held)
+def _build_effective(handlers: Handlers) -> "HandlerFunction[FaultInput, int]":
+    async def run(ctx: Context, work: FaultInput) -> int:
+        die_if_at("begun", ctx.lease)
         await asyncio.sleep(work.seconds / 2)
         conn = await ctx.transaction()
-        await conn.execute(EFFECT, ctx.job_id, ctx.held.attempt, ctx.held.owner)
-        die_if_at("written", ctx.held)
+        await conn.execute(EFFECT, ctx.job_id, ctx.lease.attempt, ctx.lease.owner)
+        die_if_at("written", ctx.lease)
         await asyncio.sleep(work.seconds / 2)
         if ctx.attempt <= work.fails:
-            raise Clumsy
+            raise DeliberateFailure
         for nth in range(work.follows):
-            kind: Handler[Work, int] = handlers[EFFECTIVE if nth % 2 else PLAIN]
-            ctx.submit(kind, Work(seconds=work.seconds, parent=str(ctx.job_id), nth=nth))
+            kind: Handler[FaultInput, int] = handlers[EFFECTIVE if nth % 2 else PLAIN]
+            ctx.submit(kind, FaultInput(seconds=work.seconds, parent=str(ctx.job_id), nth=nth))
         return ctx.attempt
 
     return run

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.jobs.faults.recorder import FINISHED, SETTLED, STARTED, Line
+from tests.jobs.faults.execution_recorder import FINISHED, SETTLED, STARTED, RecordedEvent
 
 SUCCEEDED, DEAD_LETTER, QUEUED = "SUCCEEDED", "DEAD_LETTER", "QUEUED"
 
@@ -56,66 +56,67 @@ class History:
 
     submitted: frozenset[str]
     rows: Sequence[Row]
-    lines: Sequence[Line]
+    lines: Sequence[RecordedEvent]
     effects: Sequence[Effect] = ()
     left: Sequence[str] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
-def problems(history: History) -> list[str]:
+def find_problems(history: History) -> list[str]:
     """Everything that is wrong, in words; nothing if all is well."""
-    of_job: dict[str, list[Line]] = defaultdict(list)
+    of_job: dict[str, list[RecordedEvent]] = defaultdict(list)
     for line in sorted(history.lines, key=lambda line: line.at):
         of_job[line.job_id].append(line)
     rows = {row.job_id: row for row in history.rows}
-    found = [*_missing(history, rows), *(f"left behind: {what}" for what in history.left)]
-    found += (f"{job_id}: was run and does not exist" for job_id in of_job if job_id not in rows)
+    messages = [*_find_missing(history, rows), *(f"left behind: {what}" for what in history.left)]
+    messages += (f"{job_id}: was run and does not exist" for job_id in of_job if job_id not in rows)
     for row in history.rows:
         lines = of_job[row.job_id]
-        found += (
-            f"{row.job_id}: {wrong}" for wrong in (*_end(row), *_settlements(row, lines), *_executions(row, lines))
+        messages += (
+            f"{row.job_id}: {message}"
+            for message in (*_check_end(row), *_check_settlements(row, lines), *_check_executions(row, lines))
         )
-    found += _effects(history.effects, rows, of_job)
-    found += _followers(rows)
-    found += _overlaps(history, of_job)
-    found += _early(rows, of_job)
-    return found
+    messages += _check_effects(history.effects, rows, of_job)
+    messages += _check_followers(rows)
+    messages += _check_overlaps(history, of_job)
+    messages += _check_early_starts(rows, of_job)
+    return messages
 
 
-def _missing(history: History, rows: Mapping[str, Row]) -> Iterator[str]:  # 1
+def _find_missing(history: History, rows: Mapping[str, Row]) -> Iterator[str]:  # 1
     for job_id in sorted(history.submitted - rows.keys()):
         yield f"{job_id}: was submitted and does not exist"
 
 
-def _end(row: Row) -> Iterator[str]:  # 1
+def _check_end(row: Row) -> Iterator[str]:  # 1
     if row.status == DEAD_LETTER and row.attempts >= row.max_attempts:
         return
     if row.status != SUCCEEDED:
         yield f"is {row.status} after {row.attempts} executions"
 
 
-def _settlements(row: Row, lines: Sequence[Line]) -> Iterator[str]:
-    accepted = [line for line in lines if line.event == SETTLED and line.said is not None]
-    final = [line for line in accepted if line.said != QUEUED]
+def _check_settlements(row: Row, lines: Sequence[RecordedEvent]) -> Iterator[str]:
+    accepted = [line for line in lines if line.event == SETTLED and line.status is not None]
+    final = [line for line in accepted if line.status != QUEUED]
     if len(final) > 1:  # 3
         yield f"was ended {len(final)} times, by executions {[line.attempt for line in final]}"
     for line in final:  # 3
-        if (line.said, line.attempt) != (row.status, row.attempts):
-            yield f"execution {line.attempt} was told {line.said}, the row says {row.status} by {row.attempts}"
+        if (line.status, line.attempt) != (row.status, row.attempts):
+            yield f"execution {line.attempt} was told {line.status}, the row says {row.status} by {row.attempts}"
     for attempt, times in Counter(line.attempt for line in accepted).items():  # 5
         if times > 1:
             yield f"execution {attempt} was settled {times} times"
     for line in accepted:  # 4
         later = [other for other in lines if other.event == STARTED and other.attempt > line.attempt]
-        if line.said != QUEUED and later:
+        if line.status != QUEUED and later:
             yield f"execution {line.attempt} was accepted although {later[0].attempt} had started"
     for before, after in pairwise(final and accepted):  # 4
         # An earlier execution that was put back may say so late: it was stopped between commit and record.
-        if before.said != QUEUED and (after.said != QUEUED or after.attempt > before.attempt):
+        if before.status != QUEUED and (after.status != QUEUED or after.attempt > before.attempt):
             yield f"execution {after.attempt} was accepted after {before.attempt} had ended the job"
 
 
-def _executions(row: Row, lines: Sequence[Line]) -> Iterator[str]:
+def _check_executions(row: Row, lines: Sequence[RecordedEvent]) -> Iterator[str]:
     started = {line.attempt for line in lines if line.event == STARTED}
     if started and max(started) > row.attempts:  # 4
         yield f"execution {max(started)} was started, but {row.attempts} ended the job"
@@ -123,13 +124,13 @@ def _executions(row: Row, lines: Sequence[Line]) -> Iterator[str]:
         return
     if row.attempts not in started:  # 7
         yield f"succeeded by execution {row.attempts}, which never started"
-    well = {line.attempt for line in lines if line.event == FINISHED and line.said == SUCCEEDED}
+    well = {line.attempt for line in lines if line.event == FINISHED and line.status == SUCCEEDED}
     if row.attempts not in well:  # 7
         yield f"succeeded by execution {row.attempts}, which did not finish well"
 
 
-def _effects(
-    effects: Sequence[Effect], rows: Mapping[str, Row], of_job: Mapping[str, list[Line]]
+def _check_effects(
+    effects: Sequence[Effect], rows: Mapping[str, Row], of_job: Mapping[str, list[RecordedEvent]]
 ) -> Iterator[str]:  # 6
     by_job: dict[str, list[Effect]] = defaultdict(list)
     for effect in effects:
@@ -137,38 +138,38 @@ def _effects(
     for job_id in by_job.keys() - rows.keys():
         yield f"{job_id}: has effects and does not exist"
     for row in rows.values():
-        made = by_job[row.job_id]
-        wanted = int(row.effective and row.status == SUCCEEDED)
-        if len(made) != wanted:
-            yield f"{row.job_id}: has {len(made)} effects instead of {wanted}"
-        for effect in made:
+        actual = by_job[row.job_id]
+        expected = int(row.effective and row.status == SUCCEEDED)
+        if len(actual) != expected:
+            yield f"{row.job_id}: has {len(actual)} effects instead of {expected}"
+        for effect in actual:
             if effect.attempt != row.attempts:
                 yield f"{row.job_id}: has an effect of execution {effect.attempt}, but {row.attempts} ended it"
-            final = [line for line in of_job.get(row.job_id, ()) if line.event == SETTLED and line.said == SUCCEEDED]
+            final = [line for line in of_job.get(row.job_id, ()) if line.event == SETTLED and line.status == SUCCEEDED]
             if any(line.owner != effect.owner for line in final):
                 yield f"{row.job_id}: has an effect of {effect.owner}, but {final[0].owner} ended it"
 
 
-def _followers(rows: Mapping[str, Row]) -> Iterator[str]:  # 8
-    made: Counter[tuple[str, int]] = Counter()
+def _check_followers(rows: Mapping[str, Row]) -> Iterator[str]:  # 8
+    actual: Counter[tuple[str, int]] = Counter()
     for row in rows.values():
         if row.parent is not None:
-            made[row.parent, row.nth] += 1
-    wanted = {(row.job_id, nth) for row in rows.values() if row.status == SUCCEEDED for nth in range(row.follows)}
-    for job_id, nth in sorted(wanted - made.keys()):
+            actual[row.parent, row.nth] += 1
+    expected = {(row.job_id, nth) for row in rows.values() if row.status == SUCCEEDED for nth in range(row.follows)}
+    for job_id, nth in sorted(expected - actual.keys()):
         yield f"{job_id}: job {nth} should follow it and does not"
-    for (job_id, nth), times in made.items():
-        if (job_id, nth) not in wanted:
+    for (job_id, nth), times in actual.items():
+        if (job_id, nth) not in expected:
             yield f"{job_id}: job {nth} follows it and should not"
         elif times > 1:
             yield f"{job_id}: job {nth} follows it {times} times"
 
 
-def _overlaps(history: History, of_job: Mapping[str, list[Line]]) -> Iterator[str]:  # 9
+def _check_overlaps(history: History, of_job: Mapping[str, list[RecordedEvent]]) -> Iterator[str]:  # 9
     steps: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for row in history.rows:
         if row.limit_key in history.limits:
-            for start, end in _accepted_runs(row, of_job.get(row.job_id, ())):
+            for start, end in _list_accepted_runs(row, of_job.get(row.job_id, ())):
                 steps[row.limit_key] += [(start, 1), (end, -1)]
     for key, changes in steps.items():
         running = most = 0
@@ -179,9 +180,9 @@ def _overlaps(history: History, of_job: Mapping[str, list[Line]]) -> Iterator[st
             yield f"limit {key}: {most} ran at the same time instead of {history.limits[key]}"
 
 
-def _accepted_runs(row: Row, lines: Sequence[Line]) -> Iterator[tuple[float, float]]:
+def _list_accepted_runs(row: Row, lines: Sequence[RecordedEvent]) -> Iterator[tuple[float, float]]:
     """When executions ran whose end was accepted. Their slot was theirs for at least as long."""
-    accepted = {(line.attempt, line.owner) for line in lines if line.event == SETTLED and line.said is not None}
+    accepted = {(line.attempt, line.owner) for line in lines if line.event == SETTLED and line.status is not None}
     started: dict[tuple[int, str], float] = {}
     for line in lines:
         run = (line.attempt, line.owner)
@@ -191,15 +192,15 @@ def _accepted_runs(row: Row, lines: Sequence[Line]) -> Iterator[tuple[float, flo
             yield started[run], line.at
 
 
-def _early(rows: Mapping[str, Row], of_job: Mapping[str, list[Line]]) -> Iterator[str]:  # 10
+def _check_early_starts(rows: Mapping[str, Row], of_job: Mapping[str, list[RecordedEvent]]) -> Iterator[str]:  # 10
     for row in rows.values():
         if row.needs is None or row.needs not in rows:
             continue
-        needed = rows[row.needs]
+        dependency = rows[row.needs]
         finishes = [
             line.at
             for line in of_job.get(row.needs, ())
-            if line.event == FINISHED and line.attempt == needed.attempts and line.said == SUCCEEDED
+            if line.event == FINISHED and line.attempt == dependency.attempts and line.status == SUCCEEDED
         ]
         starts = [line.at for line in of_job.get(row.job_id, ()) if line.event == STARTED]
         if starts and (not finishes or min(starts) < min(finishes)):

@@ -5,21 +5,21 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.jobs.faults.black_hole_proxy import BlackHole
+from tests.jobs.faults.execution_recorder import SETTLED
+from tests.jobs.faults.fault_database import FaultDatabase, Hit
+from tests.jobs.faults.fault_handlers import EFFECTIVE, FaultInput
+from tests.jobs.faults.worker_fleet import WorkerFleet
 
-from tests.jobs.faults.black_hole import BlackHole
-from tests.jobs.faults.fleet import Fleet
-from tests.jobs.faults.ground import Ground, Hit
-from tests.jobs.faults.recorder import SETTLED
-from tests.jobs.faults.work import EFFECTIVE, Work
-from tests.measuring import Measured, allowed, effort
+from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 
 pytestmark = pytest.mark.external
 
-HOLES = effort(test=1, shown=10, campaign=50)
+HOLES = choose_effort(test=1, shown=10, campaign=50)
 # Few enough for the one worker that is left to keep up with, while it comes back.
-JOBS_PER_HOLE = effort(test=40, shown=100, campaign=100)
-LEASE = effort(test=1.0, shown=2.0, campaign=2.0)
-SWALLOWED_SECONDS = LEASE + effort(test=1.0, shown=3.0, campaign=3.0)
+JOBS_PER_HOLE = choose_effort(test=40, shown=100, campaign=100)
+LEASE = choose_effort(test=1.0, shown=2.0, campaign=2.0)
+SWALLOWED_SECONDS = LEASE + choose_effort(test=1.0, shown=3.0, campaign=3.0)
 ENDED_WITHIN = LEASE + 5.0
 BACK_WITHIN = 30.0  # what was under way when it fell silent has up to 10 s to give up, and then it works
 CONCURRENCY = 4
@@ -31,46 +31,46 @@ BEATS = """
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "never closed"])
 async def test_jobs_of_a_worker_whose_database_fell_silent_are_run_by_others_and_it_comes_back(
-    field: Ground, tmp_path: Path, measured: Measured, closed: bool
+    fault_database: FaultDatabase, tmp_path: Path, record_measurement: RecordMeasurement, closed: bool
 ) -> None:
     hits: list[Hit] = []
     backs: list[float] = []
     folder = tmp_path / "hole"
     folder.mkdir()
     async with (
-        BlackHole(field.address, folder) as hole,
-        Fleet(tmp_path, field.address, lease=LEASE, stop_grace=1.0, cancel_grace=1.0) as fleet,
+        BlackHole(fault_database.address, folder) as hole,
+        WorkerFleet(tmp_path, fault_database.address, lease=LEASE, stop_grace=1.0, cancel_grace=1.0) as fleet,
     ):
         fleet.start()
         fleet.start()
         far = fleet.start(hole.address_arguments)
-        await field.workers_are(3)
+        await fault_database.wait_for_workers(3)
 
         submitting = asyncio.create_task(
-            field.submit_steadily(HOLES * JOBS_PER_HOLE, HOLES * (SWALLOWED_SECONDS + 2), longest=0.2)
+            fault_database.submit_steadily(HOLES * JOBS_PER_HOLE, HOLES * (SWALLOWED_SECONDS + 2), longest=0.2)
         )
         for _ in range(HOLES):
-            await asyncio.sleep(field.chance.uniform(0.8, 1.2))
-            while not (await field.hit([far])).jobs:
-                await field.submit_any(longest=0.2)
-            at = (await field.hit([far])).at
+            await asyncio.sleep(fault_database.random.uniform(0.8, 1.2))
+            while not (await fault_database.record_hit([far])).jobs:
+                await fault_database.submit_any(longest=0.2)
+            at = (await fault_database.record_hit([far])).at
             hole.swallow()
             await asyncio.sleep(0.05)
-            hit = Hit(at, (await field.hit([far])).jobs)
+            hit = Hit(at, (await fault_database.record_hit([far])).jobs)
             hits.append(hit)
             await asyncio.sleep(SWALLOWED_SECONDS)
-            await field.taken_away(hit, within=allowed(ENDED_WITHIN) - SWALLOWED_SECONDS)
+            await fault_database.wait_until_reaped(hit, within=allow_seconds(ENDED_WITHIN) - SWALLOWED_SECONDS)
             if closed:
                 hole.cut()
             hole.let_new_ones_through()
-            backs.append(await _is_back(field, fleet, far))
+            backs.append(await _is_back(fault_database, fleet, far))
         await submitting
-        await field.drained(fleet, within=allowed(30))
-        ends = await field.seconds_to_end(hits)
+        await fault_database.wait_until_drained(fleet, within=allow_seconds(30))
+        ends = await fault_database.measure_seconds_to_end(hits)
         await fleet.stop(within=60)
 
-        history = await field.judged(fleet)
-    measured(
+        history = await fault_database.require_sound_history(fleet)
+    record_measurement(
         "jobs-black-hole-closed" if closed else "jobs-black-hole",
         black_holes=HOLES,
         lease_seconds=LEASE,
@@ -82,20 +82,20 @@ async def test_jobs_of_a_worker_whose_database_fell_silent_are_run_by_others_and
         slowest_return_of_the_worker_seconds=round(max(backs), 2),
     )
     assert sum(len(hit.jobs) for hit in hits) > 0
-    assert max(ends, default=0.0) <= allowed(ENDED_WITHIN)
+    assert max(ends, default=0.0) <= allow_seconds(ENDED_WITHIN)
 
 
-async def _is_back(field: Ground, fleet: Fleet, pid: int) -> float:
+async def _is_back(field: FaultDatabase, fleet: WorkerFleet, pid: int) -> float:
     """Seconds until this worker beats again and runs as many jobs at a time as before, alone, and they are accepted."""
     begun = time.monotonic()
     near = [other for other in fleet.working if other != pid]
     for other in near:
         fleet.pause(other)
-    asked = {str(await field.submit(EFFECTIVE, Work(seconds=LEASE + 0.5, fails=1))) for _ in range(CONCURRENCY)}
+    asked = {str(await field.submit(EFFECTIVE, FaultInput(seconds=LEASE + 0.5, fails=1))) for _ in range(CONCURRENCY)}
     while True:
-        assert time.monotonic() < begun + allowed(BACK_WITHIN), f"it is not back\n{fleet.logs()[-6_000:]}"
+        assert time.monotonic() < begun + allow_seconds(BACK_WITHIN), f"it is not back\n{fleet.logs()[-6_000:]}"
         await asyncio.sleep(0.1)
-        settled = {line.job_id for line in fleet.lines() if line.event == SETTLED and line.said == "SUCCEEDED"}
+        settled = {line.job_id for line in fleet.lines() if line.event == SETTLED and line.status == "SUCCEEDED"}
         if asked <= settled and await field.fetch(BEATS, str(pid)):
             break
     for other in near:

@@ -3,23 +3,24 @@
 from dataclasses import replace
 
 import pytest
+from tests.jobs.faults.execution_recorder import FINISHED, SETTLED, STARTED, RecordedEvent
+from tests.jobs.faults.history_checker import Effect, History, Row, find_problems
 
-from tests.jobs.faults.checker import Effect, History, Row, problems
-from tests.jobs.faults.recorder import FINISHED, SETTLED, STARTED, Line
 
-
-def line(at: float, event: str, attempt: int = 1, said: str | None = None, *, job: str = "a", owner: str = "w") -> Line:
-    return Line(event=event, job_id=job, type="plain", attempt=attempt, owner=owner, at=at, said=said)
+def build_event(
+    at: float, event: str, attempt: int = 1, status: str | None = None, *, job: str = "a", owner: str = "w"
+) -> RecordedEvent:
+    return RecordedEvent(event=event, job_id=job, type="plain", attempt=attempt, owner=owner, at=at, status=status)
 
 
 def run(
     at: float, attempt: int = 1, *, job: str = "a", owner: str = "w", became: str | None = "SUCCEEDED"
-) -> list[Line]:
+) -> list[RecordedEvent]:
     ending = {"SUCCEEDED": "SUCCEEDED", "QUEUED": "RETRY", None: "SUCCEEDED"}[became]
     return [
-        line(at, STARTED, attempt, job=job, owner=owner),
-        line(at + 1, FINISHED, attempt, ending, job=job, owner=owner),
-        line(at + 2, SETTLED, attempt, became, job=job, owner=owner),
+        build_event(at, STARTED, attempt, job=job, owner=owner),
+        build_event(at + 1, FINISHED, attempt, ending, job=job, owner=owner),
+        build_event(at + 2, SETTLED, attempt, became, job=job, owner=owner),
     ]
 
 
@@ -42,24 +43,24 @@ GOOD = History(
 
 
 def test_a_good_history_has_no_problems() -> None:
-    assert problems(GOOD) == []
+    assert find_problems(GOOD) == []
 
 
 def test_who_dies_between_commit_and_record_is_believed_by_what_the_database_holds() -> None:
     unseen = [said for said in GOOD.lines if not (said.event == SETTLED and said.attempt == 2)]
 
-    assert problems(replace(GOOD, lines=unseen)) == []
+    assert find_problems(replace(GOOD, lines=unseen)) == []
 
 
 def test_who_says_it_again_because_the_answer_was_lost_and_is_refused_did_nothing_wrong() -> None:
-    assert problems(replace(GOOD, lines=[*GOOD.lines, line(40, SETTLED, 2, None)])) == []
+    assert find_problems(replace(GOOD, lines=[*GOOD.lines, build_event(40, SETTLED, 2, None)])) == []
 
 
 def test_a_dead_letter_that_used_up_its_executions_is_an_end() -> None:
     row = Row(job_id="a", status="DEAD_LETTER", attempts=3, max_attempts=3)
 
-    assert problems(History(submitted=frozenset("a"), rows=[row], lines=[])) == []
-    assert problems(History(submitted=frozenset("a"), rows=[replace(row, attempts=2)], lines=[])) != []
+    assert find_problems(History(submitted=frozenset("a"), rows=[row], lines=[])) == []
+    assert find_problems(History(submitted=frozenset("a"), rows=[replace(row, attempts=2)], lines=[])) != []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_dead_letter_that_used_up_its_executions_is_an_end() -> None:
             "c: is QUEUED after 0 executions",
         ),
         (
-            replace(GOOD, lines=[*GOOD.lines, line(40, SETTLED, 2, "SUCCEEDED", owner="v")]),
+            replace(GOOD, lines=[*GOOD.lines, build_event(40, SETTLED, 2, "SUCCEEDED", owner="v")]),
             "a: was ended 2 times, by executions [2, 2]",
         ),
         (
@@ -85,11 +86,11 @@ def test_a_dead_letter_that_used_up_its_executions_is_an_end() -> None:
             "a: execution 2 was started, but 1 ended the job",
         ),
         (
-            replace(GOOD, lines=[*GOOD.lines, line(15, SETTLED, 2, "SUCCEEDED")]),
+            replace(GOOD, lines=[*GOOD.lines, build_event(15, SETTLED, 2, "SUCCEEDED")]),
             "a: execution 2 was settled 2 times",
         ),
         (
-            replace(GOOD, lines=[*GOOD.lines, line(15, SETTLED, 3, "QUEUED", owner="v")]),
+            replace(GOOD, lines=[*GOOD.lines, build_event(15, SETTLED, 3, "QUEUED", owner="v")]),
             "a: execution 3 was accepted after 2 had ended the job",
         ),
         (replace(GOOD, effects=[]), "a: has 0 effects instead of 1"),
@@ -109,7 +110,7 @@ def test_a_dead_letter_that_used_up_its_executions_is_an_end() -> None:
         ),
         (replace(GOOD, lines=GOOD.lines[:-3]), "c: succeeded by execution 1, which never started"),
         (
-            replace(GOOD, lines=[*GOOD.lines[:-2], line(31, FINISHED, 1, "RETRY", job="c")]),
+            replace(GOOD, lines=[*GOOD.lines[:-2], build_event(31, FINISHED, 1, "RETRY", job="c")]),
             "c: succeeded by execution 1, which did not finish well",
         ),
         (
@@ -132,10 +133,10 @@ def test_a_dead_letter_that_used_up_its_executions_is_an_end() -> None:
     ],
 )
 def test_each_thing_that_is_wrong_is_found(bad: History, says: str) -> None:
-    assert any(says in found for found in problems(bad)), problems(bad)
+    assert any(says in messages for messages in find_problems(bad)), find_problems(bad)
 
 
 def test_no_more_than_allowed_means_of_those_that_were_accepted() -> None:
     refused = run(20.5, job="c", owner="v", became=None)
 
-    assert problems(replace(GOOD, lines=[*GOOD.lines, *refused])) == []
+    assert find_problems(replace(GOOD, lines=[*GOOD.lines, *refused])) == []

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import orjson
 import pytest
+from service_jobs import Context, Handlers, Jobs
+from tests.jobs.support.child_environment import build_child_environment
+from tests.jobs.support.run_workers import run_worker, wait_until_status
 
-from bpc.core.ids import TenantId
-from bpc.db.address import Address
-from bpc.jobs import Context, Handlers, Jobs
-from tests.jobs.working import until_status, working
-from tests.measuring import allowed
+from bpc.core.formats.ids import TenantId
+from bpc.runtime.postgres.address import Address
+from tests.measurements import allow_seconds
 
 pytestmark = pytest.mark.external
 
@@ -43,21 +44,26 @@ async def test_a_checkpointed_job_resumes_where_it_was_after_kill_9(
     job_id = await jobs.submit(handlers["count"], COUNT_TO, tenant=tenant)
     told = {"address": address.connect_arguments(), "note": str(note)}
 
-    killed = subprocess.run([sys.executable, "-m", __name__, orjson.dumps(told).decode()], check=False, timeout=60)
-    async with working(jobs):
-        await until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=allowed(6))
+    killed = subprocess.run(
+        [sys.executable, "-m", __name__, orjson.dumps(told).decode()],
+        env=build_child_environment(),
+        check=False,
+        timeout=60,
+    )
+    async with run_worker(jobs):
+        await wait_until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=allow_seconds(6))
 
     assert killed.returncode == -signal.SIGKILL
     assert note.read_text().split() == [str(n) for n in range(1, COUNT_TO + 1)]
-    assert (await jobs.job(tenant, job_id)).attempts == 2
+    assert (await jobs.get_job(tenant, job_id)).attempts == 2
 
 
 if __name__ == "__main__":
     import asyncio
 
-    from bpc.db.connection import connect
-    from bpc.db.roles import APP, SYSTEM
-    from bpc.jobs import Sessions, Worker
+    from service_jobs import Sessions, Worker
+
+    from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, connect
 
     async def work() -> None:
         told = orjson.loads(sys.argv[1])
@@ -67,7 +73,7 @@ if __name__ == "__main__":
         async def connected(*_: object, **named: object) -> object:
             return await connect(**told["address"] | named)
 
-        sessions = Sessions(connected, size=4, role=APP, worker_role=SYSTEM)  # type: ignore[arg-type]
+        sessions = Sessions(connected, size=4, role=APP_ROLE, worker_role=SYSTEM_ROLE)  # type: ignore[arg-type]
         await sessions.open()
         await Worker(Jobs(handlers, sessions)).run()
 

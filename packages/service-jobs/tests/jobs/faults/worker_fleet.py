@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import orjson
+from tests.jobs.faults.execution_recorder import RecordedEvent, read_events
+from tests.jobs.support.child_environment import build_child_environment
 
-from bpc.db.address import Address
-from tests.jobs.faults.recorder import Line, lines_of
+from bpc.runtime.postgres.address import Address
 
-ROOT = Path(__file__).parents[3]
 # What Python says when an error went where nobody looks.
 COMPLAINTS = ("never retrieved", "never awaited", "Exception in callback", "Exception in thread", "destroyed but")
 
@@ -25,17 +25,17 @@ COMPLAINTS = ("never retrieved", "never awaited", "Exception in callback", "Exce
 NOT_OURS = "coro=<Connection.close()"
 
 
-def complaints(logs: str) -> list[str]:
+def find_complaints(logs: str) -> list[str]:
     """What is said in `logs` about errors of ours that nobody looked at."""
     lines = [*logs.split("\n"), ""]
     return [
         f"{line} {following}"
         for line, following in pairwise(lines)
-        if any(said in line for said in COMPLAINTS) and NOT_OURS not in following
+        if any(phrase in line for phrase in COMPLAINTS) and NOT_OURS not in following
     ]
 
 
-class Fleet:
+class WorkerFleet:
     """As many worker processes as a test wants, on one database, with one folder of records."""
 
     def __init__(self, folder: Path, address: Address, **options: float) -> None:
@@ -78,7 +78,7 @@ class Fleet:
         with (self.folder / "workers.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.jobs.faults.worker_process", orjson.dumps(config).decode()],
-                cwd=ROOT,
+                env=build_child_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -109,23 +109,23 @@ class Fleet:
             assert time.monotonic() < deadline, f"did not stop: {self.alive}\n{self.logs()}"
             await asyncio.sleep(0.02)
         codes = {pid: process.returncode for pid, process in self.processes.items() if pid not in self.expected_dead}
-        at_work = {pid_of(line.owner) for line in self.lines()}
+        at_work = {parse_pid(line.owner) for line in self.lines()}
         wrong = {pid: code for pid, code in codes.items() if code != 0 and (pid in at_work or code != -signal.SIGTERM)}
         assert not wrong, f"{wrong}\n{self.logs()}"  # who was told to stop while starting up may just end
-        found = complaints(self.logs())
-        assert not found, f"{found}\n{self.logs()}"
+        messages = find_complaints(self.logs())
+        assert not messages, f"{messages}\n{self.logs()}"
 
     def expect_deaths(self) -> None:
         """Those that are dead died by their jobs."""
         self.expected_dead.update(pid for pid, process in self.processes.items() if process.poll() is not None)
 
-    def lines(self) -> list[Line]:
-        return lines_of(self.folder)
+    def lines(self) -> list[RecordedEvent]:
+        return read_events(self.folder)
 
     def logs(self) -> str:
         return (self.folder / "workers.log").read_text(errors="replace")
 
 
-def pid_of(owner: str) -> int:
+def parse_pid(owner: str) -> int:
     """The process behind a lease."""
     return int(owner.rsplit(":", 2)[1])

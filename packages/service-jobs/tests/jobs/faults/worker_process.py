@@ -9,26 +9,25 @@ from typing import Any
 
 import asyncpg
 import orjson
+from service_jobs.database import Sessions
+from service_jobs.service import Jobs
+from service_jobs.worker import Worker, WorkerOptions
+from tests.jobs.faults.execution_recorder import ExecutionRecorder
+from tests.jobs.faults.fault_handlers import register_handlers
 
-from bpc.db.connection import connect
-from bpc.db.roles import APP, SYSTEM
-from bpc.jobs.service import Jobs
-from bpc.jobs.sessions import Sessions
-from bpc.jobs.worker import Options, Worker
-from tests.jobs.faults.recorder import Recorder
-from tests.jobs.faults.work import known_handlers
+from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, connect
 
 
-async def work(config: dict[str, Any]) -> None:
+async def run_worker(config: dict[str, Any]) -> None:
     """Work until SIGTERM."""
 
-    async def connected(*_: object, **named: Any) -> "asyncpg.Connection[asyncpg.Record]":
+    async def open_connection(*_: object, **named: Any) -> "asyncpg.Connection[asyncpg.Record]":
         return await connect(**config["address"] | named)  # the driver's pool says by position that it knows no address
 
-    sessions = Sessions(connected, size=10, role=APP, worker_role=SYSTEM)
+    sessions = Sessions(open_connection, size=10, role=APP_ROLE, worker_role=SYSTEM_ROLE)
     await sessions.open()
-    options = Options(**config["options"])
-    worker = Worker(Jobs(known_handlers(), sessions), options, observer=Recorder(Path(config["folder"])))
+    options = WorkerOptions(**config["options"])
+    worker = Worker(Jobs(register_handlers(), sessions), options, observer=ExecutionRecorder(Path(config["folder"])))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     try:
         await worker.run()
@@ -38,4 +37,4 @@ async def work(config: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(threadName)s %(name)s %(message)s")
-    asyncio.run(work(orjson.loads(sys.argv[1])))
+    asyncio.run(run_worker(orjson.loads(sys.argv[1])))

@@ -16,7 +16,7 @@ import pytest
 REPLACE = "CREATE OR REPLACE FUNCTION jobs.clock() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$ SELECT {} $$"
 
 
-class Clock:
+class DatabaseClock:
     """Steps the clock of one database. `conn` must be allowed to replace the function."""
 
     def __init__(self, conn: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -25,9 +25,9 @@ class Clock:
         self._stopped: datetime | None = None
 
     async def now(self) -> datetime:
-        found = await self._conn.fetchval("SELECT jobs.clock()")
-        assert isinstance(found, datetime)
-        return found
+        moment = await self._conn.fetchval("SELECT jobs.clock()")
+        assert isinstance(moment, datetime)
+        return moment
 
     async def step(self, seconds: float) -> None:
         """Move on by `seconds`, or back if they are negative."""
@@ -48,6 +48,6 @@ class Clock:
 
 
 @pytest.fixture
-async def clock(superuser: "asyncpg.Connection[asyncpg.Record]") -> Clock:
-    """Import it where it is used: `from tests.jobs.fake_clock import Clock, clock  # noqa: F401`."""
-    return Clock(superuser)
+async def clock(superuser: "asyncpg.Connection[asyncpg.Record]") -> DatabaseClock:
+    """Import it where it is used: `from tests.jobs.support.database_clock import Clock, clock  # noqa: F401`."""
+    return DatabaseClock(superuser)

@@ -80,7 +80,7 @@ class FileServer:
         assert task is not None
         self._busy.add(task)
         try:
-            await self._reply(writer, await _request(reader))
+            await self._reply(writer, await _read_request(reader))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
@@ -91,7 +91,7 @@ class FileServer:
 
     async def _reply(self, writer: asyncio.StreamWriter, request: Request) -> None:
         self.requests.append(request)
-        answer = self.instead(request) or self._file(request)
+        answer = self.instead(request) or self._serve_file(request)
         head = "".join(f"{name}: {text}\r\n" for name, text in answer.headers.items())
         writer.write(f"HTTP/1.1 {answer.status} -\r\nConnection: close\r\n{head}\r\n".encode())
         body, cut = answer.body, self.cut_after
@@ -108,12 +108,12 @@ class FileServer:
         if cut is not None and self.cut_hard:
             writer.transport.abort()
 
-    def _file(self, request: Request) -> Answer:
+    def _serve_file(self, request: Request) -> Answer:
         size = len(self.content)
         headers = {**({} if self.etag is None else {"ETag": self.etag}), **self.headers}
-        asked = "range" in request.headers and self.knows_ranges
+        range_header = "range" in request.headers and self.knows_ranges
         same = request.if_range in {None, self.etag, self.headers.get("Last-Modified")}
-        if not asked or not same:
+        if not range_header or not same:
             length = {"Content-Length": str(size)} if self.says_length else {}
             return Answer(200, length | headers, self.content)
         if request.start >= size:
@@ -123,13 +123,13 @@ class FileServer:
         return Answer(206, span | headers, body)
 
 
-async def _request(reader: asyncio.StreamReader) -> Request:
-    headers = _headers(await reader.readuntil(b"\r\n\r\n"))
+async def _read_request(reader: asyncio.StreamReader) -> Request:
+    headers = _read_headers(await reader.readuntil(b"\r\n\r\n"))
     span = headers.get("range", "bytes=0-")
     return Request(int(span.removeprefix("bytes=").removesuffix("-")), headers.get("if-range"), headers)
 
 
-def _headers(head: bytes) -> dict[str, str]:
+def _read_headers(head: bytes) -> dict[str, str]:
     lines = head.decode("latin-1").split("\r\n")[1:]
     pairs = [line.partition(":") for line in lines if line]
     return {name.lower(): text.strip() for name, _, text in pairs}
@@ -158,7 +158,7 @@ async def open_url(url: str, *, start: int, validator: str | None) -> AsyncItera
         asked += [f"If-Range: {validator}"] if start and validator is not None else []
         writer.write("".join(f"{line}\r\n" for line in [*asked, ""]).encode())
         head = await reader.readuntil(b"\r\n\r\n")
-        names = {name.title(): text for name, text in _headers(head).items()}
+        names = {name.title(): text for name, text in _read_headers(head).items()}
         yield ClientResponse(int(head.split(b" ")[1]), names, reader)
     finally:
         writer.close()

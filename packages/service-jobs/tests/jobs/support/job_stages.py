@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from bpc.jobs.context import Connection
-from bpc.jobs.errors import JobError
-from bpc.jobs.ids import new_ids
-from bpc.jobs.sessions import Sessions
+from service_jobs.context import Connection
+from service_jobs.database import Sessions
+from service_jobs.job import JobError, new_ids
 
 SUBMIT = """
     SELECT jobs.submit($1, $2, $3, $4, NULL, $5, $6, 2, $7::int::smallint, 5, 86400, NULL, $8, 'corr', 'tester', NULL)
@@ -29,10 +28,10 @@ SETTLE = "SELECT jobs.settle($1, $2, $3, $4, $5, $6, $7, 0)"
 WORKER = """
     INSERT INTO jobs.job_worker (owner, types, started_at, heartbeat_at) VALUES ($1, $2, jobs.clock(), jobs.clock())
 """
-ERROR = JobError(code="INTERNAL_ERROR", message="it broke", retryable=True).text()
+ERROR = JobError(code="INTERNAL_ERROR", message="it broke", retryable=True).to_json()
 
 
-async def submitted(
+async def submit_stage_jobs(
     sessions: Sessions,
     tenant: UUID,
     count: int = 1,
@@ -59,30 +58,32 @@ async def submitted(
         return ids
 
 
-async def running(sessions: Sessions, tenant: UUID, job: UUID, *, owner: str = "somebody", seconds: float = 60) -> None:
-    worker = await sessions.worker("test")
+async def start_job(
+    sessions: Sessions, tenant: UUID, job: UUID, *, owner: str = "somebody", seconds: float = 60
+) -> None:
+    worker = await sessions.connect_worker("test")
     try:
         assert await worker.execute(LEASE, tenant, job, owner, timedelta(seconds=seconds)) == "INSERT 0 1"
     finally:
         await worker.close()
 
 
-async def ended(
+async def end_job(
     sessions: Sessions, tenant: UUID, job: UUID, status: str, *, result: str = "null", error: str = ERROR
 ) -> None:
     async with sessions.tenant(tenant) as conn:
         lease = await conn.fetchrow(ATTEMPT, tenant, job)
     if lease is None:
-        await running(sessions, tenant, job)
-        await ended(sessions, tenant, job, status, result=result, error=error)
+        await start_job(sessions, tenant, job)
+        await end_job(sessions, tenant, job, status, result=result, error=error)
         return
-    went_well = status == "SUCCEEDED"
-    said = (result, None) if went_well else (None, error)
+    succeeded = status == "SUCCEEDED"
+    result_and_error = (result, None) if succeeded else (None, error)
     async with sessions.tenant(tenant) as conn:
-        became = await conn.fetchval(SETTLE, tenant, job, lease["owner"], lease["attempt"], status, *said)
+        became = await conn.fetchval(SETTLE, tenant, job, lease["owner"], lease["attempt"], status, *result_and_error)
     assert became == ("QUEUED" if status == "RETRY" else status)
 
 
-async def alive(conn: Connection, owner: str, types: Sequence[str]) -> None:
+async def register_worker(conn: Connection, owner: str, types: Sequence[str]) -> None:
     """A worker that knows `types` and has just given a sign of life."""
     await conn.execute(WORKER, owner, types)

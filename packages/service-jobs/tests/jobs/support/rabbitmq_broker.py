@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aio_pika
 import pytest
 
-from tests.ports import free_ports
+from tests.ports import find_free_ports
 
 CHOSEN: Final = "BPC_TEST_AMQP_URL"
 LOCAL: Final = "amqp://guest:guest@127.0.0.1:5672/"
@@ -67,11 +67,11 @@ def installed(run_folder: Path) -> str:
     """The server's program on this machine, put there first if that is possible. Raises `Lacking`."""
     with (run_folder / "rabbitmq.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if found := next(filter(None, map(shutil.which, SERVERS)), None):
-            return found
+        if server_path := next(filter(None, map(shutil.which, SERVERS)), None):
+            return server_path
         _install(run_folder / "rabbitmq.lacking")
-        if found := next(filter(None, map(shutil.which, SERVERS)), None):
-            return found
+        if server_path := next(filter(None, map(shutil.which, SERVERS)), None):
+            return server_path
     raise Lacking("the package rabbitmq-server has no program we know")
 
 
@@ -102,7 +102,7 @@ def _ran(command: tuple[str, ...]) -> bool:
 def own_node(program: str, folder: Path) -> Iterator[str]:
     """A broker that is only ours: its port, its data, its port mapper."""
     folder.mkdir()
-    port, distribution, mapper = free_ports(3)
+    port, distribution, mapper = find_free_ports(3)
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -153,11 +153,11 @@ class Wire:
     """A TCP port that leads to the broker until it is cut, or until it goes dumb."""
 
     def __init__(self, broker_url: str) -> None:
-        there = urlsplit(broker_url)
-        self._there = (there.hostname or "", there.port or 5672)
-        (self.port,) = free_ports(1)
-        account = f"{there.username or 'guest'}:{there.password or 'guest'}"
-        self.url = f"amqp://{account}@127.0.0.1:{self.port}{there.path or '/'}"
+        target = urlsplit(broker_url)
+        self._there = (target.hostname or "", target.port or 5672)
+        (self.port,) = find_free_ports(1)
+        account = f"{target.username or 'guest'}:{target.password or 'guest'}"
+        self.url = f"amqp://{account}@127.0.0.1:{self.port}{target.path or '/'}"
         self.calls = 0
         self._dumb = False
         self._server: asyncio.Server | None = None

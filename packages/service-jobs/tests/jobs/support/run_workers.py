@@ -5,20 +5,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
 
-from bpc.jobs.service import Jobs
-from bpc.jobs.worker import Observer, Options, Worker
-from bpc.jobs.worker.chores import Chore
+from service_jobs.service import Jobs
+from service_jobs.worker import ExecutionObserver, Worker, WorkerOptions
+from service_jobs.worker.maintenance import Chore
 
-QUICK = Options(concurrency=4, cancel_grace=0.3, stop_grace=5.0)
+QUICK_OPTIONS = WorkerOptions(concurrency=4, cancel_grace=0.3, stop_grace=5.0)
 
 
 @asynccontextmanager
-async def working(
+async def run_worker(
     jobs: Jobs,
-    options: Options = QUICK,
+    options: WorkerOptions = QUICK_OPTIONS,
     *,
     chores: Sequence[Chore] = (),
-    observer: Observer | None = None,
+    observer: ExecutionObserver | None = None,
 ) -> AsyncIterator[Worker]:
     """A worker in this process, stopped at the end."""
     worker = Worker(jobs, options, chores=chores, observer=observer)
@@ -31,27 +31,27 @@ async def working(
 
 
 @asynccontextmanager
-async def several_working(jobs: Jobs, count: int, options: Options = QUICK) -> AsyncIterator[list[Worker]]:
+async def run_workers(jobs: Jobs, count: int, options: WorkerOptions = QUICK_OPTIONS) -> AsyncIterator[list[Worker]]:
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(working(jobs, options)) for _ in range(count)]
+        yield [await stack.enter_async_context(run_worker(jobs, options)) for _ in range(count)]
 
 
-async def status_of(jobs: Jobs, tenant: UUID, job_id: UUID) -> str:
+async def get_status(jobs: Jobs, tenant: UUID, job_id: UUID) -> str:
     async with jobs.sessions.tenant(tenant) as conn:
-        found = await conn.fetchval(
+        status = await conn.fetchval(
             "SELECT status FROM jobs.job_status WHERE tenant_id = $1 AND job_id = $2", tenant, job_id
         )
-    return str(found)
+    return str(status)
 
 
-async def until_status(jobs: Jobs, tenant: UUID, job_id: UUID, *wanted: str, seconds: float = 60) -> None:
+async def wait_until_status(jobs: Jobs, tenant: UUID, job_id: UUID, *statuses: str, seconds: float = 60) -> None:
     """Return when the job has one of the statuses `wanted`."""
     async with asyncio.timeout(seconds):
-        while await status_of(jobs, tenant, job_id) not in wanted:
+        while await get_status(jobs, tenant, job_id) not in statuses:
             await asyncio.sleep(0.01)
 
 
-async def until_all_over(jobs: Jobs, tenant: UUID, seconds: float = 60) -> None:
+async def wait_until_all_over(jobs: Jobs, tenant: UUID, seconds: float = 60) -> None:
     """Return when no job of the tenant is queued or running."""
     async with asyncio.timeout(seconds):
         while True:
@@ -61,8 +61,8 @@ async def until_all_over(jobs: Jobs, tenant: UUID, seconds: float = 60) -> None:
             await asyncio.sleep(0.02)
 
 
-async def until(true: Callable[[], bool], seconds: float = 60) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Return when `true()` is."""
     async with asyncio.timeout(seconds):
-        while not true():
+        while not condition():
             await asyncio.sleep(0.005)

@@ -14,7 +14,7 @@ from uuid import UUID
 BAD_ENDS: Final = frozenset({"FAILED", "DEAD_LETTER", "CANCELLED"})
 
 
-class Place(Enum):
+class JobPlace(Enum):
     READY = "ready"
     LATER = "later"
     LEASE = "lease"
@@ -41,7 +41,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ModelSubmission:
     """A job as it is submitted."""
 
     job_id: UUID
@@ -57,10 +57,10 @@ class Order:
 
 
 @dataclass(slots=True)
-class Job:
-    order: Order
+class ModelJob:
+    order: ModelSubmission
     run_at: datetime
-    place: Place = Place.READY
+    place: JobPlace = JobPlace.READY
     status: str = "QUEUED"
     starts: int = 0  # all executions ever started; with the owner they tell a late write from one that is right
     uncounted: int = 0  # those that were released, or came before somebody had it run again
@@ -70,48 +70,48 @@ class Job:
     cancelled_by_needed: bool = False
 
     @property
-    def shown(self) -> str:
-        return "RUNNING" if self.place is Place.LEASE else self.status
+    def visible_status(self) -> str:
+        return "RUNNING" if self.place is JobPlace.LEASE else self.status
 
     @property
     def attempts(self) -> int:
         return self.starts - self.uncounted
 
 
-class Unknown(Exception):
+class UnknownJob(Exception):
     """A job that is depended on does not exist for this tenant."""
 
 
-class Model:
+class EngineModel:
     """All jobs, the time, and who has started what."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
-        self.jobs: dict[UUID, Job] = {}
+        self.jobs: dict[UUID, ModelJob] = {}
         self.executions: list[Execution] = []
         self.limits: dict[tuple[UUID, str], int] = {}
         self._turns = 0
 
     # Submitting ------------------------------------------------------------------------------------------------
 
-    def submit(self, orders: Sequence[Order]) -> list[UUID]:
-        """All of one tenant, type and manner, as one call. Raises `Unknown`, and then nothing has changed."""
-        fresh: list[Order] = []
+    def submit(self, orders: Sequence[ModelSubmission]) -> list[UUID]:
+        """All of one tenant, type and options, as one call. Raises `Unknown`, and then nothing has changed."""
+        fresh: list[ModelSubmission] = []
         answers = []
         for order in orders:
-            there = self._with_key(order, fresh)
-            answers.append(order.job_id if there is None else there)
-            if there is None:
+            existing = self._find_by_key(order, fresh)
+            answers.append(order.job_id if existing is None else existing)
+            if existing is None:
                 fresh.append(order)
         if fresh and not all(self._exists(needed, fresh[0].tenant) for needed in fresh[0].needs):
-            raise Unknown
+            raise UnknownJob
         for order in fresh:
             self._add(order)
             if order.limit_key:  # the latest word counts
                 self.limits[order.tenant, order.limit_key] = order.limit
         return answers
 
-    def _with_key(self, order: Order, fresh: Iterable[Order]) -> UUID | None:
+    def _find_by_key(self, order: ModelSubmission, fresh: Iterable[ModelSubmission]) -> UUID | None:
         if order.key is None:
             return None
         known = [*(job.order for job in self.jobs.values()), *fresh]
@@ -121,22 +121,22 @@ class Model:
     def _exists(self, job_id: UUID, tenant: UUID) -> bool:
         return job_id in self.jobs and self.jobs[job_id].order.tenant == tenant
 
-    def _add(self, order: Order) -> None:
-        job = self.jobs[order.job_id] = Job(order, self.now + timedelta(seconds=order.delay))
+    def _add(self, order: ModelSubmission) -> None:
+        job = self.jobs[order.job_id] = ModelJob(order, self.now + timedelta(seconds=order.delay))
         job.unmet = {needed for needed in order.needs if self.jobs[needed].status != "SUCCEEDED"}
         if any(self.jobs[needed].status in BAD_ENDS for needed in order.needs):
             self._cancel_because_of_needed(job)
         elif job.unmet:
-            job.place = Place.BLOCKED
+            job.place = JobPlace.BLOCKED
         else:
             self._queue(job)
 
-    def _queue(self, job: Job) -> None:
+    def _queue(self, job: ModelJob) -> None:
         if job.run_at > self.now:
-            job.place = Place.LATER
+            job.place = JobPlace.LATER
         else:
             self._turns += 1
-            job.place, job.turn = Place.READY, self._turns
+            job.place, job.turn = JobPlace.READY, self._turns
 
     # Claiming --------------------------------------------------------------------------------------------------
 
@@ -151,11 +151,11 @@ class Model:
             started += [self._start(job, owner, lease, slot) for job, slot in zip(ready, slots[:most], strict=False)]
         return started
 
-    def _first_of(self, lane: tuple[UUID, str, int], types: Sequence[str]) -> list[Job]:
+    def _first_of(self, lane: tuple[UUID, str, int], types: Sequence[str]) -> list[ModelJob]:
         ready = [
             job
             for job in self.jobs.values()
-            if job.place is Place.READY
+            if job.place is JobPlace.READY
             and (job.order.tenant, job.order.limit_key, job.order.priority) == lane
             and job.order.type in types
         ]
@@ -171,11 +171,11 @@ class Model:
         leased = [job for job in self.jobs.values() if (job.order.tenant, job.order.limit_key) == same]
         return {job.lease.slot for job in leased if job.lease is not None}
 
-    def _start(self, job: Job, owner: str, lease: float, slot: int | None) -> Execution:
+    def _start(self, job: ModelJob, owner: str, lease: float, slot: int | None) -> Execution:
         job.starts += 1
         execution = Execution(len(self.executions), job.order.job_id, owner, job.starts)
         self.executions.append(execution)
-        job.place, job.lease = Place.LEASE, Lease(execution, self.now + timedelta(seconds=lease), slot)
+        job.place, job.lease = JobPlace.LEASE, Lease(execution, self.now + timedelta(seconds=lease), slot)
         return execution
 
     # Holding ---------------------------------------------------------------------------------------------------
@@ -186,15 +186,15 @@ class Model:
 
     def renew(self, executions: Sequence[Execution], lease: float) -> dict[UUID, bool]:
         """The jobs that are still theirs, and whether they were asked to stop."""
-        found = {}
+        renewed = {}
         for execution in executions:
             held = self.jobs[execution.job].lease
             if held is not None and held.execution == execution:
                 held.until = self.now + timedelta(seconds=lease)
-                found[execution.job] = held.cancel
-        return found
+                renewed[execution.job] = held.cancel
+        return renewed
 
-    def run_out(self) -> dict[Execution, datetime]:
+    def expire_leases(self) -> dict[Execution, datetime]:
         leases = [job.lease for job in self.jobs.values() if job.lease is not None]
         return {lease.execution: lease.until for lease in leases if lease.until < self.now}
 
@@ -224,21 +224,21 @@ class Model:
         self._end(job, ending)
         return ending
 
-    def _end(self, job: Job, status: str) -> None:
-        job.place, job.status = Place.ENDED, status
+    def _end(self, job: ModelJob, status: str) -> None:
+        job.place, job.status = JobPlace.ENDED, status
         for dependent in self._waiting_for(job):
             if status != "SUCCEEDED":
                 self._cancel_because_of_needed(dependent)
                 continue
             dependent.unmet.discard(job.order.job_id)
-            if not dependent.unmet and dependent.place is Place.BLOCKED:
+            if not dependent.unmet and dependent.place is JobPlace.BLOCKED:
                 self._queue(dependent)
 
-    def _waiting_for(self, job: Job) -> list[Job]:
+    def _waiting_for(self, job: ModelJob) -> list[ModelJob]:
         waiting = [other for other in self.jobs.values() if job.order.job_id in other.unmet]
         return sorted(waiting, key=lambda other: other.order.job_id)
 
-    def _cancel_because_of_needed(self, job: Job) -> None:
+    def _cancel_because_of_needed(self, job: ModelJob) -> None:
         if job.status == "QUEUED":
             job.cancelled_by_needed = True
             self._end(job, "CANCELLED")
@@ -249,7 +249,7 @@ class Model:
         if not self._exists(job_id, tenant):
             return None
         job = self.jobs[job_id]
-        if job.place is Place.ENDED:
+        if job.place is JobPlace.ENDED:
             return job.status
         if job.lease is not None:
             job.lease.cancel = True
@@ -264,34 +264,34 @@ class Model:
         if job.status in {"FAILED", "DEAD_LETTER"} or self._was_cancelled_by_somebody(job):
             job.status, job.uncounted, job.run_at = "QUEUED", job.starts, self.now
             if job.unmet:
-                job.place = Place.BLOCKED
+                job.place = JobPlace.BLOCKED
             else:
                 self._queue(job)
             self._restore_dependents(job)
             return "QUEUED"
-        if job.place is Place.LATER:
+        if job.place is JobPlace.LATER:
             job.run_at = self.now
             self._queue(job)
             return "QUEUED"
-        return {Place.READY: "READY", Place.BLOCKED: "BLOCKED"}.get(job.place, job.shown)
+        return {JobPlace.READY: "READY", JobPlace.BLOCKED: "BLOCKED"}.get(job.place, job.visible_status)
 
-    def _was_cancelled_by_somebody(self, job: Job) -> bool:
+    def _was_cancelled_by_somebody(self, job: ModelJob) -> bool:
         """And nothing it needs is in a bad end, so that it can be run again."""
         hopeless = any(self.jobs[needed].status in BAD_ENDS for needed in job.unmet)
         return job.status == "CANCELLED" and not job.cancelled_by_needed and not hopeless
 
-    def _restore_dependents(self, job: Job) -> None:
+    def _restore_dependents(self, job: ModelJob) -> None:
         """Who was cancelled because of a needed job waits again, once nothing it needs is in a bad end."""
         for dependent in self._waiting_for(job):
             if dependent.cancelled_by_needed and not any(
                 self.jobs[n].status in BAD_ENDS for n in dependent.order.needs
             ):
-                dependent.status, dependent.place, dependent.cancelled_by_needed = "QUEUED", Place.BLOCKED, False
+                dependent.status, dependent.place, dependent.cancelled_by_needed = "QUEUED", JobPlace.BLOCKED, False
                 self._restore_dependents(dependent)
 
     def move_due(self) -> int:
         """Whatever is due becomes ready, in the order of its time; returns how many."""
-        due = [job for job in self.jobs.values() if job.place is Place.LATER and job.run_at <= self.now]
+        due = [job for job in self.jobs.values() if job.place is JobPlace.LATER and job.run_at <= self.now]
         for job in sorted(due, key=lambda job: (job.run_at, job.order.job_id)):
             self._queue(job)
         return len(due)

@@ -14,16 +14,16 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from service_jobs import queries
+from service_jobs.context import Connection
+from service_jobs.database import Sessions
+from service_jobs.job import Status
+from service_jobs.worker import claims, heartbeat, lanes
 
-from bpc import fresh
-from bpc.db.address import Address
-from bpc.db.jobs import sessions_at
-from bpc.jobs import queries
-from bpc.jobs.context import Connection
-from bpc.jobs.outcome import Status
-from bpc.jobs.sessions import Sessions
-from bpc.jobs.worker import claims, pulse, scout
-from tests.conftest import TestServer
+from bpc.runtime import clock
+from bpc.runtime.postgres.address import Address
+from bpc.storage.jobs import make_job_sessions
+from tests.fixtures import TestServer
 
 pytestmark = pytest.mark.external
 
@@ -71,16 +71,16 @@ class Node:
     raw: Mapping[str, Any]
 
 
-def nodes_of(plan: Mapping[str, Any]) -> Iterator[Node]:
+def flatten_nodes(plan: Mapping[str, Any]) -> Iterator[Node]:
     condition = plan.get("Index Cond") or plan.get("TID Cond") or ""
     yield Node(
         plan["Node Type"], plan.get("Relation Name"), plan.get("Index Name"), condition, plan.get("Filter", ""), plan
     )
     for below in plan.get("Plans", ()):
-        yield from nodes_of(below)
+        yield from flatten_nodes(below)
 
 
-async def plan_of(conn: Connection, statement: str, count: int | None = None) -> list[Node]:
+async def explain_plan(conn: Connection, statement: str, count: int | None = None) -> list[Node]:
     """The generic plan of `statement`, as a session that prepares it has it."""
     count = count or max(int(number) for number in re.findall(r"\$(\d+)", statement))
     await conn.execute(f"PREPARE asked AS {statement}")
@@ -89,15 +89,15 @@ async def plan_of(conn: Connection, statement: str, count: int | None = None) ->
         [[text]] = await conn.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE asked ({nulls})")
     finally:
         await conn.execute("DEALLOCATE asked")
-    return list(nodes_of(json.loads(text)[0]["Plan"]))
+    return list(flatten_nodes(json.loads(text)[0]["Plan"]))
 
 
-def on(nodes: Sequence[Node], relation: str) -> list[Node]:
+def nodes_on(nodes: Sequence[Node], relation: str) -> list[Node]:
     """The scans of a table; what changes it is none."""
     return [node for node in nodes if node.relation == relation and node.kind != "ModifyTable"]
 
 
-def assert_no_walk(nodes: Sequence[Node]) -> None:
+def require_no_full_scan(nodes: Sequence[Node]) -> None:
     """Nothing reads a whole table, or an index from one end to the other."""
     for node in nodes:
         assert "Seq Scan" not in node.kind, node
@@ -106,22 +106,22 @@ def assert_no_walk(nodes: Sequence[Node]) -> None:
             assert node.condition, node
 
 
-def lane_scans(nodes: Sequence[Node]) -> list[Node]:
-    return [node for node in on(nodes, "job_ready") if "Index" in node.kind]
+def list_lane_scans(nodes: Sequence[Node]) -> list[Node]:
+    return [node for node in nodes_on(nodes, "job_ready") if "Index" in node.kind]
 
 
 @pytest.fixture(scope="module", params=["never looked at", "found empty", "full"])
-def place(request: pytest.FixtureRequest, server: TestServer, template: str) -> Iterator[Address]:
+def prepared_address(request: pytest.FixtureRequest, server: TestServer, template_name: str) -> Iterator[Address]:
     """A database for all plans: nothing in it is changed."""
-    name = f"bpc_test_{fresh.new_id().hex}"
-    asyncio.run(_made(server, name, template, request.param))
-    yield server.login.at(name)
+    name = f"bpc_test_{clock.new_id().hex}"
+    asyncio.run(_prepare_database(server, name, template_name, request.param))
+    yield server.login.with_database(name)
     asyncio.run(_as_admin(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
 
 
-async def _made(server: TestServer, name: str, template: str, state: str) -> None:
+async def _prepare_database(server: TestServer, name: str, template: str, state: str) -> None:
     await _as_admin(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER bpc_owner')
-    conn = await asyncpg.connect(**server.admin.at(name).connect_arguments())
+    conn = await asyncpg.connect(**server.admin.with_database(name).connect_arguments())
     if state == "full":
         await conn.execute("INSERT INTO tenants (tenant_id, slug, name) VALUES ($1, 'acme', 'Acme')", TENANT)
         await conn.execute(FILL, TENANT, MANY)
@@ -140,76 +140,78 @@ async def _as_admin(server: TestServer, statement: str) -> None:
 
 
 @pytest.fixture
-async def looking(place: Address) -> AsyncIterator[Sessions]:
-    opened = sessions_at(place, size=2)
+async def open_worker_session(prepared_address: Address) -> AsyncIterator[Sessions]:
+    opened = make_job_sessions(prepared_address, size=2)
     await opened.open()
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def worker(looking: Sessions) -> AsyncIterator[Connection]:
+async def worker(open_worker_session: Sessions) -> AsyncIterator[Connection]:
     """A worker's session: what it plans depends on its settings, never on what the tables hold."""
-    conn = await looking.worker("test")
+    conn = await open_worker_session.connect_worker("test")
     yield conn
     await conn.close()
 
 
 async def test_a_claim_reads_its_lane_from_where_it_left_off_and_no_further(worker: Connection) -> None:
-    nodes = await plan_of(worker, claims.EXCHANGE)
+    nodes = await explain_plan(worker, claims.COMPLETE_AND_CLAIM)
 
-    assert_no_walk(nodes)
-    [lane] = lane_scans(nodes)
+    require_no_full_scan(nodes)
+    [lane] = list_lane_scans(nodes)
     assert lane.index == "job_ready_pkey"
     for column in ("tenant_id", "limit_key", "priority", "seq >"):
         assert column in lane.condition, lane
     assert "type" in lane.filter
-    sorted_jobs = [node for node in nodes if "Sort" in node.kind and on(list(nodes_of(node.raw)), "job_ready")]
+    sorted_jobs = [
+        node for node in nodes if "Sort" in node.kind and nodes_on(list(flatten_nodes(node.raw)), "job_ready")
+    ]
     assert sorted_jobs == [], "the index gives the order"
 
 
 async def test_what_was_claimed_is_deleted_where_it_was_found(worker: Connection) -> None:
-    nodes = await plan_of(worker, claims.EXCHANGE)
+    nodes = await explain_plan(worker, claims.COMPLETE_AND_CLAIM)
 
-    assert sorted(node.kind for node in on(nodes, "job_ready")) == ["Index Scan", "Tid Scan"]
+    assert sorted(node.kind for node in nodes_on(nodes, "job_ready")) == ["Index Scan", "Tid Scan"]
 
 
 async def test_completing_finds_lease_and_job_by_their_keys(worker: Connection) -> None:
-    nodes = await plan_of(worker, claims.EXCHANGE)
+    nodes = await explain_plan(worker, claims.COMPLETE_AND_CLAIM)
 
-    assert {node.index for node in on(nodes, "job_lease")} == {"job_lease_pkey"}
-    assert {node.index for node in on(nodes, "job")} == {"job_pkey"}
-    for node in (*on(nodes, "job_lease"), *on(nodes, "job")):
+    assert {node.index for node in nodes_on(nodes, "job_lease")} == {"job_lease_pkey"}
+    assert {node.index for node in nodes_on(nodes, "job")} == {"job_pkey"}
+    for node in (*nodes_on(nodes, "job_lease"), *nodes_on(nodes, "job")):
         assert "tenant_id" in node.condition
         assert "job_id" in node.condition
 
 
 async def test_a_claim_with_a_limit_reads_its_lane_and_its_slots_by_their_indexes(worker: Connection) -> None:
-    nodes = await plan_of(worker, claims.LIMITED)
+    nodes = await explain_plan(worker, claims.CLAIM_LIMITED)
 
-    assert_no_walk(nodes)
-    [lane] = lane_scans(nodes)
+    require_no_full_scan(nodes)
+    [lane] = list_lane_scans(nodes)
     for column in ("tenant_id", "limit_key", "priority", "seq >"):
         assert column in lane.condition, lane
-    assert sorted(node.kind for node in on(nodes, "job_ready")) == ["Index Scan", "Tid Scan"]
-    assert {node.index for node in on(nodes, "job_slot")} == {"job_slot_pkey"}
-    assert {node.index for node in on(nodes, "job")} == {"job_pkey"}
+    assert sorted(node.kind for node in nodes_on(nodes, "job_ready")) == ["Index Scan", "Tid Scan"]
+    assert {node.index for node in nodes_on(nodes, "job_slot")} == {"job_slot_pkey"}
+    assert {node.index for node in nodes_on(nodes, "job")} == {"job_pkey"}
 
 
 async def test_renewing_finds_leases_by_their_keys(worker: Connection) -> None:
-    nodes = await plan_of(worker, pulse.RENEW)
+    nodes = await explain_plan(worker, heartbeat.RENEW_LEASES)
 
-    assert_no_walk(nodes)
-    assert {node.index for node in on(nodes, "job_lease")} == {"job_lease_pkey"}
-    assert all("job_id" in node.condition for node in on(nodes, "job_lease"))
+    require_no_full_scan(nodes)
+    assert {node.index for node in nodes_on(nodes, "job_lease")} == {"job_lease_pkey"}
+    assert all("job_id" in node.condition for node in nodes_on(nodes, "job_lease"))
 
 
 async def test_the_scout_goes_from_lane_to_lane_by_the_index(worker: Connection) -> None:
-    nodes = await plan_of(worker, scout.LANES)
+    nodes = await explain_plan(worker, lanes.SELECT_LANES)
 
-    assert_no_walk(nodes)
-    scans = lane_scans(nodes)
-    assert len(scans) == len(on(nodes, "job_ready")) == 2
+    require_no_full_scan(nodes)
+    scans = list_lane_scans(nodes)
+    assert len(scans) == len(nodes_on(nodes, "job_ready")) == 2
     for scan in scans:
         assert scan.index == "job_ready_pkey"
         assert re.search(r"ROW\(.*tenant_id.*limit_key.*priority\) > ROW", scan.condition), scan
@@ -217,12 +219,12 @@ async def test_the_scout_goes_from_lane_to_lane_by_the_index(worker: Connection)
 
 
 async def test_due_jobs_are_found_by_their_time(worker: Connection) -> None:
-    due = await plan_of(worker, DUE)
-    next_due = await plan_of(worker, scout.NEXT_DUE)
+    due = await explain_plan(worker, DUE)
+    next_due = await explain_plan(worker, lanes.NEXT_DUE)
 
     for nodes in (due, next_due):
-        assert_no_walk(nodes)
-        [scan] = on(nodes, "job_later")
+        require_no_full_scan(nodes)
+        [scan] = nodes_on(nodes, "job_later")
         assert (scan.index, "run_at" in scan.condition) == ("job_later_due", True)
         assert not [node for node in nodes if "Sort" in node.kind]
 
@@ -235,12 +237,14 @@ async def test_the_query_of_due_jobs_is_the_one_that_is_asked_for_here(worker: C
 
 
 @pytest.mark.parametrize("status", [None, Status.SUCCEEDED, Status.RUNNING])
-async def test_a_page_is_read_backwards_from_the_primary_key(looking: Sessions, status: Status | None) -> None:
-    async with looking.tenant(TENANT) as conn:
+async def test_a_page_is_read_backwards_from_the_primary_key(
+    open_worker_session: Sessions, status: Status | None
+) -> None:
+    async with open_worker_session.tenant(TENANT) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         full = await conn.fetchval("SELECT reltuples FROM pg_class WHERE oid = 'jobs.job'::regclass") > 1000
-        nodes = await plan_of(conn, queries.PAGES[status])
+        nodes = await explain_plan(conn, queries.PAGE_QUERIES[status])
 
     if full:  # nothing is pinned for who looks at jobs: an empty table may well be read from one end to the other
-        assert_no_walk(on(nodes, "job"))
-        assert "job_pkey" in {node.index for node in on(nodes, "job")}
+        require_no_full_scan(nodes_on(nodes, "job"))
+        assert "job_pkey" in {node.index for node in nodes_on(nodes, "job")}

@@ -11,18 +11,20 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from service_jobs import batches
+from service_jobs.batches import BatchFinisher, BatchNotFound, BatchStatus
+from service_jobs.context import Context
+from service_jobs.database import Sessions
+from service_jobs.handler import Handler, Handlers
+from service_jobs.job import new_id, new_ids
+from service_jobs.job_spec import JobColumns, JobSpec, SubmitOptions
+from service_jobs.submission import submit_jobs
+from service_jobs.worker import maintenance
+from service_jobs.worker.maintenance import MAX_REMOVED_PER_RUN, RetentionCleaner
+from tests.jobs.support.database_clock import DatabaseClock, clock
+from tests.jobs.support.job_stages import end_job, register_worker, start_job, submit_stage_jobs
 
-from bpc.core.ids import TenantId
-from bpc.jobs import batches, retention
-from bpc.jobs.batches import BatchNotFound, BatchStatus, Finisher
-from bpc.jobs.context import Context, Wish
-from bpc.jobs.handler import Handler, Handlers
-from bpc.jobs.ids import new_id, new_ids
-from bpc.jobs.retention import MOST, Cleaner
-from bpc.jobs.sessions import Sessions
-from bpc.jobs.submitting import Manner, Rows, submit
-from tests.jobs.fake_clock import Clock, clock
-from tests.jobs.stages import alive, ended, running, submitted
+from bpc.core.formats.ids import TenantId
 
 pytestmark = pytest.mark.external
 __all__ = ["clock"]
@@ -41,7 +43,7 @@ MANY_OVER = """
 @pytest.fixture
 async def worker(sessions: Sessions) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
     """A session as the chores get it."""
-    conn = await sessions.worker("test")
+    conn = await sessions.connect_worker("test")
     yield conn
     await conn.close()
 
@@ -55,76 +57,76 @@ def work(handlers: Handlers) -> Handler[int, int]:
     return work
 
 
-def wish(handler: Handler[int, int], **how: Any) -> Wish:
-    return Wish(handler=handler, job_id=new_id(), payload="1", **how)
+def build_spec(handler: Handler[int, int], **options: Any) -> JobSpec:
+    return JobSpec(handler=handler, job_id=new_id(), payload="1", **options)
 
 
-def manner(tenant: UUID, keep_seconds: int = DAY, **how: Any) -> Manner:
-    return Manner(tenant=tenant, type="work", priority=2, max_attempts=5, keep_seconds=keep_seconds, **how)
+def build_options(tenant: UUID, keep_seconds: int = DAY, **options: Any) -> SubmitOptions:
+    return SubmitOptions(tenant=tenant, type="work", priority=2, max_attempts=5, keep_seconds=keep_seconds, **options)
 
 
-async def clean(conn: "asyncpg.Connection[asyncpg.Record]", most: int = MOST) -> dict[str, int]:
+async def run_cleaner(conn: "asyncpg.Connection[asyncpg.Record]", most: int = MAX_REMOVED_PER_RUN) -> dict[str, int]:
     """One run by somebody who remembers nothing, and looks through the whole table if need be."""
-    return await Cleaner(pieces_at_once=sys.maxsize).run(conn, most)
+    return await RetentionCleaner(pieces_at_once=sys.maxsize).run(conn, most)
 
 
-async def left(conn: "asyncpg.Connection[asyncpg.Record]") -> set[UUID]:
+async def list_left_jobs(conn: "asyncpg.Connection[asyncpg.Record]") -> set[UUID]:
     return {row["job_id"] for row in await conn.fetch("SELECT job_id FROM jobs.job")}
 
 
 async def test_a_job_is_removed_when_it_has_been_over_for_as_long_as_it_is_kept(
-    sessions: Sessions, tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     await clock.stop_at(NOON)
-    jobs = await submitted(sessions, tenant, 4)
+    jobs = await submit_stage_jobs(sessions, tenant, 4)
     for job, end in zip(jobs, ["SUCCEEDED", "FAILED", "CANCELLED", "DEAD_LETTER"], strict=True):
-        await ended(sessions, tenant, job, end)
+        await end_job(sessions, tenant, job, end)
 
     await clock.step(DAY - 1)
-    too_early = await clean(worker)
+    too_early = await run_cleaner(worker)
     await clock.step(1)
-    removed = await clean(worker)
+    removed = await run_cleaner(worker)
 
     assert too_early == {}
     assert removed == {"SUCCEEDED": 1, "FAILED": 1, "CANCELLED": 1, "DEAD_LETTER": 1}
-    assert await left(worker) == set()
+    assert await list_left_jobs(worker) == set()
 
 
 async def test_what_is_not_over_is_never_removed_however_old(
-    sessions: Sessions, tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    ready, runs, needed = await submitted(sessions, tenant, 3)
-    [later] = await submitted(sessions, tenant, delay=60)
-    [blocked] = await submitted(sessions, tenant, needs=[needed])
-    [again] = await submitted(sessions, tenant)
-    await running(sessions, tenant, runs)
-    await ended(sessions, tenant, again, "FAILED")
+    ready, runs, needed = await submit_stage_jobs(sessions, tenant, 3)
+    [later] = await submit_stage_jobs(sessions, tenant, delay=60)
+    [blocked] = await submit_stage_jobs(sessions, tenant, needs=[needed])
+    [again] = await submit_stage_jobs(sessions, tenant)
+    await start_job(sessions, tenant, runs)
+    await end_job(sessions, tenant, again, "FAILED")
     async with sessions.tenant(tenant) as conn:
         await conn.execute("SELECT jobs.redrive($1, $2)", tenant, again)
 
     await clock.step(1_000 * DAY)
-    removed = await clean(worker)
+    removed = await run_cleaner(worker)
 
     assert removed == {}
-    assert await left(worker) == {ready, runs, needed, later, blocked, again}
+    assert await list_left_jobs(worker) == {ready, runs, needed, later, blocked, again}
 
 
 async def test_a_job_that_an_unfinished_job_depends_on_stays_until_that_one_is_over(
-    sessions: Sessions, tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    [first] = await submitted(sessions, tenant)
-    [second] = await submitted(sessions, tenant)
-    [third] = await submitted(sessions, tenant, needs=[first, second])
-    await ended(sessions, tenant, first, "SUCCEEDED")
+    [first] = await submit_stage_jobs(sessions, tenant)
+    [second] = await submit_stage_jobs(sessions, tenant)
+    [third] = await submit_stage_jobs(sessions, tenant, needs=[first, second])
+    await end_job(sessions, tenant, first, "SUCCEEDED")
     await clock.step(2 * DAY)
 
-    while_needed = await clean(worker)
-    await ended(sessions, tenant, second, "SUCCEEDED")
-    await ended(sessions, tenant, third, "SUCCEEDED")
-    when_not = await clean(worker)
+    while_needed = await run_cleaner(worker)
+    await end_job(sessions, tenant, second, "SUCCEEDED")
+    await end_job(sessions, tenant, third, "SUCCEEDED")
+    when_not = await run_cleaner(worker)
     ties = await worker.fetchval("SELECT count(*) FROM jobs.job_dependency")
     await clock.step(2 * DAY)
-    at_last = await clean(worker)
+    at_last = await run_cleaner(worker)
 
     assert while_needed == {}
     assert when_not == {"SUCCEEDED": 1}
@@ -136,66 +138,66 @@ async def test_a_job_that_an_unfinished_job_depends_on_stays_until_that_one_is_o
 async def test_a_key_can_be_used_again_when_its_job_is_gone(
     sessions: Sessions,
     tenant: TenantId,
-    clock: Clock,
+    clock: DatabaseClock,
     worker: "asyncpg.Connection[asyncpg.Record]",
     work: Handler[int, int],
 ) -> None:
     async with sessions.tenant(tenant) as conn:
-        [first] = await submit(conn, manner(tenant), Rows.of([wish(work, key="k")]))
-    await ended(sessions, tenant, first, "SUCCEEDED")
+        [first] = await submit_jobs(conn, build_options(tenant), JobColumns.from_specs([build_spec(work, key="k")]))
+    await end_job(sessions, tenant, first, "SUCCEEDED")
     async with sessions.tenant(tenant) as conn:
-        [same] = await submit(conn, manner(tenant), Rows.of([wish(work, key="k")]))
+        [same] = await submit_jobs(conn, build_options(tenant), JobColumns.from_specs([build_spec(work, key="k")]))
 
     await clock.step(DAY + 1)
-    await clean(worker)
+    await run_cleaner(worker)
     async with sessions.tenant(tenant) as conn:
-        [other] = await submit(conn, manner(tenant), Rows.of([wish(work, key="k")]))
+        [other] = await submit_jobs(conn, build_options(tenant), JobColumns.from_specs([build_spec(work, key="k")]))
 
     assert same == first
     assert other != first
-    assert await left(worker) == {other}
+    assert await list_left_jobs(worker) == {other}
 
 
 async def test_the_jobs_of_a_batch_stay_as_long_as_the_batch_and_go_after_it(
     sessions: Sessions,
     tenant: TenantId,
-    clock: Clock,
+    clock: DatabaseClock,
     worker: "asyncpg.Connection[asyncpg.Record]",
     work: Handler[int, int],
 ) -> None:
     async with sessions.tenant(tenant) as conn:
-        made = await batches.submit_batch(conn, manner(tenant), [wish(work), wish(work)])
-    await ended(sessions, tenant, made.job_ids[0], "FAILED")
+        submission = await batches.submit_batch(conn, build_options(tenant), [build_spec(work), build_spec(work)])
+    await end_job(sessions, tenant, submission.job_ids[0], "FAILED")
     await clock.step(10 * DAY)
-    while_open = await clean(worker)
-    await ended(sessions, tenant, made.job_ids[1], "SUCCEEDED")
-    await Finisher().run(worker)
-    just_finished = await clean(worker)
+    while_open = await run_cleaner(worker)
+    await end_job(sessions, tenant, submission.job_ids[1], "SUCCEEDED")
+    await BatchFinisher().run(worker)
+    just_finished = await run_cleaner(worker)
     async with sessions.tenant(tenant) as conn:
-        batch = await batches.get(conn, tenant, made.batch_id)
+        batch = await batches.get_batch(conn, tenant, submission.batch_id)
 
     await clock.step(DAY)
-    past = await clean(worker)
+    past = await run_cleaner(worker)
 
     assert while_open == just_finished == {}
     assert batch.status is BatchStatus.PARTIAL
     assert past == {"FAILED": 1, "SUCCEEDED": 1}
     async with sessions.tenant(tenant) as conn:
         with pytest.raises(BatchNotFound):
-            await batches.get(conn, tenant, made.batch_id)
+            await batches.get_batch(conn, tenant, submission.batch_id)
 
 
 async def test_an_empty_batch_stays_for_two_weeks(
-    sessions: Sessions, tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     async with sessions.tenant(tenant) as conn:
-        await batches.submit_batch(conn, manner(tenant), [])
+        await batches.submit_batch(conn, build_options(tenant), [])
 
     await clock.step(14 * DAY - 60)
-    await clean(worker)
+    await run_cleaner(worker)
     before = await worker.fetchval("SELECT count(*) FROM jobs.batch")
     await clock.step(61)
-    await clean(worker)
+    await run_cleaner(worker)
 
     assert before == 1
     assert await worker.fetchval("SELECT count(*) FROM jobs.batch") == 0
@@ -204,19 +206,19 @@ async def test_an_empty_batch_stays_for_two_weeks(
 async def test_more_batches_than_one_run_looks_at_are_looked_at_in_turn(
     sessions: Sessions,
     tenant: TenantId,
-    clock: Clock,
+    clock: DatabaseClock,
     worker: "asyncpg.Connection[asyncpg.Record]",
     work: Handler[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(retention, "BATCHES_AT_ONCE", 2)
+    monkeypatch.setattr(maintenance, "BATCHES_PER_RUN", 2)
     async with sessions.tenant(tenant) as conn:
         *first, last = new_ids(5)
         for batch_id in first:
-            await batches.submit_batch(conn, manner(tenant), [wish(work)], batch_id=batch_id)
-        await batches.submit_batch(conn, manner(tenant), [], batch_id=last)
+            await batches.submit_batch(conn, build_options(tenant), [build_spec(work)], batch_id=batch_id)
+        await batches.submit_batch(conn, build_options(tenant), [], batch_id=last)
     await clock.step(15 * DAY)
-    cleaner = Cleaner()
+    cleaner = RetentionCleaner()
 
     counts = []
     for _ in range(3):
@@ -227,32 +229,32 @@ async def test_more_batches_than_one_run_looks_at_are_looked_at_in_turn(
 
 
 async def test_workers_that_were_not_heard_of_for_a_day_and_hold_nothing_are_forgotten(
-    sessions: Sessions, tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     for owner in ("holds a lease", "is gone"):
-        await alive(worker, owner, ["work"])
-    [job] = await submitted(sessions, tenant)
-    await running(sessions, tenant, job, owner="holds a lease")
+        await register_worker(worker, owner, ["work"])
+    [job] = await submit_stage_jobs(sessions, tenant)
+    await start_job(sessions, tenant, job, owner="holds a lease")
     await clock.step(DAY + 60)
-    await alive(worker, "lives", ["work"])
+    await register_worker(worker, "lives", ["work"])
 
-    await clean(worker)
+    await run_cleaner(worker)
 
     owners = await worker.fetch("SELECT owner FROM jobs.job_worker ORDER BY owner")
     assert [row["owner"] for row in owners] == ["holds a lease", "lives"]
 
 
 async def test_twenty_thousand_jobs_go_in_steps_that_are_bounded_and_quick(
-    tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     await worker.execute(MANY_OVER, tenant, 20_000)
     await clock.step(61)
-    cleaner = Cleaner()
+    cleaner = RetentionCleaner()
     removed: Counter[str] = Counter()
     steps = []
 
     started = time.monotonic()
-    while step := await cleaner.run(worker, most=1_000):
+    while step := await cleaner.run(worker, limit=1_000):
         removed.update(step)
         steps.append(sum(step.values()))
     took = time.monotonic() - started
@@ -266,26 +268,28 @@ async def test_twenty_thousand_jobs_go_in_steps_that_are_bounded_and_quick(
 async def test_a_cleaner_looks_again_when_it_is_worth_it_and_not_before(
     sessions: Sessions,
     tenant: TenantId,
-    clock: Clock,
+    clock: DatabaseClock,
     worker: "asyncpg.Connection[asyncpg.Record]",
     work: Handler[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked: list[int] = []
-    look = Cleaner._clean
+    look = RetentionCleaner._clean_piece
 
-    async def counted(self: Cleaner, conn: Any, piece: retention.Piece, *rest: Any) -> dict[str, int]:
-        looked.append(piece.page)
+    async def counted(self: RetentionCleaner, conn: Any, piece: int, *rest: Any) -> dict[str, int]:
+        looked.append(piece)
         return await look(self, conn, piece, *rest)
 
-    monkeypatch.setattr(Cleaner, "_clean", counted)
+    monkeypatch.setattr(RetentionCleaner, "_clean_piece", counted)
     await clock.stop_at(NOON)
-    cleaner = Cleaner()
+    cleaner = RetentionCleaner()
     async with sessions.tenant(tenant) as conn:
-        [job] = await submit(conn, manner(tenant, keep_seconds=120), Rows.of([wish(work)]))
+        [job] = await submit_jobs(
+            conn, build_options(tenant, keep_seconds=120), JobColumns.from_specs([build_spec(work)])
+        )
 
     assert await cleaner.run(worker) == {}  # it waits: two minutes at least
-    await ended(sessions, tenant, job, "SUCCEEDED")
+    await end_job(sessions, tenant, job, "SUCCEEDED")
     await clock.step(119)
     assert await cleaner.run(worker) == {}
     assert looked == [0]
@@ -301,13 +305,16 @@ async def test_a_cleaner_looks_again_when_it_is_worth_it_and_not_before(
 
 
 async def test_a_large_table_is_looked_through_a_few_pieces_at_a_time(
-    tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]", monkeypatch: pytest.MonkeyPatch
+    tenant: TenantId,
+    clock: DatabaseClock,
+    worker: "asyncpg.Connection[asyncpg.Record]",
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(retention, "PIECE", 4)
+    monkeypatch.setattr(maintenance, "PIECE_PAGES", 4)
     await worker.execute(MANY_OVER, tenant, 1_000)
     pages = await worker.fetchval("SELECT pg_relation_size('jobs.job') / current_setting('block_size')::int")
     await clock.step(61)
-    cleaner = Cleaner(pieces_at_once=2)
+    cleaner = RetentionCleaner(pieces_at_once=2)
 
     steps = []
     while await worker.fetchval("SELECT count(*) FROM jobs.job WHERE keep_seconds = 60"):
@@ -318,22 +325,22 @@ async def test_a_large_table_is_looked_through_a_few_pieces_at_a_time(
 
 
 async def test_many_who_clean_at_once_do_not_get_in_each_others_way(
-    sessions: Sessions, tenant: TenantId, clock: Clock
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock
 ) -> None:
     # Chains of three, so that one cleaner may have a job and another one what it depends on.
-    first = await submitted(sessions, tenant, 100)
+    first = await submit_stage_jobs(sessions, tenant, 100)
     for some in [first[n : n + 20] for n in range(0, 100, 20)]:
-        second = await submitted(sessions, tenant, 40, needs=some)
-        await submitted(sessions, tenant, 10, needs=second)
-    workers = [await sessions.worker(f"test {n}") for n in range(10)]
+        second = await submit_stage_jobs(sessions, tenant, 40, needs=some)
+        await submit_stage_jobs(sessions, tenant, 10, needs=second)
+    workers = [await sessions.connect_worker(f"test {n}") for n in range(10)]
     await workers[0].execute("DELETE FROM jobs.job_ready")
     await workers[0].execute("UPDATE jobs.job SET status = 'SUCCEEDED', finished_at = jobs.clock()")
     await clock.step(2 * DAY)
 
     async def until_nothing_is_left(conn: "asyncpg.Connection[asyncpg.Record]") -> int:
         count = 0
-        while await left(conn):
-            count += sum((await clean(conn, most=7)).values())
+        while await list_left_jobs(conn):
+            count += sum((await run_cleaner(conn, most=7)).values())
         return count
 
     counts = await asyncio.gather(*(until_nothing_is_left(conn) for conn in workers))
@@ -345,18 +352,18 @@ async def test_many_who_clean_at_once_do_not_get_in_each_others_way(
 
 
 async def test_a_job_that_is_run_again_at_this_moment_is_left_alone(
-    sessions: Sessions, tenant: TenantId, clock: Clock, worker: "asyncpg.Connection[asyncpg.Record]"
+    sessions: Sessions, tenant: TenantId, clock: DatabaseClock, worker: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    [job] = await submitted(sessions, tenant)
-    await ended(sessions, tenant, job, "FAILED")
+    [job] = await submit_stage_jobs(sessions, tenant)
+    await end_job(sessions, tenant, job, "FAILED")
     await clock.step(2 * DAY)
 
     async with sessions.tenant(tenant) as conn:
         await conn.execute("SELECT jobs.redrive($1, $2)", tenant, job)
-        meanwhile = await clean(worker)
+        meanwhile = await run_cleaner(worker)
 
-    assert meanwhile == await clean(worker) == {}
-    assert await left(worker) == {job}
+    assert meanwhile == await run_cleaner(worker) == {}
+    assert await list_left_jobs(worker) == {job}
 
 
 async def test_pieces_of_the_table_are_read_by_place_and_its_rows_removed_by_key(
@@ -368,8 +375,10 @@ async def test_pieces_of_the_table_are_read_by_place_and_its_rows_removed_by_key
         await worker.execute("DEALLOCATE asked")
         return lines
 
-    looked = await plan(retention.EARLIEST, "tid, tid, timestamptz", "'(0,0)', '(256,0)', now()")
-    removed = await plan(retention.REMOVE, "tid, tid, timestamptz, int", "'(0,0)', '(256,0)', now(), 1000")
+    looked = await plan(maintenance.SELECT_EARLIEST_EXPIRY, "tid, tid, timestamptz", "'(0,0)', '(256,0)', now()")
+    removed = await plan(
+        maintenance.DELETE_EXPIRED_JOBS, "tid, tid, timestamptz, int", "'(0,0)', '(256,0)', now(), 1000"
+    )
 
     assert any("Tid Range Scan on job" in line for line in looked)
     assert any("Tid Range Scan on job j" in line for line in removed)
@@ -377,4 +386,4 @@ async def test_pieces_of_the_table_are_read_by_place_and_its_rows_removed_by_key
 
 
 async def test_an_empty_table_has_nothing_to_clean(worker: "asyncpg.Connection[asyncpg.Record]") -> None:
-    assert await clean(worker) == {}
+    assert await run_cleaner(worker) == {}

@@ -5,21 +5,21 @@ import time
 
 import asyncpg
 import pytest
+from service_jobs import Context, Handler, Handlers, Jobs, Status, WorkerOptions
+from service_jobs.context import Lease
+from service_jobs.job import Outcome
+from tests.jobs.support.run_workers import run_worker
 
-from bpc.core.ids import TenantId
-from bpc.jobs import Context, Handler, Handlers, Jobs, Options, Status
-from bpc.jobs.context import Held
-from bpc.jobs.outcome import Outcome
-from tests.jobs.working import working
-from tests.measuring import Measured, effort
+from bpc.core.formats.ids import TenantId
+from tests.measurements import RecordMeasurement, choose_effort
 
 pytestmark = pytest.mark.external
-FINISHED = effort(test=20_000, shown=1_000_000, campaign=1_000_000)
-QUEUED = effort(test=2_000, shown=100_000, campaign=100_000)
-DRAINED = effort(test=2_000, shown=10_000, campaign=10_000)
-TURNS = effort(test=1, shown=5, campaign=5)
-HELD_SECONDS = effort(test=2.0, shown=120.0, campaign=120.0)
-OPTIONS = Options(concurrency=10)
+FINISHED = choose_effort(test=20_000, shown=1_000_000, campaign=1_000_000)
+QUEUED = choose_effort(test=2_000, shown=100_000, campaign=100_000)
+DRAINED = choose_effort(test=2_000, shown=10_000, campaign=10_000)
+TURNS = choose_effort(test=1, shown=5, campaign=5)
+HELD_SECONDS = choose_effort(test=2.0, shown=120.0, campaign=120.0)
+OPTIONS = WorkerOptions(concurrency=10)
 
 FINISH = """
     INSERT INTO jobs.job (tenant_id, job_id, type, status, attempts, max_attempts, payload, result, created_at,
@@ -29,18 +29,18 @@ FINISH = """
 """
 
 
-class Finishes:
+class FinishCounter:
     """Counts what was accepted, without a look at the tables under test."""
 
     def __init__(self) -> None:
         self._left = 0
         self._all = asyncio.Event()
 
-    def started(self, held: Held) -> None: ...
+    def observe_start(self, lease: Lease) -> None: ...
 
-    def finished(self, held: Held, outcome: Outcome) -> None: ...
+    def observe_finish(self, lease: Lease, outcome: Outcome) -> None: ...
 
-    def settled(self, held: Held, became: Status | None) -> None:
+    def observe_settlement(self, lease: Lease, became: Status | None) -> None:
         self._left -= became is Status.SUCCEEDED
         if self._left == 0:
             self._all.set()
@@ -62,7 +62,7 @@ def noop(handlers: Handlers) -> Handler[int, int]:
     return run
 
 
-async def drained(jobs: Jobs, noop: Handler[int, int], tenant: TenantId, finishes: Finishes) -> float:
+async def run_until_drained(jobs: Jobs, noop: Handler[int, int], tenant: TenantId, finishes: FinishCounter) -> float:
     """Jobs a second over `DRAINED` jobs, submitted at once to a worker that runs."""
     finishes.expect(DRAINED)
     await jobs.submit_many(noop, range(DRAINED), tenant=tenant)
@@ -77,21 +77,21 @@ async def test_finished_and_waiting_jobs_do_not_slow_down_the_others(
     tenant: TenantId,
     other_tenant: TenantId,
     superuser: "asyncpg.Connection[asyncpg.Record]",
-    measured: Measured,
+    record_measurement: RecordMeasurement,
 ) -> None:
-    finishes = Finishes()
-    async with working(jobs, OPTIONS, observer=finishes):
-        await drained(jobs, noop, tenant, finishes)
-        empty = max([await drained(jobs, noop, tenant, finishes) for _ in range(TURNS)])
+    finishes = FinishCounter()
+    async with run_worker(jobs, OPTIONS, observer=finishes):
+        await run_until_drained(jobs, noop, tenant, finishes)
+        empty = max([await run_until_drained(jobs, noop, tenant, finishes) for _ in range(TURNS)])
     for start in range(0, QUEUED, 10_000):  # of a type this worker does not know: they stay, and in its way
         await jobs.submit_many(noop, range(min(10_000, QUEUED - start)), tenant=other_tenant)
     await superuser.execute("UPDATE jobs.job_ready SET type = 'unknown'")
     await superuser.execute(FINISH, tenant, FINISHED)
-    async with working(jobs, OPTIONS, observer=finishes):
-        await drained(jobs, noop, tenant, finishes)
-        full = max([await drained(jobs, noop, tenant, finishes) for _ in range(TURNS)])
+    async with run_worker(jobs, OPTIONS, observer=finishes):
+        await run_until_drained(jobs, noop, tenant, finishes)
+        full = max([await run_until_drained(jobs, noop, tenant, finishes) for _ in range(TURNS)])
 
-    measured(
+    record_measurement(
         "jobs-large-tables",
         finished=FINISHED,
         queued=QUEUED,
@@ -99,7 +99,7 @@ async def test_finished_and_waiting_jobs_do_not_slow_down_the_others(
         full_jobs_per_second=round(full),
         ratio=round(full / empty, 2),
     )
-    assert full / empty > effort(test=0.02, shown=0.7, campaign=0.7)
+    assert full / empty > choose_effort(test=0.02, shown=0.7, campaign=0.7)
 
 
 async def test_a_transaction_that_holds_up_vacuum_does_not_slow_down_claims(
@@ -107,22 +107,22 @@ async def test_a_transaction_that_holds_up_vacuum_does_not_slow_down_claims(
     noop: Handler[int, int],
     tenant: TenantId,
     superuser: "asyncpg.Connection[asyncpg.Record]",
-    measured: Measured,
+    record_measurement: RecordMeasurement,
 ) -> None:
-    finishes = Finishes()
+    finishes = FinishCounter()
     rates: list[float] = []
-    async with working(jobs, OPTIONS, observer=finishes):
-        await drained(jobs, noop, tenant, finishes)
+    async with run_worker(jobs, OPTIONS, observer=finishes):
+        await run_until_drained(jobs, noop, tenant, finishes)
         await superuser.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         await superuser.fetchval("SELECT count(*) FROM jobs.job")  # from here on nothing can be vacuumed
         until = time.perf_counter() + HELD_SECONDS
         while time.perf_counter() < until:
-            rates.append(await drained(jobs, noop, tenant, finishes))
+            rates.append(await run_until_drained(jobs, noop, tenant, finishes))
         await superuser.execute("COMMIT")
 
     quarter = max(1, len(rates) // 4)
     first, last = sorted(rates[:quarter])[quarter // 2], sorted(rates[-quarter:])[quarter // 2]
-    measured(
+    record_measurement(
         "jobs-held-vacuum",
         seconds=HELD_SECONDS,
         jobs=DRAINED * len(rates),
@@ -131,4 +131,4 @@ async def test_a_transaction_that_holds_up_vacuum_does_not_slow_down_claims(
         ratio=round(last / first, 2),
     )
     # A shared machine halves and doubles rates as it likes; a claim that reads all dead rows is a hundred times slower.
-    assert last / first > effort(test=0.02, shown=0.6, campaign=0.6)
+    assert last / first > choose_effort(test=0.02, shown=0.6, campaign=0.6)

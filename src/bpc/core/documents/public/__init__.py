@@ -1,90 +1,127 @@
-"""Public formats: documents as others publish them, read into the elements that our own form has.
+"""Published formats of battery data: a module for each, and what they share.
 
-A format is recognised by the names of its members, never by the name of a file. `FORMATS` is tried in its order; a
-document that is none of them is taken for our own form.
+units            spellings of units
+conversions      how a value becomes a member of a fact
+mapping          tables from a format's values to members; SKUs and footprints
 
-    value ── recognise ──► Format ── elements ──► [Element …], with warnings for what has no place in a fact
+Below: a document while it is read, with the path of each value and which values were used. Tables name a value by its
+path (`performance.rated.voltage.min`). A name after a list means the first item of the list: some formats put
+everything that exists once into a list of one.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-from bpc.core.documents.elements import Element
-from bpc.core.documents.notes import Notes
-from bpc.core.documents.public import (
-    aspects,
-    battery_pass,
-    catena_pcf,
-    component_pcf,
-    events,
-    product_passport,
-    ready_passport,
-    specified_bom,
-)
-from bpc.core.documents.public.formats import Format
-from bpc.core.documents.public.places import Place, Reading, warn_of_unread
-from bpc.core.documents.public.strangers import stranger
-from bpc.core.documents.values import Given
+from bpc.core.documents import Notes, join_path
+from bpc.core.documents.elements import RawValue, describe_value
 
-__all__ = ["FORMATS", "Format", "public_elements", "recognise"]
-
-FORMATS: Final[tuple[Format, ...]] = (
-    battery_pass.FORMAT,
-    catena_pcf.NESTED,
-    component_pcf.FORMAT,
-    catena_pcf.FLAT,
-    specified_bom.FORMAT,
-    events.FORMAT,
-    ready_passport.FORMAT,
-    product_passport.FORMAT,
-    aspects.FORMAT,
-)
+MAX_UNREAD_NAMED: Final = 20
 
 
-def recognise(value: Given) -> Format | None:
-    """The public format a document is in, if it is in one."""
-    if not isinstance(value, dict):
-        return None
-    return next((known for known in FORMATS if known.is_it(value)), None)
+@dataclass(slots=True)
+class ReadState:
+    """The notes on a document, the paths that were used, and the notes that need not be repeated."""
+
+    notes: Notes
+    read_paths: set[str] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
 
 
-def public_elements(kind: str, value: Given, notes: Notes) -> list[Element] | None:
-    """The elements of a document in a public format; None where it is in none and may be in our own form.
+@dataclass(frozen=True, slots=True)
+class DocumentNode:
+    """A value of the document and its path. `value` is None if the document has nothing there."""
 
-    Formats that hold one thing may also come as a list of them.
-    """
-    if isinstance(value, list) and any(recognise(item) for item in value):
-        return [
-            element
-            for index, item in enumerate(value)
-            for element in _one(kind, item, f"$[{index}]", notes) or _nothing(f"$[{index}]", notes)
-        ]
-    return _one(kind, value, "$", notes)
+    value: RawValue
+    path: str
+    state: ReadState
+
+    def at(self, names: str) -> "DocumentNode":
+        """The node at a path below this one; its value is None if the document has nothing there."""
+        node = self
+        for name in filter(None, names.split(".")):
+            node = node.member(name)
+        return node
+
+    def member(self, name: str) -> "DocumentNode":
+        holder = self.first() if isinstance(self.value, list) else self
+        if isinstance(holder.value, dict):
+            return DocumentNode(holder.value.get(name), join_path(holder.path, name), self.state)
+        if holder.value is not None:
+            holder.add_problem(f"is {describe_value(holder.value)}, not an object")
+        return DocumentNode(None, join_path(holder.path, name), self.state)
+
+    def first(self) -> "DocumentNode":
+        """The first item of a list; a single value counts as a list of one."""
+        if not isinstance(self.value, list):
+            return self
+        if len(self.value) > 1:
+            self.add_warning(f"has {len(self.value)} entries; only the first was read")
+        return DocumentNode(self.value[0] if self.value else None, f"{self.path}[0]", self.state)
+
+    def items(self) -> "list[DocumentNode]":
+        """The items of a list that are not null; a single value counts as a list of one."""
+        if isinstance(self.value, list):
+            indexed = enumerate(self.value)
+            return [
+                DocumentNode(item, f"{self.path}[{index}]", self.state) for index, item in indexed if item is not None
+            ]
+        return [] if self.value is None else [self]
+
+    def take(self) -> RawValue:
+        """The value, which now counts as read."""
+        if self.value is not None:
+            self.state.read_paths.add(self.path)
+        return self.value
+
+    def add_problem(self, says: str) -> None:
+        if self._is_new(says):
+            self.state.notes.add_problem(self.path, says)
+
+    def add_warning(self, says: str) -> None:
+        if self._is_new(says):
+            self.state.notes.add_warning(self.path, says)
+
+    def add_rounding(self, says: str, decimals: int) -> None:
+        if self._is_new(says):
+            self.state.notes.add_rounding(self.path, says, decimals)
+
+    def _is_new(self, says: str) -> bool:
+        new = (self.path, says) not in self.state.reported
+        self.state.reported.add((self.path, says))
+        return new
 
 
-def _one(kind: str, value: Given, path: str, notes: Notes) -> list[Element] | None:
-    if not isinstance(value, dict):
-        return None
-    says = stranger(value)
-    if says is not None:
-        notes.problem(path, says)
-        return []
-    found = recognise(value)
-    return None if found is None else _read(found, kind, Place(value, path, Reading(notes)), found.kinds(value))
-
-
-def _nothing(path: str, notes: Notes) -> list[Element]:
-    if notes.is_clean:
-        notes.problem(path, "is not in the format of the others of this list")
-    return []
-
-
-def _read(found: Format, kind: str, document: Place, kinds: tuple[str, ...]) -> list[Element]:
-    if kind not in kinds:
-        document.problem(
-            f"is {found.name}, which is read as a document of kind {' or '.join(kinds)}; this one is of kind {kind}"
+def warn_of_unread(document: DocumentNode, name: str) -> None:
+    """Add one warning that names everything in the document that was not read."""
+    unread = list(dict.fromkeys(_find_unread(document.value, document.path, "", document.state.read_paths)[1]))
+    if unread:
+        more = f" and {len(unread) - MAX_UNREAD_NAMED} more" if len(unread) > MAX_UNREAD_NAMED else ""
+        document.add_warning(
+            f"was read as {name}; these members were left out because no fact has them:"
+            f" {', '.join(f'`{at}`' for at in unread[:MAX_UNREAD_NAMED])}{more}"
         )
-        return []
-    elements = found.elements(document)
-    if document.reading.notes.is_clean and elements:
-        warn_of_unread(document, found.name)
-    return elements
+
+
+def _find_unread(value: RawValue, path: str, display_path: str, read_paths: set[str]) -> tuple[bool, list[str]]:
+    """Whether anything in `value` was read, and the largest parts of it in which nothing was."""
+    if path in read_paths:
+        return True, []
+    if value is None or value in ({}, []):
+        return False, []
+    below = [
+        _find_unread(part, at, display, read_paths) for part, at, display in _iterate_parts(value, path, display_path)
+    ]
+    if any(was_read for was_read, _ in below):
+        return True, [at for _, unread in below for at in unread]
+    return False, [display_path or "$"] if not below or any(unread for _, unread in below) else []
+
+
+def _iterate_parts(value: RawValue, path: str, display_path: str) -> Iterator[tuple[RawValue, str, str]]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if not name.startswith(("@", "_comment")):
+                yield member, join_path(path, name), join_path(display_path, name).lstrip(".")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield item, f"{path}[{index}]", f"{display_path}[]"

@@ -1,327 +1,329 @@
-"""How a value of a public format becomes a member of a fact: exactly, or not without a word.
+"""How a value of a public format becomes a member of a fact: exactly, or with a warning.
 
-A converter takes a place and the member's type and gives what `members` will accept; None where there is nothing, or a
-problem, noted at the place itself, where a person will look for it.
+A converter takes a node and the member's type and returns a value that `fact_members` accepts. It returns None if the
+node has no value, or if there is a problem, which it notes at the node.
 
-A number with more decimals than the fact has room for is rounded half-even, and a warning names both numbers, if three
-digits remain and it changes by half a per cent at most; or if it is the rounded number at 15 digits, all that the
-printout of a binary fraction is sure of. Any other that does not fit is a problem; only a share of the mass is left out
-instead, with a warning, because traces in ppm are usual.
+A number with more decimals than the fact has is rounded half-even, with a warning that names both numbers, in two
+cases: three digits remain and it changes by at most half a per cent; or the two are equal at 15 digits, which is the
+precision of a printed binary fraction. Otherwise it is a problem. Only a share of the mass is left out with a warning
+instead, because traces in ppm are usual.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bpc.core.documents.members import UNSTORABLE
-from bpc.core.documents.notes import quoted
-from bpc.core.documents.public.measures import Measure, as_lower, factor_of, times
-from bpc.core.documents.public.places import Place, named
-from bpc.core.documents.values import Exact, Given, Number, exact, is_plain
-from bpc.core.facts import MAX_MAGNITUDE, is_day
-from bpc.core.rules.types import BOOL, DATE, INT, TEXT, Dec, List, Type
+from bpc.core.documents import quote_text
+from bpc.core.documents.elements import (
+    ExactNumber,
+    NumberText,
+    RawValue,
+    describe_value,
+    format_decimal,
+    is_plain_decimal,
+    parse_exact,
+    power_of_ten,
+)
+from bpc.core.documents.fact_members import INVALID_CHARACTER, UNSTORABLE
+from bpc.core.documents.public import DocumentNode
+from bpc.core.documents.public.units import PER_CENT, UnitTable, find_factor, lower_ascii
+from bpc.core.facts.fact_table import is_day
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Type
 
-Converter = Callable[[Place, Type], Given]
+Converter = Callable[[DocumentNode, Type], RawValue]
 
-LONGEST_NAME: Final = 200
-ONE: Final = Exact(1, 0)
-FEWEST_DIGITS: Final = 3
-LARGEST_CHANGE: Final = 200  # one part of so many
-DIGITS_OF_A_BINARY_FRACTION: Final = 15
-MOST_UNITS_NAMED: Final = 12
+ONE: Final = power_of_ten(0)
+MIN_DIGITS: Final = 3
+MAX_CHANGE_DIVISOR: Final = 200  # half a per cent
+BINARY_FRACTION_DIGITS: Final = 15
+MAX_UNITS_NAMED: Final = 12
 
-_MOMENT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T[0-9:.,]{4,20}(?:Z|[+-][0-9:]{2,5})?")
+_TIMESTAMP: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T[0-9:.,]{4,20}(?:Z|[+-][0-9:]{2,5})?")
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 _PERIOD: Final = re.compile(r"P(?:([0-9]{1,3})Y)?(?:([0-9]{1,4})M)?")
 
 
-def plain(place: Place, kind: Type) -> Given:
-    """A value that already is what the fact holds: a number in its unit, a text, a day, a truth value, a list."""
+def to_plain_value(node: DocumentNode, kind: Type) -> RawValue:
+    """A value in the form of the fact: a number in its unit, a text, a date, a boolean, a list."""
     if isinstance(kind, List):
-        return [text for item in place.items() if (text := plain(item, kind.item)) is not None] or None
+        return [text for item in node.items() if (text := to_plain_value(item, kind.item)) is not None] or None
     if isinstance(kind, Dec) or kind == INT:
-        return number(place, kind)
-    return _SCALARS[kind](place)
+        return to_number(node, kind)
+    return _SCALAR_READERS[kind](node)
 
 
-def number(place: Place, kind: Type, factor: Exact = ONE) -> Given:
-    """A number, times a factor."""
-    value = amount(place)
-    return None if value is None else fitted(place, times(value, factor), kind)
+def to_number(node: DocumentNode, kind: Type, factor: ExactNumber = ONE) -> RawValue:
+    """A number, multiplied by a factor."""
+    value = read_amount(node)
+    return None if value is None else fit_decimals(node, value * factor, kind)
 
 
-def amount(place: Place) -> Exact | None:
-    """The number that is written here, as a number or as a text."""
-    given = place.take()
-    if given is None:
+def read_amount(node: DocumentNode) -> ExactNumber | None:
+    """The number at a node, written as a number or as a text."""
+    raw = node.take()
+    if raw is None:
         return None
-    text = given.text if isinstance(given, Number) else given if isinstance(given, str) and is_plain(given) else None
-    value = None if text is None else exact(text)
+    text = raw.text if isinstance(raw, NumberText) else raw if isinstance(raw, str) and is_plain_decimal(raw) else None
+    value = None if text is None else parse_exact(text)
     if text is None:
-        place.problem(f"is {named(given)}, not a number")
-    elif value is None or not abs(value.count) < MAX_MAGNITUDE * 10**value.scale:
-        place.problem("is not below 10^36")
+        node.add_problem(f"is {describe_value(raw)}, not a number")
+    elif value is None or not value.fits_a_fact:
+        node.add_problem("is not below 10^36")
         return None
     return value
 
 
-def fitted(place: Place, value: Exact, kind: Type, *, is_trace: bool = False) -> Given:
+def fit_decimals(node: DocumentNode, value: ExactNumber, kind: Type, *, is_trace: bool = False) -> RawValue:
     """The value with the decimals of a member of this type."""
     scale = kind.scale if isinstance(kind, Dec) else 0
-    if not abs(value.count) < MAX_MAGNITUDE * 10**value.scale:
-        place.problem("is not below 10^36 in the unit of the fact")
+    if not value.fits_a_fact:
+        node.add_problem("is not below 10^36 in the unit of the fact")
         return None
     count = value.at_scale(scale)
     if count is not None:
-        return Number(written(count, scale))
-    nearest = _half_even(value, scale)
+        return NumberText(format_decimal(count, scale))
+    nearest = value.round_half_even(scale)
     if _is_near(value, nearest, scale) or _is_without_noise(value, nearest, scale):
-        place.rounding(
-            f"is {shown(value)} in the unit of the fact, which has {scale} decimals; it was rounded to"
-            f" {written(nearest, scale)}",
+        node.add_rounding(
+            f"is {value} in the unit of the fact, which has {scale} decimals; it was rounded to"
+            f" {format_decimal(nearest, scale)}",
             scale,
         )
-        return Number(written(nearest, scale))
+        return NumberText(format_decimal(nearest, scale))
     if is_trace:
-        place.warning(f"is {shown(value)} %, and the fact has only {scale} decimals; it was left out, not rounded")
+        node.add_warning(f"is {value} %, but the fact has only {scale} decimals; it was left out, not rounded")
         return None
-    place.problem(
-        f"is {shown(value)} in the unit of the fact, which has {scale} decimals; rounding would change it too much"
+    node.add_problem(
+        f"is {value} in the unit of the fact, which has {scale} decimals; rounding would change it too much"
     )
     return None
 
 
-def written(count: int, scale: int) -> str:
-    """`count` times ten to the power of minus `scale`, in digits."""
-    digits = str(abs(count)).rjust(scale + 1, "0")
-    return ("-" if count < 0 else "") + (f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits)
-
-
-def shown(value: Exact) -> str:
-    text = written(value.count, value.scale)
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _is_near(value: Exact, nearest: int, scale: int) -> bool:
+def _is_near(value: ExactNumber, nearest: int, scale: int) -> bool:
     change: int = abs(nearest * 10 ** (value.scale - scale) - value.count)
-    return len(str(abs(nearest))) >= FEWEST_DIGITS and change * LARGEST_CHANGE <= abs(value.count)
+    return len(str(abs(nearest))) >= MIN_DIGITS and change * MAX_CHANGE_DIVISOR <= abs(value.count)
 
 
-def _is_without_noise(value: Exact, nearest: int, scale: int) -> bool:
-    surplus = len(str(abs(value.count))) - DIGITS_OF_A_BINARY_FRACTION
+def _is_without_noise(value: ExactNumber, nearest: int, scale: int) -> bool:
+    surplus = len(str(abs(value.count))) - BINARY_FRACTION_DIGITS
     if surplus <= 0:
         return False
-    kept: int = _half_even(value, value.scale - surplus) * 10**surplus
+    shortened: int = value.round_half_even(value.scale - surplus) * 10**surplus
     rounded: int = nearest * 10 ** (value.scale - scale)
-    return kept == rounded
+    return shortened == rounded
 
 
-def _half_even(value: Exact, scale: int) -> int:
-    whole = 10 ** (value.scale - scale)
-    count, rest = divmod(value.count, whole)
-    is_up: bool = rest * 2 > whole or (rest * 2 == whole and count % 2 == 1)
-    return int(count) + is_up
+def to_thousandfold(node: DocumentNode, kind: Type) -> RawValue:
+    """A number of kilograms or kilowatts, as grams or watts."""
+    return to_number(node, kind, power_of_ten(3))
 
 
-def times_ten(power: int) -> Converter:
-    """A number in a unit that is ten to the `power` of the fact's."""
-    factor = Exact(10**power, 0) if power >= 0 else Exact(1, -power)
-    return lambda place, kind: number(place, kind, factor)
+def convert_amount(
+    value: DocumentNode, unit: DocumentNode, measure: UnitTable, kind: Type, *, is_trace: bool = False
+) -> RawValue:
+    """The number at one node, converted from the unit at another."""
+    number = read_amount(value)
+    factor = None if number is None else read_unit_factor(unit, measure)
+    return None if number is None or factor is None else fit_decimals(value, number * factor, kind, is_trace=is_trace)
 
 
-def measured(measure: Measure, value: str = "value", unit: str = "unitCode") -> Converter:
-    """An object of a number and the unit it is in; or the bare number, if it has the unit of the fact."""
+def to_unit(measure: UnitTable, value: str = "value", unit: str = "unitCode") -> Converter:
+    """An object of a number and its unit; a bare number is in the unit of the fact."""
 
-    def convert(place: Place, kind: Type) -> Given:
-        if not isinstance(place.value, dict):
-            return number(place, kind)
-        found = amount(place.at(value))
-        factor = unit_factor(place.at(unit), measure) if found is not None else None
-        return fitted(place.at(value), times(found, factor), kind) if found is not None and factor else None
-
-    return convert
-
-
-def share(value: str, unit: str, measure: Measure) -> Converter:
-    """A share of the mass in its unit. One of the volume, or too small for the fact, is left out with a warning."""
-
-    def convert(place: Place, kind: Type) -> Given:
-        found, unit_place = amount(place.at(value)), place.at(unit)
-        if found is not None and unit_place.value in _OF_VOLUME:
-            unit_place.take()
-            unit_place.warning(f"is {named(unit_place.value)}, and facts hold shares of the mass; it was left out")
-            return None
-        factor = unit_factor(unit_place, measure) if found is not None else None
-        if found is None or factor is None:
-            return None
-        return fitted(place.at(value), times(found, factor), kind, is_trace=True)
+    def convert(node: DocumentNode, kind: Type) -> RawValue:
+        if not isinstance(node.value, dict):
+            return to_number(node, kind)
+        return convert_amount(node.at(value), node.at(unit), measure, kind)
 
     return convert
 
 
-_OF_VOLUME: Final = ("unit:percentVolume", "percentVolume", "%vol", "% v/v")
+def to_share(value: str, unit: str) -> Converter:
+    """A share of the mass. A share of the volume, or one too small for the fact, is left out with a warning."""
+
+    def convert(node: DocumentNode, kind: Type) -> RawValue:
+        unit_node = node.at(unit)
+        if unit_node.value in _VOLUME_UNITS and read_amount(node.at(value)) is not None:
+            unit_node.take()
+            unit_node.add_warning(
+                f"is {describe_value(unit_node.value)}; facts hold shares of mass, so it was left out"
+            )
+            return None
+        return convert_amount(node.at(value), unit_node, PER_CENT, kind, is_trace=True)
+
+    return convert
 
 
-def unit_factor(place: Place, measure: Measure) -> Exact | None:
-    """The factor of the unit that is named here; a problem with the units we know where it is none of them."""
-    unit = place.take()
-    factor = factor_of(measure, unit) if isinstance(unit, str) else None
+_VOLUME_UNITS: Final = ("unit:percentVolume", "percentVolume", "%vol", "% v/v")
+
+
+def read_unit_factor(node: DocumentNode, measure: UnitTable) -> ExactNumber | None:
+    """The factor of the unit at a node; an unknown unit is a problem that names some known ones."""
+    unit = node.take()
+    factor = find_factor(measure, unit) if isinstance(unit, str) else None
     if factor is None:
-        known = ", ".join(f"`{name}`" for name in list(measure)[:MOST_UNITS_NAMED])
-        says = "is missing" if unit is None else f"is {named(unit)}"
-        place.problem(f"{says}, and the value cannot be converted without a unit we know, such as {known}")
+        known = ", ".join(f"`{name}`" for name in list(measure)[:MAX_UNITS_NAMED])
+        says = "is missing" if unit is None else f"is {describe_value(unit)}"
+        node.add_problem(f"{says}; the value needs a known unit, such as {known}")
     return factor
 
 
-def text(place: Place) -> Given:
-    """A text; an empty one says nothing."""
-    given = place.take()
-    if given is None or given == "":
+def read_text(node: DocumentNode) -> RawValue:
+    """A text; None if it is empty."""
+    raw = node.take()
+    if raw is None or raw == "":
         return None
-    if not isinstance(given, str):
-        place.problem(f"is {named(given)}, not a text")
+    if not isinstance(raw, str):
+        node.add_problem(f"is {describe_value(raw)}, not a text")
         return None
-    if UNSTORABLE.search(given):
-        place.problem("has a character that is none: U+0000 or half of a surrogate pair")
+    if UNSTORABLE.search(raw):
+        node.add_problem(INVALID_CHARACTER)
         return None
-    return given
+    return raw
 
 
-def day(place: Place) -> Given:
-    """A day; of a moment its day as it is written there, of a month its first."""
-    given = place.take()
-    if given is None or given == "":
+def read_day(node: DocumentNode) -> RawValue:
+    """A date; of a timestamp its date as written, of a month its first day."""
+    raw = node.take()
+    if raw is None or raw == "":
         return None
-    if isinstance(given, str):
-        moment = _MOMENT.fullmatch(given)
-        whole = moment[1] if moment else f"{given}-01" if _MONTH.fullmatch(given) else given
-        if is_day(whole):
-            if whole != given:
-                place.warning(f"is {quoted(given)}; the fact holds the day {whole}")
-            return whole
-    place.problem(f"is {named(given)}, which is no day of the calendar; days are written like 2027-02-18")
+    if isinstance(raw, str):
+        timestamp = _TIMESTAMP.fullmatch(raw)
+        day_text = timestamp[1] if timestamp else f"{raw}-01" if _MONTH.fullmatch(raw) else raw
+        if is_day(day_text):
+            if day_text != raw:
+                node.add_warning(f"is {quote_text(raw)}; the fact holds the date {day_text}")
+            return day_text
+    node.add_problem(f"is {describe_value(raw)}, which is not a valid date; write dates like 2027-02-18")
     return None
 
 
-def truth(place: Place) -> Given:
-    given = place.take()
-    if given is None or isinstance(given, bool):
-        return given
-    if given in ("true", "false"):
-        return given == "true"
-    place.problem(f"is {named(given)}, not true or false")
+def read_bool(node: DocumentNode) -> RawValue:
+    raw = node.take()
+    if raw is None or isinstance(raw, bool):
+        return raw
+    if raw in ("true", "false"):
+        return raw == "true"
+    node.add_problem(f"is {describe_value(raw)}, not true or false")
     return None
 
 
-_SCALARS: Final[Mapping[Type, Callable[[Place], Given]]] = {TEXT: text, DATE: day, BOOL: truth}
+_SCALAR_READERS: Final[Mapping[Type, Callable[[DocumentNode], RawValue]]] = {
+    TEXT: read_text,
+    DATE: read_day,
+    BOOL: read_bool,
+}
 
 
-def of_text(spell: Callable[[str, Place], Given]) -> Converter:
-    """A text in other words."""
+def map_text(spell: Callable[[str, DocumentNode], RawValue]) -> Converter:
+    """A converter that replaces a text."""
 
-    def convert(place: Place, _: Type) -> Given:
-        given = text(place)
-        return spell(given, place) if isinstance(given, str) else None
+    def convert(node: DocumentNode, _: Type) -> RawValue:
+        text = read_text(node)
+        return spell(text, node) if isinstance(text, str) else None
 
     return convert
 
 
-def _last(given: str, _: Place) -> Given:
-    return last_part(given)
+def get_last_part(text: str) -> str:
+    """The name at the end of a URL, `Cathode` of `https://…/battery/Cathode`; any other text as it is."""
+    if "://" in text or text.startswith(("eubat:", "gs1:", "urn:")):
+        return text.replace("#", "/").replace(":", "/").rstrip("/").rpartition("/")[2]
+    return text
 
 
-def last_part(given: str) -> str:
-    """The name at the end of an address, `Cathode` of `https://…/battery/Cathode`; of any other text all of it."""
-    if "://" in given or given.startswith(("eubat:", "gs1:", "urn:")):
-        return given.replace("#", "/").replace(":", "/").rstrip("/").rpartition("/")[2]
-    return given
+to_term: Final = map_text(lambda text, _: get_last_part(text))
+to_lower_term: Final = map_text(lambda text, _: lower_ascii(get_last_part(text)))
+to_country_code: Final = map_text(lambda text, _: text if re.fullmatch("[A-Z]{2}", text) else None)
 
 
-name_at_the_end: Final = of_text(_last)
-lower_name_at_the_end: Final = of_text(lambda given, _: as_lower(last_part(given)))
-two_letters: Final = of_text(lambda given, _: given if re.fullmatch("[A-Z]{2}", given) else None)
-
-
-def words(place: Place, kind: Type) -> Given:
-    """A text, or one of texts in several languages: the English one if there is one, else the first."""
-    options = [item for item in place.items() if isinstance(item.value, dict)]
+def to_localized_text(node: DocumentNode, kind: Type) -> RawValue:
+    """A text; of texts in several languages the English one, else the first."""
+    options = [item for item in node.items() if isinstance(item.value, dict)]
     if not options:
-        return plain(place.first(), kind)
+        return to_plain_value(node.first(), kind)
     english = [item for item in options if item.at("language").value == "en" or item.at("@language").value == "en"]
     chosen = (english or options)[0]
-    place.take()
-    return text(chosen.at("value")) or text(chosen.at("@value"))
+    node.take()
+    return read_text(chosen.at("value")) or read_text(chosen.at("@value"))
 
 
-def address(place: Place, _: Type) -> Given:
+def to_address(node: DocumentNode, _: Type) -> RawValue:
     """A postal address in one line."""
-    if not isinstance(place.value, dict):
-        return text(place)
-    parts = [text(place.at(name)) for name in _ADDRESS]
+    if not isinstance(node.value, dict):
+        return read_text(node)
+    parts = [read_text(node.at(name)) for name in _ADDRESS_MEMBERS]
     return ", ".join(part for part in parts if isinstance(part, str)) or None
 
 
-_ADDRESS: Final = ("streetAddress", "postalCode", "addressLocality", "addressRegion", "addressCountry", "countryCode")
+_ADDRESS_MEMBERS: Final = (
+    "streetAddress",
+    "postalCode",
+    "addressLocality",
+    "addressRegion",
+    "addressCountry",
+    "countryCode",
+)
 
 
-def year(place: Place, _: Type) -> Given:
-    """The year of a day or a moment."""
-    given = day_quietly(place)
-    return Number(str(int(given[:4]))) if isinstance(given, str) else None
+def to_year(node: DocumentNode, _: Type) -> RawValue:
+    """The year of a date or a timestamp."""
+    day = read_day_silently(node)
+    return NumberText(str(int(day[:4]))) if isinstance(day, str) else None
 
 
-def day_quietly(place: Place) -> Given:
-    """A day of which nobody needs to hear that it was a moment."""
-    given = place.take()
-    moment = _MOMENT.fullmatch(given) if isinstance(given, str) else None
-    return moment[1] if moment and is_day(moment[1]) else day(place)
+def read_day_silently(node: DocumentNode) -> RawValue:
+    """A date; of a timestamp its date, without a warning."""
+    raw = node.take()
+    timestamp = _TIMESTAMP.fullmatch(raw) if isinstance(raw, str) else None
+    return timestamp[1] if timestamp and is_day(timestamp[1]) else read_day(node)
 
 
-def earliest(member: str) -> Converter:
-    """The day of the oldest `member` anywhere below: every value is at least as young as the fact says."""
+def to_earliest_day(member: str) -> Converter:
+    """The oldest date of any `member` below a node: no value is older than the fact says."""
 
-    def convert(place: Place, _: Type) -> Given:
-        found = [day_quietly(moment) for moment in _everywhere(place, member)]
-        days = sorted({given for given in found if isinstance(given, str)})
+    def convert(node: DocumentNode, _: Type) -> RawValue:
+        values = [read_day_silently(timestamp_node) for timestamp_node in _find_everywhere(node, member)]
+        days = sorted({day for day in values if isinstance(day, str)})
         if len(days) > 1:
-            place.warning(f"has values of {len(days)} days; the fact says they were taken on the first, {days[0]}")
+            node.add_warning(f"has values of {len(days)} dates; the fact holds the earliest, {days[0]}")
         return days[0] if days else None
 
     return convert
 
 
-def _everywhere(place: Place, member: str) -> list[Place]:
-    if isinstance(place.value, list):
-        return [moment for item in place.items() for moment in _everywhere(item, member)]
-    if not isinstance(place.value, dict):
+def _find_everywhere(node: DocumentNode, member: str) -> list[DocumentNode]:
+    if isinstance(node.value, list):
+        return [match_node for item in node.items() for match_node in _find_everywhere(item, member)]
+    if not isinstance(node.value, dict):
         return []
     return [
-        moment
-        for name in place.value
-        for moment in ([place.member(name)] if name == member else _everywhere(place.member(name), member))
+        match_node
+        for name in node.value
+        for match_node in ([node.member(name)] if name == member else _find_everywhere(node.member(name), member))
     ]
 
 
-def warranty_months(place: Place, kind: Type) -> Given:
-    """A period in months: a number, or one as ISO 8601 writes it (`P8Y`)."""
-    period = _PERIOD.fullmatch(place.value) if isinstance(place.value, str) else None
+def to_warranty_months(node: DocumentNode, kind: Type) -> RawValue:
+    """A period in months: a number, or a period of ISO 8601 (`P8Y`)."""
+    period = _PERIOD.fullmatch(node.value) if isinstance(node.value, str) else None
     if period and any(period.groups()):
-        place.take()
+        node.take()
         years, months = (int(part or 0) for part in period.groups())
-        return Number(str(years * 12 + months))
-    if isinstance(place.value, str) and not is_plain(place.value):
+        return NumberText(str(years * 12 + months))
+    if isinstance(node.value, str) and not is_plain_decimal(node.value):
         return None
-    return number(place, kind)
+    return to_number(node, kind)
 
 
-def warranty_end(place: Place, _: Type) -> Given:
-    """The last day of a warranty, where that is what is written."""
-    given = place.value
-    if isinstance(given, str) and re.match("[0-9]{4}-", given):
-        return day(place)
-    if isinstance(given, str) and not _PERIOD.fullmatch(given) and not is_plain(given):
-        place.take()
-        place.warning(f"is {quoted(given)}, neither a day nor a period of months; it was left out")
+def to_warranty_end(node: DocumentNode, _: Type) -> RawValue:
+    """The last day of a warranty; None if the value is a period."""
+    raw = node.value
+    if isinstance(raw, str) and re.match("[0-9]{4}-", raw):
+        return read_day(node)
+    if isinstance(raw, str) and not _PERIOD.fullmatch(raw) and not is_plain_decimal(raw):
+        node.take()
+        node.add_warning(f"is {quote_text(raw)}, neither a date nor a period of months; it was left out")
     return None
 
 
@@ -342,29 +344,31 @@ _CATEGORIES: Final = (
 )
 
 
-def category_named(given: str) -> str | None:
-    """One of our categories in any of the ways the formats name it."""
-    name = as_lower(last_part(given))
+def parse_category(text: str) -> str | None:
+    """The category that a format calls by this name; None for an unknown name."""
+    name = lower_ascii(get_last_part(text))
     if name in ("ev", "evbattery"):
         return "ev"
     return next((category for part, category in _CATEGORIES if part in name), None)
 
 
-def _category(given: str, place: Place) -> Given:
-    found = category_named(given)
-    if found not in ("ev", "lmt", "industrial", "stationary"):
-        place.warning(f"is {quoted(given)}; passports are for `ev`, `lmt`, `industrial` and `stationary` batteries")
-    return found or given
+def _map_category(text: str, node: DocumentNode) -> RawValue:
+    parsed = parse_category(text)
+    if parsed not in ("ev", "lmt", "industrial", "stationary"):
+        node.add_warning(
+            f"is {quote_text(text)}; passports are for `ev`, `lmt`, `industrial` and `stationary` batteries"
+        )
+    return parsed or text
 
 
-category: Final = of_text(_category)
+to_category: Final = map_text(_map_category)
 
 _STATUSES: Final = {"reused": "re-used", "re-used": "re-used"}
 
 
-def _status(given: str, _: Place) -> Given:
-    name = as_lower(last_part(given))
+def _map_status(text: str, _: DocumentNode) -> RawValue:
+    name = lower_ascii(get_last_part(text))
     return _STATUSES.get(name, name)
 
 
-status: Final = of_text(_status)
+to_status: Final = map_text(_map_status)

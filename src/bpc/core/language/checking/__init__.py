@@ -1,1 +1,1 @@
-"""Syntax tree to typed tree: names, types, units, order, tests. `check` in check.py."""
+"""Syntax tree to typed tree: names, types, units, order, tests. `check` is in language/package.py."""

@@ -5,23 +5,22 @@ program and the world alone. The only names generated code can reach are those o
 value ends evaluation with a `RuleFailure` that names the field and the place.
 
     machine = Machine(program)
-    machine.values(world)    all fields                       ──► Values
-    machine.prove(world, …)  all fields and the proof's bytes ──► Proven
-    machine.session(world)   fields and expressions one by one, for tests
+    machine.evaluate(world)      all fields                       ──► EvaluatedFields
+    machine.prove(world, …)      all fields and the proof's bytes ──► ProofResult
+    machine.open_session(world)  fields and expressions one by one, for tests
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-from bpc.core import canon, proof
-from bpc.core.canon import Json
-from bpc.core.digest import Digest
-from bpc.core.rules.compliance import Compliance
-from bpc.core.rules.evaluating.emitting import Mode, Site
-from bpc.core.rules.evaluating.generate import generate, generate_expression
-from bpc.core.rules.evaluating.lengths import Length, length_of
-from bpc.core.rules.evaluating.state import (
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import Digest
+from bpc.core.language.evaluating.emitter import CoverageSite, Mode
+from bpc.core.language.evaluating.generator import generate, generate_expression
+from bpc.core.language.evaluating.runtime import (
     COMPLIANCE,
     DERIVATIONS,
     FIRST_FIELD,
@@ -31,66 +30,67 @@ from bpc.core.rules.evaluating.state import (
     REACHED,
     ROOM,
     STEPS_LEFT,
-    state_of,
+    create_state,
 )
-from bpc.core.rules.evaluating.writing import Writer, quoted, writer_of, written
-from bpc.core.rules.failure import MAX_STEPS, RuleFailure
-from bpc.core.rules.typed import Expr, Field, Program, Value
-from bpc.core.rules.types import Type
-from bpc.core.rules.world import World
-
-__all__ = ["Expression", "Machine", "Proven", "Session", "Site", "Values", "written"]
+from bpc.core.language.evaluating.values import (
+    LengthMeasure,
+    ValueWriter,
+    create_length_measure,
+    create_writer,
+    quote_text,
+    value_to_json,
+)
+from bpc.core.language.evaluation import MAX_STEPS, ComplianceEntry, RuleFailure, World
+from bpc.core.language.typed import Expr, Program, ProgramField, Value
+from bpc.core.language.types import Type
+from bpc.core.passport import proof
 
 _Function: TypeAlias = Callable[..., Any]
 
 
-class Values:
+@dataclass(slots=True, eq=False)
+class EvaluatedFields:
     """What rules gave: each field's value, the compliance entries in order, the steps it took."""
 
-    __slots__ = ("_types", "compliance", "fields", "steps")
+    fields: dict[str, Value]
+    compliance: list[ComplianceEntry]
+    steps: int
+    _types: Sequence[Type]
 
-    def __init__(
-        self, fields: dict[str, Value], compliance: list[Compliance], steps: int, types: Sequence[Type]
-    ) -> None:
-        self.fields = fields
-        self.compliance = compliance
-        self.steps = steps
-        self._types = types
-
-    def written(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, Json]:
         """Each field's value as the payload writes it, by path in the order of evaluation."""
         values = zip(self.fields.items(), self._types, strict=True)
-        return {path: written(kind, value) for (path, value), kind in values}
+        return {path: value_to_json(kind, value) for (path, value), kind in values}
 
 
-class Proven(NamedTuple):
+class ProofResult(NamedTuple):
     """Values and the canonical bytes of their BPC-PROOF-1."""
 
-    values: Values
+    values: EvaluatedFields
     proof: bytes
     root_hash: Digest
 
 
-class Expression(NamedTuple):
+class CompiledExpression(NamedTuple):
     """An expression outside the fields, compiled."""
 
     function: _Function
     variables: tuple[str, ...]
 
 
-class _Shown(NamedTuple):
+class _FieldTemplate(NamedTuple):
     """What a proof says about a field that is known before it is computed."""
 
-    place: int
+    position: int
     before_salt: str
     before_value: str
-    write: Writer
-    length: Length
+    write: ValueWriter
+    length: LengthMeasure
 
-    def node(self, salt: str, value: Any, derivation: int, room: int) -> proof.Key:
+    def build_node(self, salt: str, value: Any, derivation: int, room: int) -> proof.ProofStep:
         if self.length(value, room) > room:
             raise proof.StepsTooLarge
-        data = f"{self.before_salt}{quoted(salt)}{self.before_value}{self.write(value)}}}"
+        data = f"{self.before_salt}{quote_text(salt)}{self.before_value}{self.write(value)}}}"
         return proof.OP, data, (derivation,)
 
 
@@ -101,21 +101,21 @@ class Machine:
         self.program = program
         self._paths = tuple(field.path for field in program.fields)
         self._types = tuple(field.type for field in program.fields)
-        self._places = {path: place for place, path in enumerate(self._paths)}
-        self._needs = tuple(tuple(self._places[path] for path in field.needs) for field in program.fields)
+        self._positions = {path: place for place, path in enumerate(self._paths)}
+        self._needs = tuple(tuple(self._positions[path] for path in field.needs) for field in program.fields)
 
     @property
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[CoverageSite, ...]:
         """What tests can reach; `Session.reached` are positions in it."""
-        return self._covering[1]
+        return self._covering_functions[1]
 
-    def values(self, world: World, *, max_steps: int = MAX_STEPS) -> Values:
+    def evaluate(self, world: World, *, max_steps: int = MAX_STEPS) -> EvaluatedFields:
         """All fields, without proof; the first `RuleFailure` ends it."""
-        state = state_of(world, max_steps)
-        keep = state.append
-        for function in self._plain:
-            keep(function(state))
-        return self._values(state, max_steps)
+        state = create_state(world, max_steps)
+        append = state.append
+        for function in self._plain_functions:
+            append(function(state))
+        return self._collect_fields(state, max_steps)
 
     def prove(
         self,
@@ -125,99 +125,101 @@ class Machine:
         facts_hash: str,
         salt: Callable[[str], tuple[str, str]],
         max_steps: int = MAX_STEPS,
-    ) -> Proven:
+    ) -> ProofResult:
         """All fields and their proof. `salt(path)` is the field node's salt and the derivation node's.
 
         `proof.StepsTooLarge` if the proof would be larger than any limit that can be set for it.
         """
-        state, steps = state_of(world, max_steps), proof.Steps()
+        state, steps = create_state(world, max_steps), proof.ProofSteps()
         derivations: list[int] = []
         state[NODES], state[LARGE_NODES], state[DERIVATIONS] = steps, {}, derivations
         state[ROOM] = proof.MAX_PROOF_BYTES
         salts = [salt(path) for path in self._paths]
         first = len(salts) + 1
-        for function, (_, hidden) in zip(self._proving, salts, strict=True):
-            before = len(steps)
+        for function, (_, derivation_salt) in zip(self._proving_functions, salts, strict=True):
+            node_count_before = len(steps)
             value, node = function(state)
-            proof.refuse_too_many(steps)
+            proof.check_step_count(steps)
             state.append(value)
-            data = f'{{"op":"derivation","salt":{quoted(hidden)}}}'
-            derivations.append(proof.derivation(steps, first, before, node, data))
+            data = f'{{"op":"derivation","salt":{quote_text(derivation_salt)}}}'
+            derivations.append(proof.add_derivation(steps, first, node_count_before, node, data))
         fields, room = [], state[ROOM]
-        for field in self._shown:
-            place = field.place
-            key = field.node(salts[place][0], state[FIRST_FIELD + place], derivations[place], room)
+        for field in self._field_templates:
+            position = field.position
+            key = field.build_node(salts[position][0], state[FIRST_FIELD + position], derivations[position], room)
             fields.append(key)
             room -= len(key[1])
-        made, root_hash = proof.assembled(steps, fields, self._root(battery_product, facts_hash), self._field_index)
-        return Proven(self._values(state, max_steps), made, root_hash)
+        proof_bytes, root_hash = proof.assemble_proof(
+            steps, fields, self._encode_root(battery_product, facts_hash), self._field_index
+        )
+        return ProofResult(self._collect_fields(state, max_steps), proof_bytes, root_hash)
 
-    def session(self, world: World, *, max_steps: int = MAX_STEPS, cover: bool = False) -> "Session":
+    def open_session(self, world: World, *, max_steps: int = MAX_STEPS, cover: bool = False) -> "Session":
         """Fields and expressions of one world, computed when they are asked for, with one counter for all."""
-        functions = self._covering[0] if cover else self._plain
+        functions = self._covering_functions[0] if cover else self._plain_functions
         return Session(self, functions, world, max_steps, bytearray(len(self.sites) if cover else 0))
 
-    def expression(self, expr: Expr, variables: Sequence[str]) -> Expression:
+    def compile_expression(self, expr: Expr, variables: Sequence[str]) -> CompiledExpression:
         """An expression over `variables` that may read fields. It is a block: entering it is charged."""
-        names = generate_expression(self.program, expr, variables, _load).names
-        return Expression(names["e"], tuple(variables))
+        names = generate_expression(self.program, expr, variables, _load_function).names
+        return CompiledExpression(names["e"], tuple(variables))
 
-    def needed(self, place: int, done: Sequence[int]) -> list[int]:
-        """The field at `place` and all it reads, directly or not, that is not `done`, in the order of evaluation."""
-        found = {place}
-        waiting = [place]
-        while waiting:
-            for need in self._needs[waiting.pop()]:
-                if not done[need] and need not in found:
-                    found.add(need)
-                    waiting.append(need)
-        return sorted(found)
+    def list_needed(self, position: int, done: Sequence[int]) -> list[int]:
+        """The field at `position` and all it reads, directly or not, except those that are `done`, in order."""
+        needed = {position}
+        pending = [position]
+        while pending:
+            for need in self._needs[pending.pop()]:
+                if not done[need] and need not in needed:
+                    needed.add(need)
+                    pending.append(need)
+        return sorted(needed)
 
-    def place(self, path: str) -> int:
-        return self._places[path]
-
-    @cached_property
-    def _plain(self) -> list[_Function]:
-        return self._functions("values")[0]
+    def get_position(self, path: str) -> int:
+        return self._positions[path]
 
     @cached_property
-    def _covering(self) -> tuple[list[_Function], tuple[Site, ...]]:
-        return self._functions("cover")
+    def _plain_functions(self) -> list[_Function]:
+        return self._generate_functions("values")[0]
 
     @cached_property
-    def _proving(self) -> list[_Function]:
-        return self._functions("proof")[0]
+    def _covering_functions(self) -> tuple[list[_Function], tuple[CoverageSite, ...]]:
+        return self._generate_functions("cover")
 
-    def _functions(self, mode: Mode) -> tuple[list[_Function], tuple[Site, ...]]:
-        names, sites = generate(self.program, mode, _load)
-        return [names[f"f{place}"] for place in range(len(self._paths))], sites
+    @cached_property
+    def _proving_functions(self) -> list[_Function]:
+        return self._generate_functions("proof")[0]
 
-    def _values(self, state: list[Any], max_steps: int) -> Values:
+    def _generate_functions(self, mode: Mode) -> tuple[list[_Function], tuple[CoverageSite, ...]]:
+        names, sites = generate(self.program, mode, _load_function)
+        return [names[f"f{position}"] for position in range(len(self._paths))], sites
+
+    def _collect_fields(self, state: list[Any], max_steps: int) -> EvaluatedFields:
         fields = dict(zip(self._paths, state[FIRST_FIELD:], strict=True))
-        return Values(fields, state[COMPLIANCE], max_steps - state[STEPS_LEFT], self._types)
+        return EvaluatedFields(fields, state[COMPLIANCE], max_steps - state[STEPS_LEFT], self._types)
 
     @cached_property
-    def _by_path(self) -> list[Field]:
+    def _by_path(self) -> list[ProgramField]:
         # Strings sort by code point, which is the order of their UTF-8 bytes.
         return sorted(self.program.fields, key=lambda field: field.path)
 
     @cached_property
-    def _shown(self) -> list[_Shown]:
-        return [_known_of(field, self._places[field.path]) for field in self._by_path]
+    def _field_templates(self) -> list[_FieldTemplate]:
+        return [_create_field_template(field, self._positions[field.path]) for field in self._by_path]
 
     @cached_property
     def _field_index(self) -> str:
-        return canon.encode_typed({field.path: number for number, field in enumerate(self._by_path)}).decode()
+        return canonical_json.encode_typed({field.path: number for number, field in enumerate(self._by_path)}).decode()
 
     @cached_property
     def _root_access(self) -> str:
-        return canon.encode_typed([list(field.access) for field in self._by_path]).decode()
+        return canonical_json.encode_typed([list(field.access) for field in self._by_path]).decode()
 
-    def _root(self, battery_product: Mapping[str, Json], facts_hash: str) -> str:
-        product = canon.encode_typed(dict(battery_product)).decode()
+    def _encode_root(self, battery_product: Mapping[str, Json], facts_hash: str) -> str:
+        product = canonical_json.encode_typed(dict(battery_product)).decode()
         return (
             f'{{"access":{self._root_access},"battery_product":{product},'
-            f'"facts_hash":{quoted(facts_hash)},"op":"passport"}}'
+            f'"facts_hash":{quote_text(facts_hash)},"op":"passport"}}'
         )
 
 
@@ -233,8 +235,8 @@ class Session:
         self._functions = functions
         self._max_steps = max_steps
         self._reached = reached
-        self._state = state_of(world, max_steps)
-        self._state[GET_FIELD], self._state[REACHED] = self._value, reached
+        self._state = create_state(world, max_steps)
+        self._state[GET_FIELD], self._state[REACHED] = self._compute_value, reached
         self._state += [None] * len(functions)
         self._done = bytearray(len(functions))
         self._failures: dict[int, RuleFailure] = {}
@@ -245,8 +247,8 @@ class Session:
         return self._max_steps - left
 
     @property
-    def compliance(self) -> list[Compliance]:
-        entries: list[Compliance] = self._state[COMPLIANCE]
+    def compliance(self) -> list[ComplianceEntry]:
+        entries: list[ComplianceEntry] = self._state[COMPLIANCE]
         return entries
 
     @property
@@ -254,40 +256,42 @@ class Session:
         """Of a covering session: which of the machine's sites."""
         return {number for number, mark in enumerate(self._reached) if mark}
 
-    def field(self, path: str) -> Value:
+    def compute_field(self, path: str) -> Value:
         """The field's value, computed with all it needs that is not computed yet."""
-        return self._value(self._machine.place(path))
+        return self._compute_value(self._machine.get_position(path))
 
-    def run(self, expression: Expression, variables: Mapping[str, Value]) -> Value:
+    def run(self, expression: CompiledExpression, variables: Mapping[str, Value]) -> Value:
         """An expression's value. A field it reads is computed when it is first read, with what it needs."""
         value: Value = expression.function(self._state, *[variables[name] for name in expression.variables])
         return value
 
-    def _value(self, place: int) -> Value:
-        if not self._done[place]:
-            for needed in self._machine.needed(place, self._done):
-                self._compute_one(needed)
-        value: Value = self._state[FIRST_FIELD + place]
+    def _compute_value(self, position: int) -> Value:
+        if not self._done[position]:
+            for needed in self._machine.list_needed(position, self._done):
+                self._compute_field_at(needed)
+        value: Value = self._state[FIRST_FIELD + position]
         return value
 
-    def _compute_one(self, place: int) -> None:
-        if place in self._failures:
-            raise self._failures[place]
+    def _compute_field_at(self, position: int) -> None:
+        if position in self._failures:
+            raise self._failures[position]
         try:
-            self._state[FIRST_FIELD + place] = self._functions[place](self._state)
+            self._state[FIRST_FIELD + position] = self._functions[position](self._state)
         except RuleFailure as failure:
-            self._failures[place] = failure
+            self._failures[position] = failure
             raise
-        self._done[place] = 1
+        self._done[position] = 1
 
 
-def _known_of(field: Field, place: int) -> _Shown:
-    access = canon.encode_typed(list(field.access)).decode()
-    before_salt = f'{{"access":{access},"op":"field","path":{quoted(field.path)},"salt":'
-    before_value = f',"type":{quoted(str(field.type))},"value":'
-    return _Shown(place, before_salt, before_value, writer_of(field.type), length_of(field.type))
+def _create_field_template(field: ProgramField, position: int) -> _FieldTemplate:
+    access = canonical_json.encode_typed(list(field.access)).decode()
+    before_salt = f'{{"access":{access},"op":"field","path":{quote_text(field.path)},"salt":'
+    before_value = f',"type":{quote_text(str(field.type))},"value":'
+    return _FieldTemplate(
+        position, before_salt, before_value, create_writer(field.type), create_length_measure(field.type)
+    )
 
 
-def _load(function: str, names: dict[str, Any]) -> None:
+def _load_function(function: str, names: dict[str, Any]) -> None:
     """Run a definition, which adds its name. One by one, so that source and compiling take little memory."""
-    exec(compile(function, "<rules>", "exec"), names)  # noqa: S102 - our own source: see listing.py
+    exec(compile(function, "<rules>", "exec"), names)  # noqa: S102 - our own source: see emitter.py

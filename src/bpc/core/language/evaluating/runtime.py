@@ -5,74 +5,101 @@ when the code is loaded, so that generated code names a node in one short call: 
 when rules are first used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from bpc.core import canon
-from bpc.core.digest import sha256, to_hex
-from bpc.core.facts import FactRecord
-from bpc.core.proof import COMPLIANCE_EMIT, CONST, FACT_GET, MAX_STEPS_OF_A_PROOF, OP, Steps, StepsTooLarge
-from bpc.core.rules.evaluating.lengths import Length
-from bpc.core.rules.evaluating.state import COMPLIANCE, LARGE_NODES, NODES, ROOM
-from bpc.core.rules.evaluating.writing import Writer, quoted
-from bpc.core.rules.failure import RuleFailure
+from bpc.core.facts.fact_table import FactRecord
+from bpc.core.formats import canonical_json
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.language.evaluating.values import LengthMeasure, ValueWriter, quote_text
+from bpc.core.language.evaluation import RuleFailure, World
+from bpc.core.passport.proof import COMPLIANCE_EMIT, CONST, FACT_GET, MAX_PROOF_STEPS, OP, ProofSteps, StepsTooLarge
 
-Maker: TypeAlias = Callable[..., int]
+# The state generated code works on: a list, because a list is read faster than an object's members.
+
+
+STEPS_LEFT: Final = 0
+GET_FACT: Final = 1
+GET_FACTS: Final = 2
+INPUTS: Final[Mapping[str, int]] = {"productSku": 3, "productName": 4, "issuedOn": 5}
+COMPLIANCE: Final = 6
+# In a session: computes the field at a place. With coverage: a byte for each site.
+GET_FIELD: Final = 7
+REACHED: Final = 8
+# With proof: the nodes by what they say, those of large values by what they follow from, the fields' derivations, how
+# many characters there is room for.
+NODES: Final = 9
+LARGE_NODES: Final = 10
+DERIVATIONS: Final = 11
+ROOM: Final = 12
+FIRST_FIELD: Final = 13
+
+
+def create_state(world: World, max_steps: int) -> list[Any]:
+    """The state before anything is computed, without coverage and proof."""
+    facts = world.facts
+    inputs = [max_steps, facts.get, facts.find_by_prefix, world.product_sku, world.product_name, world.issued_on]
+    return [*inputs, [], None, None, None, None, None, None]
+
+
+NodeMaker: TypeAlias = Callable[..., int]
 """The id of a node: an earlier one's that says the same, or the next."""
 
-_KEY: Final = '{"type":"Text","value":'
+_KEY_DATA_START: Final = '{"type":"Text","value":'
 
 
-def half(numerator: int, denominator: int) -> int:
+def divide_half_even(numerator: int, denominator: int) -> int:
     """The quotient as an integer, rounded half to even (docs/rules/language.md)."""
     if denominator < 0:
         numerator, denominator = -numerator, -denominator
-    quotient, rest = divmod(numerator, denominator)
-    rest += rest
-    return quotient + 1 if rest > denominator or (rest == denominator and quotient & 1) else quotient
+    quotient, remainder = divmod(numerator, denominator)
+    remainder += remainder
+    return quotient + 1 if remainder > denominator or (remainder == denominator and quotient & 1) else quotient
 
 
-def plain_node(kind: str, data: str, first: int) -> Maker:
+def create_plain_maker(kind: str, data: str, first: int) -> NodeMaker:
     """Of a node that says what the rules say. `first` is the id of the first step, here and below."""
 
-    def node(nodes: Steps, *children: int) -> int:
+    def make_node(nodes: ProofSteps, *children: int) -> int:
         return nodes.setdefault((kind, data, children), first + len(nodes))
 
-    return node
+    return make_node
 
 
-def bool_node(before: str, first: int) -> Maker:
+def create_bool_maker(before: str, first: int) -> NodeMaker:
     """Of a node that says a Bool: both texts are there, for `of` may name a long type."""
     yes, no = before + "true}", before + "false}"
 
-    def node(nodes: Steps, value: bool, *children: int) -> int:
+    def make_node(nodes: ProofSteps, value: bool, *children: int) -> int:
         return nodes.setdefault((OP, yes if value else no, children), first + len(nodes))
 
-    return node
+    return make_node
 
 
-def value_node(before: str, write: Writer, first: int) -> Maker:
+def create_value_maker(before: str, write: ValueWriter, first: int) -> NodeMaker:
     """Of a node that says a small value."""
 
-    def node(nodes: Steps, value: Any, *children: int) -> int:
+    def make_node(nodes: ProofSteps, value: Any, *children: int) -> int:
         return nodes.setdefault((OP, f"{before}{write(value)}}}", children), first + len(nodes))
 
-    return node
+    return make_node
 
 
-def number_node(before: str, write: Writer, first: int, most: int, fail: Callable[[int], RuleFailure]) -> Maker:
-    """The same of a number that must be below `most`; `failure` is the number of what to fail with."""
-    least = -most
+def create_number_maker(
+    before: str, write: ValueWriter, first: int, limit: int, fail: Callable[[int], RuleFailure]
+) -> NodeMaker:
+    """The same of a number that must be below `limit`; `failure` is the number of what to fail with."""
+    lower_limit = -limit
 
-    def node(nodes: Steps, value: int, failure: int, *children: int) -> int:
-        if not least < value < most:
+    def make_node(nodes: ProofSteps, value: int, failure: int, *children: int) -> int:
+        if not lower_limit < value < limit:
             raise fail(failure)
         return nodes.setdefault((OP, f"{before}{write(value)}}}", children), first + len(nodes))
 
-    return node
+    return make_node
 
 
-def large_node(before: str, value_of: tuple[Writer, Length], behind: str, first: int) -> Maker:
+def create_large_maker(before: str, value_of: tuple[ValueWriter, LengthMeasure], after: str, first: int) -> NodeMaker:
     """Of a node that says a value which may be large.
 
     What such a node says follows from what stands before the value and from the node's children, so a value is written
@@ -80,72 +107,76 @@ def large_node(before: str, value_of: tuple[Writer, Length], behind: str, first:
     """
     write, length = value_of
 
-    def node(state: list[Any], value: Any, *children: int) -> int:
-        made: dict[object, int] = state[LARGE_NODES]
-        found = made.get((before, children))
-        if found is None:
+    def make_node(state: list[Any], value: Any, *children: int) -> int:
+        known_ids: dict[object, int] = state[LARGE_NODES]
+        node_id = known_ids.get((before, children))
+        if node_id is None:
             if length(value, state[ROOM]) > state[ROOM]:
                 raise StepsTooLarge
-            found = made[before, children] = _spent(state, OP, f"{before}{write(value)}{behind}", children, first)
-        return found
+            node_id = known_ids[before, children] = _add_limited_node(
+                state, OP, f"{before}{write(value)}{after}", children, first
+            )
+        return node_id
 
-    return node
+    return make_node
 
 
-def fact_node(before: str, behind: str, first: int) -> Maker:
+def create_fact_maker(before: str, after: str, first: int) -> NodeMaker:
     """Of a fact that was asked for by its key."""
-    none = f"{before}null{behind}"
+    none = f"{before}null{after}"
 
-    def node(nodes: Steps, fact: FactRecord | None, key: int) -> int:
-        data = none if fact is None else f'{before}"{fact.payload_hash}"{behind}'
+    def make_node(nodes: ProofSteps, fact: FactRecord | None, key: int) -> int:
+        data = none if fact is None else f'{before}"{fact.payload_hash}"{after}'
         return nodes.setdefault((FACT_GET, data, (key,)), first + len(nodes))
 
-    return node
+    return make_node
 
 
-def facts_node(before: str, behind: str, first: int) -> Maker:
+def create_facts_maker(before: str, after: str, first: int) -> NodeMaker:
     """Of facts that were asked for by a prefix: the hash of their keys and payload hashes."""
 
-    def node(nodes: Steps, facts: list[FactRecord], prefix: int) -> int:
-        listed = canon.encode_typed([[fact.key, fact.payload_hash] for fact in facts])
-        data = f'{{"count":{len(facts)}{before}{to_hex(sha256(listed))}{behind}'
+    def make_node(nodes: ProofSteps, facts: list[FactRecord], prefix: int) -> int:
+        encoded_list = canonical_json.encode_typed([[fact.key, fact.payload_hash] for fact in facts])
+        data = f'{{"count":{len(facts)}{before}{to_hex(sha256(encoded_list))}{after}'
         return nodes.setdefault((FACT_GET, data, (prefix,)), first + len(nodes))
 
-    return node
+    return make_node
 
 
-def key_node(first: int) -> Maker:
+def create_key_maker(first: int) -> NodeMaker:
     """Of a key inside a lambda, shown as a constant. It may be long and asked for again and again: it is known by
     itself, not by what is written of it."""
 
-    def node(state: list[Any], key: str) -> int:
-        made: dict[object, int] = state[LARGE_NODES]
-        found = made.get(key)
-        if found is None:
-            if len(state[NODES]) > MAX_STEPS_OF_A_PROOF:
+    def make_node(state: list[Any], key: str) -> int:
+        known_ids: dict[object, int] = state[LARGE_NODES]
+        node_id = known_ids.get(key)
+        if node_id is None:
+            if len(state[NODES]) > MAX_PROOF_STEPS:
                 raise StepsTooLarge
-            found = made[key] = _spent(state, CONST, f"{_KEY}{quoted(key)}}}", (), first)
-        return found
+            node_id = known_ids[key] = _add_limited_node(
+                state, CONST, f"{_KEY_DATA_START}{quote_text(key)}}}", (), first
+            )
+        return node_id
 
-    return node
+    return make_node
 
 
-def emit_node(before: str, first: int) -> Maker:
+def create_compliance_maker(before: str, first: int) -> NodeMaker:
     """Of a compliance entry that is about to be added."""
 
-    def node(state: list[Any], status: str, message: str, *children: int) -> int:
-        said = f'{len(state[COMPLIANCE])},"message":{quoted(message)},"status":{quoted(status)}}}'
-        return _spent(state, COMPLIANCE_EMIT, before + said, children, first)
+    def make_node(state: list[Any], status: str, message: str, *children: int) -> int:
+        entry_data = f'{len(state[COMPLIANCE])},"message":{quote_text(message)},"status":{quote_text(status)}}}'
+        return _add_limited_node(state, COMPLIANCE_EMIT, before + entry_data, children, first)
 
-    return node
+    return make_node
 
 
-def _spent(state: list[Any], kind: str, data: str, children: tuple[int, ...], first: int) -> int:
-    nodes: Steps = state[NODES]
+def _add_limited_node(state: list[Any], kind: str, data: str, children: tuple[int, ...], first: int) -> int:
+    nodes: ProofSteps = state[NODES]
     next_id = first + len(nodes)
-    found = nodes.setdefault((kind, data, children), next_id)
-    if found == next_id:
+    node_id = nodes.setdefault((kind, data, children), next_id)
+    if node_id == next_id:
         state[ROOM] -= len(data)
         if state[ROOM] < 0:
             raise StepsTooLarge
-    return found
+    return node_id

@@ -1,8 +1,8 @@
 """Lexing: rule text in, words and signs out, each with its place; comments apart.
 
-Pure, and never raises for any text. What is no word of the language is reported and stays in the stream (as the
-number or text it was meant to be, else as `bad`), so that one mistake is one message. Lexing is lazy: a window of the
-text at a time, so that a file that is refused early is not read to its end.
+Pure, and never raises for any text. What is not a word of the language is reported and stays in the stream (as the
+number or text it was meant to be, else as `bad`), so that one mistake is one message. Lexing is lazy: it reads a window
+of the text at a time, so a file that is refused early is not read to its end.
 """
 
 import re
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final
 
-from bpc.core.rules.source import Diagnostic, Span
+from bpc.core.language.source import Diagnostic, Span
+from bpc.core.language.syntax import ESCAPES
 
 MAX_NAME_LENGTH: Final = 64
 MAX_NUMBER_LENGTH: Final = 100
@@ -28,7 +29,7 @@ _SIGNS: Final = (
     *("(", ")", "[", "]", "{", "}", ",", ";", ":", ".", "@", "=", "=>"),
     *("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "!", "&&", "||"),
 )
-_KIND_OF: Final = {word: word for word in (*_SIGNS, *sorted(RESERVED))}
+_FIXED_KINDS: Final = {word: word for word in (*_SIGNS, *sorted(RESERVED))}
 _FAULTY_NAME: Final = "faulty name"
 _FAULTY_NUMBER: Final = "faulty number"
 _FAULTY_TEXT: Final = "faulty text"
@@ -68,23 +69,22 @@ _GOOD_TEXT: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_CLOSED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_RAW: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
-_ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_WRITTEN: Final = {"\t": "`\\t`", "\r": "`\\r`", "\b": "`\\b`", "\f": "`\\f`"}
+_CLOSED_TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_RAW_CHARACTER: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
+_ESCAPE_SPELLINGS: Final = {"\t": "`\\t`", "\r": "`\\r`", "\b": "`\\b`", "\f": "`\\f`"}
 _FIRST_WINDOW: Final = 1 << 14
 _WINDOW: Final = 1 << 16
 
 
-class _Kinds(dict[str, str]):
+class _KindCache(dict[str, str]):
     """The kind of a lexeme, worked out once for each spelling; blanks and comments have the kind `END`."""
 
     def __missing__(self, lexeme: str) -> str:
-        kind = self[lexeme] = _kind_of(lexeme)
+        kind = self[lexeme] = _classify(lexeme)
         return kind
 
 
-def _kind_of(lexeme: str) -> str:
+def _classify(lexeme: str) -> str:
     first = lexeme[0]
     if first in " \t\r\n" or lexeme.startswith("--"):
         return END
@@ -117,37 +117,37 @@ class Lexer:
         self._position = 0
         self._has_comments = "--" in text
         self._window = _FIRST_WINDOW
-        self._kind_of = _Kinds(_KIND_OF)
+        self._kind_cache = _KindCache(_FIXED_KINDS)
         self._long_names: set[str] = set()
 
-    def more(self) -> None:
+    def lex_more(self) -> None:
         """Lex one window further, or add the end."""
-        lexemes = self._next_lexemes()
+        lexemes = self._read_lexemes()
         starts = list(accumulate(map(len, lexemes), initial=self._position))
-        kinds = list(map(self._kind_of.__getitem__, lexemes))
+        kinds = list(map(self._kind_cache.__getitem__, lexemes))
         self._position = starts.pop()
         if not _FAULTY.keys().isdisjoint(kinds):
-            self._explain_faults(kinds, lexemes, starts)
-        kept = [index for index, kind in enumerate(kinds) if kind]
-        self.kinds += [kinds[index] for index in kept]
-        self.texts += [lexemes[index] for index in kept]
-        self.starts += starts if len(kept) == len(starts) else [starts[index] for index in kept]
+            self._report_faults(kinds, lexemes, starts)
+        word_indexes = [index for index, kind in enumerate(kinds) if kind]
+        self.kinds += [kinds[index] for index in word_indexes]
+        self.texts += [lexemes[index] for index in word_indexes]
+        self.starts += starts if len(word_indexes) == len(starts) else [starts[index] for index in word_indexes]
         if self._has_comments:
             self.comments += [(at, text) for at, text in zip(starts, lexemes, strict=True) if text[:2] == "--"]
         if self._position == len(self.text):
-            self._end()
+            self._append_end()
 
     def jump(self, position: int) -> None:
         """Go on lexing at `position`, a place where a word starts; what was lexed beyond it stays lexed."""
         self._position = max(self._position, position)
 
-    def _end(self) -> None:
+    def _append_end(self) -> None:
         self.is_complete = True
         self.kinds += [END] * 3
         self.texts += [""] * 3
         self.starts += [len(self.text)] * 3
 
-    def _next_lexemes(self) -> list[str]:
+    def _read_lexemes(self) -> list[str]:
         """The lexemes of a window. The last one may go on behind its edge, so the next window starts with it."""
         while True:
             edge = self._position + self._window
@@ -159,42 +159,42 @@ class Lexer:
                 return lexemes[:-1]
             self._window *= 4
 
-    def _explain_faults(self, kinds: list[str], lexemes: list[str], starts: list[int]) -> None:
+    def _report_faults(self, kinds: list[str], lexemes: list[str], starts: list[int]) -> None:
         for index, kind in enumerate(kinds):
             if kind not in _FAULTY:
                 continue
             lexeme, start = lexemes[index], starts[index]
             kinds[index] = _FAULTY[kind]
             if kind == _FAULTY_TEXT:
-                self._explain_text(lexeme, start)
-                if not (lexeme[0] == '"' and _CLOSED.fullmatch(lexeme)):
+                self._report_text_faults(lexeme, start)
+                if not (lexeme[0] == '"' and _CLOSED_TEXT.fullmatch(lexeme)):
                     kinds[index] = BAD
             elif kind == _FAULTY_NUMBER:
-                self._report(_number_fault(lexeme, start))
+                self._report_fault(start, lexeme, *_explain_number(lexeme))
             elif kind == BAD:
-                self._report(_character_fault(lexeme, start))
+                message = f"unexpected character {_format_character(lexeme[0])}"
+                self._report_fault(start, lexeme, "unexpected-character", message, _suggest_for_character(lexeme[0]))
             elif lexeme not in self._long_names:
                 self._long_names.add(lexeme)
-                self._report(_name_fault(lexeme, start))
+                message = f"a name has at most {MAX_NAME_LENGTH} characters, this one has {len(lexeme):,}"
+                self._report_fault(start, lexeme, "name-too-long", message)
 
-    def _explain_text(self, lexeme: str, start: int) -> None:
+    def _report_text_faults(self, lexeme: str, start: int) -> None:
         if lexeme[0] != '"':
-            self._fault(
-                "unexpected-character", f"`{lexeme[0]}` does not start a text", start, lexeme, 'write `"\u2026"`'
-            )
-        elif not _CLOSED.fullmatch(lexeme):
-            says = "the text is not closed on its line"
-            self._fault("unclosed-text", says, start, lexeme.removesuffix("\r"), 'close it with `"`')
-        for at, end, says, help_ in _escape_faults(lexeme):
-            self._report(Diagnostic(kind="bad-escape", says=says, span=Span(start + at, start + end), help=help_))
-        if raw := _RAW.search(lexeme.removesuffix("\r")):
-            at = start + raw.start()
-            says = f"a text cannot hold a raw {_shown(raw[0])}"
-            help_ = f"write {_WRITTEN[raw[0]]}" if raw[0] in _WRITTEN else None
-            self._report(Diagnostic(kind="unexpected-character", says=says, span=Span(at, at + 1), help=help_))
+            message = f"`{lexeme[0]}` does not start a text"
+            self._report_fault(start, lexeme, "unexpected-character", message, 'write `"\u2026"`')
+        elif not _CLOSED_TEXT.fullmatch(lexeme):
+            message = "the text has no closing quote on this line"
+            self._report_fault(start, lexeme.removesuffix("\r"), "unclosed-text", message, 'close it with `"`')
+        for at, end, message, help_ in _find_escape_faults(lexeme):
+            self._report_fault(start + at, lexeme[at:end], "bad-escape", message, help_)
+        if raw := _RAW_CHARACTER.search(lexeme.removesuffix("\r")):
+            message = f"a text cannot contain {_format_character(raw[0])} directly"
+            help_ = f"write {_ESCAPE_SPELLINGS[raw[0]]}" if raw[0] in _ESCAPE_SPELLINGS else None
+            self._report_fault(start + raw.start(), raw[0], "unexpected-character", message, help_)
 
-    def _fault(self, kind: str, says: str, start: int, lexeme: str, help_: str) -> None:
-        self._report(Diagnostic(kind=kind, says=says, span=Span(start, start + len(lexeme)), help=help_))
+    def _report_fault(self, start: int, lexeme: str, kind: str, message: str, help_: str | None = None) -> None:
+        self._report(Diagnostic(kind=kind, message=message, span=Span(start, start + len(lexeme)), help=help_))
 
 
 def is_natural(spelling: str) -> bool:
@@ -202,87 +202,76 @@ def is_natural(spelling: str) -> bool:
     return "." not in spelling and len(spelling) <= MAX_NUMBER_LENGTH and _GOOD_NUMBER.fullmatch(spelling) is not None
 
 
-def text_value(lexeme: str) -> str:
+def decode_text(lexeme: str) -> str:
     """What a text literal says, its escapes resolved; escapes that were reported are left out."""
     if "\\" not in lexeme:
         return lexeme[1:-1]
-    return _ESCAPE.sub(_resolved, lexeme[1:-1])
+    return _ESCAPE.sub(_decode_escape, lexeme[1:-1])
 
 
-def _resolved(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     high, low, unit, letter = escape.groups()
     if high is not None:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00))
     if unit is not None:
         value = int(unit, 16)
         return "" if value == 0 or 0xD800 <= value <= 0xDFFF else chr(value)
-    return _ESCAPES.get(letter, "")
+    return ESCAPES.get(letter, "")
 
 
-def _escape_faults(lexeme: str) -> Iterator[tuple[int, int, str, str | None]]:
+def _find_escape_faults(lexeme: str) -> Iterator[tuple[int, int, str, str | None]]:
     """What is wrong with the escapes of a text: start, end, sentence, help."""
     for escape in _ESCAPE.finditer(lexeme):
         unit, letter = escape[3], escape[4]
         at, end = escape.span()
         if unit is not None and int(unit, 16) == 0:
-            yield at, end, "a text cannot hold U+0000", None
+            yield at, end, "a text cannot contain the character U+0000", None
         elif unit is not None and 0xD800 <= int(unit, 16) <= 0xDFFF:
-            says = f"`\\u{unit}` is half of a pair and stands alone"
-            yield at, end, says, "a pair is a high half (`\\ud83d`) directly before a low half (`\\ude00`)"
+            message = f"`\\u{unit}` is one half of a surrogate pair; the other half is missing"
+            yield at, end, message, "a pair is a high half (`\\ud83d`) directly before a low half (`\\ude00`)"
         elif letter == "u":
             yield at, end, "`\\u` needs four hexadecimal digits", "such as `\\u00e9`"
-        elif letter is not None and letter not in _ESCAPES:
+        elif letter is not None and letter not in ESCAPES:
             known = '`\\"`, `\\\\`, `\\/`, `\\b`, `\\f`, `\\n`, `\\r`, `\\t` and `\\u` with four digits'
-            says = f"`\\{letter}` is not an escape" if " " < letter <= "~" else "a backslash starts an escape"
-            yield at, end, says, f"there are {known}"
+            is_visible = " " < letter <= "~"
+            message = f"`\\{letter}` is not a known escape sequence" if is_visible else "unknown escape sequence"
+            yield at, end, message, f"the escape sequences are {known}"
 
 
-def _number_fault(lexeme: str, start: int) -> Diagnostic:
-    span = Span(start, start + len(lexeme))
+def _explain_number(lexeme: str) -> tuple[str, str, str | None]:
+    """The kind, the message and the help for something that starts like a number."""
     if len(lexeme) > MAX_NUMBER_LENGTH:
-        says = f"a number has at most {MAX_NUMBER_LENGTH} characters, this one has {len(lexeme):,}"
-        return Diagnostic(kind="number-too-large", says=says, span=span)
-    says, help_ = _number_slip(lexeme)
-    return Diagnostic(kind="bad-number", says=f"{says}: `{lexeme}`", span=span, help=help_)
+        message = f"a number has at most {MAX_NUMBER_LENGTH} characters, this one has {len(lexeme):,}"
+        return "number-too-large", message, None
+    message, help_ = _explain_bad_number(lexeme)
+    return "bad-number", f"{message}: `{lexeme}`", help_
 
 
-def _number_slip(lexeme: str) -> tuple[str, str]:
-    """What was probably meant by something that starts like a number: the rule it breaks, and a way out."""
-    whole, plain = lexeme.rstrip("."), lexeme.replace("_", "")
+def _explain_bad_number(lexeme: str) -> tuple[str, str]:
+    """The rule that a number breaks, and what was probably meant."""
+    without_point, plain = lexeme.rstrip("."), lexeme.replace("_", "")
     if lexeme.startswith("."):
         return "a point needs digits before it", f"write `0{lexeme}`"
-    if _GOOD_NUMBER.fullmatch(whole):
-        return "a point needs digits after it", f"write `{whole}`"
+    if _GOOD_NUMBER.fullmatch(without_point):
+        return "a point needs digits after it", f"write `{without_point}`"
     if _GOOD_NUMBER.fullmatch(plain):
         return "a number is written without `_`", f"write `{plain}`"
     if re.fullmatch(r"[0-9.]+[eE][0-9]*", lexeme):
         return "a number is written without an exponent", "write all its digits"
     if with_unit := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z][A-Za-z0-9_]*)", lexeme):
         return "no letter may follow a number directly", f"a quantity is written `qty({with_unit[1]}, {with_unit[2]})`"
-    return "this is not a number", "a number is digits, with at most one point between them"
+    return "this is not a valid number", "a number is digits, with at most one point between them"
 
 
-def _name_fault(lexeme: str, start: int) -> Diagnostic:
-    says = f"a name has at most {MAX_NAME_LENGTH} characters, this one has {len(lexeme):,}"
-    return Diagnostic(kind="name-too-long", says=says, span=Span(start, start + len(lexeme)))
+def _suggest_for_character(character: str) -> str | None:
+    suggestions = {"&": "`&&` is the logical and", "|": "`||` is the logical or", "#": "`--` starts a comment"}
+    if character in suggestions:
+        return suggestions[character]
+    return "only ASCII characters are allowed outside texts and comments" if character > "~" else None
 
 
-def _character_fault(lexeme: str, start: int) -> Diagnostic:
-    span = Span(start, start + len(lexeme))
-    return Diagnostic(
-        kind="unexpected-character", says=f"{_shown(lexeme[0])} means nothing here", span=span, help=_meant(lexeme[0])
-    )
-
-
-def _meant(character: str) -> str | None:
-    meant = {"&": "`&&` is the logical and", "|": "`||` is the logical or", "#": "`--` starts a comment"}
-    if character in meant:
-        return meant[character]
-    return "outside texts and comments there are only ASCII characters" if character > "~" else None
-
-
-def _shown(character: str) -> str:
-    """A character a reader can see; whatever might be invisible or turn the line around only by its number."""
+def _format_character(character: str) -> str:
+    """A character for a message; one that may be invisible or change the direction of the line only by its number."""
     code = ord(character)
     if " " < character <= "~":
         return f"`{character}`"

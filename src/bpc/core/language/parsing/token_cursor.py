@@ -1,7 +1,8 @@
-"""Where parsing stands in the words of a text: looking, going on, complaining, and finding a place to go on from.
+"""The token cursor: look ahead, consume words, report mistakes, and recover from them.
 
-Pure. A mistake is reported once. Whoever cannot go on raises `Abandoned`; whoever opened a bracket, a `let` or a rule
-catches it, skips to where that ends and goes on, so that one run finds all mistakes. `Enough` ends the run.
+Pure. A mistake is reported once. A method that cannot continue raises `ParseAbandoned`; the method that opened the
+bracket, `let` or rule catches it, skips to its end and continues, so one run finds all mistakes. `TooManyErrors` ends
+the run.
 """
 
 import re
@@ -9,26 +10,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn
 
-from bpc.core.rules.nearest import Suggestions
-from bpc.core.rules.parsing.lex import BAD, END, NAME, NUMBER, RESERVED, TEXT, Lexer, is_natural, text_value
-from bpc.core.rules.source import Diagnostic, Note, Source, Span
-from bpc.core.rules.syntax import Name, Number, Text
-from bpc.core.units import UNITS
+from bpc.core.facts.units import UNITS
+from bpc.core.language.parsing.lexer import BAD, END, NAME, NUMBER, RESERVED, TEXT, Lexer, decode_text, is_natural
+from bpc.core.language.source import MAX_ERRORS, Diagnostic, DiagnosticNote, Source, Span, TooManyErrors
+from bpc.core.language.suggestions import Suggestions
+from bpc.core.language.syntax import Name, NumberLiteral, TextLiteral
 
-MAX_ERRORS: Final = 100
 MAX_LEVELS: Final = 64
 MAX_LINKS: Final = 256
 MAX_PATH: Final = 16
 
-# The tuple's own constructor: half the time of the class's, for what is made most often.
-span_of: Final[Callable[[tuple[int, int]], Span]] = partial(tuple.__new__, Span)
+# The constructor of tuple takes half the time of the class's, and spans are created most often.
+make_span: Final[Callable[[tuple[int, int]], Span]] = partial(tuple.__new__, Span)
 
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
-# A comment that goes on so was meant as a comment.
+_OPENING_BRACKETS: Final = frozenset("([{")
+_CLOSING_BRACKETS: Final = frozenset(")]}")
+# After `--`: a real comment. Anything else may have been meant as two minus signs.
 _AFTER_COMMENT_SIGN: Final = ("", " ", "\t", "-", "\r", "\n")
 _WORDS: Final = RESERVED | {NAME}
-_MEANT: Final = {
+_FIXES: Final = {
     "and": "the logical and is written `&&`",
     "or": "the logical or is written `||`",
     "not": "the logical not is written `!`",
@@ -36,99 +36,95 @@ _MEANT: Final = {
     "elif": "it is written `else if`",
     "elseif": "it is written `else if`",
 }
-# The same for a name that was read as a variable, seen from the word behind it.
-_MEANT_BEFORE: Final = {
+# The same for a name that was parsed as a variable before the mistake was noticed.
+_FIXES_BY_PREVIOUS: Final = {
     "not": "the logical not is written `!`",
-    "return": "an expression is its value; there is no `return`",
+    "return": "there is no `return`: the last expression is the value",
 }
-_AFTER_VALUE: Final = {
+_FIXES_AFTER_VALUE: Final = {
     "=": "`==` compares",
     ".": 'a field is read with `field("path")`, a member with `recordGet(record, "name")`',
-    ")": "this `)` closes nothing",
-    "]": "this `]` closes nothing",
-    "}": "this `}` closes nothing",
+    ")": "there is no matching `(`",
+    "]": "there is no matching `[`",
+    "}": "there is no matching `{`",
 }
-_STARTING: Final = (END, "let", "assert")
-# After so many skipped words the next rule or test is looked for at the start of a line.
-_PATIENCE: Final = 4_000
+_STATEMENT_STARTS: Final = (END, "let", "assert")
+# After so many skipped words, search for the next rule or test at the start of a line.
+_MAX_SKIPPED_WORDS: Final = 4_000
 _ITEM_LINE: Final = re.compile(r"^[ \t]*(?:field|example|property)[ \t]+[A-Za-z_]", re.MULTILINE)
 
 
-class Abandoned(Exception):
-    """This cannot be read further; why was reported."""
+class ParseAbandoned(Exception):
+    """Parsing cannot continue here; the reason was reported."""
 
 
-class TooDeep(Abandoned):
-    """Nested so deeply that going on inside would only say so again."""
+class NestingTooDeep(ParseAbandoned):
+    """The nesting is too deep; continuing inside would repeat the message."""
 
 
-class Enough(Exception):
-    """So many mistakes that reading on helps nobody."""
-
-
-class Cursor:
-    """The words of `source`, the one parsing looks at (`kind`, `at`), and what was found wrong so far."""
+class TokenCursor:
+    """The words of `source`, the current one (`kind`, `index`), and the errors so far."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.found: list[Diagnostic] = []
+        self.errors: list[Diagnostic] = []
         self.suggestions = Suggestions()
-        self.mistakes = 0
-        self.word_faults: list[int] = []
-        self._reported: set[int] = set()
-        self._lexer = Lexer(source.text, self._report_word)
+        self.mistake_count = 0
+        self.lexer_error_starts: list[int] = []
+        self._reported_starts: set[int] = set()
+        self._lexer = Lexer(source.text, self._report_lexer_error)
         self.kinds, self.texts, self.starts = self._lexer.kinds, self._lexer.texts, self._lexer.starts
-        self._safe = -1
-        self.at = 0
+        self._last_safe_index = -1
+        self.index = 0
         self.kind = END
 
     def start(self) -> None:
-        """Look at the first word. Apart from `__init__`, because the very first words may be `Enough`."""
-        self.at = -1
+        """Move to the first word. Not in `__init__`, because the first words can already raise `TooManyErrors`."""
+        self.index = -1
         self.advance()
 
     @property
     def comments(self) -> list[tuple[int, str]]:
         return self._lexer.comments
 
-    # Looking and going on
+    # Look ahead and consume
 
     def advance(self) -> None:
-        self.at += 1
-        if self.at > self._safe:
+        self.index += 1
+        if self.index > self._last_safe_index:
             self._look_ahead()
-        self.kind = self.kinds[self.at]
+        self.kind = self.kinds[self.index]
 
     def _look_ahead(self) -> None:
-        """Have two words behind the present one, which is all that is ever looked at."""
-        while len(self.kinds) < self.at + 3 and not self._lexer.is_complete:
-            self._lexer.more()
-        self._safe = len(self.kinds) - 3
-        self.at = min(self.at, self._safe)
+        """Lex two words beyond the current one; the parser never looks further."""
+        while len(self.kinds) < self.index + 3 and not self._lexer.is_complete:
+            self._lexer.lex_more()
+        self._last_safe_index = len(self.kinds) - 3
+        self.index = min(self.index, self._last_safe_index)
 
     def is_next(self, kind: str) -> bool:
-        return self.kinds[self.at + 1] == kind
+        return self.kinds[self.index + 1] == kind
 
     def is_word(self, text: str) -> bool:
-        """Whether the present word is the contextual keyword `text`."""
-        return self.kind == NAME and self.texts[self.at] == text
+        """Whether the current word is the contextual keyword `text`."""
+        return self.kind == NAME and self.texts[self.index] == text
 
-    def token_span(self) -> Span:
-        return self.word_span(self.at)
+    def current_span(self) -> Span:
+        return self.span_at(self.index)
 
-    def word_span(self, index: int) -> Span:
+    def span_at(self, index: int) -> Span:
         start = self.starts[index]
-        return span_of((start, start + len(self.texts[index])))
+        return make_span((start, start + len(self.texts[index])))
 
-    def end(self) -> int:
-        """Where the word before the present one ends."""
-        before = self.at - 1
-        return self.starts[before] + len(self.texts[before]) if self.at else 0
+    def previous_end(self) -> int:
+        """Where the word before the current one ends."""
+        previous = self.index - 1
+        return self.starts[previous] + len(self.texts[previous]) if self.index else 0
 
     def span_from(self, first: int) -> Span:
-        """From word `first` to the word before the present one."""
-        before = self.at - 1
-        return span_of((self.starts[first], self.starts[before] + len(self.texts[before])))
+        """From word `first` to the word before the current one."""
+        previous = self.index - 1
+        return make_span((self.starts[first], self.starts[previous] + len(self.texts[previous])))
 
     def accept(self, kind: str) -> bool:
         if self.kind != kind:
@@ -138,102 +134,105 @@ class Cursor:
 
     def expect(self, kind: str, what: str = "", help_: str | None = None) -> None:
         if self.kind != kind:
-            self.unexpected(what or f"`{kind}`", help_)
+            self.raise_unexpected(what or f"`{kind}`", help_)
         self.advance()
 
     def expect_word(self, text: str) -> None:
         if not self.is_word(text):
-            self.unexpected(f"`{text}`")
+            self.raise_unexpected(f"`{text}`")
         self.advance()
 
     def expect_closing(self, kind: str, opening: int, or_else: str = "") -> None:
-        """The bracket that closes the one at word `opening`."""
+        """Consume the bracket that closes the one at word `opening`."""
         if self.kind != kind:
-            span = span_of((self.starts[opening], self.starts[opening] + 1))
-            self.unexpected(f"{or_else}`{kind}`", notes=(Note(span, "opened here"),))
+            span = make_span((self.starts[opening], self.starts[opening] + 1))
+            self.raise_unexpected(f"{or_else}`{kind}`", notes=(DiagnosticNote(span, "opened here"),))
         self.advance()
 
-    # Words that are nodes by themselves
+    # Words that are nodes
 
-    def name(self, what: str, help_: str | None = None) -> Name:
-        """Any identifier: reserved words are reserved for variables only."""
+    def parse_name(self, what: str, help_: str | None = None) -> Name:
+        """Parse any identifier. Reserved words are allowed: only variables cannot have such a name."""
         if self.kind not in _WORDS:
-            self.unexpected(what, help_)
-        name = Name(self.texts[self.at], span=self.token_span())
+            self.raise_unexpected(what, help_)
+        name = Name(self.texts[self.index], span=self.current_span())
         self.advance()
         return name
 
-    def variable(self, what: str) -> Name:
+    def parse_variable(self, what: str) -> Name:
         if self.kind in RESERVED:
-            word = self.texts[self.at]
-            self.report("reserved-name", f"`{word}` is a reserved word and cannot name a variable", self.token_span())
-        return self.name(what)
+            word = self.texts[self.index]
+            self.report("reserved-name", f"`{word}` is a reserved word and cannot name a variable", self.current_span())
+        return self.parse_name(what)
 
-    def text(self, what: str) -> Text:
+    def parse_text(self, what: str) -> TextLiteral:
         if self.kind != TEXT:
-            self.unexpected(what)
-        text = Text(text_value(self.texts[self.at]), span=self.token_span())
+            self.raise_unexpected(what)
+        text = TextLiteral(decode_text(self.texts[self.index]), span=self.current_span())
         self.advance()
         return text
 
-    def natural(self, what: str) -> Number:
-        if self.kind != NUMBER or "." in self.texts[self.at]:
-            self.unexpected(what)
-        digits = self.texts[self.at]
-        number = Number(digits if is_natural(digits) else "0", span=self.token_span())
+    def parse_natural(self, what: str) -> NumberLiteral:
+        if self.kind != NUMBER or "." in self.texts[self.index]:
+            self.raise_unexpected(what)
+        digits = self.texts[self.index]
+        number = NumberLiteral(digits if is_natural(digits) else "0", span=self.current_span())
         self.advance()
         return number
 
-    def path(self) -> tuple[Name, ...]:
-        first = self.at
-        names = [self.name("a path such as `battery.capacity_kwh`")]
+    def parse_path(self) -> tuple[Name, ...]:
+        first = self.index
+        names = [self.parse_name("a path such as `battery.capacity_kwh`")]
         while self.kind == ".":
             self.advance()
-            names.append(self.name("a name after the `.`"))
+            names.append(self.parse_name("a name after the `.`"))
             if len(names) > MAX_PATH:
                 self.report("path-too-long", f"a path has at most {MAX_PATH} segments", self.span_from(first))
-                raise Abandoned
+                raise ParseAbandoned
         return tuple(names)
 
-    # Complaining
+    # Report
 
-    def report(self, kind: str, says: str, span: Span, help_: str | None = None, notes: tuple[Note, ...] = ()) -> None:
-        """Add a mistake, unless one was reported at the same place: that one explains it."""
-        self.mistakes += 1
-        if span.start in self._reported:
-            return
-        self._reported.add(span.start)
-        self.found.append(Diagnostic(kind=kind, says=says, span=span, help=help_, notes=notes))
-        if len(self.found) >= MAX_ERRORS:
-            raise Enough
+    def report(
+        self, kind: str, message: str, span: Span, help_: str | None = None, notes: tuple[DiagnosticNote, ...] = ()
+    ) -> None:
+        """Add a mistake, unless one at the same place already explains it."""
+        self.mistake_count += 1
+        if span.start not in self._reported_starts:
+            self._add_error(Diagnostic(kind=kind, message=message, span=span, help=help_, notes=notes))
 
-    def _report_word(self, found: Diagnostic) -> None:
-        self._reported.add(found.span.start)
-        self.word_faults.append(found.span.start)
-        self.found.append(found)
-        if len(self.found) >= MAX_ERRORS:
-            raise Enough
+    def _report_lexer_error(self, diagnostic: Diagnostic) -> None:
+        self.lexer_error_starts.append(diagnostic.span.start)
+        self._add_error(diagnostic)
 
-    def unexpected(self, expected: str, help_: str | None = None, notes: tuple[Note, ...] = ()) -> NoReturn:
-        """Something else had to stand here. A word that was reported as such is passed over in silence."""
+    def _add_error(self, diagnostic: Diagnostic) -> None:
+        self._reported_starts.add(diagnostic.span.start)
+        self.errors.append(diagnostic)
+        if len(self.errors) >= MAX_ERRORS:
+            raise TooManyErrors
+
+    def raise_unexpected(
+        self, expected: str, help_: str | None = None, notes: tuple[DiagnosticNote, ...] = ()
+    ) -> NoReturn:
+        """Report that something else was expected. The lexer has already reported a bad word."""
         if self.kind == BAD:
-            raise Abandoned
-        span = self.token_span()
+            raise ParseAbandoned
+        span = self.current_span()
         if self.kind == END:
-            span = span_of((self.end(), self.end()))
-        says = f"expected {expected}, found {self.shown()}"
-        self.report("unexpected-token", says, span, help_ or self.usual_help(), notes)
-        raise Abandoned
+            span = make_span((self.previous_end(), self.previous_end()))
+        message = f"expected {expected}, found {self.describe_token()}"
+        self.report("unexpected-token", message, span, help_ or self.suggest_fix(), notes)
+        raise ParseAbandoned
 
-    def missing(self, sign: str, after: str) -> None:
-        """Say that `sign` is missing right after the word before; parsing goes on as if it was there."""
-        end = self.end()
-        says = f"a `{sign}` is missing after {after}"
-        self.report("unexpected-token", says, span_of((end, end)), self._hidden_help())
+    def report_missing(self, sign: str, after: str) -> None:
+        """Report that `sign` is missing after the previous word; parsing continues as if it was there."""
+        end = self.previous_end()
+        message = f"a `{sign}` is missing after {after}"
+        self.report("unexpected-token", message, make_span((end, end)), self._suggest_hidden_comment())
 
-    def shown(self) -> str:
-        """The present word, for a message."""
-        text = self.texts[self.at]
+    def describe_token(self) -> str:
+        """The current word, for a message."""
+        text = self.texts[self.index]
         if self.kind == END:
             return "the end of the file"
         if self.kind == TEXT:
@@ -242,86 +241,90 @@ class Cursor:
             return f"the reserved word `{text}`"
         return f"`{text}`" if len(text) <= 80 else f"`{text[:80]}…`"
 
-    def usual_help(self) -> str | None:
-        """A way out for what people of other languages write."""
-        text = self.texts[self.at]
-        if self.kind == NAME and text in _MEANT:
-            return _MEANT[text]
-        if self.kind == "/" and self.kinds[self.at + 1] in ("/", "*"):
+    def suggest_fix(self) -> str | None:
+        """Suggest a fix for the notation of other languages."""
+        text = self.texts[self.index]
+        if self.kind == NAME and text in _FIXES:
+            return _FIXES[text]
+        if self.kind == "/" and self.kinds[self.index + 1] in ("/", "*"):
             return "`--` starts a comment"
-        return self._hidden_help() or self._help_from_before()
+        return self._suggest_hidden_comment() or self._suggest_from_previous()
 
-    def _help_from_before(self) -> str | None:
-        """The same, where only the word before the present one tells what was meant."""
-        before = self.texts[self.at - 1] if self.at else ""
+    def _suggest_from_previous(self) -> str | None:
+        """The same, where only the previous word shows what was meant."""
+        before = self.texts[self.index - 1] if self.index else ""
         if self.kind == ">" and before == "<":
             return "not equal is written `!=`"
-        if self.kind == "=>" and self.at > 1 and self.kinds[self.at - 2] in ("(", ","):
+        if self.kind == "=>" and self.index > 1 and self.kinds[self.index - 2] in ("(", ","):
             return "a function is written `fn(x) => …`"
-        if self.texts[self.at] in UNITS and self.at and self.kinds[self.at - 1] == NUMBER:
-            return f"a quantity is written `qty({before}, {self.texts[self.at]})`"
-        return _MEANT_BEFORE.get(before)
+        if self.texts[self.index] in UNITS and self.index and self.kinds[self.index - 1] == NUMBER:
+            return f"a quantity is written `qty({before}, {self.texts[self.index]})`"
+        return _FIXES_BY_PREVIOUS.get(before)
 
-    def _hidden_help(self) -> str | None:
-        """If a comment right before the present word looks as if it was meant as two minus signs, say so."""
-        start, end = self.end(), self.starts[self.at]
+    def _suggest_hidden_comment(self) -> str | None:
+        """Suggest a fix if a comment before the current word was probably meant as two minus signs."""
+        start, end = self.previous_end(), self.starts[self.index]
         at = self.source.text.find("--", start, end)
         if at < 0 or "\n" in self.source.text[start:at] or self.source.text[at + 2 : at + 3] in _AFTER_COMMENT_SIGN:
             return None
         return "`--` starts a comment; a minus before a minus is written `-(-x)` or `a - (-b)`"
 
-    def semicolon(self, after: str) -> None:
-        """The `;` at the end of a statement. If something new starts instead, it was only forgotten."""
+    def expect_semicolon(self, after: str) -> None:
+        """Consume the `;` at the end of a statement. If something new starts instead, only the `;` is missing."""
         if self.kind == ";":
             self.advance()
-        elif self.is_at_item() or self.kind in _STARTING or "\n" in self.source.text[self.end() : self.starts[self.at]]:
-            self.missing(";", after)
+        elif (
+            self.is_at_item()
+            or self.kind in _STATEMENT_STARTS
+            or "\n" in self.source.text[self.previous_end() : self.starts[self.index]]
+        ):
+            self.report_missing(";", after)
         else:
-            self.unexpected("an operator or `;`", _AFTER_VALUE.get(self.kind))
+            self.raise_unexpected("an operator or `;`", _FIXES_AFTER_VALUE.get(self.kind))
 
-    # Finding a place to go on from
+    # Recover
 
     def is_at_item(self) -> bool:
-        """Whether a rule or test starts here, for sure: no expression holds such words."""
+        """Whether a rule or test starts here: no expression contains these words."""
         if self.kind == "field":
-            return self.kinds[self.at + 1] in _WORDS
+            return self.kinds[self.index + 1] in _WORDS
         return self.kind in ("example", "property") and (
-            self.kinds[self.at + 1] in _WORDS and self.kinds[self.at + 2] == ":"
+            self.kinds[self.index + 1] in _WORDS and self.kinds[self.index + 2] == ":"
         )
 
     def skip_to_closing(self, kind: str) -> None:
-        """Go on behind the `kind` that closes the present bracket, or give up where the statement around it ends."""
-        self.skip(lambda: self.kind in _CLOSING or self.kind == ";")
+        """Continue after the `kind` that closes the current bracket, or give up at the end of the statement."""
+        self.skip(lambda: self.kind in _CLOSING_BRACKETS or self.kind == ";")
         if self.kind != kind:
-            raise Abandoned
+            raise ParseAbandoned
         self.advance()
 
     def skip_statement(self, *before: str) -> bool:
-        """Go on behind the next `;`, or at one of the words `before`; False if a rule, a test or the end came first."""
+        """Continue after the next `;` or at a word of `before`; False if a rule, a test or the end comes first."""
         self.skip(lambda: self.kind == ";" or self.kind in before)
         return self.kind in before or self.accept(";")
 
-    def skip(self, is_there: Callable[[], bool]) -> None:
-        """Pass over words, and over what stands in brackets among them, until `is_there`, an item or the end."""
-        open_brackets = passed = 0
+    def skip(self, is_target: Callable[[], bool]) -> None:
+        """Skip words, and brackets with their content, until `is_target`, an item or the end."""
+        open_brackets = skipped = 0
         while self.kind != END and not self.is_at_item():
-            if not open_brackets and is_there():
+            if not open_brackets and is_target():
                 return
-            if self.kind in _OPENING:
+            if self.kind in _OPENING_BRACKETS:
                 open_brackets += 1
-            elif self.kind in _CLOSING and open_brackets:
+            elif self.kind in _CLOSING_BRACKETS and open_brackets:
                 open_brackets -= 1
-            passed += 1
-            if passed > _PATIENCE:
-                self._jump()
+            skipped += 1
+            if skipped > _MAX_SKIPPED_WORDS:
+                self._jump_to_item()
                 return
             self.advance()
 
-    def _jump(self) -> None:
-        """Drop the words up to the next line that starts like a rule or a test, lexed or not."""
-        line = _ITEM_LINE.search(self.source.text, self.starts[self.at])
+    def _jump_to_item(self) -> None:
+        """Skip to the next line that starts like a rule or a test."""
+        line = _ITEM_LINE.search(self.source.text, self.starts[self.index])
         to = len(self.source.text) if line is None else line.start()
-        while self.kind != END and self.starts[self.at] < to:
-            if self.at >= self._safe and not self._lexer.is_complete:
+        while self.kind != END and self.starts[self.index] < to:
+            if self.index >= self._last_safe_index and not self._lexer.is_complete:
                 self._lexer.jump(to)
             self.advance()

@@ -1,63 +1,60 @@
 """The reference evaluator: a checked program and its world in, every node of the proof out.
 
-Pure, small and plain: a stranger reads it beside docs/rules/language.md and docs/formats/proof.md. It shares no code
-with the production evaluator, so `bpc verify` finds what a bug or a dishonest compiler put into a proof, and the tests
-find where the two disagree. Hashing nodes is not its business.
+Pure, small and plain: read it next to docs/rules/language.md and docs/formats/proof.md. It shares no code with the
+production evaluator, so verification detects what a bug or a dishonest compiler put into a proof, and the tests detect
+where the two disagree. It does not hash nodes.
 
     Program, World ── derive ──► Derivation: nodes in their final order, values, compliance, steps
                         └──────► RuleFailure
-    one field      ── explain ─► Explained: the nodes made, and the result or the failure
+    one field      ── explain ─► Explanation: its nodes, and the result or the failure
 
-In other files: values (arithmetic, comparison, writing), builtins, costs (BPC-COST-1), nodes (numbering), and the walk.
+In other files: values (arithmetic, comparison, built-ins, JSON), accounting (steps and nodes), and the walk.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bpc.core.canon import Json
-from bpc.core.rules.compliance import Compliance
-from bpc.core.rules.failure import MAX_STEPS, RuleFailure
-from bpc.core.rules.reference.costs import Meter
-from bpc.core.rules.reference.nodes import NO_NODE, Node, NodesTooLarge, Steps
-from bpc.core.rules.reference.values import written
-from bpc.core.rules.reference.walk import Element, Walk
-from bpc.core.rules.typed import Field, Program
-from bpc.core.rules.world import World
+from bpc.core.formats.canonical_json import Json
+from bpc.core.language.evaluation import MAX_STEPS, ComplianceEntry, RuleFailure, World
+from bpc.core.language.reference.accounting import NO_NODE, DerivationNode, LoopElement, Meter, NodesTooLarge, NodeTable
+from bpc.core.language.reference.values import value_to_json
+from bpc.core.language.reference.walk import TreeWalker
+from bpc.core.language.typed import Program, ProgramField
 
-# What nobody could read anyway; a proof is not larger either.
+# Nobody could read more, and no proof is larger.
 MAX_EXPLAINED_BYTES: Final = 20_000_000
 
-__all__ = ["Derivation", "Element", "Explained", "Node", "NodesTooLarge", "derive", "explain", "written"]
+__all__ = ["Derivation", "DerivationNode", "Explanation", "NodesTooLarge", "derive", "explain", "value_to_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """Everything a proof says but its hashes. A node's id is its place in `nodes`: fields by path, root, steps."""
+    """A proof without its hashes. A node's id is its position in `nodes`: fields by path, root, steps."""
 
-    nodes: list[Node]
+    nodes: list[DerivationNode]
     fields: dict[str, Json]
-    compliance: list[Compliance]
+    compliance: list[ComplianceEntry]
     steps: int
     field_index: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
-    """How one field came to its value, or why it has none.
+class Explanation:
+    """How one field got its value, or why it has none.
 
-    `nodes` are the steps of this field and those it needs; children are places in this list. `result` is the field's
-    derivation, None after a failure. `failed` is the condition or option of the assertion that failed, if it has a node
-    (inside a lambda it has none); `elements` are the loops around the failure, outermost first, and where each was.
+    `nodes` are the steps of this field and those it needs; children are positions in this list. `result_node` is the
+    field's derivation, None after a failure. `failed_node` is the condition or option of the failed assertion, if it
+    has a node (inside a lambda it has none); `elements` are the loops around the failure, outermost first.
     """
 
-    nodes: list[Node]
+    nodes: list[DerivationNode]
     value: Any
-    result: int | None
+    result_node: int | None
     failure: RuleFailure | None
-    failed: int | None
-    elements: tuple[Element, ...]
-    compliance: list[Compliance]
+    failed_node: int | None
+    elements: tuple[LoopElement, ...]
+    compliance: list[ComplianceEntry]
     steps: int
 
 
@@ -69,22 +66,22 @@ def derive(
     facts_hash: str,
     salt: Callable[[str], tuple[str, str]],
     max_steps: int = MAX_STEPS,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
 ) -> Derivation:
     """Evaluate every field in the program's order; the first `RuleFailure` ends it.
 
-    `salt(path)` is the field node's salt and the derivation node's. Whoever compares with a given proof hands its
-    length over as `most_bytes`: more than that (`NodesTooLarge`) cannot be equal, and is not worth the memory.
+    `salt(path)` is the field node's salt and the derivation node's. A caller that compares with a proof passes the
+    proof's length as `max_bytes`: larger nodes (`NodesTooLarge`) cannot be equal and are not worth the memory.
     """
     by_path = sorted(program.fields, key=lambda field: field.path)
-    meter, steps = Meter(max_steps), Steps(len(by_path) + 1, most_bytes)
-    walk = Walk(program.source, world, meter, steps)
+    meter, steps = Meter(max_steps), NodeTable(len(by_path) + 1, max_bytes)
+    walk = TreeWalker(program.source, world, meter, steps)
     for field in program.fields:
-        walk.field(field, salt(field.path)[1])
-    fields = {field.path: written(field.type, walk.values[field.path]) for field in by_path}
-    field_nodes = [_field_node(field, fields, walk, salt(field.path)[0]) for field in by_path]
+        walk.derive_field(field, salt(field.path)[1])
+    fields = {field.path: value_to_json(field.type, walk.values[field.path]) for field in by_path}
+    field_nodes = [_build_field_node(field, fields, walk, salt(field.path)[0]) for field in by_path]
     return Derivation(
-        nodes=[*field_nodes, _root(by_path, battery_product, facts_hash), *steps.nodes],
+        nodes=[*field_nodes, _build_root_node(by_path, battery_product, facts_hash), *steps.nodes],
         fields=fields,
         compliance=walk.compliance,
         steps=meter.steps,
@@ -92,44 +89,44 @@ def derive(
     )
 
 
-def explain(program: Program, world: World, path: str, *, max_steps: int = MAX_STEPS) -> Explained:
+def explain(program: Program, world: World, path: str, *, max_steps: int = MAX_STEPS) -> Explanation:
     """Evaluate the field at `path` and those it needs, as `derive` would; a failure is part of the answer."""
-    needed = _needed(program, path)
-    meter, steps = Meter(max_steps), Steps(0, MAX_EXPLAINED_BYTES)
-    walk = Walk(program.source, world, meter, steps)
+    needed = _list_needed_fields(program, path)
+    meter, steps = Meter(max_steps), NodeTable(0, MAX_EXPLAINED_BYTES)
+    walk = TreeWalker(program.source, world, meter, steps)
     failure = None
     try:
         for field in needed:
             # Nothing here is hashed; the path in place of a salt keeps equal derivations of two fields apart.
-            walk.field(field, field.path)
-    except RuleFailure as ended:
-        failure = ended
-    return Explained(
+            walk.derive_field(field, field.path)
+    except RuleFailure as error:
+        failure = error
+    return Explanation(
         nodes=steps.nodes,
         value=walk.values.get(path),
-        result=walk.derivations.get(path),
+        result_node=walk.derivations.get(path),
         failure=failure,
-        failed=None if walk.failed == NO_NODE else walk.failed,
+        failed_node=None if walk.failed_node == NO_NODE else walk.failed_node,
         elements=tuple(walk.elements),
         compliance=walk.compliance,
         steps=meter.steps,
     )
 
 
-def _needed(program: Program, path: str) -> list[Field]:
+def _list_needed_fields(program: Program, path: str) -> list[ProgramField]:
     """The field at `path` and all it reads, directly or not, in the program's order."""
     by_path = {field.path: field for field in program.fields}
-    wanted: set[str] = set()
-    waiting = [path]
-    while waiting:
-        here = waiting.pop()
-        if here not in wanted:
-            wanted.add(here)
-            waiting.extend(by_path[here].needs)
-    return [field for field in program.fields if field.path in wanted]
+    needed_paths: set[str] = set()
+    pending = [path]
+    while pending:
+        current_path = pending.pop()
+        if current_path not in needed_paths:
+            needed_paths.add(current_path)
+            pending.extend(by_path[current_path].needs)
+    return [field for field in program.fields if field.path in needed_paths]
 
 
-def _field_node(field: Field, fields: Mapping[str, Json], walk: Walk, salt: str) -> Node:
+def _build_field_node(field: ProgramField, fields: Mapping[str, Json], walk: TreeWalker, salt: str) -> DerivationNode:
     data: dict[str, Json] = {
         "op": "field",
         "path": field.path,
@@ -138,14 +135,16 @@ def _field_node(field: Field, fields: Mapping[str, Json], walk: Walk, salt: str)
         "value": fields[field.path],
         "salt": salt,
     }
-    return Node("OP", data, [walk.derivations[field.path]], field.path, field.span)
+    return DerivationNode("OP", data, [walk.derivations[field.path]], field.path, field.span)
 
 
-def _root(by_path: list[Field], battery_product: Mapping[str, Json], facts_hash: str) -> Node:
+def _build_root_node(
+    by_path: list[ProgramField], battery_product: Mapping[str, Json], facts_hash: str
+) -> DerivationNode:
     data: dict[str, Json] = {
         "op": "passport",
         "access": [list(field.access) for field in by_path],
         "battery_product": dict(battery_product),
         "facts_hash": facts_hash,
     }
-    return Node("OP", data, list(range(len(by_path))), None, None)
+    return DerivationNode("OP", data, list(range(len(by_path))), None, None)

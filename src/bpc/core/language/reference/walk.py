@@ -1,192 +1,161 @@
-"""The reference evaluator's walk over the typed tree: each expression gives a value and the node that shows it.
+"""The reference evaluator's walk over the typed tree: each expression gives a value and its node of the proof.
 
-One method for each kind of expression, in the order of typed.py; beside each stands what the language and the table of
-docs/formats/proof.md say about it. Slow and plain on purpose: this is what the production evaluator is compared with.
+One method for each kind of expression, in the order of typed.py, as docs/rules/language.md and docs/formats/proof.md
+describe it. Slow and plain on purpose: the production evaluator is compared with it.
 
 Two Python frames for each level of the tree: what may be long (chains, blocks, `else if`) is a loop here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from bpc.core import canon
-from bpc.core.canon import Json
-from bpc.core.digest import sha256, to_hex
-from bpc.core.rules.compliance import Compliance
-from bpc.core.rules.failure import MAGNITUDE, MAX_TEXT, TEXT_LENGTH, ZERO, AssertionFailed, DividedByZero, LimitExceeded
-from bpc.core.rules.reference.builtins import LIMITED, applied
-from bpc.core.rules.reference.costs import TEXT_UNIT, Meter
-from bpc.core.rules.reference.nodes import NO_NODE, Steps
-from bpc.core.rules.reference.values import calculated, holds, is_below_limit, written
-from bpc.core.rules.source import Source, Span
-from bpc.core.rules.typed import (
-    Apply,
-    Arithmetic,
-    Bind,
-    Block,
-    Check,
-    Choice,
-    Comparison,
-    Const,
-    Emit,
-    Expr,
-    Field,
-    FieldValue,
-    GetFact,
-    GetFacts,
-    ListOf,
-    Local,
-    Logic,
-    Loop,
-    RecordOf,
-    Require,
-    Unary,
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.language import evaluation, typed
+from bpc.core.language.reference.accounting import NO_NODE, TEXT_UNIT, LoopElement, Meter, NodeTable, TracedValue
+from bpc.core.language.reference.values import (
+    MAGNITUDE_LIMITED,
+    apply_builtin,
+    calculate,
+    compare,
+    is_below_limit,
+    value_to_json,
 )
-from bpc.core.rules.types import TEXT, List, Type, contains_fact
-from bpc.core.rules.world import World
+from bpc.core.language.source import Source, Span
+from bpc.core.language.types import TEXT, List, Type, contains_fact_record
 
-_NOTHING: Final[Mapping[str, str | int]] = {}
-
-
-class Found(NamedTuple):
-    """A value, held as types.py says, and the node it has in the proof."""
-
-    value: Any
-    node: int
+_NO_STATIC_DATA: Final[Mapping[str, str | int]] = {}
 
 
-class Element(NamedTuple):
-    """The element a loop is at: which loop, the position in its list, and what is there."""
+class TreeWalker:
+    """Evaluates fields one after another, in the order of the calls."""
 
-    loop: Span
-    position: int
-    value: Any
-
-
-class Walk:
-    """Evaluates fields one after another, in the order they are handed over in."""
-
-    def __init__(self, source: Source, world: World, meter: Meter, steps: Steps) -> None:
+    def __init__(self, source: Source, world: evaluation.World, meter: Meter, steps: NodeTable) -> None:
         self._source = source
         self._world = world
         self._meter = meter
         self._steps = steps
         self._field = ""
         # One table for all scopes: a name is unique where it is visible.
-        self._variables: dict[str, Found] = {}
+        self._variables: dict[str, TracedValue] = {}
         # The loops around what is evaluated now, and what their lambdas have read, in order.
-        self.elements: list[Element] = []
-        self._lambdas = 0
-        self._made: dict[tuple[str | int, ...], int] = {}
+        self.elements: list[LoopElement] = []
+        self._lambda_depth = 0
+        self._op_nodes: dict[tuple[str | int, ...], int] = {}
         self._reads: dict[int, None] = {}
         self.values: dict[str, Any] = {}
         self.derivations: dict[str, int] = {}
-        self.compliance: list[Compliance] = []
-        self.failed: int = NO_NODE
+        self.compliance: list[evaluation.ComplianceEntry] = []
+        self.failed_node: int = NO_NODE
 
-    def field(self, field: Field, salt: str) -> None:
+    def derive_field(self, field: typed.ProgramField, salt: str) -> None:
         """Compute a field, and close its derivation over every node it made that nothing refers to."""
         self._field = self._meter.field = field.path
         start = self._steps.next_id
         self._meter.enter(field.body, field.span)
         result = self.evaluate(field.body)
         self._meter.charge_parts((result.value,), field.span)
-        loose = [made for made in self._steps.parentless_from(start) if made != result.node]
+        parentless = [node_id for node_id in self._steps.list_parentless(start) if node_id != result.node]
         data: dict[str, Json] = {"op": "derivation", "salt": salt}
         self.values[field.path] = result.value
-        self.derivations[field.path] = self._make("OP", data, (result.node, *loose), field.span)
+        self.derivations[field.path] = self._add_node("OP", data, (result.node, *parentless), field.span)
 
-    def evaluate(self, expr: Expr) -> Found:
+    def evaluate(self, expr: typed.Expr) -> TracedValue:
         return _METHODS[type(expr)](self, expr)
 
-    def _const(self, const: Const) -> Found:
-        if self._lambdas:
-            return Found(const.value, NO_NODE)
-        return Found(const.value, self._constant(const.type, const.value, const.span))
+    def _eval_const(self, const: typed.Const) -> TracedValue:
+        if self._lambda_depth:
+            return TracedValue(const.value, NO_NODE)
+        return TracedValue(const.value, self._add_constant(const.type, const.value, const.span))
 
-    def _local(self, local: Local) -> Found:
+    def _eval_local(self, local: typed.Local) -> TracedValue:
         return self._variables[local.name]
 
-    def _field_value(self, reference: FieldValue) -> Found:
-        node = self._make("FIELD_REF", {"path": reference.path}, (self.derivations[reference.path],), reference.span)
-        return self._read(self.values[reference.path], node)
+    def _eval_field_value(self, reference: typed.FieldValue) -> TracedValue:
+        node = self._add_node(
+            "FIELD_REF", {"path": reference.path}, (self.derivations[reference.path],), reference.span
+        )
+        return self._record_read(self.values[reference.path], node)
 
-    def _get_fact(self, call: GetFact) -> Found:
+    def _eval_get_fact(self, call: typed.FactLookup) -> TracedValue:
         key = self.evaluate(call.key)
         record = self._world.facts.get(call.fact, key.value)
-        node = self._fact_node(call, key, payload_hash=None if record is None else record.payload_hash)
-        return self._read(record, node)
+        node = self._add_fact_node(call, key, payload_hash=None if record is None else record.payload_hash)
+        return self._record_read(record, node)
 
-    def _get_facts(self, call: GetFacts) -> Found:
+    def _eval_get_facts(self, call: typed.FactPrefixLookup) -> TracedValue:
         prefix = self.evaluate(call.prefix)
-        records = self._world.facts.by_prefix(call.fact, prefix.value)
+        records = self._world.facts.find_by_prefix(call.fact, prefix.value)
         self._meter.charge(len(records), call.span)
-        listed = canon.encode_typed([[record.key, record.payload_hash] for record in records])
-        node = self._fact_node(call, prefix, count=len(records), list_hash=to_hex(sha256(listed)))
-        return self._read(records, node)
+        encoded_list = canonical_json.encode_typed([[record.key, record.payload_hash] for record in records])
+        node = self._add_fact_node(call, prefix, count=len(records), list_hash=to_hex(sha256(encoded_list)))
+        return self._record_read(records, node)
 
-    def _unary(self, unary: Unary) -> Found:
+    def _eval_unary(self, unary: typed.TypedUnary) -> TracedValue:
         operand = self.evaluate(unary.operand)
         value = -operand.value if unary.op == "neg" else not operand.value
-        return self._op(unary.op, unary.type, value, (operand,), unary.span)
+        return self._trace_op(unary.op, unary.type, value, (operand,), unary.span)
 
-    def _arithmetic(self, chain: Arithmetic) -> Found:
-        so_far, kind = self.evaluate(chain.first), chain.first.type
+    def _eval_arithmetic(self, chain: typed.Arithmetic) -> TracedValue:
+        result, kind = self.evaluate(chain.first), chain.first.type
         for step in chain.steps:
             operand = self.evaluate(step.operand)
             if step.op == "/" and operand.value == 0:
-                raise DividedByZero(ZERO, field=self._field, span=step.span)
-            count = calculated(step.op, (kind, so_far.value), (step.operand.type, operand.value), step.type)
-            self._limit(step.type, count, step.span)
-            so_far, kind = self._op(step.op, step.type, count, (so_far, operand), step.span), step.type
-        return so_far
+                raise evaluation.DivisionByZero(evaluation.ZERO_MESSAGE, field=self._field, span=step.span)
+            count = calculate(step.op, (kind, result.value), (step.operand.type, operand.value), step.type)
+            self._require_below_limit(step.type, count, step.span)
+            result, kind = self._trace_op(step.op, step.type, count, (result, operand), step.span), step.type
+        return result
 
-    def _comparison(self, comparison: Comparison) -> Found:
+    def _eval_comparison(self, comparison: typed.TypedComparison) -> TracedValue:
         left, right = self.evaluate(comparison.left), self.evaluate(comparison.right)
         if comparison.op in {"==", "!="}:
             self._meter.charge_comparison(comparison.left.type, left.value, comparison.span)
-        value = holds(comparison.op, (comparison.left.type, left.value), (comparison.right.type, right.value))
-        return self._op(comparison.op, comparison.type, value, (left, right), comparison.span, {"of": comparison.of})
+        value = compare(comparison.op, (comparison.left.type, left.value), (comparison.right.type, right.value))
+        return self._trace_op(
+            comparison.op, comparison.type, value, (left, right), comparison.span, {"of": comparison.operand_type}
+        )
 
-    def _logic(self, chain: Logic) -> Found:
+    def _eval_logic(self, chain: typed.Logic) -> TracedValue:
         """`a && b && c` is `(a && b) && c`: a node for each operator, whether its right side was needed or not."""
-        so_far = self.evaluate(chain.first)
+        result = self.evaluate(chain.first)
         for operand in chain.operands:
-            sides = [so_far]
-            if so_far.value == (chain.op == "&&"):
+            sides = [result]
+            if result.value == (chain.op == "&&"):
                 self._meter.enter(operand.expr, operand.span)
                 sides.append(self.evaluate(operand.expr))
-            so_far = self._op(chain.op, chain.type, sides[-1].value, sides, operand.span)
-        return so_far
+            result = self._trace_op(chain.op, chain.type, sides[-1].value, sides, operand.span)
+        return result
 
-    def _choice(self, choice: Choice) -> Found:
+    def _eval_choice(self, choice: typed.TypedIf) -> TracedValue:
         """Each `else if` is the `else` of the one before, so its node is made before that one's."""
-        conditions: list[Found] = []
-        taken = choice.otherwise
+        conditions: list[TracedValue] = []
+        body = choice.otherwise
         for branch in choice.branches:
             if conditions:
                 self._meter.enter_else_if(branch)
             conditions.append(self.evaluate(branch.condition))
             if conditions[-1].value:
-                taken = branch.body
+                body = branch.body
                 break
         last = choice.branches[len(conditions) - 1]
-        self._meter.enter(taken, last.span)
-        found = self.evaluate(taken)
+        self._meter.enter(body, last.span)
+        result = self.evaluate(body)
         branch_taken = "then" if conditions[-1].value else "else"
         for condition, branch in zip(reversed(conditions), reversed(choice.branches[: len(conditions)]), strict=True):
             data: dict[str, Json] = {"op": "if", "branch": branch_taken}
-            found = self._node("OP", data, found.value, (condition, found), branch.span)
+            result = self._trace_node("OP", data, result.value, (condition, result), branch.span)
             branch_taken = "else"
-        return found
+        return result
 
-    def _list(self, literal: ListOf) -> Found:
+    def _eval_list(self, literal: typed.TypedList) -> TracedValue:
         items = list(map(self.evaluate, literal.items))
         values = [item.value for item in items]
         self._meter.charge_parts(values, literal.span)
-        return self._node("OP", {"op": "list"}, values, items, literal.span)
+        return self._trace_node("OP", {"op": "list"}, values, items, literal.span)
 
-    def _record(self, literal: RecordOf) -> Found:
+    def _eval_record(self, literal: typed.TypedRecord) -> TracedValue:
         """Evaluated as written, shown by name."""
         members = {}
         for name, expr in literal.members:
@@ -195,51 +164,51 @@ class Walk:
         value = {name: members[name].value for name in names}
         self._meter.charge_parts(value.values(), literal.span)
         parts = [members[name] for name in names]
-        return self._node("OP", {"op": "record", "members": names}, value, parts, literal.span)
+        return self._trace_node("OP", {"op": "record", "members": names}, value, parts, literal.span)
 
-    def _apply(self, call: Apply) -> Found:
+    def _eval_apply(self, call: typed.BuiltinCall) -> TracedValue:
         arguments = list(map(self.evaluate, call.arguments))
         values = [argument.value for argument in arguments]
         self._charge_call(call, values)
-        value = applied(call, values, self._world)
-        if call.op in LIMITED:
-            self._limit(call.type, value, call.span)
+        value = apply_builtin(call, values, self._world)
+        if call.op in MAGNITUDE_LIMITED:
+            self._require_below_limit(call.type, value, call.span)
         if call.op == "some":
-            return self._node("OP", {"op": "some"}, value, arguments, call.span)
-        return self._op(call.op, call.type, value, arguments, call.span, call.static)
+            return self._trace_node("OP", {"op": "some"}, value, arguments, call.span)
+        return self._trace_op(call.op, call.type, value, arguments, call.span, call.static)
 
-    def _charge_call(self, call: Apply, values: list[Any]) -> None:
+    def _charge_call(self, call: typed.BuiltinCall, values: list[Any]) -> None:
         if call.op == "some":
             self._meter.charge_parts(values, call.span)
         elif call.op in {"sumDec", "sumQty"}:
             self._meter.charge(len(values[0]), call.span)
         elif call.op == "concat":
             length = sum(map(len, values))
-            if length > MAX_TEXT:
-                raise LimitExceeded(TEXT_LENGTH, field=self._field, span=call.span)
+            if length > evaluation.MAX_TEXT_LENGTH:
+                raise evaluation.RuleLimitExceeded(evaluation.TEXT_LENGTH_MESSAGE, field=self._field, span=call.span)
             self._meter.charge(length // TEXT_UNIT, call.span)
 
-    def _loop(self, loop: Loop) -> Found:
+    def _eval_loop(self, loop: typed.Loop) -> TracedValue:
         items = self.evaluate(loop.items)
-        first = [items] if loop.init is None else [items, self.evaluate(loop.init)]
-        self._meter.charge(len(items.value) * self._meter.weight(loop.body), loop.span)
-        if not self._lambdas:
+        inputs = [items] if loop.init is None else [items, self.evaluate(loop.init)]
+        self._meter.charge(len(items.value) * self._meter.compute_weight(loop.body), loop.span)
+        if not self._lambda_depth:
             self._reads = {}
-        self._lambdas += 1
-        results = self._each(loop, items.value, first[-1])
-        self._lambdas -= 1
+        self._lambda_depth += 1
+        results = self._run_lambda(loop, items.value, inputs[-1])
+        self._lambda_depth -= 1
         if loop.op != "filter":
             self._meter.charge_parts(results, loop.span)
-        if self._lambdas:
-            return Found(_outcome(loop, items.value, first[-1].value, results), NO_NODE)
-        return self._loop_node(loop, first, results)
+        if self._lambda_depth:
+            return TracedValue(_compute_loop_value(loop, items.value, inputs[-1].value, results), NO_NODE)
+        return self._add_loop_node(loop, inputs, results)
 
-    def _each(self, loop: Loop, items: list[Any], accumulator: Found) -> list[Any]:
+    def _run_lambda(self, loop: typed.Loop, items: list[Any], accumulator: TracedValue) -> list[Any]:
         """What the lambda gives for each element; of a fold, the accumulator after it."""
         results = []
         for position, item in enumerate(items):
-            self.elements.append(Element(loop.span, position, item))
-            self._variables[loop.parameters[-1]] = Found(item, NO_NODE)
+            self.elements.append(LoopElement(loop.span, position, item))
+            self._variables[loop.parameters[-1]] = TracedValue(item, NO_NODE)
             if loop.op == "fold":
                 self._variables[loop.parameters[0]] = accumulator
             accumulator = self.evaluate(loop.body)
@@ -247,31 +216,31 @@ class Walk:
             self.elements.pop()
         return results
 
-    def _loop_node(self, loop: Loop, first: list[Found], results: list[Any]) -> Found:
-        data: dict[str, Json] = {"op": loop.op, "fn": list(self._source.byte_range(loop.fn_span))}
-        value = _outcome(loop, first[0].value, first[-1].value, results)
+    def _add_loop_node(self, loop: typed.Loop, inputs: list[TracedValue], results: list[Any]) -> TracedValue:
+        data: dict[str, Json] = {"op": loop.op, "fn": list(self._source.byte_range(loop.lambda_span))}
+        value = _compute_loop_value(loop, inputs[0].value, inputs[-1].value, results)
         if loop.op == "filter":
-            data["kept"] = [index for index, kept in enumerate(results) if kept]
+            data["kept"] = [index for index, is_kept in enumerate(results) if is_kept]
         else:
-            kind = _result_type(loop)
-            if not contains_fact(kind):
-                data["values"] = [written(kind, result) for result in results]
-        outer = dict.fromkeys(self._variables[name].node for name in loop.outer)
-        children = [*(found.node for found in first), *outer, *self._reads]
-        return Found(value, self._make("OP", data, children, loop.span))
+            kind = _get_result_type(loop)
+            if not contains_fact_record(kind):
+                data["values"] = [value_to_json(kind, result) for result in results]
+        outer = dict.fromkeys(self._variables[name].node for name in loop.captured)
+        children = [*(traced.node for traced in inputs), *outer, *self._reads]
+        return TracedValue(value, self._add_node("OP", data, children, loop.span))
 
-    def _require(self, call: Require) -> Found:
+    def _eval_require(self, call: typed.RequireSome) -> TracedValue:
         option = self.evaluate(call.option)
         if option.value is None:
-            self.failed = option.node
-            raise AssertionFailed(call.code, call.message, field=self._field, span=call.span)
+            self.failed_node = option.node
+            raise evaluation.AssertionFailed(call.code, call.message, field=self._field, span=call.span)
         data: dict[str, Json] = {"op": "requireSome", "code": call.code, "message": call.message}
-        return self._node("ASSERT", data, option.value, (option,), call.span)
+        return self._trace_node("ASSERT", data, option.value, (option,), call.span)
 
-    def _emit(self, call: Emit) -> Found:
+    def _eval_emit(self, call: typed.EmitCompliance) -> TracedValue:
         status, message = self.evaluate(call.status), self.evaluate(call.message)
         index = len(self.compliance)
-        self.compliance.append(Compliance(call.code, self._field, message.value, status.value))
+        self.compliance.append(evaluation.ComplianceEntry(call.code, self._field, message.value, status.value))
         data: dict[str, Json] = {
             "code": call.code,
             "status": status.value,
@@ -279,107 +248,109 @@ class Walk:
             "field": self._field,
             "index": index,
         }
-        return self._node("COMPLIANCE_EMIT", data, status.value != "FAIL", (status, message), call.span)
+        return self._trace_node("COMPLIANCE_EMIT", data, status.value != "FAIL", (status, message), call.span)
 
-    def _block(self, block: Block) -> Found:
+    def _eval_block(self, block: typed.TypedBlock) -> TracedValue:
         """An assert's node has what follows it as its body, so the last assert's node is made first."""
-        checks: list[tuple[Check, Found]] = []
+        checks: list[tuple[typed.TypedAssert, TracedValue]] = []
         for binding in block.bindings:
-            if isinstance(binding, Bind):
+            if isinstance(binding, typed.TypedLet):
                 self._variables[binding.name] = self.evaluate(binding.value)
                 continue
             condition = self.evaluate(binding.condition)
             if not condition.value:
-                self.failed = condition.node
-                raise AssertionFailed(binding.code, binding.message, field=self._field, span=binding.span)
+                self.failed_node = condition.node
+                raise evaluation.AssertionFailed(binding.code, binding.message, field=self._field, span=binding.span)
             checks.append((binding, condition))
-        found = self.evaluate(block.body)
+        result = self.evaluate(block.body)
         for check, condition in reversed(checks):
             data: dict[str, Json] = {"op": "assert", "code": check.code, "message": check.message}
-            found = self._node("ASSERT", data, found.value, (condition, found), check.span)
-        return found
+            result = self._trace_node("ASSERT", data, result.value, (condition, result), check.span)
+        return result
 
-    def _limit(self, kind: Type, count: int, span: Span) -> None:
+    def _require_below_limit(self, kind: Type, count: int, span: Span) -> None:
         if not is_below_limit(kind, count):
-            raise LimitExceeded(MAGNITUDE, field=self._field, span=span)
+            raise evaluation.RuleLimitExceeded(evaluation.MAGNITUDE_MESSAGE, field=self._field, span=span)
 
-    def _op(
+    def _trace_op(
         self,
         op: str,
         kind: Type,
         value: Any,
-        children: Sequence[Found],
+        children: Sequence[TracedValue],
         span: Span,
-        static: Mapping[str, str | int] = _NOTHING,
-    ) -> Found:
+        static: Mapping[str, str | int] = _NO_STATIC_DATA,
+    ) -> TracedValue:
         """An operator whose node says its result, unless that holds fact records."""
-        if self._lambdas:
-            return Found(value, NO_NODE)
+        if self._lambda_depth:
+            return TracedValue(value, NO_NODE)
         # The same operator on the same nodes gives the same: writing a large value a second time could take long, and
         # no step is charged for it.
-        same = (op, *static.values(), *(child.node for child in children))
-        if same not in self._made:
+        key = (op, *static.values(), *(child.node for child in children))
+        if key not in self._op_nodes:
             data: dict[str, Json] = {"op": op, **static}
-            if not contains_fact(kind):
-                data["value"] = written(kind, value)
-            self._made[same] = self._node("OP", data, value, children, span).node
-        return Found(value, self._made[same])
+            if not contains_fact_record(kind):
+                data["value"] = value_to_json(kind, value)
+            self._op_nodes[key] = self._trace_node("OP", data, value, children, span).node
+        return TracedValue(value, self._op_nodes[key])
 
-    def _node(self, kind: str, data: dict[str, Json], value: Any, children: Sequence[Found], span: Span) -> Found:
+    def _trace_node(
+        self, kind: str, data: dict[str, Json], value: Any, children: Sequence[TracedValue], span: Span
+    ) -> TracedValue:
         """A node that says no more than `data`; none inside a lambda."""
-        if self._lambdas:
-            return Found(value, NO_NODE)
-        return Found(value, self._make(kind, data, [child.node for child in children], span))
+        if self._lambda_depth:
+            return TracedValue(value, NO_NODE)
+        return TracedValue(value, self._add_node(kind, data, [child.node for child in children], span))
 
-    def _fact_node(self, call: GetFact | GetFacts, key: Found, **found: Json) -> int:
+    def _add_fact_node(self, call: typed.FactLookup | typed.FactPrefixLookup, key: TracedValue, **details: Json) -> int:
         """Inside a lambda the key has no node of its own, and is shown as a constant."""
-        key_node = self._constant(TEXT, key.value, call.span) if self._lambdas else key.node
-        data: dict[str, Json] = {"fact_type": call.fact.name, "schema_version": call.fact.version, **found}
-        return self._make("FACT_GET", data, (key_node,), call.span)
+        key_node = self._add_constant(TEXT, key.value, call.span) if self._lambda_depth else key.node
+        data: dict[str, Json] = {"fact_type": call.fact.name, "schema_version": call.fact.version, **details}
+        return self._add_node("FACT_GET", data, (key_node,), call.span)
 
-    def _read(self, value: Any, node: int) -> Found:
+    def _record_read(self, value: Any, node: int) -> TracedValue:
         """Reads have nodes inside lambdas too; the outermost loop lists them."""
-        if not self._lambdas:
-            return Found(value, node)
+        if not self._lambda_depth:
+            return TracedValue(value, node)
         self._reads[node] = None
-        return Found(value, NO_NODE)
+        return TracedValue(value, NO_NODE)
 
-    def _constant(self, kind: Type, value: Any, span: Span) -> int:
-        return self._make("CONST", {"type": str(kind), "value": written(kind, value)}, (), span)
+    def _add_constant(self, kind: Type, value: Any, span: Span) -> int:
+        return self._add_node("CONST", {"type": str(kind), "value": value_to_json(kind, value)}, (), span)
 
-    def _make(self, kind: str, data: dict[str, Json], children: Sequence[int], span: Span) -> int:
-        return self._steps.make(kind, data, children, field=self._field, span=span)
+    def _add_node(self, kind: str, data: dict[str, Json], children: Sequence[int], span: Span) -> int:
+        return self._steps.add(kind, data, children, field=self._field, span=span)
 
 
-def _outcome(loop: Loop, items: list[Any], init: Any, results: list[Any]) -> Any:
+def _compute_loop_value(loop: typed.Loop, items: list[Any], init: Any, results: list[Any]) -> Any:
     if loop.op == "map":
         return results
     if loop.op == "filter":
-        return [item for item, kept in zip(items, results, strict=True) if kept]
+        return [item for item, is_kept in zip(items, results, strict=True) if is_kept]
     return results[-1] if results else init
 
 
-def _result_type(loop: Loop) -> Type:
+def _get_result_type(loop: typed.Loop) -> Type:
     """The type of what the lambda gives: an element of map's list, fold's own type."""
     return loop.type.item if loop.op == "map" and isinstance(loop.type, List) else loop.type
 
 
-_METHODS: Final[Mapping[type[Any], Callable[[Walk, Any], Found]]] = {
-    Const: Walk._const,
-    Local: Walk._local,
-    FieldValue: Walk._field_value,
-    GetFact: Walk._get_fact,
-    GetFacts: Walk._get_facts,
-    Unary: Walk._unary,
-    Arithmetic: Walk._arithmetic,
-    Comparison: Walk._comparison,
-    Logic: Walk._logic,
-    Choice: Walk._choice,
-    ListOf: Walk._list,
-    RecordOf: Walk._record,
-    Apply: Walk._apply,
-    Loop: Walk._loop,
-    Require: Walk._require,
-    Emit: Walk._emit,
-    Block: Walk._block,
+_METHODS: Final[Mapping[type[Any], Callable[[TreeWalker, Any], TracedValue]]] = {
+    typed.Const: TreeWalker._eval_const,
+    typed.Local: TreeWalker._eval_local,
+    typed.FieldValue: TreeWalker._eval_field_value,
+    typed.FactLookup: TreeWalker._eval_get_fact,
+    typed.FactPrefixLookup: TreeWalker._eval_get_facts,
+    typed.TypedUnary: TreeWalker._eval_unary,
+    typed.Arithmetic: TreeWalker._eval_arithmetic,
+    typed.TypedComparison: TreeWalker._eval_comparison,
+    typed.Logic: TreeWalker._eval_logic,
+    typed.TypedIf: TreeWalker._eval_choice,
+    typed.TypedList: TreeWalker._eval_list,
+    typed.TypedRecord: TreeWalker._eval_record,
+    typed.BuiltinCall: TreeWalker._eval_apply,
+    typed.Loop: TreeWalker._eval_loop,
+    typed.RequireSome: TreeWalker._eval_require,
+    typed.EmitCompliance: TreeWalker._eval_emit,
+    typed.TypedBlock: TreeWalker._eval_block,
 }

@@ -1,28 +1,77 @@
-"""What running a package's tests found out: how many cases held, what failed and how to see it again, what was reached.
+"""The report of a test run: cases, failures and how to run them again, and coverage.
 
-Pure values and their JSON. Nothing here depends on how long it took or on the machine, so two runs with one seed give
-one report.
+Pure. Coverage counts the machine's sites (fields, branches, assertions) that the tests reached. A percentage is rounded
+down, so 100 means everything.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast
 
-from bpc.core.facts import SnapshotFact
-from bpc.core.rules.evaluating.writing import written
-from bpc.core.rules.failure import AssertionFailed
-from bpc.core.rules.shown import shown
-from bpc.core.rules.source import Source, Span
-from bpc.core.rules.testing.coverage import Coverage
-from bpc.core.rules.typed import Value
-from bpc.core.rules.types import Type
+from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact
+from bpc.core.formats.canonical_json import Json
+from bpc.core.language.evaluating.emitter import CoverageSite
+from bpc.core.language.evaluating.machine import Machine, Session
+from bpc.core.language.evaluating.values import format_as_literal, value_to_json
+from bpc.core.language.evaluation import AssertionFailed, RuleFailure, World
+from bpc.core.language.source import Source, Span, span_to_json
+from bpc.core.language.testing.generation import FactUsage
+from bpc.core.language.typed import FixtureFact, Fixtures, Program, TypedExample, TypedProperty, Value
+from bpc.core.language.types import Type
+
+# A kind of site and its plural.
+SITE_KINDS: Final[Mapping[str, str]] = {"field": "fields", "branch": "branches", "assertion": "assertions"}
 
 _PLAIN_ARGUMENT: Final = re.compile("[A-Za-z0-9_./:@%+=,-]+")
 
 
 @dataclass(frozen=True, slots=True)
+class CoverageShare:
+    """How many sites were reached, of how many."""
+
+    reached: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        return self.reached * 100 // self.total if self.total else 100
+
+    def as_json(self) -> dict[str, int]:
+        return {"total": self.total, "reached": self.reached, "percent": self.percent}
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """`reached` are positions in `sites`."""
+
+    source: Source
+    sites: tuple[CoverageSite, ...]
+    reached: frozenset[int]
+
+    def compute_share(self, kind: str) -> CoverageShare:
+        numbers = [number for number, site in enumerate(self.sites) if site.kind == kind]
+        return CoverageShare(sum(number in self.reached for number in numbers), len(numbers))
+
+    def list_unreached(self) -> list[CoverageSite]:
+        """The sites that no test reached, in the order of the text."""
+        sites = [site for number, site in enumerate(self.sites) if number not in self.reached]
+        return sorted(sites, key=lambda site: (site.span, site.kind, site.label))
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            **{plural: self.compute_share(kind).as_json() for kind, plural in SITE_KINDS.items()},
+            "unreached": [self._site_to_json(site) for site in self.list_unreached()],
+        }
+
+    def _site_to_json(self, site: CoverageSite) -> dict[str, object]:
+        line, column = self.source.locate(site.span.start)
+        return {"kind": site.kind, "label": site.label, "file": self.source.name, "line": line, "column": column}
+
+
+@dataclass(frozen=True, slots=True)
 class TestError:
-    """The error that made a test fail. Facts that fit no schema have neither field nor place."""
+    """The error that made a test fail. An error of the facts has neither field nor place."""
 
     __test__ = False
     code: str
@@ -33,7 +82,7 @@ class TestError:
     span: Span | None
 
     def as_json(self) -> dict[str, object]:
-        place = None if self.span is None else self.source.place(self.span.start)
+        place = None if self.span is None else self.source.locate(self.span.start)
         return {
             "code": self.code,
             "rule_code": self.rule_code,
@@ -46,7 +95,7 @@ class TestError:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class VariableValue:
     """A claim's variable and the value it had."""
 
     name: str
@@ -54,7 +103,7 @@ class Variable:
     value: Value
 
     def __str__(self) -> str:
-        return f"{self.name} = {shown(self.type, self.value)}"
+        return f"{self.name} = {format_as_literal(self.type, self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +112,7 @@ class FailedCase:
 
     number: int
     facts: tuple[SnapshotFact, ...]
-    variable: Variable
+    variable: VariableValue
     command: str
 
     def as_json(self) -> dict[str, object]:
@@ -78,14 +127,14 @@ class FailedCase:
                 }
                 for fact in self.facts
             ],
-            "variables": {self.variable.name: written(self.variable.type, self.variable.value)},
+            "variables": {self.variable.name: value_to_json(self.variable.type, self.variable.value)},
             "command": self.command,
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFailure:
-    """One expectation that was not met; `span` is where it stands in `source`."""
+    """One expectation that was not met; `span` is its place in `source`."""
 
     __test__ = False
     test: str
@@ -97,16 +146,11 @@ class TestFailure:
     case: FailedCase | None = None
 
     def as_json(self) -> dict[str, object]:
-        start, end = self.source.place(self.span.start), self.source.place(self.span.end)
         return {
             "test": self.test,
             "kind": self.kind,
             "message": self.says,
-            "file": self.source.name,
-            "line": start.line,
-            "column": start.column,
-            "end_line": end.line,
-            "end_column": end.column,
+            **span_to_json(self.source, self.span),
             "error": self.error and self.error.as_json(),
             "case": self.case and self.case.as_json(),
         }
@@ -143,19 +187,83 @@ class TestReport:
         }
 
 
-def command_for(rules: Source, tests: Source, *, seed: int, test: str, case: int) -> str:
-    """How one case is run alone, to be pasted into a shell."""
-    beside = [] if tests is rules else ["--tests", tests.name]
-    words = ["bpc", "rules", "test", rules.name, *beside, "--seed", str(seed), "--only", test, "--case", str(case)]
-    return " ".join(map(_quoted, words))
+def format_command(rules: Source, tests: Source, *, seed: int, test: str, case: int) -> str:
+    """The shell command that runs one case alone."""
+    tests_option = [] if tests is rules else ["--tests", tests.name]
+    options = [*tests_option, "--seed", str(seed), "--only", test, "--case", str(case)]
+    return " ".join(map(_quote_argument, ["bpc", "rules", "test", rules.name, *options]))
 
 
-def _quoted(word: str) -> str:
+def _quote_argument(word: str) -> str:
     if _PLAIN_ARGUMENT.fullmatch(word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def rule_code(failure: Exception) -> str | None:
+def get_rule_code(failure: Exception) -> str | None:
     """The code the rule itself gave, if an `assert` or `requireSome` failed."""
     return failure.rule_code if isinstance(failure, AssertionFailed) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What all tests of a run share: the program, its machine, the limit, and the sites reached so far."""
+
+    program: Program
+    machine: Machine
+    max_steps: int
+    fact_usage: FactUsage
+    reached: set[int] = field(default_factory=set)
+
+    def build_world(self, test_inputs: Fixtures, facts: Iterable[SnapshotFact]) -> World:
+        return World(
+            product_sku=test_inputs.product_sku,
+            product_name=test_inputs.product_name,
+            issued_on=test_inputs.issued_on,
+            facts=FactTable.from_facts(facts, self.fact_usage.facts),
+        )
+
+    def open_session(self, world: World) -> Session:
+        """Open the evaluation of one case; it records coverage until every site is reached."""
+        cover = len(self.reached) < len(self.machine.sites)
+        return self.machine.open_session(world, max_steps=self.max_steps, cover=cover)
+
+    def record_reached(self, session: Session) -> None:
+        """Add the sites that a case reached, if the case counts."""
+        if len(self.reached) < len(self.machine.sites):
+            self.reached.update(session.reached)
+
+    def build_failure(
+        self,
+        test: TypedExample | TypedProperty,
+        span: Span,
+        says: str,
+        error: RuleFailure | FactInvalid | None = None,
+        case: FailedCase | None = None,
+    ) -> TestFailure:
+        return TestFailure(
+            test=test.name,
+            kind="example" if isinstance(test, TypedExample) else "property",
+            says=says,
+            source=test.source,
+            span=span,
+            error=None if error is None else self._build_error(error, test.source),
+            case=case,
+        )
+
+    def _build_error(self, failure: RuleFailure | FactInvalid, tests: Source) -> TestError:
+        """Build the error for a report; an error without a field happened in the text of the test."""
+        if isinstance(failure, FactInvalid):
+            return TestError(failure.code, None, failure.says, None, tests, None)
+        source = tests if failure.field is None else self.program.source
+        return TestError(failure.code, get_rule_code(failure), failure.says, failure.field, source, failure.span)
+
+
+def build_snapshot_fact(fixture: FixtureFact, payload: Mapping[str, object]) -> SnapshotFact:
+    """Convert a fixture to a fact of a snapshot."""
+    return SnapshotFact(
+        fact_type=fixture.fact.name,
+        fact_key=fixture.key,
+        schema_version=fixture.fact.version,
+        payload=cast("Mapping[str, Json]", payload),
+    )

@@ -10,10 +10,25 @@ from dataclasses import replace
 from datetime import date
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
-from bpc.core.rules.testing.case import Case, Members
-from bpc.core.rules.typed import Property, Value
-from bpc.core.rules.types import BOOL, DATE, INT, QTY_SCALE, TEXT, Dec, Fact, List, Map, Opt, Qty, Record, Scalar, Type
-from bpc.core.schemas import SCHEMAS
+from bpc.core.facts.schemas import SCHEMAS
+from bpc.core.language.testing.generation import Case, Members
+from bpc.core.language.typed import TypedProperty, Value
+from bpc.core.language.types import (
+    BOOL,
+    DATE,
+    INT,
+    QTY_SCALE,
+    TEXT,
+    Dec,
+    FactRecordType,
+    List,
+    Map,
+    Opt,
+    Qty,
+    Record,
+    Scalar,
+    Type,
+)
 
 MAX_TRIES: Final = 500
 SIMPLEST_DAY: Final = date(2000, 1, 1)
@@ -21,82 +36,84 @@ SIMPLEST_CHARACTER: Final = "a"
 SIMPLEST: Final[Mapping[Scalar, Value]] = {BOOL: False, INT: 0, TEXT: "", DATE: SIMPLEST_DAY.isoformat()}
 
 # Whether a candidate still fails. A value inside a case is tried by putting it where it belongs.
-Fails: TypeAlias = Callable[[Any], bool]
+FailCheck: TypeAlias = Callable[[Any], bool]
 Items = TypeVar("Items", str, list[Any])
 
 
-class _Tries:
+class _LimitedCheck:
     """Asks whether a case fails, each case once; when all tries are used up, nothing fails any more."""
 
     def __init__(self, fails: Callable[[Case], bool]) -> None:
         self._fails = fails
-        self._known: dict[str, bool] = {}
+        self._results: dict[str, bool] = {}
 
     def __call__(self, case: Case) -> bool:
         key = repr((case.facts, case.variables))
-        if key not in self._known:
-            if len(self._known) == MAX_TRIES:
+        if key not in self._results:
+            if len(self._results) == MAX_TRIES:
                 return False
-            self._known[key] = self._fails(case)
-        return self._known[key]
+            self._results[key] = self._fails(case)
+        return self._results[key]
 
 
-def shrunk_case(of: Property, case: Case, claim: int, fails: Callable[[Case], bool]) -> Case:
+def shrink_case(prop: TypedProperty, case: Case, claim: int, fails: Callable[[Case], bool]) -> Case:
     """The simplest case found; only the variable of claim number `claim` is looked at, besides the facts."""
-    tries = _Tries(fails)
-    kinds = [given.fact for given in of.given.facts if given.payload is None]
+    check = _LimitedCheck(fails)
+    fact_types = [fixture.fact for fixture in prop.fixtures.facts if fixture.payload is None]
     while True:
         before = case
         # First what a single try can remove, everywhere; only then the searches that take many.
-        for step in (_stripped, _reduced):
-            for at, fact in enumerate(kinds):
-                case = _with_fact(case, at, step(fact, case.facts[at], _in_fact(tries, case, at)))
-            kind = of.claims[claim].type
-            smaller = simplified if step is _stripped else shrunk
-            found = smaller(kind, case.variables[claim], _in_variable(tries, case, claim))
-            case = _with_variable(case, claim, found)
+        for step in (_strip_fact, _reduce_fact):
+            for at, fact in enumerate(fact_types):
+                case = _replace_fact(case, at, step(fact, case.facts[at], _create_fact_check(check, case, at)))
+            kind = prop.claims[claim].type
+            shrink = simplify if step is _strip_fact else shrink_value
+            value = shrink(kind, case.variables[claim], _create_variable_check(check, case, claim))
+            case = _replace_variable(case, claim, value)
         if case == before:
             return case
 
 
-def _with_fact(case: Case, at: int, members: Members) -> Case:
+def _replace_fact(case: Case, at: int, members: Members) -> Case:
     return replace(case, facts=(*case.facts[:at], members, *case.facts[at + 1 :]))
 
 
-def _with_variable(case: Case, at: int, value: Value) -> Case:
+def _replace_variable(case: Case, at: int, value: Value) -> Case:
     return replace(case, variables=(*case.variables[:at], value, *case.variables[at + 1 :]))
 
 
-def _in_fact(tries: _Tries, case: Case, at: int) -> Fails:
-    return lambda members: tries(_with_fact(case, at, members))
+def _create_fact_check(check: _LimitedCheck, case: Case, at: int) -> FailCheck:
+    return lambda members: check(_replace_fact(case, at, members))
 
 
-def _in_variable(tries: _Tries, case: Case, at: int) -> Fails:
-    return lambda value: tries(_with_variable(case, at, value))
+def _create_variable_check(check: _LimitedCheck, case: Case, at: int) -> FailCheck:
+    return lambda value: check(_replace_variable(case, at, value))
 
 
-def _stripped(fact: Fact, members: Members, fails: Fails) -> Members:
+def _strip_fact(fact: FactRecordType, members: Members, fails: FailCheck) -> Members:
     """Without every member that is not needed, and the others in their simplest form where that is enough."""
-    left = dict(_fewer(list(members.items()), lambda items: fails(dict(items))))
-    return _each(left, lambda name, value, still: simplified(SCHEMAS[fact][name], value, still), fails)
+    needed = dict(_remove_parts(list(members.items()), lambda items: fails(dict(items))))
+    return _shrink_members(needed, lambda name, value, still: simplify(SCHEMAS[fact][name], value, still), fails)
 
 
-def _reduced(fact: Fact, members: Members, fails: Fails) -> Members:
-    return _each(members, lambda name, value, still: shrunk(SCHEMAS[fact][name], value, still), fails)
+def _reduce_fact(fact: FactRecordType, members: Members, fails: FailCheck) -> Members:
+    return _shrink_members(members, lambda name, value, still: shrink_value(SCHEMAS[fact][name], value, still), fails)
 
 
-def _each(members: Members, smaller: Callable[[str, Value, Fails], Value], fails: Fails) -> dict[str, Value]:
-    found = dict(members)
+def _shrink_members(
+    members: Members, shrink: Callable[[str, Value, FailCheck], Value], fails: FailCheck
+) -> dict[str, Value]:
+    result = dict(members)
     for name in members:
-        found[name] = smaller(name, found[name], _at_name(found, name, fails))
-    return found
+        result[name] = shrink(name, result[name], _create_member_check(result, name, fails))
+    return result
 
 
-def _at_name(members: Members, name: str, fails: Fails) -> Fails:
+def _create_member_check(members: Members, name: str, fails: FailCheck) -> FailCheck:
     return lambda value: fails({**members, name: value})
 
 
-def simplest(kind: Type) -> Value:
+def get_simplest(kind: Type) -> Value:
     """The simplest value of a type."""
     match kind:
         case Scalar():
@@ -110,59 +127,61 @@ def simplest(kind: Type) -> Value:
         case Map():
             return {}
         case Record(members):
-            return {name: simplest(item) for name, item in members}
-        case Fact():
+            return {name: get_simplest(item) for name, item in members}
+        case FactRecordType():
             raise TypeError(f"{kind} is shrunk as a fact, not as a value")
         case _:
             assert_never(kind)
 
 
-def simplified(kind: Type, value: Value, fails: Fails) -> Value:
+def simplify(kind: Type, value: Value, fails: FailCheck) -> Value:
     """The simplest value if it fails too, else the value as it is."""
-    least = simplest(kind)
-    return least if least != value and fails(least) else value
+    simplest_value = get_simplest(kind)
+    return simplest_value if simplest_value != value and fails(simplest_value) else value
 
 
-def shrunk(kind: Type, value: Any, fails: Fails) -> Value:  # noqa: PLR0911 (one row a type)
+def shrink_value(kind: Type, value: Any, fails: FailCheck) -> Value:  # noqa: PLR0911 (one row a type)
     """The simplest value found in place of `value` that still fails."""
-    found = simplified(kind, value, fails)
-    if found != value:
-        return found
+    simpler = simplify(kind, value, fails)
+    if simpler != value:
+        return simpler
     match kind:
         case Scalar():
-            return _scalar(kind, value, fails)
+            return _shrink_scalar(kind, value, fails)
         case Dec(scale):
-            return _number(value, scale, fails)
+            return _shrink_number(value, scale, fails)
         case Qty():
-            return _number(value, QTY_SCALE, fails)
+            return _shrink_number(value, QTY_SCALE, fails)
         case Opt(item):
-            return None if value is None else shrunk(item, value, fails)
+            return None if value is None else shrink_value(item, value, fails)
         case List(item):
-            return _list(item, value, fails)
+            return _shrink_list(item, value, fails)
         case Map(item):
-            left = dict(_fewer(list(value.items()), lambda items: fails(dict(items))))
-            return _each(left, lambda _, part, still: shrunk(item, part, still), fails)
+            needed = dict(_remove_parts(list(value.items()), lambda items: fails(dict(items))))
+            return _shrink_members(needed, lambda _, part, still: shrink_value(item, part, still), fails)
         case Record():
-            return _each(value, lambda name, part, still: shrunk(_member(kind, name), part, still), fails)
-        case Fact():
+            return _shrink_members(
+                value, lambda name, part, still: shrink_value(_get_member_type(kind, name), part, still), fails
+            )
+        case FactRecordType():
             raise TypeError(f"{kind} is shrunk as a fact, not as a value")
         case _:
             assert_never(kind)
 
 
-def _member(kind: Record, name: str) -> Type:
-    return next(item for known, item in kind.members if known == name)
+def _get_member_type(kind: Record, name: str) -> Type:
+    return next(item for member_name, item in kind.members if member_name == name)
 
 
-def _scalar(kind: Scalar, value: Any, fails: Fails) -> Value:
+def _shrink_scalar(kind: Scalar, value: Any, fails: FailCheck) -> Value:
     if kind == INT:
-        return _number(value, 0, fails)
+        return _shrink_number(value, 0, fails)
     if kind == TEXT:
-        return _text(value, fails)
-    return _day(value, fails) if kind == DATE else bool(value)
+        return _shrink_text(value, fails)
+    return _shrink_day(value, fails) if kind == DATE else bool(value)
 
 
-def _number(value: int, scale: int, fails: Fails) -> int:
+def _shrink_number(value: int, scale: int, fails: FailCheck) -> int:
     """Not 0, because 0 does not fail: positive, then with as few decimals as can be, then as small as can be."""
     if value < 0 and fails(-value):
         value = -value
@@ -175,10 +194,10 @@ def _number(value: int, scale: int, fails: Fails) -> int:
             size = cut
             break
         step = 1
-    return sign * step * _smallest(size // step, lambda count: fails(sign * step * count))
+    return sign * step * _find_smallest(size // step, lambda count: fails(sign * step * count))
 
 
-def _smallest(high: int, fails: Callable[[int], bool]) -> int:
+def _find_smallest(high: int, fails: Callable[[int], bool]) -> int:
     """Halving between 0, which holds, and `high`, which fails."""
     low = 0
     while high - low > 1:
@@ -190,18 +209,18 @@ def _smallest(high: int, fails: Callable[[int], bool]) -> int:
     return high
 
 
-def _day(value: str, fails: Fails) -> str:
+def _shrink_day(value: str, fails: FailCheck) -> str:
     start = SIMPLEST_DAY.toordinal()
 
-    def written(days: int) -> str:
+    def format_day(days: int) -> str:
         return date.fromordinal(start + days).isoformat()
 
-    away = date.fromisoformat(value).toordinal() - start
-    return value if not away else written(_number(away, 0, lambda days: fails(written(days))))
+    distance = date.fromisoformat(value).toordinal() - start
+    return value if not distance else format_day(_shrink_number(distance, 0, lambda days: fails(format_day(days))))
 
 
-def _text(value: str, fails: Fails) -> str:
-    value = _fewer(value, fails)
+def _shrink_text(value: str, fails: FailCheck) -> str:
+    value = _remove_parts(value, fails)
     plain = SIMPLEST_CHARACTER * len(value)
     if value == plain or fails(plain):
         return plain
@@ -212,18 +231,18 @@ def _text(value: str, fails: Fails) -> str:
     return value
 
 
-def _list(item: Type, value: list[Value], fails: Fails) -> list[Value]:
-    value = _fewer(value, fails)
+def _shrink_list(item: Type, value: list[Value], fails: FailCheck) -> list[Value]:
+    value = _remove_parts(value, fails)
     for at in range(len(value)):
-        value = [*value[:at], shrunk(item, value[at], _at_index(value, at, fails)), *value[at + 1 :]]
+        value = [*value[:at], shrink_value(item, value[at], _create_index_check(value, at, fails)), *value[at + 1 :]]
     return value
 
 
-def _at_index(value: list[Value], at: int, fails: Fails) -> Fails:
+def _create_index_check(value: list[Value], at: int, fails: FailCheck) -> FailCheck:
     return lambda part: fails([*value[:at], part, *value[at + 1 :]])
 
 
-def _fewer(items: Items, fails: Fails) -> Items:
+def _remove_parts(items: Items, fails: FailCheck) -> Items:
     """Without the parts that are not needed: all of them, then halves, quarters and so on down to single ones."""
     size = len(items)
     while size:

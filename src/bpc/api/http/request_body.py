@@ -1,0 +1,150 @@
+"""Request bodies: read completely, bounded in size, and parsed as strict JSON before the route runs.
+
+The large bodies of a process share a bounded memory; a request that does not fit is refused with RATE_LIMITED.
+
+A body is refused, with the place, if it is not JSON or has a member twice, NaN, a fraction, a lone surrogate or U+0000.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+
+from bpc.api.access.tenant_limits import BodyMemory
+from bpc.api.http.child_compute import THREAD_THRESHOLD_BYTES, compute_by_size
+from bpc.core.errors import Invalid, Refusal
+from bpc.core.formats import canonical_json
+from bpc.core.formats.ids import TenantId
+
+MAX_BODY_BYTES: Final = 1_000_000  # all bodies except the two below
+MAX_RULES_BYTES: Final = 5_000_000  # two texts of a MiB, with escapes
+UPLOAD_OVERHEAD_BYTES: Final = 10_000  # the JSON around a document
+UPLOAD_PATH: Final = "/v1/documents/{document_id}/versions"
+BODY_MEMORY_BYTES: Final = 256_000_000  # for all large bodies of a process together; more if a single one may be larger
+# Bounds the number of values: a small value costs much more memory than it has bytes.
+MAX_COMMAS: Final = 500_000
+STRING_LITERALS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class RequestTooLarge(Refusal):
+    """The body is larger than the route takes."""
+
+    code = "REQUEST_TOO_LARGE"
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"the body has more than {max_bytes:,} bytes", fix="send less at once", details={"most": max_bytes}
+        )
+
+
+class UnsupportedMediaType(Refusal):
+    """The Content-Type is not JSON."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
+
+    def __init__(self) -> None:
+        super().__init__("the body is not JSON", fix="send `Content-Type: application/json`, in UTF-8")
+
+
+class JsonRequest(Request):
+    """A request whose body is already read and parsed."""
+
+    def with_body(self, body: bytes, value: Any) -> "JsonRequest":
+        self._body = body
+        self._value = value
+        return self
+
+    async def json(self) -> Any:
+        return self._value
+
+
+def make_body_memory(upload_bytes: int) -> BodyMemory:
+    """Create the memory for bodies of a process that takes documents of this size."""
+    return BodyMemory(max(BODY_MEMORY_BYTES, 2 * _max_body_bytes(UPLOAD_PATH, upload_bytes)))
+
+
+@asynccontextmanager
+async def read_body(
+    request: Request, tenant: TenantId, memory: BodyMemory, upload_bytes: int
+) -> AsyncIterator[tuple[Request, bytes]]:
+    """Yield the request with its parsed body, and the body; its memory is released when the block ends."""
+    max_bytes = _max_body_bytes(request.scope["route"].path, upload_bytes)
+    _check_content_length(request, max_bytes)
+    parts, size, taken = [], 0, 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > max_bytes:
+                raise RequestTooLarge(max_bytes)
+            if size > THREAD_THRESHOLD_BYTES:  # small bodies are not counted
+                memory.take(tenant, size - taken)
+                taken = size
+            parts.append(part)
+        body = b"".join(parts)
+        parts.clear()  # the body must not be in memory twice while the route runs
+        value = await _parse_body(request, body) if body else None
+        yield JsonRequest(request.scope, request.receive).with_body(body, value), body
+    finally:
+        memory.release(tenant, taken)
+
+
+def _max_body_bytes(path: str, upload_bytes: int) -> int:
+    if path == UPLOAD_PATH:
+        return upload_bytes * 4 // 3 + UPLOAD_OVERHEAD_BYTES  # base64: four bytes for three
+    return MAX_RULES_BYTES if path.startswith("/v1/rule") else MAX_BODY_BYTES
+
+
+def _check_content_length(request: Request, max_bytes: int) -> None:
+    content_length = request.headers.get("content-length", "")
+    if content_length.isdecimal() and (len(content_length) > 18 or int(content_length) > max_bytes):
+        raise RequestTooLarge(max_bytes)
+
+
+async def _parse_body(request: Request, body: bytes) -> object:
+    if not _is_json(request.headers.getlist("content-type")):
+        raise UnsupportedMediaType
+    value = await compute_by_size(_parse_json, body)
+    if value != {} and _takes_no_body(request.scope["route"]):
+        raise Invalid("this route takes no body", fix="leave it out")
+    return value
+
+
+def _takes_no_body(route: APIRoute) -> bool:
+    # A route of kind `ask` may read the body itself.
+    return route.body_field is None and getattr(route, "kind", "ask") != "ask"
+
+
+def _is_json(content_types: list[str]) -> bool:
+    if len(content_types) != 1:
+        return False
+    kind, *parameters = [part.strip().lower() for part in content_types[0].split(";")]
+    return kind == "application/json" and all(part in {"", "charset=utf-8", 'charset="utf-8"'} for part in parameters)
+
+
+def _parse_json(body: bytes) -> object:
+    if body.count(b",") > MAX_COMMAS and STRING_LITERALS.sub(b"", body).count(b",") > MAX_COMMAS:
+        raise Invalid(f"the body has more than {MAX_COMMAS:,} values", fix="send less at once")
+    value = canonical_json.read_json(body)
+    # PostgreSQL stores no U+0000, neither in text nor in JSON. Only an escape can have brought one.
+    if b"\\u0000" in body and (place := _find_nul(value)) is not None:
+        raise Invalid(f"`{place}` contains U+0000", fix="leave it out", details={"path": place})
+    return value
+
+
+def _find_nul(value: object) -> str | None:
+    """Return the path of the first U+0000."""
+    pending: list[tuple[str, object]] = [("$", value)]
+    while pending:
+        at, node = pending.pop()
+        if isinstance(node, str) and "\0" in node:
+            return at
+        if isinstance(node, dict):
+            if any("\0" in key for key in node):
+                return at
+            pending += [(f"{at}.{key[:80]}", child) for key, child in node.items()]
+        elif isinstance(node, list):
+            pending += [(f"{at}[{index}]", child) for index, child in enumerate(node)]
+    return None

@@ -1,0 +1,361 @@
+"""/v1/passport-versions/…/payload, proof, receipt …, /v1/exports: the bytes of a version, and its other formats."""
+
+import asyncio
+from collections.abc import Mapping
+from importlib import resources
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bpc.api.access.auth import load_resource, require_not_denied
+from bpc.api.http.etag import BYTES_RESPONSES, JSON, IfNoneMatch, serve_bytes
+from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody
+from bpc.api.http.request_context import Context, RequestContext
+from bpc.api.http.routing import RouteFamily
+from bpc.core.errors import Conflict, NotFound
+from bpc.core.exports.disclosure import Audience, ExportFormat, make_view
+from bpc.core.exports.json_ld import encode_context_document
+from bpc.core.formats.ids import ExportId, PassportVersionId
+from bpc.core.passport.bundle import write_bundle
+from bpc.storage.passports import exports, passport_versions
+from bpc.storage.passports.exports import ExportRow, ExportStatus
+from bpc.storage.passports.passport_versions import ArtifactName
+from bpc.tasks.export import request_export
+
+artifact_routes = RouteFamily("Artifacts", resource="PassportVersion")
+
+PNG: Final = "image/png"
+ZIP: Final = "application/zip"
+XML_SCHEMA: Final = (resources.files("bpc.core.exports") / "passport.xsd").read_bytes()
+ViewAudience = Annotated[
+    Literal["public", "interest", "authority"],
+    Query(description="The audience. The view contains what it may see; everything else is only a salted hash."),
+]
+
+
+# The stored JSON formats, for the OpenAPI document only: nothing is read or written with these models. docs/formats
+# describes the formats; a later version of a format may have more members.
+
+
+class StoredFormat(BaseModel):
+    """Stored JSON."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ProductOfPassport(StoredFormat):
+    battery_product_id: Id
+    name: str
+    sku: str = Field(examples=["SKU-123"])
+
+
+class Compliance(StoredFormat):
+    """The result of a compliance check: what a rule reported with `emitCompliance`."""
+
+    code: str
+    field: str = Field(description="The path of the field whose rule reported it.")
+    message: str
+    status: Literal["PASS", "FAIL", "WARN", "NOT_APPLICABLE"]
+
+
+class PassportPayload(StoredFormat):
+    """The passport itself, BPC-PASSPORT-1."""
+
+    access: dict[str, list[str]] = Field(description="By path of a field, the audiences that may see it.")
+    battery_product: ProductOfPassport
+    compliance: list[Compliance]
+    fields: dict[str, Any] = Field(
+        description="The values, nested by path.", examples=[{"battery": {"capacity_kwh": "75.500000"}}]
+    )
+    issued_at: Moment
+    passport_id: Id
+    passport_version_id: Id
+    payload_version: Literal["BPC-PASSPORT-1"]
+    salt: str = Field(examples=["650038642b8cd876caf4ee869d5a1381"])
+
+
+class ProofNode(StoredFormat):
+    """One step of a computation."""
+
+    children: list[int]
+    data: dict[str, Any] = Field(examples=[{"op": "+", "value": "3"}])
+    hash: Hash
+    id: int
+    type: str = Field(examples=["OP"])
+
+
+class PassportProof(StoredFormat):
+    """Every computation of a passport as a tree of hashed steps, BPC-PROOF-1."""
+
+    field_index: dict[str, int] = Field(description="By path of a field, the id of its node.")
+    nodes: list[ProofNode]
+    proof_version: Literal["BPC-PROOF-1"]
+    root_hash: Hash
+
+
+class PassportReceipt(StoredFormat):
+    """The hashes of the inputs and outputs of a version; this is what is signed. BPC-RECEIPT-1."""
+
+    battery_product_id: Id
+    compiler_build_id: str
+    dsl_sha256: Hash
+    issued_at: Moment
+    passport_id: Id
+    passport_version_id: Id
+    payload_hash: Hash
+    proof_root_hash: Hash
+    receipt_version: Literal["BPC-RECEIPT-1"]
+    rule_package_version_id: Id
+    signature: str = Field(
+        default_factory=str, description="Base64 of the signature; missing until the version is signed."
+    )
+    signature_alg: Literal["ED25519"]
+    signing_key_id: str
+    snapshot_hash: Hash
+    snapshot_id: Id
+    tenant_id: Id
+    tests_sha256: Hash
+
+
+class ViewField(StoredFormat):
+    child: Hash = Field(description="Hash of the computation of the field.")
+    data: dict[str, Any] = Field(description="`data` of the field's node in the proof.", examples=[{"op": "field"}])
+    id: int
+
+
+class ViewRoot(StoredFormat):
+    children: list[Hash] = Field(description="Hashes of all fields, also of those that are not shown.")
+    data: dict[str, Any] = Field(description="`data` of the root node in the proof.", examples=[{"op": "passport"}])
+    id: int
+
+
+class PassportView(StoredFormat):
+    """The fields of a passport that one audience may see, BPC-VIEW-1."""
+
+    audience: Literal["public", "interest", "authority"]
+    fields: list[ViewField]
+    receipt: PassportReceipt
+    root: ViewRoot
+    view_version: Literal["BPC-VIEW-1"]
+
+
+class NoQrCode(NotFound):
+    def __init__(self, version: PassportVersionId) -> None:
+        super().__init__(f"passport version `{version}` has no QR code yet", fix="wait for the GENERATE_QR job")
+
+
+@artifact_routes.read(
+    "/v1/passport-versions/{passport_version_id}/payload", permission="passport:read", stored_json=PassportPayload
+)
+async def get_payload(
+    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the passport itself as canonical JSON: sorted and byte-exact, so that it can be verified."""
+    return serve_bytes(await _load_artifact(ctx, passport_version_id, "payload"), JSON, if_none_match)
+
+
+@artifact_routes.read(
+    "/v1/passport-versions/{passport_version_id}/proof", permission="passport:read", stored_json=PassportProof
+)
+async def get_proof(
+    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the proof of every value as canonical JSON: how it was computed, step by step."""
+    return serve_bytes(await _load_artifact(ctx, passport_version_id, "proof"), JSON, if_none_match)
+
+
+@artifact_routes.read(
+    "/v1/passport-versions/{passport_version_id}/receipt", permission="passport:read", stored_json=PassportReceipt
+)
+async def get_receipt(
+    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the receipt as canonical JSON; with the signature once the version is signed."""
+    return serve_bytes(await _load_artifact(ctx, passport_version_id, "receipt"), JSON, if_none_match)
+
+
+@artifact_routes.read("/v1/passport-versions/{passport_version_id}/qr.png", permission="passport:read", media_type=PNG)
+async def get_qr_code(
+    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the image of the QR code. It is not found until its job has finished."""
+    return serve_bytes(await _load_artifact(ctx, passport_version_id, "qr_png"), PNG, if_none_match)
+
+
+@artifact_routes.read(
+    "/v1/passport-versions/{passport_version_id}/bundle",
+    permission="passport:read",
+    media_type=ZIP,
+    errors=("CONFLICT",),
+    heavy=True,
+)
+async def get_bundle(
+    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get everything needed to verify a version offline. It contains the snapshot's secret and all fields."""
+    bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id)
+    content = await asyncio.to_thread(write_bundle, bundle)
+    return serve_bytes(content, ZIP, if_none_match, attachment=True, name=f"{passport_version_id}.zip")
+
+
+@artifact_routes.read(
+    "/v1/passport-versions/{passport_version_id}/view",
+    permission="passport:read",
+    stored_json=PassportView,
+    errors=("CONFLICT",),
+    heavy=True,
+)
+async def get_view(
+    ctx: Context,
+    passport_version_id: IdOf[PassportVersionId],
+    audience: ViewAudience,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Get what one audience may see, as canonical JSON, which can still be verified."""
+    bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_events=False)
+    return serve_bytes(await asyncio.to_thread(make_view, bundle, audience), JSON, if_none_match)
+
+
+async def _load_artifact(ctx: RequestContext, version: PassportVersionId, which: ArtifactName) -> bytes:
+    content = await passport_versions.load_artifact(ctx.conn, ctx.tenant, version, which)
+    if content is None:
+        raise NoQrCode(version)
+    return content
+
+
+export_routes = RouteFamily("Exports")
+
+READ_PERMISSION: Final = "passport:read"
+VERSION_EXPORT_ROUTE: Final[dict[str, Any]] = {"permission": READ_PERMISSION, "resource": "PassportVersion"}
+JSON_LD: Final = "application/ld+json"
+XML: Final = "application/xml"
+
+
+class NewExport(RequestBody):
+    format: ExportFormat = Field(description="The format of the export.", examples=["PDF"])
+    audience: Audience | None = Field(
+        None,
+        description="The audience; the export contains only what this audience may see. `tenant` is everything. "
+        "Without it, a PDF is for the `public` and other formats for the `tenant`. A BUNDLE is always complete.",
+        examples=["public"],
+    )
+
+
+class ExportRequested(ResponseBody):
+    export_id: Id
+    job_id: Id = Field(description="The job that makes it.")
+
+
+class ExportFault(ResponseBody):
+    """Why an export failed."""
+
+    code: str = Field(examples=["VALIDATION_ERROR"])
+    message: str
+
+
+class Export(ResponseBody):
+    export_id: Id
+    passport_version_id: Id
+    format: ExportFormat
+    audience: Audience = Field(description="The audience.")
+    status: ExportStatus = Field(description="PENDING until its job has ended.")
+    mime_type: str = Field(examples=["application/pdf"])
+    file_name: str
+    size: int | None = Field(description="Its size in bytes, once it is READY.", examples=[56184])
+    sha256: Hash | None = Field(description="SHA-256 of its bytes, which is also the ETag.")
+    last_error: ExportFault | None = Field(description="Why it FAILED.")
+    job_id: Id
+    created_at: Moment
+    created_by: Id | None
+    finished_at: Moment | None
+
+
+class ExportNotReady(Conflict):
+    """The export has no bytes (yet)."""
+
+    def __init__(self, export: ExportRow) -> None:
+        reason: Mapping[str, Any] = export.last_error or {}
+        failed = export.status == "FAILED"
+        super().__init__(
+            f"export `{export.export_id}` "
+            + (f"FAILED: {reason.get('message', '')}" if failed else "is not ready yet"),
+            fix="correct the cause and request a new export"
+            if failed
+            else f"wait for job `{export.job_id}`; if that was cancelled, retry it or request a new export",
+            details={"status": export.status, "job_id": str(export.job_id), **({"error": reason} if failed else {})},
+        )
+
+
+@export_routes.write(
+    "/v1/passport-versions/{passport_version_id}/exports", status=202, errors=("CONFLICT",), **VERSION_EXPORT_ROUTE
+)
+async def create_export(ctx: Context, passport_version_id: IdOf[PassportVersionId], body: NewExport) -> ExportRequested:
+    """Export a signed version as PDF, JSON-LD, XML, a list of data points or a bundle. A job does it."""
+    requested = await request_export(
+        ctx.conn,
+        ctx.queue,
+        ctx.service.task_jobs.export,
+        ctx.tenant,
+        passport_version_id,
+        name=body.format,
+        audience=body.audience,
+        act=ctx.act,
+    )
+    return ExportRequested.model_validate(requested)
+
+
+@export_routes.read("/v1/passport-versions/{passport_version_id}/exports", **VERSION_EXPORT_ROUTE)
+async def list_exports(ctx: Context, passport_version_id: IdOf[PassportVersionId], page: Paging) -> Page[Export]:
+    """List the exports of a version, newest first."""
+    await passport_versions.get_version(ctx.conn, ctx.tenant, passport_version_id)
+    return page.build_page(await exports.list_exports(ctx.conn, ctx.tenant, passport_version_id, page.query), Export)
+
+
+@export_routes.read("/v1/exports/{export_id}", permission=READ_PERMISSION)
+async def get_export(ctx: Context, request: Request, export_id: IdOf[ExportId]) -> Export:
+    """Get an export without its bytes."""
+    return Export.model_validate(await _load_allowed_export(ctx, request, export_id))
+
+
+@export_routes.read(
+    "/v1/exports/{export_id}/content",
+    permission=READ_PERMISSION,
+    responses={
+        **BYTES_RESPONSES,
+        200: {**BYTES_RESPONSES[200], "description": "The bytes, of the export's media type."},
+    },
+    errors=("CONFLICT",),
+    response_class=Response,
+)
+async def get_export_content(
+    ctx: Context, request: Request, export_id: IdOf[ExportId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the bytes of an export that is READY."""
+    export = await _load_allowed_export(ctx, request, export_id)
+    content = await exports.load_export_content(ctx.conn, ctx.tenant, export.export_id)
+    if content is None:
+        raise ExportNotReady(export)
+    return serve_bytes(content, export.mime_type, if_none_match, attachment=True, name=export.file_name)
+
+
+@export_routes.open("/v1/contexts/passport.jsonld", media_type=JSON_LD)
+async def get_json_ld_context(if_none_match: IfNoneMatch = None) -> Response:
+    """Get the context of JSON-LD exports. Every such export also contains it."""
+    return serve_bytes(encode_context_document(), JSON_LD, if_none_match)
+
+
+@export_routes.open("/v1/schemas/passport.xsd", media_type=XML)
+async def get_xml_schema(if_none_match: IfNoneMatch = None) -> Response:
+    """Get the XML Schema of XML exports."""
+    return serve_bytes(XML_SCHEMA, XML, if_none_match)
+
+
+async def _load_allowed_export(ctx: RequestContext, request: Request, export_id: ExportId) -> ExportRow:
+    """Return the export, unless a policy denies its passport version."""
+    export = await exports.get_export(ctx.conn, ctx.tenant, export_id)
+    version = await load_resource(ctx, "PassportVersion", export.passport_version_id)
+    require_not_denied(ctx, request, [version], READ_PERMISSION)
+    return export

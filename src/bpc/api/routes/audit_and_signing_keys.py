@@ -1,0 +1,214 @@
+"""/v1/audit, /v1/signing-keys, /.well-known/bpc-keys.json: audit events, and the public keys that verify signatures."""
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query
+from pydantic import BeforeValidator, Field, StringConstraints
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bpc.api.http.etag import JSON, IfNoneMatch, serve_bytes
+from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, ResponseBody
+from bpc.api.http.request_context import Context, KeptValue, RequestContext, Service
+from bpc.api.http.routing import RouteFamily
+from bpc.core.audit.events import EventStream
+from bpc.core.audit.signing import key_to_json, to_base64
+from bpc.core.errors import Invalid, Refusal
+from bpc.core.formats import canonical_json
+from bpc.core.formats.ids import ActorId, AggregateId, EventId
+from bpc.core.formats.timestamps import format_time
+from bpc.storage.audit import event_search, events, signing_keys
+from bpc.storage.audit.event_search import EventFilter
+from bpc.storage.audit.events import ChainVerification
+
+routes = RouteFamily("Audit", resource="Event")
+
+MAX_FAULTS: Final = 1000
+# Ends a little before the request does, so that the answer can say what to do instead.
+TIMEOUT_SHARE: Final = 0.9
+
+EventName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")]
+AggregateTypeFilter = Annotated[
+    EventName | None, Query(description="The type of resource that changed.", examples=["Document"])
+]
+AggregateIdFilter = Annotated[
+    IdOf[AggregateId] | None, Query(description="The id of that resource; needs `aggregate_type`.")
+]
+
+
+class Event(ResponseBody):
+    ordered_by = "occurred_at"
+
+    event_id: Id = Field(description="The first 16 bytes of `event_hash`.")
+    aggregate_type: str = Field(description="The type of resource that changed.", examples=["Document"])
+    aggregate_id: Id
+    aggregate_version: int = Field(description="Its number in the chain of this resource: 1, 2, 3 …", examples=[1])
+    event_type: str = Field(examples=["DOCUMENT_CREATED"])
+    occurred_at: Moment
+    actor_id: Id | None = Field(description="Who did it; null if the system did.")
+    payload: dict[str, Any] = Field(examples=[{"kind": "BOM", "external_ref": "ERP-4711"}])
+    payload_hash: Hash
+    prev_event_hash: Hash | None = Field(
+        description="`event_hash` of the previous event; null for the first of a chain."
+    )
+    event_hash: Hash
+
+
+class EventFault(ResponseBody):
+    aggregate_type: str
+    aggregate_id: Id
+    version: int
+    says: str = Field(examples=["its payload does not have the hash it claims"])
+
+
+class Verification(ResponseBody):
+    ok: bool = Field(description="True if every event is unchanged and follows the previous one.")
+    complete: bool = Field(description=f"False if there are more than {MAX_FAULTS} faults; the rest is not listed.")
+    events: int = Field(description="Number of events that were checked.", examples=[1204])
+    chains: int = Field(description="Number of chains; there is one for each resource.", examples=[88])
+    faults: list[EventFault]
+
+
+class VerificationTooLong(Refusal):
+    """There are more events than can be verified within a request."""
+
+    code = "REQUEST_TIMEOUT"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "verifying takes longer than a request may take",
+            fix="run `bpc audit verify` on the server, or verify one aggregate at a time",
+        )
+
+
+@routes.read("/v1/audit/events", permission="audit:read")
+async def list_events(
+    ctx: Context,
+    page: Paging,
+    aggregate_type: AggregateTypeFilter = None,
+    aggregate_id: AggregateIdFilter = None,
+    event_type: Annotated[EventName | None, Query(examples=["DOCUMENT_CREATED"])] = None,
+    actor_id: Annotated[IdOf[ActorId] | None, Query(description="Who did it.")] = None,
+    occurred_after: Annotated[Moment | None, Query(description="From this time on, inclusive.")] = None,
+    occurred_before: Annotated[Moment | None, Query(description="Before this time, exclusive.")] = None,
+) -> Page[Event]:
+    """List audit events, newest first.
+
+    One filter uses an index: the id of the aggregate, else the type of event, else the actor, else the type of
+    aggregate. The other filters are applied to its rows, so a page of rare events may take long; limit it with
+    `occurred_after` and `occurred_before`.
+    """
+    event_filter = EventFilter(
+        aggregate_type=aggregate_type,
+        aggregate_id=aggregate_id,
+        event_type=event_type,
+        actor_id=actor_id,
+        after=occurred_after,
+        before=occurred_before,
+    )
+    return page.build_page(await event_search.list_events(ctx.conn, ctx.tenant, page.query, event_filter), Event)
+
+
+@routes.read("/v1/audit/events/{event_id}", permission="audit:read")
+async def get_event(ctx: Context, event_id: IdOf[EventId]) -> Event:
+    """Get an audit event."""
+    return Event.model_validate(await event_search.get_event(ctx.conn, ctx.tenant, event_id))
+
+
+@routes.read("/v1/audit/verify", permission="audit:read")
+async def verify_events(
+    ctx: Context, aggregate_type: AggregateTypeFilter = None, aggregate_id: AggregateIdFilter = None
+) -> Verification:
+    """Verify the hashes of all chains, or of one chain. With too many events, the answer is REQUEST_TIMEOUT."""
+    chain = _parse_chain(ctx, aggregate_type, aggregate_id)
+    try:
+        async with asyncio.timeout(TIMEOUT_SHARE * ctx.service.settings.request_timeout_seconds):
+            if chain is None:
+                return _to_verification(await events.verify_tenant(ctx.conn, ctx.tenant))
+            return _to_verification(await events.verify_chain(ctx.conn, chain))
+    except TimeoutError:
+        raise VerificationTooLong from None
+
+
+def _parse_chain(
+    ctx: RequestContext, aggregate_type: str | None, aggregate_id: AggregateId | None
+) -> EventStream | None:
+    if aggregate_type is None and aggregate_id is None:
+        return None
+    if aggregate_type is None or aggregate_id is None:
+        raise Invalid("a chain needs both `aggregate_type` and `aggregate_id`", fix="send both, or neither")
+    return EventStream(ctx.tenant, aggregate_type, aggregate_id)
+
+
+def _to_verification(verified: ChainVerification) -> Verification:
+    return Verification(
+        ok=not verified.faults,
+        complete=len(verified.faults) <= MAX_FAULTS,
+        events=verified.events,
+        chains=verified.chains,
+        faults=[
+            EventFault(
+                aggregate_type=fault.stream.aggregate_type,
+                aggregate_id=fault.stream.aggregate_id,
+                version=fault.version,
+                says=fault.says,
+            )
+            for fault in verified.faults[:MAX_FAULTS]
+        ],
+    )
+
+
+signing_key_routes = RouteFamily("Signing keys", resource="SigningKey")
+
+Base64 = Annotated[str, BeforeValidator(lambda value: to_base64(value) if isinstance(value, bytes) else value)]
+
+
+class SigningKey(ResponseBody):
+    key_id: str = Field(examples=["dev-key-1"])
+    public_key: Base64 = Field(
+        description="The 32 bytes of an Ed25519 public key, base64.",
+        examples=["11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="],
+    )
+    status: Literal["ACTIVE", "RETIRED"] = Field(
+        description="A retired key no longer signs; its signatures remain valid."
+    )
+    created_at: Moment
+    retired_at: Moment | None
+
+
+@signing_key_routes.read("/v1/signing-keys", permission="passport:sign")
+async def list_signing_keys(ctx: Context) -> Page[SigningKey]:
+    """List the installation's signing keys, newest first, all on one page."""
+    rows = await signing_keys.list_keys(ctx.conn)
+    return Page(items=[SigningKey.model_validate(key) for key in rows], next_cursor=None)
+
+
+KEPT_SECONDS: Final = 1.0  # everybody may call this route, so it does not query the database each time
+# Short: a new key signs as soon as it is configured, and verifiers must then get the new set.
+CACHE_CONTROL: Final = "public, max-age=300"
+
+
+async def _read_public_keys(service: Service) -> bytes:
+    async with service.database.plain() as conn:
+        rows = await signing_keys.list_keys(conn)
+    keys = [
+        key_to_json(
+            key.key_id,
+            key.public_key,
+            status=key.status,
+            created_at=format_time(key.created_at),
+            retired_at=None if key.retired_at is None else format_time(key.retired_at),
+        )
+        for key in rows
+    ]
+    return canonical_json.encode({"keys": keys})
+
+
+@signing_key_routes.open("/.well-known/bpc-keys.json", media_type=JSON)
+async def get_public_keys(request: Request, if_none_match: IfNoneMatch = None) -> Response:
+    """Get all public keys of this installation, also retired ones. `bpc verify --keys` takes the answer."""
+    keys: KeptValue[bytes] = request.app.state.public_keys
+    content = await keys.get(partial(_read_public_keys, request.app.state.service), KEPT_SECONDS)
+    return serve_bytes(content, JSON, if_none_match, cache=CACHE_CONTROL)

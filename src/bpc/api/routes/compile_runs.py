@@ -1,0 +1,272 @@
+"""/v1/passports:bulk-compile, /v1/compile-runs: passports for many products at once, and the status of each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Final, Self
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import AliasChoices, Field, model_validator
+from starlette.requests import Request
+
+from bpc.api.access.auth import Forbidden, list_fact_resources, require_allowed, require_not_denied
+from bpc.api.http.models import Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.request_context import Context, RequestContext
+from bpc.api.http.routing import RouteFamily
+from bpc.api.routes.products_and_passports import COMPILE_PERMISSION, Sku
+from bpc.core.errors import Invalid
+from bpc.core.formats.cursor import CursorPosition
+from bpc.core.formats.ids import CompileRunId, RulePackageVersionId, SnapshotId
+from bpc.core.policies import Resource
+from bpc.pipeline.compile import RulesNotPublished
+from bpc.storage.passports import compile_runs
+from bpc.storage.passports.compile_runs import (
+    ROW_STATUSES,
+    UNFINISHED_STATUSES,
+    CompileRowProblem,
+    CompileRowRequest,
+    CompileRowState,
+    CompileRowStatus,
+    ProductPassport,
+)
+from bpc.storage.rules import packages
+from bpc.tasks.compile_rows import request_run
+
+routes = RouteFamily("Bulk compiles", resource="CompileRun")
+
+MAX_ITEMS: Final = 5_000
+MAX_PRODUCTS: Final = 50_000
+CREATE_PRODUCTS: Final = "tenant:admin"
+NEXT_STEP: Final = (
+    "correct the cause, then compile the product again, or retry the job of the row: POST /v1/jobs/{}:retry"
+)
+NO_JOB: Final = "correct the cause, then compile the product again"
+
+
+class BulkItem(RequestBody):
+    """One passport to compile."""
+
+    sku: Sku = Field(description="The product it is for.", examples=["SKU-123"])
+    name: Text | None = Field(
+        None,
+        description="The name of the product. If the product does not exist, it is created; that needs `tenant:admin`.",
+    )
+    snapshot_id: IdOf[SnapshotId] | None = Field(
+        None, description="A sealed snapshot. Without it, a snapshot is made from the newest facts about the SKU."
+    )
+    activate: bool | None = Field(None, description="Activate this version; null takes the value of the request.")
+
+
+class BulkCompile(RequestBody):
+    rule_package_version_id: IdOf[RulePackageVersionId] = Field(description="A PUBLISHED version of rules.")
+    items: list[BulkItem] | None = Field(None, min_length=1, max_length=MAX_ITEMS, description="Each SKU once.")
+    all: bool = Field(False, description="Every active product of the tenant, instead of `items`.")
+    activate: bool = Field(False, description="Activate each version as soon as it has its QR code.")
+
+    @model_validator(mode="after")
+    def _require_items_or_all(self) -> Self:
+        if (self.items is not None) == self.all:
+            raise ValueError("send either `items` or `all`")
+        return self
+
+    @model_validator(mode="after")
+    def _require_unique_skus(self) -> Self:
+        seen: dict[str, int] = {}
+        for at, item in enumerate(self.items or ()):
+            if item.sku in seen:
+                raise ValueError(f"items {seen[item.sku]} and {at} have the same SKU: a product has one passport")
+            seen[item.sku] = at
+        return self
+
+
+class RunRequested(ResponseBody):
+    run_id: Id
+    rows: int = Field(description="Number of requested passports.", examples=[120])
+
+
+class ListedRun(ResponseBody):
+    run_id: Id
+    rule_package_version_id: Id
+    activate: bool
+    rows: int = Field(validation_alias=AliasChoices("total", "rows"), examples=[120])
+    created_at: Moment
+    cancelled_at: Moment | None = Field(description="When the run was stopped; no row started after it.")
+
+
+class CompileRun(ListedRun):
+    counts: dict[CompileRowStatus, int] = Field(
+        description="Number of rows by status; 0 for a status that no row has.", examples=[{"ISSUED": 118, "FAILED": 2}]
+    )
+    progress: int = Field(description="Percentage of rows that are finished.", examples=[100])
+    started_at: Moment | None = Field(description="When the first row started.")
+    finished_at: Moment | None = Field(description="When the last row finished; null until all have finished.")
+
+
+class RowProblem(ResponseBody):
+    """Why a row failed."""
+
+    code: str = Field(examples=["NOT_FOUND"])
+    message: str = Field(examples=["there are no facts about `SKU-123`"])
+    next_step: str
+
+
+class CompileRunRow(ResponseBody):
+    row: int = Field(description="Its number in the request, from 1.", examples=[1])
+    sku: str = Field(examples=["SKU-123"])
+    status: CompileRowStatus = Field(
+        description="WAITING: not started. COMPILING: running. ISSUED: signed and has its QR code. ACTIVE: "
+        "activated. REMOVED: issued, then removed by retention. The status is derived from the version and its jobs, "
+        "so it is also right after a retry."
+    )
+    passport_version_id: Id | None = Field(description="Known once the row has started.")
+    passport_version_status: str | None = Field(
+        description="The present status of the version; null until it is compiled, and after it was removed."
+    )
+    job_id: Id | None = Field(description="The next or last job of the row.")
+    error: RowProblem | None
+
+
+@routes.write(
+    "/v1/passports:bulk-compile",
+    permission=COMPILE_PERMISSION,
+    resource="Passport",
+    status=202,
+    errors=("NOT_FOUND", "RULE_PKG_NOT_PUBLISHED"),
+)
+async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> RunRequested:
+    """Compile passports of many products. Rows are independent: a row that fails does not stop the others.
+
+    A row creates what is missing: the product (if it has a name), its passport, and a sealed snapshot of the newest
+    facts. If a policy denies the product or the activation, the row fails at once with FORBIDDEN.
+    """
+    version = body.rule_package_version_id
+    require_not_denied(
+        ctx, request, [Resource(type="RulePackageVersion", id=version)], COMPILE_PERMISSION, "rules:read"
+    )
+    version_row = await packages.lock_version_shared(ctx.conn, ctx.tenant, version)
+    if version_row.status != "PUBLISHED":
+        raise RulesNotPublished(version, version_row.status)
+    rows = await _check_rows(ctx, request, await _build_rows(ctx, body))
+    requested = await request_run(
+        ctx.conn,
+        ctx.service.jobs,
+        ctx.service.task_jobs.compile_row,
+        ctx.tenant,
+        rows,
+        rule_version=version,
+        activate=body.activate,
+        act=ctx.act,
+        correlation_id=ctx.correlation_id,
+    )
+    ctx.submitted.extend(requested.job_ids)
+    return RunRequested(run_id=requested.run_id, rows=requested.rows)
+
+
+@routes.read("/v1/compile-runs", permission="passport:read")
+async def list_compile_runs(ctx: Context, page: Paging) -> Page[ListedRun]:
+    """List bulk compiles, newest first."""
+    return page.build_page(await compile_runs.list_runs(ctx.conn, ctx.tenant, page.query), ListedRun)
+
+
+@routes.read("/v1/compile-runs/{run_id}", permission="passport:read")
+async def get_compile_run(ctx: Context, run_id: IdOf[CompileRunId]) -> CompileRun:
+    """Get a bulk compile with the number of rows by status."""
+    return await _load_run(ctx, run_id)
+
+
+@routes.read("/v1/compile-runs/{run_id}/rows", permission="passport:read")
+async def list_compile_run_rows(
+    ctx: Context, run_id: IdOf[CompileRunId], page: Paging, status: Annotated[CompileRowStatus | None, Query()] = None
+) -> Page[CompileRunRow]:
+    """List the rows of a bulk compile in the order of the request.
+
+    The status is computed row by row, so a page of a rare status takes as long as the whole run.
+    """
+    run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
+    after = 0 if page.after is None else page.after.id.int
+    rows = await compile_runs.list_row_states(
+        ctx.conn, ctx.tenant, run.run_id, after=after, limit=page.limit + 1, status=status
+    )
+    items, cursor = page.cut_page(rows, lambda row: CursorPosition(run.created_at, UUID(int=row.row_number)))
+    return Page(items=[_to_run_row(row) for row in items], next_cursor=cursor)
+
+
+@routes.write("/v1/compile-runs/{run_id}:cancel", permission=COMPILE_PERMISSION)
+async def cancel_compile_run(ctx: Context, run_id: IdOf[CompileRunId]) -> CompileRun:
+    """Stop a bulk compile: rows that have not started will not start. Rows that are running finish."""
+    await compile_runs.cancel_run(ctx.conn, ctx.tenant, run_id, act=ctx.act)
+    return await _load_run(ctx, run_id)
+
+
+async def _build_rows(ctx: RequestContext, body: BulkCompile) -> list[CompileRowRequest]:
+    if body.items is None:
+        skus = await compile_runs.list_active_skus(ctx.conn, ctx.tenant, limit=MAX_PRODUCTS + 1)
+        if not 1 <= len(skus) <= MAX_PRODUCTS:
+            has = "no products" if not skus else f"more than {MAX_PRODUCTS:,} products"
+            raise Invalid(f"the tenant has {has}", fix="list the products as `items`")
+        return [CompileRowRequest(sku=sku, activate=body.activate) for sku in skus]
+    return [
+        CompileRowRequest(
+            sku=item.sku,
+            name=item.name,
+            snapshot_id=item.snapshot_id,
+            activate=body.activate if item.activate is None else item.activate,
+        )
+        for item in body.items
+    ]
+
+
+async def _check_rows(
+    ctx: RequestContext, request: Request, rows: Sequence[CompileRowRequest]
+) -> list[CompileRowRequest]:
+    """Return the rows; a row that the caller may not request gets the reason. Each denial is recorded."""
+    products = await compile_runs.find_products_by_sku(ctx.conn, ctx.tenant, [row.sku for row in rows])
+    checked_rows = []
+    for row in rows:
+        try:
+            _require_row_allowed(ctx, request, row, products)
+            checked_rows.append(row)
+        except Forbidden as refusal:
+            problem = CompileRowProblem(code=refusal.code, message=refusal.says)
+            checked_rows.append(replace(row, problem=problem))
+    return checked_rows
+
+
+def _require_row_allowed(
+    ctx: RequestContext, request: Request, row: CompileRowRequest, products: Mapping[str, ProductPassport]
+) -> None:
+    """Raise `Forbidden` unless the caller may request this passport alone."""
+    product = products.get(row.sku)
+    if product is None and row.name is not None:
+        require_allowed(ctx, request, CREATE_PRODUCTS, Resource(type="BatteryProduct", sku=row.sku))
+    product_id, passport_id = (None, None) if product is None else (product.battery_product_id, product.passport_id)
+    require_not_denied(ctx, request, [Resource(type="Passport", id=passport_id, sku=row.sku)], COMPILE_PERMISSION)
+    battery = Resource(type="BatteryProduct", id=product_id, sku=row.sku)
+    require_not_denied(ctx, request, [battery], COMPILE_PERMISSION, "passport:read")
+    if row.activate:  # the version's id is not known yet; activating takes the same permission as compiling
+        require_not_denied(ctx, request, [Resource(type="PassportVersion", sku=row.sku)], COMPILE_PERMISSION)
+    snapshot = Resource(type="DataSnapshot", id=row.snapshot_id)
+    require_not_denied(ctx, request, [snapshot], COMPILE_PERMISSION, "snapshot:build")
+    if row.snapshot_id is None:  # its facts are not known yet, so the caller must be allowed to see all facts
+        require_not_denied(ctx, request, list_fact_resources(ctx), "snapshot:build", "docs:read")
+
+
+async def _load_run(ctx: RequestContext, run_id: CompileRunId) -> CompileRun:
+    run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
+    standing = await compile_runs.load_progress(ctx.conn, ctx.tenant, run_id)
+    ended_count = sum(count for status, count in standing.counts.items() if status not in UNFINISHED_STATUSES)
+    return CompileRun(
+        **dict(ListedRun.model_validate(run)),
+        counts={status: standing.counts.get(status, 0) for status in ROW_STATUSES},
+        progress=100 * ended_count // run.total,
+        started_at=standing.started_at,
+        finished_at=standing.finished_at,
+    )
+
+
+def _to_run_row(row: CompileRowState) -> CompileRunRow:
+    error = None
+    if row.problem is not None:
+        next_step = NO_JOB if row.job_id is None else NEXT_STEP.format(row.job_id)
+        error = RowProblem(code=row.problem.code, message=row.problem.message, next_step=next_step)
+    return CompileRunRow.model_validate({**asdict(row), "row": row.row_number, "error": error})

@@ -1,0 +1,156 @@
+"""/v1/health, /v1/metrics, /v1/openapi.json, /v1/docs: for operators, and the documentation of the API.
+
+The documentation page loads nothing from other hosts.
+"""
+
+import asyncio
+from functools import cache
+from importlib import resources
+from typing import Final, Literal
+
+import fastapi_offline
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bpc.api.http.error_responses import build_error_response
+from bpc.api.http.health_checks import CheckState, InstallationMetrics, ReadinessChecker, ReadinessReport
+from bpc.api.http.models import ResponseBody
+from bpc.api.http.request_context import Service
+from bpc.api.http.routing import RouteFamily
+from bpc.runtime.telemetry import merge_metrics
+
+health_routes = RouteFamily("Health")
+
+
+class Live(ResponseBody):
+    status: Literal["OK"] = "OK"
+
+
+class ReadinessChecks(ResponseBody):
+    database: CheckState
+    migrations: CheckState = Field(description="OK if the tables are those of this build.")
+    queue: CheckState = Field(description="RabbitMQ; OFF if it is not used.")
+    workers: CheckState = Field(description="NONE if no worker reports: jobs wait, requests are still answered.")
+
+
+class JobBacklog(ResponseBody):
+    depth: int = Field(description="Jobs that could run now; 100,000 means that many or more.")
+    active: int = Field(description="Jobs that are running.")
+    stale: int = Field(description="Running jobs whose lease has expired or whose worker no longer reports.")
+    oldest_seconds: float | None = Field(description="Waiting time of the oldest job, in seconds.")
+
+
+class Ready(ResponseBody):
+    status: Literal["OK"] = "OK"
+    checks: ReadinessChecks
+    jobs: JobBacklog
+
+
+@health_routes.open("/v1/health/live")
+async def get_live() -> Live:
+    """Check that the process is running."""
+    return Live()
+
+
+@health_routes.open("/v1/health/ready", response_model=Ready, errors=("QUEUE_UNAVAILABLE",))
+async def get_ready(request: Request) -> Ready | Response:
+    """Check that the process can serve requests. The answer may be a second old; its details name the failed checks."""
+    readiness: ReadinessChecker = request.app.state.readiness
+    report = await readiness.check()
+    if report.error_code is not None or report.jobs is None:
+        return _answer_not_ready(report)
+    return Ready(checks=_to_checks(report), jobs=JobBacklog.model_validate(report.jobs))
+
+
+def _answer_not_ready(report: ReadinessReport) -> Response:
+    return build_error_response(
+        report.error_code or "DB_UNAVAILABLE",
+        "this process is not ready; the details name the failed checks, and the log has the reasons",
+        {"checks": _to_checks(report).model_dump()},
+        headers={"Retry-After": "1"},
+    )
+
+
+def _to_checks(report: ReadinessReport) -> ReadinessChecks:
+    return ReadinessChecks(
+        database="FAILED" if report.jobs is None else report.database,
+        migrations=report.migrations,
+        queue=report.queue,
+        workers=report.workers,
+    )
+
+
+@health_routes.open(
+    "/v1/metrics",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    },
+    errors=("NOT_FOUND",),
+)
+async def get_metrics(request: Request) -> Response:
+    """Get the metrics of this process; under `bpc up`, also of its workers. Answers 404 if metrics are switched off."""
+    service: Service = request.app.state.service
+    if not service.settings.metrics_enabled:
+        raise HTTPException(404)
+    pool = service.database.pool
+    service.metrics.pool_in_use.set(pool.get_size() - pool.get_idle_size())
+    service.metrics.pool_size.set(pool.get_max_size())
+    installation: InstallationMetrics = request.app.state.installation
+    text = generate_latest(service.metrics.registry) + service.jobs.metrics.render_text() + await installation.render()
+    worker_text = None if service.read_worker_metrics is None else await service.read_worker_metrics()
+    if worker_text is not None:
+        text = merge_metrics([text, worker_text])
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+documentation_routes = RouteFamily("Documentation")
+
+# The page may run its own two scripts and call this service; its icons are data URLs.
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+Asset = Literal["docs.js", "swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"]
+MEDIA_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "png": "image/png",
+}
+
+
+@documentation_routes.open("/v1/openapi.json", include_in_schema=False)
+async def get_openapi(request: Request) -> Response:
+    """Get the OpenAPI document."""
+    document = await asyncio.to_thread(request.app.openapi)  # building it takes a while, once
+    return Response(orjson.dumps(document), media_type="application/json")
+
+
+@documentation_routes.open("/v1/docs", include_in_schema=False)
+async def get_documentation() -> Response:
+    """Get the interactive documentation."""
+    return _serve_asset("docs.html")
+
+
+@documentation_routes.open("/v1/docs/{asset}", include_in_schema=False)
+async def get_documentation_asset(asset: Asset) -> Response:
+    """Get a file of the interactive documentation."""
+    return _serve_asset(asset)
+
+
+def _serve_asset(name: str) -> Response:
+    content = _read_asset(name)
+    headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "no-cache"}
+    return Response(content, headers=headers | {"Content-Type": MEDIA_TYPES[name.rpartition(".")[2]]})
+
+
+@cache
+def _read_asset(name: str) -> bytes:
+    own_file = resources.files("bpc.api") / "static" / name
+    file = own_file if own_file.is_file() else resources.files(fastapi_offline) / "static" / name
+    return file.read_bytes()

@@ -1,1 +1,0 @@
-"""Files of pages, served as they are."""

@@ -1,0 +1,291 @@
+"""`bpc verify`, `bpc view`, `bpc export` and `bpc why`: work with a bundle. They need no database and no settings."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from bpc.cli.support.output import (
+    REFUSED,
+    AsJson,
+    escape_controls,
+    print_bytes,
+    print_json,
+    print_line,
+    print_result,
+    read_bytes,
+    replace_file,
+)
+from bpc.cli.support.rule_files import RuleInput, read_rule_input
+from bpc.core.audit.signing import BadKey, PublicKey, from_base64, parse_public_key, read_key_set
+from bpc.core.errors import Conflict, Invalid, NotFound
+from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, choose_audience, make_view
+from bpc.core.exports.disclosure import ExportFormat as CoreExportFormat
+from bpc.core.formats import canonical_json
+from bpc.core.formats.timestamps import format_time
+from bpc.core.language.package import read_program
+from bpc.core.language.reference.derive import Explanation, explain, value_to_json
+from bpc.core.language.suggestions import Suggestions
+from bpc.core.language.typed import Program, ProgramField
+from bpc.core.passport.bundle import read_bundle
+from bpc.core.passport.compile import read_compile_input
+from bpc.core.passport.payload import get_at_path
+from bpc.core.passport.why import Reason, explain_field
+from bpc.core.verify import VerificationReport
+from bpc.core.verify.artifacts import Pin
+from bpc.core.verify.bundle import CLAIM, is_view, verify_bundle_or_view
+
+NAME_WIDTH: Final = 16
+ZIP_MAGIC: Final = b"PK"
+
+BundleArgument = Annotated[str, typer.Argument(metavar="BUNDLE", help="The bundle; `-` is standard input.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="File to write [default: standard output].")
+]
+
+
+def verify(
+    file: Annotated[str, typer.Argument(metavar="BUNDLE|VIEW", help="The file to check; `-` is standard input.")],
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="BASE64", help="Public key of the issuer (base64).")
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="FILE", help="Public keys you trust: one a line, or an issuer's bpc-keys.json."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a bundle or a view, step by step.
+
+    Recomputes everything from the file alone: hashes, proof, signature, QR code and finally the compile. Exits 1 if a
+    check fails.
+
+    Without --key the signer is unknown. Use the issuer's key, obtained from a source that you trust.
+
+    \b
+    bpc verify bundle.zip --key 3q2+7w…
+    bpc verify view.json --keys issuers.txt --json
+    curl -o keys.json https://issuer.example/.well-known/bpc-keys.json && bpc verify bundle.zip --keys keys.json
+    """
+    data = read_bytes(file)
+    pinned = _read_trusted_keys(key or [], keys)
+    report = verify_bundle_or_view(data, pinned=pinned)
+    if as_json:
+        print_json({"ok": report.ok, "issuer": report.issuer, "steps": [step._asdict() for step in report.steps]})
+    else:
+        _print_report(report, view=is_view(data), pinned=bool(pinned))
+    if not report.ok:
+        raise typer.Exit(REFUSED)
+
+
+def _read_trusted_keys(texts: Sequence[str], file: Path | None) -> list[Pin]:
+    keys: list[Pin] = [_parse_public_key(text, "--key") for text in texts]
+    if file is None:
+        return keys
+    file_keys = _read_key_file(file)
+    if not file_keys:  # an empty list trusts nobody, which is not the same as no list
+        raise Invalid(f"`{file}` contains no key", fix="write one public key a line, in base64")
+    return keys + file_keys
+
+
+def _read_key_file(file: Path) -> list[Pin]:
+    """The keys of a file: a key set that an issuer publishes, or a list that a person wrote, with `#` for comments.
+
+    In a key set each key has a name and is trusted only for signatures that name it.
+    """
+    data = read_bytes(str(file))
+    if data.lstrip().startswith(b"{"):
+        return list(read_key_set(data))
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError:
+        raise Invalid(f"`{file}` is not a list of keys", fix="write one public key a line, in base64") from None
+    texts = [(number, line.split("#")[0].strip()) for number, line in enumerate(lines, 1)]
+    return [_parse_public_key(text, f"{file}, line {number}") for number, text in texts if text]
+
+
+def _parse_public_key(text: str, where: str) -> PublicKey:
+    try:
+        return parse_public_key(from_base64(text))
+    except BadKey as refused:
+        raise Invalid(f"{where}: {refused.says}", fix="give the public key as `bpc keygen` printed it") from None
+
+
+def _print_report(report: VerificationReport, *, view: bool, pinned: bool) -> None:
+    for step in report.steps:
+        mark, colour = ("  ok", "green") if step.ok else ("fail", "red")
+        print_line(mark, colour=colour, end="  ")
+        print_line(f"{step.name.ljust(NAME_WIDTH)} {step.detail}")
+    print_line("")
+    what = "view" if view else "bundle"
+    if view and not pinned and report.failed_steps == ("signature",):
+        print_line(
+            "Do not rely on this view yet: the signer was not checked. Give the issuer's key with --key.",
+            colour="red",
+        )
+    elif not report.ok:
+        print_line(f"Do not rely on this {what}: {', '.join(report.failed_steps)} failed.", colour="red", bold=True)
+    elif view:
+        print_line(CLAIM)
+    elif report.issuer == "unpinned":
+        print_line("The bundle is consistent. The signer was not checked: give the issuer's key with --key.")
+    else:
+        print_line(
+            "The bundle is signed by the issuer, and its values follow from its rules and facts.", colour="green"
+        )
+
+
+# Everybody; persons with a legitimate interest; notified bodies, market surveillance and the Commission.
+AudienceChoice = Literal["public", "interest", "authority"]
+
+
+def write_view(
+    file: BundleArgument,
+    audience: Annotated[
+        AudienceChoice,
+        typer.Option(
+            "--audience", help="Who will read it: public, interest (persons with a legitimate interest) or authority."
+        ),
+    ],
+    out: OutOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the part of a passport that one audience may see.
+
+    The view contains the fields of that audience and only salted hashes of the others. With the issuer's public key,
+    `bpc verify` proves that the values are in the signed passport and that none is missing.
+
+    \b
+    bpc view bundle.zip --audience public --out view.json
+    """
+    data = make_view(read_bundle(read_bytes(file)), audience)
+    if _write_or_print(data, out):
+        says = f"wrote {escape_controls(str(out))}: what the audience `{audience}` may see, {len(data):,} bytes"
+        print_result({"audience": audience, "out": out, "bytes": len(data)}, says, as_json=as_json)
+
+
+def _write_or_print(data: bytes, out: Path | None) -> bool:
+    """Write the data to the file, or to standard output without one; return whether there is a file."""
+    if out is None:
+        print_bytes(data)
+        return False
+    replace_file(out, data)
+    return True
+
+
+FormatName = Literal["pdf", "json-ld", "xml", "data-points"]
+EXPORT_FORMATS: Final[Mapping[FormatName, CoreExportFormat]] = {
+    "pdf": "PDF",
+    "json-ld": "JSON_LD",
+    "xml": "XML",
+    "data-points": "DATA_POINTS",
+}
+
+
+def write_export(
+    file: BundleArgument,
+    format_: Annotated[FormatName, typer.Option("--format", help="Export format.")],
+    audience: Annotated[
+        Audience | None,
+        typer.Option(
+            "--audience",
+            help="Who will read it; `tenant` includes everything [default: public for pdf, else tenant].",
+        ),
+    ] = None,
+    out: OutOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export a passport as PDF, JSON-LD, XML or a table.
+
+    The bundle must be complete and signed. This command does not check who signed it: use `bpc verify --key`.
+
+    \b
+    bpc export bundle.zip --format pdf --out passport.pdf
+    bpc export bundle.zip --format data-points
+    """
+    from bpc.printing import render_export  # noqa: PLC0415 (the PDF library is slow to import)
+
+    name = EXPORT_FORMATS[format_]
+    chosen_audience = choose_audience(name, audience)
+    data = render_export(read_bundle(read_bytes(file)), name, chosen_audience)
+    if _write_or_print(data, out):
+        readers = AUDIENCE_DESCRIPTIONS[chosen_audience]
+        says = f"wrote {escape_controls(str(out))}: for {readers}, {len(data):,} bytes"
+        document = {"audience": chosen_audience, "bytes": len(data), "format": format_, "out": out}
+        print_result(document, says, as_json=as_json)
+
+
+def print_explanation(
+    file: Annotated[
+        str, typer.Argument(metavar="BUNDLE|INPUT", help="A bundle, or an input file together with --rules.")
+    ],
+    path: Annotated[str, typer.Argument(metavar="FIELD", help="The field's path, like battery.capacity_kwh.")],
+    rules: Annotated[str | None, typer.Option("--rules", metavar="FILE", help="The rules for an input file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain how a field got its value.
+
+    Prints every step in plain words, with its position in the rules, down to the facts. An input file is the input of
+    `bpc compile` or `bpc rules eval`. If the field has no value, it explains why and exits 1.
+
+    \b
+    bpc why bundle.zip battery.capacity_kwh
+    bpc why input.json battery.capacity_kwh --rules rules.bpc
+    """
+    data = read_bytes(file)
+    if data.startswith(ZIP_MAGIC) == (rules is not None):
+        raise Invalid(
+            "a bundle already contains its rules" if rules is not None else f"`{file}` is not a bundle",
+            fix="leave --rules out" if rules is not None else "for an input file, add --rules FILE",
+        )
+    if rules is not None:
+        program = read_program(read_bytes(rules), name=rules)
+        _, explained, reason = _explain(program, path, read_rule_input(data), fact_label="fact {} of the input")
+    else:
+        explained, reason = explain_bundle(data, path)
+    if as_json:
+        print_json(reason.as_json())
+    else:
+        _print_reason(reason)
+    if explained.failure is not None:
+        raise typer.Exit(REFUSED)
+
+
+def explain_bundle(data: bytes, path: str) -> tuple[Explanation, Reason]:
+    """Explain a field of a bundle. Refuses a bundle whose value differs from its rules."""
+    entries = read_bundle(data).entries
+    compile_input = read_compile_input(entries)
+    rule_input = RuleInput(
+        sku=compile_input.product.sku,
+        name=compile_input.product.name,
+        issued_on=format_time(compile_input.issued_at)[:10],
+        facts=compile_input.facts,
+    )
+    field, explained, reason = _explain(read_program(compile_input.rules), path, rule_input)
+    document: Any = canonical_json.decode(entries["payload.json"])
+    stated = get_at_path(document["fields"], field.path)
+    if explained.failure is not None or stated != (value_to_json(field.type, explained.value),):
+        raise Conflict(
+            f"the value of `{field.path}` in the bundle does not follow from its rules and facts",
+            fix="`bpc verify` shows what was changed",
+        )
+    return explained, reason
+
+
+def _explain(
+    program: Program, path: str, rule_input: RuleInput, *, fact_label: str = "line {} of the facts"
+) -> tuple[ProgramField, Explanation, Reason]:
+    field = next((field for field in program.fields if field.path == path), None)
+    if field is None:
+        known = [field.path for field in program.fields]
+        fix = Suggestions().suggest(path, known) or f"known fields: {', '.join(sorted(known)[:20])}"
+        raise NotFound(f"no field is called `{escape_controls(path)}`", fix=fix)
+    explained = explain(program, rule_input.make_world(program.facts), path)
+    return field, explained, explain_field(field, explained, program.source, rule_input.facts, number_format=fact_label)
+
+
+def _print_reason(reason: Reason) -> None:
+    for depth, says, place in reason.iterate_lines():
+        print_line(f"{'  ' * depth}{escape_controls(says)}", bold=depth == 0, end="")
+        print_line(f"   {escape_controls(place)}" if place else "", dim=True)

@@ -1,0 +1,365 @@
+"""`bpc tenant`, `bpc apikey` and `bpc seed`: companies on this installation, their API keys, and the first of both."""
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bpc.cli.support.arguments import TenantOption, check_slug, command_group, require_utf8
+from bpc.cli.support.output import (
+    AsJson,
+    format_day,
+    format_yes_no,
+    print_json,
+    print_line,
+    print_result,
+    print_table,
+    write_secret,
+)
+from bpc.cli.support.session import (
+    load_peppers,
+    load_settings_and_logs,
+    load_signing_key,
+    locate_first_key,
+    make_operator_act,
+    name_pepper,
+    name_peppers,
+    open_tenant,
+    read_first_key,
+)
+from bpc.core.api_keys import PREFIX_LENGTH, ApiKeySecret, Peppers
+from bpc.core.audit.signing import derive_public_key
+from bpc.core.errors import Conflict, UnknownResource
+from bpc.core.formats.ids import ActorId, TenantId, parse_uuid
+from bpc.core.policies import ROLES
+from bpc.runtime import clock
+from bpc.runtime.logs import get_logger
+from bpc.runtime.settings import Settings
+from bpc.runtime.settings.data_dir import has_signing_key, load_pepper, prepare_data_dir
+from bpc.storage.access import api_keys, tenants_and_actors
+from bpc.storage.access.api_keys import ApiKeyRow
+from bpc.storage.access.api_requests import find_caller
+from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT, TenantRow
+from bpc.storage.audit import signing_keys
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database, lock_name, open_migrated_database
+
+log = get_logger(__name__)
+
+DEV_TENANT: Final = "dev"
+TENANT_DEACTIVATED: Final = f"none: the tenant is deactivated; `bpc tenant reactivate {DEV_TENANT}`"
+
+tenant_app = command_group(
+    "Create, list, deactivate and reactivate tenants.\n\n"
+    "A tenant is a company whose data nobody else on this installation sees."
+)
+apikey_app = command_group(
+    "Create, list and revoke API keys.\n\nA key belongs to an actor of a tenant and may do what its roles allow."
+)
+
+SlugArgument = Annotated[
+    str, typer.Argument(help="Short name: 3 to 64 of a-z, 0-9 and `-`.", show_default=False, callback=check_slug)
+]
+
+
+@tenant_app.command("create")
+async def create_tenant(
+    slug: SlugArgument,
+    name: Annotated[str, typer.Option("--name", help="Full name [default: the slug].", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Create a tenant.
+
+    It starts with the roles Admin, ComplianceOfficer and Auditor.
+
+    \b
+    bpc tenant create acme --name "Acme Batteries GmbH"
+    """
+    name = require_utf8("the name", name) or slug
+    async with open_migrated_database(load_settings_and_logs("tenant")) as database:
+        tenant = await tenants_and_actors.create_tenant(database, slug=slug, name=name, act=make_operator_act())
+    print_result(
+        {"tenant_id": tenant, "slug": slug},
+        f"created tenant {slug} ({tenant})",
+        f"next: `bpc apikey create --tenant {slug} --role Admin`",
+        as_json=as_json,
+    )
+
+
+@tenant_app.command("list")
+async def list_tenants(as_json: AsJson = False) -> None:
+    """List all tenants."""
+    async with open_migrated_database(load_settings_and_logs("tenant")) as database, database.system() as conn:
+        tenants = await tenants_and_actors.list_tenants(conn)
+    if as_json:
+        print_json([asdict(tenant) for tenant in tenants])
+        return
+    rows = [
+        (tenant.slug, tenant.name, tenant.tenant_id, format_yes_no(tenant.is_active), format_day(tenant.created_at))
+        for tenant in tenants
+    ]
+    print_table(("SLUG", "NAME", "ID", "ACTIVE", "CREATED"), rows)
+
+
+@tenant_app.command()
+async def deactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
+    """Deactivate a tenant; nothing is deleted.
+
+    Its API keys are refused until it is reactivated.
+    """
+    await _set_active(slug, active=False, as_json=as_json)
+
+
+@tenant_app.command()
+async def reactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
+    """Reactivate a tenant."""
+    await _set_active(slug, active=True, as_json=as_json)
+
+
+async def _set_active(slug: str, *, active: bool, as_json: bool) -> None:
+    async with open_migrated_database(load_settings_and_logs("tenant")) as database:
+        async with database.system() as conn:
+            tenant = await tenants_and_actors.get_tenant_by_slug(conn, slug)
+        if tenant.tenant_id == SYSTEM_TENANT:
+            raise Conflict(
+                f"the tenant `{slug}` belongs to bpc itself and cannot be deactivated", fix="deactivate another one"
+            )
+        if tenant.is_active != active:
+            await tenants_and_actors.set_tenant_active(database, tenant, active=active, act=make_operator_act())
+    verb = "was already" if tenant.is_active == active else "is"
+    says = f"tenant {slug} {verb} {'active' if active else 'deactivated'}"
+    print_result({"slug": slug, "is_active": active}, says, as_json=as_json)
+
+
+def _complete_roles() -> list[str]:
+    return list(ROLES)
+
+
+@apikey_app.command("create")
+async def create_key(
+    tenant: TenantOption,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="Create a new client with this role: Admin, ComplianceOfficer or Auditor.",
+            autocompletion=_complete_roles,
+        ),
+    ] = None,
+    actor: Annotated[
+        str | None,
+        typer.Option("--actor", metavar="ID", help="Create the key for this existing actor (instead of --role)."),
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="TEXT", help="What the key is for.")] = None,
+    days: Annotated[
+        int | None, typer.Option("--expires-in-days", metavar="N", min=1, max=36500, help="Days until the key expires.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key for a new client or for an existing actor.
+
+    The key is printed once and never again: only its hash is stored.
+
+    \b
+    bpc apikey create --tenant acme --role Auditor --label "yearly audit" --expires-in-days 30
+    """
+    if (role is None) == (actor is None):
+        raise typer.BadParameter("Use either --role (new client) or --actor (existing one).")
+    actor_id = None if actor is None else ActorId(parse_uuid(actor))
+    roles = [] if role is None else [require_utf8("the role", role)]
+    label = label and require_utf8("the label", label)
+    settings, act = load_settings_and_logs("apikey"), make_operator_act()
+    async with open_tenant(settings, tenant) as (tenant_id, conn):
+        if actor_id is not None:
+            await tenants_and_actors.require_active_actor(conn, tenant_id, actor_id)
+        else:
+            actor_id = await tenants_and_actors.create_actor(
+                conn, tenant_id, kind="API_CLIENT", display_name=label or f"{role} client", roles=roles, act=act
+            )
+        issued = await api_keys.create_key(
+            conn,
+            tenant_id,
+            actor_id,
+            pepper=load_pepper(settings),
+            act=act,
+            label=label,
+            expires_at=None if days is None else act.at + timedelta(days=days),
+        )
+    if as_json:
+        print_json(
+            {
+                "api_key": issued.api_key.text,
+                "api_key_id": issued.api_key_id,
+                "actor_id": issued.actor_id,
+                "key_prefix": issued.api_key.prefix,
+            }
+        )
+    else:
+        print_line(issued.api_key.text)
+        typer.echo("save it now: it will not be shown again", err=True)
+
+
+@apikey_app.command("list")
+async def list_keys(tenant: TenantOption, as_json: AsJson = False) -> None:
+    """List a tenant's keys (never the secret part).
+
+    PEPPER is the secret that a key's hash was made with: `current`, `previous` or `next`, or `another` if it is none
+    of these. It is empty for a key of an earlier version that was not used since.
+    """
+    settings = load_settings_and_logs("apikey")
+    async with open_tenant(settings, tenant) as (tenant_id, conn):
+        keys = await api_keys.list_all_keys(conn, tenant_id)
+    names = name_peppers(settings)
+    if as_json:
+        print_json([_key_to_json(key, name_pepper(names, key.pepper_id)) for key in keys])
+        return
+    rows = [
+        (
+            key.key_prefix,
+            key.label,
+            key.display_name,
+            ", ".join(key.roles),
+            format_day(key.created_at),
+            name_pepper(names, key.pepper_id),
+            _describe_state(key),
+        )
+        for key in keys
+    ]
+    print_table(("PREFIX", "LABEL", "ACTOR", "ROLES", "CREATED", "PEPPER", "STATE"), rows)
+
+
+@apikey_app.command("revoke")
+async def revoke_key(
+    prefix: Annotated[str, typer.Argument(help="The part between `bpc_` and the second `_`, or the whole key.")],
+    tenant: TenantOption,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key permanently.
+
+    \b
+    bpc apikey revoke 4fTzQ0aLw9 --tenant acme
+    """
+    public = _extract_prefix(require_utf8("the prefix", prefix))
+    async with open_tenant(load_settings_and_logs("apikey"), tenant) as (tenant_id, conn):
+        await api_keys.revoke_key_by_prefix(conn, tenant_id, public, act=make_operator_act())
+    print_result({"key_prefix": public, "revoked": True}, f"revoked {public}", as_json=as_json)
+
+
+def _describe_state(key: ApiKeyRow) -> str:
+    if key.revoked_at:
+        return "revoked"
+    if key.expires_at is None:
+        return "valid"
+    return f"{'expired' if key.expires_at <= clock.now() else 'until'} {format_day(key.expires_at)}"
+
+
+def _extract_prefix(text: str) -> str:
+    """The prefix, also of a whole key, which a person may paste; its secret part is never repeated."""
+    parts = text.split("_")
+    return (parts[1] if len(parts) > 1 and parts[0] == "bpc" else text)[:PREFIX_LENGTH]
+
+
+def _key_to_json(key: ApiKeyRow, pepper_name: str) -> dict[str, object]:
+    document = {**asdict(key), "pepper": pepper_name or None}
+    del document["pepper_id"]
+    return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedResult:
+    """The tenant `dev` and its API key; None in prod, and no key if the tenant is inactive."""
+
+    tenant_id: TenantId | None
+    api_key: str | None
+
+
+async def seed_installation(as_json: AsJson = False) -> None:
+    """Register the signing key; outside prod, create a tenant.
+
+    The tenant is called `dev` and gets an API key with the role Admin. Running it again changes nothing and prints the
+    same key.
+    """
+    settings = load_settings_and_logs("seed")
+    async with open_migrated_database(settings) as database:
+        result = await seed_database(database, settings)
+    if result.tenant_id is None:
+        sentences = ["the signing key is registered; in prod, create a tenant yourself: `bpc tenant create SLUG`"]
+    else:
+        sentences = [
+            f"tenant   {DEV_TENANT} ({result.tenant_id})",
+            f"API key  {result.api_key or TENANT_DEACTIVATED}",
+        ]
+    print_result(asdict(result), *sentences, as_json=as_json)
+
+
+async def seed_database(database: Database, settings: Settings) -> SeedResult:
+    """Seed an open database. Repeating it changes nothing and returns the same key."""
+    await _refuse_lost_key(database, settings)
+    public = derive_public_key(load_signing_key(settings))
+    await signing_keys.register_key(database, settings.signing_key_id, public, act=make_operator_act())
+    async with database.plain() as conn:
+        if await signing_keys.find_public_key(conn, settings.signing_key_id, active_only=True) is None:
+            log.warning("the signing key is retired: nothing will be signed", key_id=settings.signing_key_id)
+    if settings.env == "prod":
+        return SeedResult(tenant_id=None, api_key=None)
+    tenant = await find_or_create_tenant(database, DEV_TENANT, name="Dev Tenant")
+    if not tenant.is_active:
+        return SeedResult(tenant_id=tenant.tenant_id, api_key=None)
+    return SeedResult(tenant_id=tenant.tenant_id, api_key=await _ensure_first_key(database, settings, tenant.tenant_id))
+
+
+async def _refuse_lost_key(database: Database, settings: Settings) -> None:
+    """A lost registered key is not generated again: a new key under the old name could not verify old signatures."""
+    if has_signing_key(settings):
+        return
+    async with database.plain() as conn:
+        if await signing_keys.find_public_key(conn, settings.signing_key_id) is not None:
+            raise signing_keys.PrivateKeyMissing(settings.signing_key_id)
+
+
+async def find_or_create_tenant(database: Database, slug: str, *, name: str) -> TenantRow:
+    """The tenant with this slug; created if it does not exist."""
+    with suppress(UnknownResource):
+        return await tenants_and_actors.find_tenant(database, slug)
+    with suppress(Conflict):  # another process created it first
+        await tenants_and_actors.create_tenant(database, slug=slug, name=name, act=make_operator_act())
+    return await tenants_and_actors.find_tenant(database, slug)
+
+
+async def _ensure_first_key(database: Database, settings: Settings, tenant: TenantId) -> str:
+    """An API key with the role Admin, stored beside the other generated secrets so that it can be shown again."""
+    path, peppers = locate_first_key(settings.data_dir), load_peppers(settings)
+    async with database.tenant(tenant) as conn:
+        await lock_name(conn, f"first key of {tenant}")
+        if existing := await _find_usable_key(conn, settings.data_dir, tenant, peppers):
+            return existing.text
+        key = await create_admin_key(conn, tenant, peppers.in_use, name="First key", label="made by bpc seed")
+        prepare_data_dir(settings.data_dir)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.unlink(missing_ok=True)
+        write_secret(path, key.text)
+    return key.text
+
+
+async def create_admin_key(conn: Connection, tenant: TenantId, pepper: bytes, *, name: str, label: str) -> ApiKeySecret:
+    """A key of a new client with the role Admin."""
+    act = make_operator_act()
+    actor = await tenants_and_actors.create_actor(
+        conn, tenant, kind="API_CLIENT", display_name=name, roles=["Admin"], act=act
+    )
+    return (await api_keys.create_key(conn, tenant, actor, pepper=pepper, act=act, label=label)).api_key
+
+
+async def _find_usable_key(conn: Connection, data_dir: Path, tenant: TenantId, peppers: Peppers) -> ApiKeySecret | None:
+    """The key in the file, if it is still valid for `tenant`."""
+    key = read_first_key(data_dir)
+    known = None if key is None else await find_caller(conn, key.prefix)
+    if key is None or known is None or known.tenant_id != tenant or not known.is_active or known.revoked_at is not None:
+        return None
+    if known.expires_at is not None and known.expires_at <= clock.now():
+        return None
+    return None if peppers.find_matching(key, known.key_hash) is None else key

@@ -1,0 +1,279 @@
+"""`bpc migrate`, `bpc backup` and `bpc restore`: the tables of the database, and copies of everything stored."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bpc.cli.support.output import REFUSED, AsJson, print_json, print_line, print_result
+from bpc.cli.support.session import has_database, load_settings_and_logs
+from bpc.core.errors import NotFound
+from bpc.core.formats.ids import TenantId
+from bpc.core.formats.timestamps import format_time
+from bpc.pipeline.replay import check_all, load_replay_input
+from bpc.runtime import clock
+from bpc.runtime.postgres.cluster import Layout, is_locked
+from bpc.runtime.settings import Settings
+from bpc.storage import backup as manifest
+from bpc.storage.access.tenants_and_actors import list_tenants
+from bpc.storage.audit import events
+from bpc.storage.backup import BackupManifest, record_last_backup, remove_old_backups, take_backup
+from bpc.storage.connection import open_connection
+from bpc.storage.database import Database, locate_database, open_database, require_server_version
+from bpc.storage.migrate import SchemaComparison, SchemaState, compare_schema, list_migrations, migrate
+from bpc.storage.passports import passport_versions
+from bpc.storage.restore import restore_base, restore_dump, restore_keys
+
+
+async def migrate_tables(
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if something is pending.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the database's tables up to date.
+
+    Applies missing migrations, each in its own transaction. Safe to repeat and to run in parallel. Without
+    DATABASE_URL or BPC_DB_HOST it creates the embedded PostgreSQL if needed.
+    """
+    settings, migrations = load_settings_and_logs("migrate"), list_migrations()
+    if check and not has_database(settings):
+        _print_comparison(SchemaComparison(pending=tuple(migrations), unknown=()), as_json=as_json)
+        return
+    async with locate_database(settings, read_only=check) as place, open_connection(place.address) as conn:
+        if check:
+            _print_comparison(await compare_schema(conn, migrations), as_json=as_json)
+            return
+        await require_server_version(conn)
+        applied = await migrate(conn, migrations)
+    says = "applied " + ", ".join(applied) if applied else "nothing to do: the database is current"
+    print_result({"applied": applied}, says, as_json=as_json)
+
+
+def _print_comparison(comparison: SchemaComparison, *, as_json: bool) -> None:
+    pending = [migration.name for migration in comparison.pending]
+    says = {
+        SchemaState.BEHIND: f"pending: {', '.join(pending)}; run `bpc migrate`",
+        SchemaState.AHEAD: "nothing is pending; the database is newer than this build: "
+        + ", ".join(comparison.unknown),
+    }.get(comparison.state, "nothing is pending: the database is current")
+    document = {"state": comparison.state.value, "pending": pending, "unknown": comparison.unknown}
+    print_result(document, says, as_json=as_json)
+    if comparison.state is SchemaState.BEHIND:
+        raise typer.Exit(REFUSED)
+
+
+KEPT_DAYS: Final = 35
+
+
+async def back_up(
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder for the backups.")],
+    keep_days: Annotated[
+        int, typer.Option("--keep-days", metavar="N", min=1, help="Remove older backups; the newest one always stays.")
+    ] = KEPT_DAYS,
+    *,
+    with_keys: Annotated[
+        bool, typer.Option("--with-keys", help="Include the private keys of the data folder.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Back up everything that is stored.
+
+    For the embedded PostgreSQL it copies the files at one point in time. For any other server it runs `pg_dump`; the
+    login must be a superuser or have BYPASSRLS. Each file is listed with its SHA-256, and `bpc restore` refuses a
+    backup with a changed byte.
+
+    \b
+    bpc backup --to /srv/backups
+    bpc backup --to /srv/backups --keep-days 90
+    """
+    settings = load_settings_and_logs("backup")
+    if not has_database(settings):
+        raise NotFound(f"there is no database in `{settings.data_dir}`", fix="set BPC_DATA_DIR or DATABASE_URL")
+    now = clock.now()
+    async with locate_database(settings, read_only=True) as place:
+        keys = settings.data_dir / "keys" if with_keys and (settings.data_dir / "keys").is_dir() else None
+        folder, contents = await take_backup(
+            to, place.address, place.server, keys=keys, build=settings.compiler_build_id, at=now
+        )
+    record_last_backup(settings.data_dir, now)
+    removed = list(remove_old_backups(to, keep=timedelta(days=keep_days), now=now))
+    if as_json:
+        print_json(
+            {
+                "backup": folder,
+                "kind": contents.kind,
+                "taken_at": contents.taken_at,
+                "files": len(contents.files),
+                "bytes": contents.size,
+                "removed": removed,
+            }
+        )
+        return
+    print_line(f"{folder}: {len(contents.files):,} files, {contents.size / 1e6:,.1f} MB, each listed with its SHA-256")
+    for old in removed:
+        print_line(f"removed {old}, which is older than {keep_days} days")
+    if not with_keys:
+        print_line("the backup has no private keys: store the signing key and the pepper elsewhere, or use --with-keys")
+
+
+REPLAY_SAMPLE: Final = 20
+STOP_SECONDS: Final = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class RestoreReport:
+    """The parts of a restore, how long each took, and the differences."""
+
+    backup: str
+    place: str
+    taken_at: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    migrations: list[str] = field(default_factory=list)
+    events: int = 0
+    faults: int = 0
+    replayed: int = 0
+    mismatches: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults and not self.mismatches
+
+    @contextmanager
+    def measure(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[what] = round(time.monotonic() - started, 2)
+
+
+def restore(
+    backup: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="A backup, or a folder of backups (the newest is used).")
+    ],
+    replay: Annotated[
+        int,
+        typer.Option("--replay", metavar="N", min=0, help="Number of passports per tenant to recompile as a check."),
+    ] = REPLAY_SAMPLE,
+    *,
+    drill: Annotated[
+        bool, typer.Option("--drill", help="Restore into a temporary folder and delete it afterwards.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a backup into an empty database and check it.
+
+    Compares every file with the list in the backup first. Files of the embedded server go into BPC_DATA_DIR, a dump
+    into the database of DATABASE_URL; both must be empty. Then it applies missing migrations, verifies every audit
+    chain and recompiles a sample of passports. Exits 1 on any difference.
+
+    \b
+    BPC_DATA_DIR=/srv/restored bpc restore /srv/backups/bpc-20270218T031700Z
+    bpc restore --drill /srv/backups
+    """
+    settings, backup = load_settings_and_logs("restore"), manifest.find_backup(backup)
+    if drill:
+        with tempfile.TemporaryDirectory(prefix="bpc-drill-", ignore_cleanup_errors=True) as folder:
+            Path(folder).chmod(0o711)  # the user of the server needs to pass through
+            aside = settings.model_copy(
+                update={"data_dir": Path(folder) / "data", "database_url": None, "db_host": None}
+            )
+            report = asyncio.run(_restore_and_check(aside, backup, replay))
+            _wait_until_stopped(aside.data_dir)
+    else:
+        report = asyncio.run(_restore_and_check(settings, backup, replay))
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    else:
+        _print_restore(report, drill=drill)
+    if not report.ok:
+        raise typer.Exit(REFUSED)
+
+
+def _wait_until_stopped(data_dir: Path) -> None:
+    """Wait for the server to stop: deleting files under a running server fails."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while is_locked(Layout(data_dir).keeper_lock) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+async def _restore_and_check(settings: Settings, backup: Path, replay: int) -> RestoreReport:
+    started = time.monotonic()
+    contents = await asyncio.to_thread(manifest.check_backup, backup)
+    report = RestoreReport(backup=str(backup), place=str(settings.data_dir), taken_at=format_time(contents.taken_at))
+    report.seconds["checking the files"] = round(time.monotonic() - started, 2)
+    with report.measure("putting it back"):
+        await _restore_files(settings, backup, contents)
+    async with locate_database(settings) as place:
+        report.place = str(place.address)
+        with report.measure("migrations"):
+            async with open_connection(place.address) as conn:
+                report.migrations = await migrate(conn, list_migrations())
+        database = await open_database(
+            place.address, pool_size=settings.db_pool_size, restart_server=place.restart_server
+        )
+        try:
+            async with database.system() as conn:
+                tenants = [tenant.tenant_id for tenant in await list_tenants(conn)]
+            with report.measure("verifying the audit log"):
+                await _verify_audit_log(database, tenants, report)
+            with report.measure("compiling passports again"):
+                await _replay_sample(database, tenants, replay, report)
+        finally:
+            await database.close()
+    report.seconds["all of it"] = round(time.monotonic() - started, 2)
+    return report
+
+
+async def _restore_files(settings: Settings, backup: Path, contents: BackupManifest) -> None:
+    if settings.database_dsn is None and contents.kind == "base":
+        await asyncio.to_thread(restore_base, backup, contents, settings.data_dir)
+        return
+    async with locate_database(settings) as place:
+        # Only a superuser may restore the owners; for an external server we have only the login.
+        login = place.address if place.server is None else place.server.superuser_address(place.address.database)
+        await restore_dump(backup, contents, login)
+    await asyncio.to_thread(restore_keys, backup, settings.data_dir)
+
+
+async def _verify_audit_log(database: Database, tenants: Sequence[TenantId], report: RestoreReport) -> None:
+    async with database.system() as conn:
+        report.faults += len(await events.list_events_without_tenant(conn))
+    for tenant in tenants:
+        async with database.tenant(tenant) as conn:
+            verified = await events.verify_tenant(conn, tenant)
+        report.events += verified.events
+        report.faults += len(verified.faults)
+
+
+async def _replay_sample(database: Database, tenants: Sequence[TenantId], limit: int, report: RestoreReport) -> None:
+    for tenant in tenants:
+        async with database.tenant(tenant) as conn:
+            for version_id in await passport_versions.list_sample(conn, tenant, limit=limit):
+                version = await passport_versions.get_version(conn, tenant, version_id)
+                steps = await asyncio.to_thread(check_all, await load_replay_input(conn, tenant, version))
+                report.replayed += 1
+                if wrong := [step for step in steps if not step.ok]:
+                    report.mismatches.append(f"{version_id}: {wrong[0].name}: {wrong[0].detail}")
+
+
+def _print_restore(report: RestoreReport, *, drill: bool) -> None:
+    for what, seconds in report.seconds.items():
+        print_line(f"{seconds:8.2f} s  {what}")
+    if report.migrations:
+        print_line(f"applied {', '.join(report.migrations)}")
+    faults = "intact" if not report.faults else f"{report.faults:,} faults: `bpc audit verify` lists them"
+    print_line(f"{report.events:,} events: {faults}", colour="red" if report.faults else "green")
+    wrong = f"{len(report.mismatches):,} of them differ" if report.mismatches else "byte for byte the same"
+    print_line(f"{report.replayed:,} passports compiled again: {wrong}", colour="red" if report.mismatches else "green")
+    for mismatch in report.mismatches:
+        print_line(f"  {mismatch}")
+    if report.ok:
+        print_line(
+            "drill passed; the temporary copy was deleted" if drill else f"restored to {report.place}", bold=True
+        )

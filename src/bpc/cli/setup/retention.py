@@ -1,0 +1,137 @@
+"""`bpc retention`: delete data whose retention period is over, or pause that."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from service_jobs import schedules
+
+from bpc.cli.support.arguments import AnyTenantOption, command_group
+from bpc.cli.support.output import AsJson, print_json, print_line, print_result, print_table
+from bpc.cli.support.session import load_settings_and_logs, make_operator_act, select_tenants
+from bpc.core.errors import Conflict
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
+from bpc.storage.audit import retention
+from bpc.storage.connection import Connection
+from bpc.storage.database import Database, open_migrated_database
+from bpc.tasks.retention import (
+    Cutoffs,
+    RemovedCounts,
+    RetentionOrder,
+    make_nightly_schedule,
+    remove_expired,
+)
+
+retention_app = command_group(
+    "Delete data whose retention period is over.\n\n"
+    "Document contents, superseded or revoked passport versions and audit events are deleted when their "
+    "BPC_RETENTION_* period is over; exports are deleted with their jobs. Workers do this every night. Each deletion "
+    "is recorded, and the audit log still verifies."
+)
+
+
+@retention_app.command()
+async def run(
+    tenant: AnyTenantOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the nightly deletion now.
+
+    Works in small complete steps, so it can be interrupted and repeated.
+
+    \b
+    bpc retention run --dry-run
+    bpc retention run --tenant acme
+    """
+    settings = load_settings_and_logs("retention")
+    cutoffs = Cutoffs.from_settings(settings, clock.now())
+    handle_tenant = _count_removable if dry_run else _remove_expired
+    async with open_migrated_database(settings) as database:
+        counts = {
+            row.slug: await handle_tenant(database, row.tenant_id, cutoffs)
+            for row in await select_tenants(database, tenant)
+        }
+    if as_json:
+        tenants = [{"tenant": slug, **asdict(removed)} for slug, removed in counts.items()]
+        print_json({"dry_run": dry_run, "cutoffs": asdict(cutoffs), "tenants": tenants})
+    else:
+        _print_counts(counts, dry_run=dry_run)
+
+
+@retention_app.command()
+async def pause(as_json: AsJson = False) -> None:
+    """Pause deletion for all tenants.
+
+    A running deletion stops after its current step.
+    """
+    await _change_schedule(schedules.pause_schedule)
+    says = "retention is paused: nothing is deleted until `bpc retention resume`"
+    print_result({"paused": True}, says, as_json=as_json)
+
+
+@retention_app.command()
+async def resume(as_json: AsJson = False) -> None:
+    """Resume deletion from the next night on."""
+    await _change_schedule(schedules.resume_schedule)
+    print_result({"paused": False}, "retention is running again", as_json=as_json)
+
+
+async def _change_schedule(change: Callable[[Connection, UUID, str], Awaitable[None]]) -> None:
+    """Pause or resume the schedule, which is created if no worker has run yet."""
+    settings = load_settings_and_logs("retention")
+    async with open_migrated_database(settings) as database, database.system(SYSTEM_TENANT) as conn:
+        await schedules.put_schedule(conn, SYSTEM_TENANT, make_nightly_schedule())
+        await change(conn, SYSTEM_TENANT, retention.SCHEDULE_NAME)
+
+
+async def _count_removable(database: Database, tenant: TenantId, cutoffs: Cutoffs) -> RemovedCounts:
+    async with database.system(tenant) as conn:
+        counts = await retention.count_removable(
+            conn,
+            tenant,
+            documents=cutoffs.document_versions,
+            passports=cutoffs.passport_versions,
+            exports=cutoffs.passport_exports,
+            events=cutoffs.events,
+        )
+    return RemovedCounts(**counts)
+
+
+async def _remove_expired(database: Database, tenant: TenantId, cutoffs: Cutoffs) -> RemovedCounts:
+    total, order = RemovedCounts(), RetentionOrder(run_id=clock.new_id(), cutoffs=cutoffs)
+    while True:
+        async with database.system(tenant) as conn:
+            if await retention.is_paused(conn):
+                fix = "`bpc retention resume` resumes it; --dry-run works while paused"
+                raise Conflict("retention is paused", fix=fix)
+            step = await remove_expired(conn, tenant, order, act=make_operator_act())
+        total += step.counts
+        if step.next_order is None:
+            return total
+        order = step.next_order
+
+
+def _print_counts(counts: Mapping[str, RemovedCounts], *, dry_run: bool) -> None:
+    rows = [
+        (
+            slug,
+            removed.document_versions,
+            removed.passport_versions,
+            removed.passport_exports,
+            removed.events,
+            removed.webhook_deliveries,
+        )
+        for slug, removed in counts.items()
+    ]
+    print_table(("TENANT", "CONTENTS", "PASSPORT VERSIONS", "EXPORTS", "EVENTS", "DELIVERIES"), rows)
+    if dry_run:
+        print_line("nothing was deleted: --dry-run")
+    elif any(counts.values()):
+        print_line("deleted, and recorded in each tenant's audit log")
+    else:
+        print_line("nothing was old enough to be deleted")

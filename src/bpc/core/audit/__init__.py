@@ -1,0 +1,1 @@
+"""Audit: the chain of events, checkpoints of it, signatures and key sets."""

@@ -1,0 +1,241 @@
+"""EPCIS 2.0 documents with the battery vocabulary: sensor readings of single batteries, and accidents.
+
+Each item (GTIN and serial number) becomes one Battery fact, `battery:<gtin>/<serial>`, so that a snapshot can hold the
+facts of the model and the readings of an item side by side. Of several readings of one quantity the latest is used;
+temperatures and states of charge are also kept as records, and so is every accident.
+"""
+
+from typing import Final, NamedTuple
+
+from bpc.core.documents.elements import FactElement, RawValue, describe_value
+from bpc.core.documents.public import DocumentNode, mapping, units
+from bpc.core.documents.public.conversions import (
+    convert_amount,
+    get_last_part,
+    read_day,
+    read_day_silently,
+    read_text,
+    to_number,
+    to_plain_value,
+)
+from bpc.core.documents.public.mapping import MapRow
+from bpc.core.facts.schemas import SCHEMAS
+from bpc.core.language.types import TEXT, Dec, FactRecordType, Type
+
+
+class SensorMember(NamedTuple):
+    """The member that a sensor report fills, and the units it may be in."""
+
+    member: str
+    measure: units.UnitTable
+
+
+MAX_RECORDS: Final = 200_000
+
+# By the name of the term without its prefix and `has`: the vocabulary has had both spellings.
+SENSOR_MEMBERS: Final = {
+    "StateOfCharge": SensorMember("state_of_charge_pct", units.PER_CENT),
+    "StateOfCertifiedEnergy": SensorMember("state_of_certified_energy_pct", units.PER_CENT),
+    "RemainingCapacity": SensorMember("remaining_capacity_ah", units.AMPERE_HOURS),
+    "RemainingEnergy": SensorMember("remaining_energy_kwh", units.KILOWATT_HOURS),
+    "RemainingPowerCapability": SensorMember("remaining_power_w", units.WATTS),
+    "RemainingRoundTripEfficiency": SensorMember("round_trip_efficiency_pct", units.PER_CENT),
+    "RemainingRoundTripEnergyEfficiency": SensorMember("round_trip_efficiency_pct", units.PER_CENT),
+    "RoundTripEfficiencyFade": SensorMember("round_trip_efficiency_fade_pct", units.PER_CENT),
+    "CycleCount": SensorMember("full_cycles", units.CYCLES),
+    "NumberOfFullCycles": SensorMember("full_cycles", units.CYCLES),
+    "CapacityFade": SensorMember("capacity_fade_pct", units.PER_CENT),
+    "PowerFade": SensorMember("power_fade_pct", units.PER_CENT),
+    "InternalResistance": SensorMember("internal_resistance_ohm", units.OHMS),
+    "InternalResistanceIncrease": SensorMember("internal_resistance_increase_pct", units.PER_CENT),
+    "EnergyThroughput": SensorMember("energy_throughput_kwh", units.KILOWATT_HOURS),
+    "CapacityThroughput": SensorMember("capacity_throughput_ah", units.AMPERE_HOURS),
+    "SelfDischargeRate": SensorMember("self_discharge_pct_per_month", units.PER_CENT_A_MONTH),
+    "EvolutionOfSelfDischarge": SensorMember("self_discharge_evolution_pct", units.PER_CENT),
+}
+_UPPERCASE: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+_PRODUCTION_ROWS: Final = (
+    MapRow("manufactured_on", "ilmd.gs1:productionDate"),
+    MapRow("manufactured_on", "ilmd.eubat:manufacturingDate"),
+    MapRow("batch_number", "ilmd.gs1:hasBatchLotNumber"),
+)
+
+
+def _matches(document: dict[str, RawValue]) -> bool:
+    return "epcisBody" in document or (("eventTime" in document or "eventID" in document) and "epcList" in document)
+
+
+def _read_elements(document: DocumentNode) -> list[FactElement]:
+    elements: dict[str, FactElement] = {}
+    copies = 0
+    for event in sorted(_list_events(document), key=_get_event_time):
+        members = _read_event(event)
+        items = _read_items(event) if members else []
+        copies += len(items) * sum(len(value) for value in members.values() if isinstance(value, list))
+        if copies > MAX_RECORDS:
+            event.add_problem(f"takes the document above {MAX_RECORDS:,} records of batteries; split the document")
+            return []
+        for sku, serial in items:
+            element = elements.get(sku, FactElement("Battery", event.path, {"sku": sku}))
+            elements[sku] = FactElement("Battery", event.path, _merge_later(element.members, members, serial))
+    if not elements and document.state.notes.is_clean:
+        document.add_problem("has no event about the state of a battery or an accident")
+    return list(elements.values())
+
+
+def _list_events(document: DocumentNode) -> list[DocumentNode]:
+    if isinstance(document.value, dict) and "epcisBody" not in document.value:
+        return [document]
+    body = document.at("epcisBody")
+    for list_path in ("eventList", "queryResults.resultsBody.eventList", "event"):
+        if body.at(list_path).value is not None:
+            return [event for event in body.at(list_path).items() if _is_object(event)]
+    body.at("eventList").add_problem("is missing; it holds the events")
+    return []
+
+
+def _is_object(node: DocumentNode) -> bool:
+    if not isinstance(node.value, dict):
+        node.add_problem(f"is {describe_value(node.value)}, not an object")
+    return isinstance(node.value, dict)
+
+
+def _get_event_time(event: DocumentNode) -> str:
+    event_time = event.at("eventTime").value
+    return event_time if isinstance(event_time, str) else ""
+
+
+def _read_items(event: DocumentNode) -> list[tuple[str, str | None]]:
+    """The SKU and the serial number of each battery an event is about."""
+    epc_nodes = [epc for list_name in ("epcList", "outputEPCList") for epc in event.at(list_name).items()]
+    if not epc_nodes:
+        event.at("epcList").add_problem("is missing; it identifies the battery")
+    parsed = [_read_item(epc, identifier) for epc in epc_nodes if isinstance(identifier := read_text(epc), str)]
+    return [item for item in parsed if item is not None]
+
+
+def _read_item(epc: DocumentNode, identifier: str) -> tuple[str, str | None] | None:
+    gtin, serial = mapping.parse_gs1_item(identifier) or (mapping.shorten_identifier(identifier), None)
+    sku = mapping.check_sku(epc, gtin if gtin is None or serial is None else f"{gtin}/{serial.replace(':', '-')}")
+    if sku is None:
+        return None
+    epc.add_warning(f"is stored under the SKU `{sku}`, separate from the facts of its model")
+    return sku, serial
+
+
+def _read_event(event: DocumentNode) -> dict[str, RawValue]:
+    """The members of a battery that an event gives."""
+    members: dict[str, RawValue] = {}
+    for sensor in event.at("sensorElementList").items():
+        metadata = sensor.at("sensorMetadata")
+        recorded_at = (
+            read_text(metadata.at("time")) or read_text(metadata.at("endTime")) or read_text(event.at("eventTime"))
+        )
+        for report in sensor.at("sensorReport").items():
+            _add_report(report, recorded_at, members)
+    accident = _read_accident(event)
+    if accident:
+        members["negative_events"] = [accident]
+    members |= mapping.map_members("Battery", event, _PRODUCTION_ROWS)
+    if members:
+        _add_event_day(event, members)
+    return members
+
+
+def _add_event_day(event: DocumentNode, members: dict[str, RawValue]) -> None:
+    day_of_event = read_day(event.at("eventTime"))
+    if day_of_event is not None:
+        members["state_recorded_on"] = day_of_event
+
+
+def _add_report(report: DocumentNode, recorded_at: RawValue, members: dict[str, RawValue]) -> None:
+    name = read_text(report.at("type"))
+    term = _parse_term(name) if isinstance(name, str) else ""
+    sensor_member = SENSOR_MEMBERS.get(term)
+    if term == "Temperature":
+        degrees = _read_measurement(report, units.CELSIUS, "temperature_degc", Dec(2))
+        _append_record(members, "temperature_records", {"recorded_at": recorded_at, "temperature_degc": degrees})
+    elif term == "StateOfHealth":
+        report.take()
+        report.add_warning("is a general state of health; the regulation has it for capacity, power and energy only")
+    elif sensor_member is not None:
+        member, measure = _correct_energy(report, sensor_member)
+        value = _read_measurement(report, measure, member, SCHEMAS[FactRecordType("Battery", 1)][member])
+        if value is not None:
+            members[member] = value
+        if member == "state_of_charge_pct":
+            _append_record(
+                members, "state_of_charge_records", {"recorded_at": recorded_at, "state_of_charge_pct": value}
+            )
+
+
+def _append_record(members: dict[str, RawValue], member: str, record: dict[str, RawValue]) -> None:
+    records = members.get(member)
+    members[member] = [
+        *(records if isinstance(records, list) else []),
+        {k: v for k, v in record.items() if v is not None},
+    ]
+
+
+def _parse_term(name: str) -> str:
+    bare = get_last_part(name).rpartition(":")[2].removeprefix("has")
+    return bare[:1].translate(_UPPERCASE) + bare[1:]
+
+
+def _correct_energy(report: DocumentNode, sensor_member: SensorMember) -> SensorMember:
+    """Read a state of certified energy with a unit of energy as the remaining energy: it is not a share."""
+    unit = report.at("uom").value
+    if sensor_member.member != "state_of_certified_energy_pct" or not isinstance(unit, str):
+        return sensor_member
+    if units.find_factor(units.KILOWATT_HOURS, unit) is None:
+        return sensor_member
+    report.add_warning("has a state of certified energy with a unit of energy; it was read as the remaining energy")
+    return SensorMember("remaining_energy_kwh", units.KILOWATT_HOURS)
+
+
+def _read_measurement(report: DocumentNode, measure: units.UnitTable, member: str, kind: Type) -> RawValue:
+    value, unit = report.at("value"), report.at("uom")
+    if unit.value is None and member == "full_cycles":
+        return to_number(value, kind)
+    return convert_amount(value, unit, measure, kind)
+
+
+def _read_accident(event: DocumentNode) -> dict[str, RawValue]:
+    names = ("eubat:hasEventType", "eubat:eventType", "eubat:hasNegativeEvent", "eubat:negativeEvent")
+    kinds = [read_text(event.at(name)) for name in names if event.at(name).value is not None]
+    if not any(kinds):
+        return {}
+    severity = read_text(event.at("eubat:hasIncidentSeverity")) or read_text(event.at("eubat:incidentSeverity"))
+    terms = [get_last_part(part) for part in (*kinds, severity) if isinstance(part, str)]
+    note = to_plain_value(event.at("eubat:note"), TEXT)
+    occurred = read_day_silently(event.at("eventTime"))
+    reports = [to_plain_value(item.at("bizTransaction"), TEXT) for item in event.at("bizTransactionList").items()]
+    record: dict[str, RawValue] = {
+        "event": ", ".join(terms) + (f": {note}" if isinstance(note, str) else ""),
+        "occurred_on": occurred,
+        "report_url": next((url for url in reports if isinstance(url, str)), None),
+    }
+    return {member: value for member, value in record.items() if value is not None}
+
+
+def _merge_later(members: dict[str, RawValue], later: dict[str, RawValue], serial: str | None) -> dict[str, RawValue]:
+    """Add a later event: its values replace older ones, its records are appended."""
+    for member, value in later.items():
+        records = members.get(member)
+        if isinstance(value, list) and isinstance(records, list):
+            records.extend(value)
+        else:
+            members[member] = list(value) if isinstance(value, list) else value
+    if serial is not None:
+        members["serial_number"] = serial
+    return members
+
+
+FORMAT: Final = mapping.PublicFormat(
+    name="an EPCIS document",
+    matches=_matches,
+    list_kinds=mapping.serve_kinds("BOM"),
+    read_elements=_read_elements,
+    tables=(("Battery", _PRODUCTION_ROWS),),
+)

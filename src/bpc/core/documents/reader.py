@@ -1,0 +1,275 @@
+"""A document in, its facts out, or every problem it has.
+
+Pure. The same bytes give the same facts. A format is a function from bytes to elements and has one line in
+`FORMAT_READERS`; a JSON document may be in one of `PUBLIC_FORMATS`. Types, keys and limits are the same for all.
+
+    kind, mime type, bytes ── read_document ──► DocumentFacts(facts, warnings)
+                                          └───► DocumentProblems(problems, warnings)
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from bpc.core.documents import Notes, NoteSummary, csv_table, xlsx_workbook
+from bpc.core.documents.elements import FACT_TYPES, FactElement, RawValue, find_elements, parse_strict_json
+from bpc.core.documents.fact_members import build_fact_key, build_payload
+from bpc.core.documents.public import (
+    DocumentNode,
+    ReadState,
+    battery_pass_aspects,
+    catena_passport,
+    catena_pcf_and_bom,
+    epcis_events,
+    gefeg_passport,
+    openepcis_passport,
+    warn_of_unread,
+)
+from bpc.core.documents.public.mapping import PublicFormat
+from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
+from bpc.core.formats import canonical_json
+from bpc.core.formats.file_types import BYTE_ORDER_MARK, CSV, JSON, OLD_EXCEL_MARK, PDF_MARK, XLSX, ZIP_MARK
+from bpc.core.formats.hashes import Digest, sha256
+from bpc.core.language.types import FactRecordType
+
+MAX_FACTS: Final = 50_000
+MAX_FACT_BYTES: Final = 262_144
+PUBLIC_FORMATS: Final[tuple[PublicFormat, ...]] = (
+    catena_passport.FORMAT,
+    catena_pcf_and_bom.PCF_9,
+    catena_pcf_and_bom.COMPONENT_PCF,
+    catena_pcf_and_bom.PCF_7,
+    catena_pcf_and_bom.BOM_AS_SPECIFIED,
+    epcis_events.FORMAT,
+    gefeg_passport.FORMAT,
+    openepcis_passport.FORMAT,
+    battery_pass_aspects.FORMAT,
+)
+
+FormatReader = Callable[[str, bytes, Notes], Iterable[FactElement]]
+
+# Types that programs send with files of many formats.
+_VAGUE_MIME_TYPES: Final = frozenset(
+    {
+        "application/octet-stream",
+        "application/csv",
+        "application/vnd.ms-excel",
+        "application/x-zip-compressed",
+        "application/zip",
+        "binary/octet-stream",
+        "text/comma-separated-values",
+        "text/plain",
+        "text/tab-separated-values",
+    }
+)
+_SUPPORTED_MIME_TYPES: Final = frozenset({JSON, "text/json", CSV, XLSX})
+# What a document in our own form has. Editors put the schema they check it with beside that.
+_OWN_FORM_MEMBERS: Final = frozenset({"battery", "batteries", "sku"})
+
+
+class NonDocument(NamedTuple):
+    """A file that is published beside the formats: the members it is recognised by, and what to tell its sender."""
+
+    members: frozenset[str]
+    says: str
+
+
+_SCHEMA: Final = "is a JSON Schema, not a document about a battery"
+NON_DOCUMENTS: Final = (
+    NonDocument(frozenset({"$schema"}), _SCHEMA),
+    NonDocument(frozenset({"openapi"}), "is an OpenAPI description of an interface, not a document about a battery"),
+    NonDocument(
+        frozenset({"dataPoints"}), "is a list of data points that passports must hold, not a document about a battery"
+    ),
+    NonDocument(
+        frozenset({"disclosure", "schemaVersions"}),
+        "is a table of who may see which data, not a document about a battery",
+    ),
+    NonDocument(
+        frozenset({"assetAdministrationShells"}),
+        "is an Asset Administration Shell environment; upload each aspect it holds as a JSON document of its own",
+    ),
+    NonDocument(
+        frozenset({"batteryIdentification", "electrochemicalProperties"}),
+        "is a Catena-X BatteryPass of version 3 or older; ask its sender for version 5 or later",
+    ),
+    NonDocument(frozenset({"@graph"}), "is a vocabulary or graph (JSON-LD), not a document about a battery"),
+    NonDocument(frozenset({"properties", "type"}), _SCHEMA),
+)
+
+
+def detect_mime_type(declared: str, content: bytes) -> str:
+    """The type a document is read as: the declared one, unless the first bytes show another."""
+    if declared not in _VAGUE_MIME_TYPES and declared not in _SUPPORTED_MIME_TYPES:
+        return declared
+    if content.startswith((ZIP_MARK, OLD_EXCEL_MARK)):
+        return XLSX
+    if declared in _VAGUE_MIME_TYPES or declared == CSV:
+        start = content[:1000].removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
+        return JSON if start in {b"{", b"["} else declared if content.startswith(PDF_MARK) else CSV
+    return declared
+
+
+def is_text(content: bytes) -> bool:
+    """Whether reading it takes time and memory in proportion to its bytes. An archive may take much more."""
+    return not content.startswith((ZIP_MARK, OLD_EXCEL_MARK, PDF_MARK))
+
+
+def recognise_format(value: RawValue) -> PublicFormat | None:
+    """The public format of a document; None if it has none."""
+    if not isinstance(value, dict):
+        return None
+    return next((public_format for public_format in PUBLIC_FORMATS if public_format.matches(value)), None)
+
+
+def read_public_elements(kind: str, value: RawValue, notes: Notes) -> list[FactElement] | None:
+    """The elements of a document in a public format, or of a list of such documents; None if it has no such format."""
+    if isinstance(value, list) and any(recognise_format(item) for item in value):
+        return [
+            element
+            for index, item in enumerate(value)
+            for element in _read_public_document(kind, item, f"$[{index}]", notes)
+            or _refuse_foreign_item(f"$[{index}]", notes)
+        ]
+    return _read_public_document(kind, value, "$", notes)
+
+
+def _read_public_document(kind: str, value: RawValue, path: str, notes: Notes) -> list[FactElement] | None:
+    if not isinstance(value, dict):
+        return None
+    refusal = _explain_non_document(value)
+    if refusal is not None:
+        notes.add_problem(path, refusal)
+        return []
+    public_format = recognise_format(value)
+    if public_format is None:
+        return None
+    document, kinds = DocumentNode(value, path, ReadState(notes)), public_format.list_kinds(value)
+    if kind not in kinds:
+        document.add_problem(
+            f"is {public_format.name}; upload it as a document of kind {' or '.join(kinds)}, not {kind}"
+        )
+        return []
+    elements = public_format.read_elements(document)
+    if notes.is_clean and elements:
+        warn_of_unread(document, public_format.name)
+    return elements
+
+
+def _explain_non_document(document: Mapping[str, RawValue]) -> str | None:
+    """What this file is, if we know it and it is not about a battery."""
+    if _OWN_FORM_MEMBERS & document.keys() or isinstance(document.get("components"), list):
+        return None
+    return next((candidate.says for candidate in NON_DOCUMENTS if candidate.members <= document.keys()), None)
+
+
+def _refuse_foreign_item(path: str, notes: Notes) -> list[FactElement]:
+    if notes.is_clean:
+        notes.add_problem(path, "is not in the same format as the other items of the list")
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractedFact:
+    """A fact of a document: the canonical bytes of its payload, their hash, and its place in the document."""
+
+    fact_type: str
+    fact_key: str
+    schema_version: int
+    payload_canonical: bytes
+    payload_hash: Digest
+    source_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFacts:
+    """The facts of a document, and warnings about what was left out or rounded."""
+
+    facts: tuple[ExtractedFact, ...]
+    warnings: NoteSummary
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentProblems:
+    """Why a document was rejected: at least one problem, and the warnings so far."""
+
+    problems: NoteSummary
+    warnings: NoteSummary
+
+
+def read_document(kind: str, mime_type: str, content: bytes) -> DocumentFacts | DocumentProblems:
+    """The facts of a document. A document with one problem gives no facts."""
+    notes = Notes()
+    elements = _read_elements(kind, mime_type, content, notes)
+    if len(elements) > MAX_FACTS:
+        notes.add_problem("$", f"has {len(elements):,} facts; the limit is {MAX_FACTS:,}. Split the document")
+        return DocumentProblems(notes.problems, notes.warnings)
+    elements.reverse()
+    facts = tuple(_build_fact(elements.pop(), notes) for _ in range(len(elements)))  # frees each element
+    if not notes.is_clean:
+        return DocumentProblems(notes.problems, notes.warnings)
+    _warn_of_contradictions(facts, notes)
+    return DocumentFacts(facts, notes.warnings)
+
+
+def _read_elements(kind: str, mime_type: str, content: bytes, notes: Notes) -> list[FactElement]:
+    read_format = FORMAT_READERS.get(detect_mime_type(mime_type, content))
+    if read_format is None:
+        supported = ", ".join(sorted(FORMAT_READERS))
+        notes.add_problem("mime_type", f"is `{mime_type}`, which is not supported; supported types: {supported}")
+        return []
+    if kind not in FACT_TYPES:
+        notes.add_problem("$", f"cannot be read: documents of kind {kind} have no facts")
+        return []
+    elements = list(read_format(kind, content, notes))
+    if notes.is_clean and not elements:
+        notes.add_problem("$", "contains no facts about a battery")
+    return elements
+
+
+def _read_json(kind: str, content: bytes, notes: Notes) -> Iterable[FactElement]:
+    value = parse_strict_json(content, notes)
+    if not notes.is_clean:
+        return ()
+    public_elements = read_public_elements(kind, value, notes)
+    return find_elements(kind, value, notes) if public_elements is None else public_elements
+
+
+FORMAT_READERS: Final[Mapping[str, FormatReader]] = {
+    JSON: _read_json,
+    "text/json": _read_json,
+    "application/ld+json": _read_json,
+    CSV: csv_table.read_csv,
+    XLSX: xlsx_workbook.read_xlsx,
+}
+
+
+def _build_fact(element: FactElement, notes: Notes) -> ExtractedFact:
+    schema = SCHEMAS[FactRecordType(element.fact_type, SCHEMA_VERSION)]
+    payload = build_payload(element.fact_type, schema, element.members, element.path, notes)
+    key = build_fact_key(element.fact_type, element.members, element.path, notes)
+    # A payload with a problem may not be encodable (half of a surrogate pair), and is not used.
+    # Copied, because the encoder's result keeps its buffer of four kilobytes alive.
+    canonical = bytes(memoryview(canonical_json.encode_typed(payload))) if notes.is_clean else b""
+    if len(canonical) > MAX_FACT_BYTES:
+        notes.add_problem(element.path, f"has {len(canonical):,} bytes; the limit for a fact is {MAX_FACT_BYTES:,}")
+    return ExtractedFact(
+        fact_type=element.fact_type,
+        fact_key=key,
+        schema_version=SCHEMA_VERSION,
+        payload_canonical=canonical,
+        payload_hash=sha256(canonical),
+        source_path=element.path,
+    )
+
+
+def _warn_of_contradictions(facts: Iterable[ExtractedFact], notes: Notes) -> None:
+    """Warn of two facts with one type and key but different values: a snapshot can hold only one of them."""
+    first: dict[tuple[str, str], ExtractedFact] = {}
+    for fact in facts:
+        earlier = first.setdefault((fact.fact_type, fact.fact_key), fact)
+        if earlier.payload_hash != fact.payload_hash:
+            notes.add_warning(
+                fact.source_path,
+                f"has the same key as `{earlier.source_path}` but different values; a snapshot can hold only one",
+            )

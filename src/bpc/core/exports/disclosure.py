@@ -1,0 +1,308 @@
+"""Disclosure: what one audience may see of a passport, as exports and as views.
+
+Pure. A field is shown to the audiences that its rule names. A public field is shown to everybody, and the tenant that
+owns the passport sees every field. Of hidden fields an export says only how many there are. A compliance entry belongs
+to the field whose rule wrote it, and is shown to the same audiences.
+
+    Bundle, audience ── disclose ───► DisclosedPassport(fields, compliance, receipt, …), or ExportRefused
+                     └─ make_view ──► canonical bytes, which `verify_view` checks, or ViewImpossible
+
+Nobody can check an export by itself, so it is made only from a bundle that passes these checks:
+  1. every entry is in its one form
+  2. the payload is the one the receipt names
+  3. the proof is one hash-linked computation of this payload
+  4. the receipt is this passport's, with the hash its QR code carries
+  5. the key that the manifest names signed it
+
+A view, BPC-VIEW-1, can be checked without seeing the rest: it holds the signed receipt, the proof's root with its
+children's hashes, and the field nodes of that audience; of a hidden field it holds a salted hash and nothing else.
+It is made only if it hides what it should and checks:
+  1. the audience is one of the three
+  2. the bundle's proof is laid out as BPC-PROOF-1 says and hash-linked up to the receipt
+  3. the snapshot has a secret, and every salt in the proof is made from it; or the audience sees every field
+  4. what was made passes every check of a view, the signature's under the key of the bundle's manifest
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from bpc.core.audit.signing import PublicKey, parse_public_key, to_base64
+from bpc.core.errors import Invalid, Refusal
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import to_hex
+from bpc.core.formats.ids import PassportVersionId
+from bpc.core.language.types import BOOL, DATE, INT, MAX_TYPE_DEPTH, TEXT, Dec, List, Map, Opt, Qty, Record, Type
+from bpc.core.passport.bundle import Bundle
+from bpc.core.passport.payload import Salts, find_blinding_key
+from bpc.core.passport.receipt import Receipt, unsigned_members
+from bpc.core.verify import CheckFailed, NotChecked
+from bpc.core.verify.artifacts import check_payload_hash, check_receipt_hash, check_signature
+from bpc.core.verify.bundle import verify_view
+from bpc.core.verify.canonical import VIEW_AUDIENCES, OpenedBundle, check_canonical, may_see
+from bpc.core.verify.proof_structure import ParsedNode, check_proof_structure, parse_nodes
+
+_SCALARS: Final = {str(kind): kind for kind in (BOOL, INT, TEXT, DATE)}
+_WORD: Final = re.compile("[A-Za-z0-9_]+")
+_SCALE: Final = re.compile("[0-9]{1,2}")
+_COMPOUND_TYPE: Final = re.compile(r"([A-Za-z]+)\((.*)\)")
+
+
+class NotAType(Invalid):
+    """A text that no type is written as."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"`{text[:80]}` is not a type of the rule language")
+
+
+def parse_type(text: str) -> Type:
+    """The type that a proof writes as `text`, such as `Opt(List(Dec(2)))`."""
+    try:
+        kind = _parse_type(text, 1)
+    except NotAType:
+        raise NotAType(text) from None
+    if str(kind) != text:
+        raise NotAType(text)
+    return kind
+
+
+def _parse_type(text: str, depth: int) -> Type:  # noqa: PLR0911 (one rule a case)
+    if text in _SCALARS:
+        return _SCALARS[text]
+    parts = _COMPOUND_TYPE.fullmatch(text)
+    if parts is None or depth > MAX_TYPE_DEPTH:
+        raise NotAType(text)
+    match parts.groups():
+        case "Dec", scale if _SCALE.fullmatch(scale):
+            return Dec(int(scale))
+        case "Qty", unit if _WORD.fullmatch(unit):
+            return Qty(unit)
+        case "Opt", item:
+            return Opt(_parse_type(item, depth + 1))
+        case "List", item:
+            return List(_parse_type(item, depth + 1))
+        case "Map", items:
+            return Map(_parse_type(items.removeprefix("Text, "), depth + 1))
+        case "Record", members:
+            return Record(tuple(_parse_member(member, depth + 1) for member in _split_members(members)))
+        case _:
+            raise NotAType(text)
+
+
+def _split_members(text: str) -> Iterator[str]:
+    """The parts between the commas that stand in no parentheses."""
+    start = level = 0
+    for at, letter in enumerate(text):
+        level += (letter == "(") - (letter == ")")
+        if letter == "," and level == 0:
+            yield text[start:at]
+            start = at + len(", ")
+    yield text[start:]
+
+
+def _parse_member(text: str, depth: int) -> tuple[str, Type]:
+    name, _, kind = text.partition(": ")
+    if _WORD.fullmatch(name) is None:
+        raise NotAType(text)
+    return name, _parse_type(kind, depth)
+
+
+Audience: TypeAlias = Literal["public", "interest", "authority", "tenant"]
+
+TENANT: Final = "tenant"
+AUDIENCE_DESCRIPTIONS: Final[Mapping[Audience, str]] = {
+    "public": "everybody",
+    "interest": "persons with a legitimate interest",
+    "authority": "notified bodies, market surveillance authorities and the Commission",
+    "tenant": "the tenant whose passport it is: everything",
+}
+
+
+class ExportRefused(Invalid):
+    """A bundle that does not check is not shown to anybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisclosedField:
+    """A field that may be seen: its value as passports write it, `kind` its type, `node` its place in the proof."""
+
+    path: str
+    kind: Type
+    access: Sequence[str]
+    value: Json
+    node: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisclosedPassport:
+    """A passport version for one audience, its fields by path. `hidden` fields are not among them."""
+
+    audience: Audience
+    receipt: Receipt
+    issued_at: str
+    product: Mapping[str, str]
+    fields: Sequence[DisclosedField]
+    hidden: int
+    compliance: Sequence[Mapping[str, str]]
+    public_key: PublicKey
+    qr_text: str
+
+
+def disclose(bundle: Bundle, audience: Audience) -> DisclosedPassport:
+    """What `audience` may see of the bundle's passport."""
+    return disclose_opened(open_for_export(bundle), audience)
+
+
+def open_for_export(bundle: Bundle) -> OpenedBundle:
+    """The bundle, opened, if it is sound."""
+    opened = OpenedBundle(bundle)
+    try:
+        check_canonical(opened)  # 1
+        check_payload_hash(opened)  # 2
+        check_proof_structure(opened)  # 3
+        check_receipt_hash(opened)  # 4
+        check_signature(opened, ())  # 5
+    except NotChecked as reason:
+        raise _refuse_unsound(str(reason)) from None
+    except Refusal as refusal:
+        raise _refuse_unsound(refusal.says) from None
+    return opened
+
+
+def disclose_opened(opened: OpenedBundle, audience: Audience) -> DisclosedPassport:
+    """What `audience` may see of a bundle that is sound."""
+    nodes, count = parse_nodes(opened)
+    fields = [_build_field(at, nodes[at]) for at in range(count) if may_see_export(nodes[at].data["access"], audience)]
+    paths, payload = {field.path for field in fields}, opened.payload
+    return DisclosedPassport(
+        audience=audience,
+        receipt=opened.receipt,
+        issued_at=payload["issued_at"],
+        product=payload["battery_product"],
+        fields=fields,
+        hidden=count - len(fields),
+        compliance=[entry for entry in payload["compliance"] if audience == TENANT or entry["field"] in paths],
+        public_key=opened.manifest.public_key,
+        qr_text=opened.qr_text,
+    )
+
+
+def list_receipt_members(passport: DisclosedPassport) -> dict[str, str]:
+    """The members of the receipt as text, with its hash, its signature and the public key to check it with."""
+    return {
+        **unsigned_members(passport.receipt),
+        "receipt_hash": to_hex(passport.receipt.hash()),
+        "signature": to_base64(passport.receipt.signature or b""),
+        "public_key": to_base64(passport.public_key),
+    }
+
+
+def may_see_export(access: Sequence[str], audience: Audience) -> bool:
+    """Whether a field for `access` is in the exports for `audience`. The tenant sees every field."""
+    return audience == TENANT or may_see(access, audience)
+
+
+def _build_field(at: int, node: ParsedNode) -> DisclosedField:
+    data: Mapping[str, Any] = node.data
+    return DisclosedField(data["path"], parse_type(data["type"]), data["access"], data["value"], at)
+
+
+def _refuse_unsound(reason: str) -> ExportRefused:
+    return ExportRefused(f"the bundle failed verification, so it is not exported: {reason}", hint="verify the bundle")
+
+
+ExportFormat: TypeAlias = Literal["PDF", "JSON_LD", "XML", "DATA_POINTS", "BUNDLE"]
+
+
+class FormatInfo(NamedTuple):
+    """A format's media type, what its files begin and end with, and its audience by default."""
+
+    mime_type: str
+    prefix: str
+    extension: str
+    audience: Audience
+
+
+EXPORT_FORMATS: Final[Mapping[ExportFormat, FormatInfo]] = {
+    "PDF": FormatInfo("application/pdf", "passport", "pdf", "public"),
+    "JSON_LD": FormatInfo("application/ld+json", "passport", "jsonld", "tenant"),
+    "XML": FormatInfo("application/xml", "passport", "xml", "tenant"),
+    "DATA_POINTS": FormatInfo("application/json", "data-points", "json", "tenant"),
+    "BUNDLE": FormatInfo("application/zip", "bundle", "zip", "tenant"),
+}
+
+
+def choose_audience(name: ExportFormat, requested: Audience | None) -> Audience:
+    """Whom an export is for: `requested`, or the default of the format."""
+    if name == "BUNDLE" and requested not in {None, TENANT}:
+        raise Invalid(
+            "a bundle always holds every field",
+            fix="leave out `audience`; for one audience use a view or another format",
+        )
+    return requested or EXPORT_FORMATS[name].audience
+
+
+def format_file_name(name: ExportFormat, audience: Audience, version: PassportVersionId) -> str:
+    """What the export of a version is saved as: plain ASCII, and it says whom it is for."""
+    info = EXPORT_FORMATS[name]
+    suffix = "" if name == "BUNDLE" else f"-{audience}"
+    return f"{info.prefix}-{version}{suffix}.{info.extension}"
+
+
+class ViewImpossible(Invalid):
+    """The view would show hidden values, or would not verify."""
+
+
+def make_view(bundle: Bundle, audience: str) -> bytes:
+    """The view of `audience`: public, interest or authority."""
+    if audience not in VIEW_AUDIENCES:  # 1
+        raise ViewImpossible(
+            f"there is no audience `{audience[:80]}`", fix=f"the audiences are {', '.join(reversed(VIEW_AUDIENCES))}"
+        )
+    try:
+        return _build_view(OpenedBundle(bundle), audience)
+    except NotChecked as reason:
+        raise _bundle_error(str(reason)) from None
+    except CheckFailed as wrong:
+        raise _bundle_error(wrong.says) from None
+
+
+def _build_view(opened: OpenedBundle, audience: str) -> bytes:
+    check_proof_structure(opened)  # 2
+    nodes, count = parse_nodes(opened)
+    visible = [at for at in range(count) if may_see(nodes[at].data["access"], audience)]
+    if len(visible) < count:
+        _require_blinding(opened, nodes, count)
+    members: Mapping[str, Json] = {
+        "audience": audience,
+        "fields": [{"child": nodes[nodes[at].children[0]].hash, "data": nodes[at].data, "id": at} for at in visible],
+        "receipt": canonical_json.decode(opened.entries["receipt.json"]),
+        "root": {"children": [node.hash for node in nodes[:count]], "data": nodes[count].data, "id": count},
+        "view_version": "BPC-VIEW-1",
+    }
+    view = canonical_json.encode_typed(members)
+    report = verify_view(view, pinned=[parse_public_key(opened.manifest.public_key)])  # 4
+    for step in report.steps:
+        if not step.ok:
+            raise ViewImpossible(f"the view made from this bundle does not verify: {step.name}: {step.detail}")
+    return view
+
+
+def _bundle_error(reason: str) -> ViewImpossible:
+    return ViewImpossible(f"the bundle is broken: {reason}", hint="verify the bundle")
+
+
+def _require_blinding(opened: OpenedBundle, nodes: Sequence[ParsedNode], count: int) -> None:
+    secret = find_blinding_key(opened.facts, opened.receipt.snapshot_id)
+    if secret is None:  # 3
+        raise ViewImpossible(
+            "the snapshot has no secret, so hidden values could be guessed and checked",
+            fix="compile it over a snapshot with a `Blinding` fact, or name an audience that sees every field",
+        )
+    salts = Salts(secret, opened.receipt.passport_version_id)
+    for node in nodes[:count]:
+        derivation = nodes[node.children[0]]
+        if (node.data["salt"], derivation.data.get("salt")) != salts.derive_field_salts(node.data["path"]):
+            raise ViewImpossible(f"the salts of `{node.data['path']}` are not made from the snapshot's secret")

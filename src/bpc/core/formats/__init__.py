@@ -1,0 +1,1 @@
+"""Formats: canonical JSON, hashes, ids, times, cursors, file types."""

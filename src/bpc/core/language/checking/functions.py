@@ -1,0 +1,361 @@
+"""Check calls of built-in functions: the table of functions, and those on facts, records, options, lists and texts.
+
+The functions on numbers and quantities and the loops are in number_and_list_functions.py.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from bpc.core.facts.schemas import SCHEMAS
+from bpc.core.language import syntax, typed
+from bpc.core.language.checking import explain, literals, number_and_list_functions
+from bpc.core.language.checking.context import Checker, Node, require_all
+from bpc.core.language.checking.literals import is_undecided
+from bpc.core.language.source import Span
+from bpc.core.language.types import (
+    BOOL,
+    DATE,
+    INT,
+    TEXT,
+    FactRecordType,
+    List,
+    Map,
+    Opt,
+    Record,
+    Type,
+    unwrap_option_type,
+)
+
+STATUSES: Final = ("PASS", "FAIL", "WARN", "NOT_APPLICABLE")
+
+_STATUS_MESSAGE: Final = "the status must be `PASS`, `FAIL`, `WARN` or `NOT_APPLICABLE`, or an `if` of these"
+_FACT_NAME: Final = re.compile("([^@]*)(?:@([1-9][0-9]{0,8}))?")
+# What functions are called in other languages.
+_FUNCTION_FIXES: Final = {
+    "sum": 'add up a list with `sumDec(decimals, list)`, `sumQty("unit", list)`, or `fold` for a list of Ints',
+    "round": "`toDec(decimals, number)` rounds",
+    "len": "`count(list)` counts a list",
+    "length": "`count(list)` counts a list",
+    "size": "`count(list)` counts a list",
+    "reduce": "it is called `fold(list, start, fn(acc, x) => …)`",
+    "join": "use `concat(text, …)` to join texts",
+    "max": "write it out: `if (a > b) then a else b`",
+    "min": "write it out: `if (a < b) then a else b`",
+    "abs": "write it out: `if (x < 0) then -x else x`",
+    "today": "use `issuedOn()`, the day of issue",
+    "now": "use `issuedOn()`, the day of issue",
+}
+
+
+def check_get_fact(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    fact = require_fact_literal(checker, node)
+    key = literals.check_text_argument(checker, node.arguments[1], "the key of `getFact` must be a `Text`")
+    if fact is None or key is None:
+        return None
+    return typed.FactLookup(checker.types.opt(fact), fact, key, node.span)
+
+
+def check_get_facts(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    fact = require_fact_literal(checker, node)
+    what = "the prefix of `getFactsByPrefix` must be a `Text`"
+    prefix = literals.check_text_argument(checker, node.arguments[1], what)
+    if fact is None or prefix is None:
+        return None
+    return typed.FactPrefixLookup(checker.types.list(fact), fact, prefix, node.span)
+
+
+def require_fact_literal(checker: Checker, node: syntax.Call) -> FactRecordType | None:
+    literal = literals.require_text_literal(checker, node, 0, "the fact type")
+    if literal is None:
+        return None
+    fact = resolve_fact_type(checker, literal.value, literal.span)
+    if fact is not None:
+        checker.shared.facts.add(fact)
+    return fact
+
+
+def resolve_fact_type(checker: Checker, text: str, span: Span) -> FactRecordType | None:
+    """`Battery` is version 1, `Battery@2` version 2; both must be in the table of schemas."""
+    parts = _FACT_NAME.fullmatch(text)
+    name, version = (parts[1], int(parts[2] or "1")) if parts is not None else (text, 0)
+    if FactRecordType(name, version) in SCHEMAS:
+        return checker.types.fact(name, version)
+    versions = [known.version for known in SCHEMAS if known.name == name]
+    if versions:
+        message = f"there is no version {version} of the fact type `{name}`"
+        names_text = ", ".join(f'`"{name}@{known}"`' for known in sorted(versions))
+        checker.error("unknown-fact", span, message, f"there is {names_text}")
+        return None
+    names = list(dict.fromkeys(known.name for known in SCHEMAS))
+    all_names = f"the fact types are {', '.join(f'`{known}`' for known in names)}"
+    hint = checker.shared.suggestions.suggest(name, names) or all_names
+    checker.error("unknown-fact", span, f"there is no fact type `{text[:80]}`", hint)
+    return None
+
+
+# Records and maps
+
+
+def check_record_get(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    record = checker.check(node.arguments[0])
+    name = literals.require_text_literal(checker, node, 1, "the member")
+    if record is None or name is None:
+        return None
+    members = _require_members(checker, node.arguments[0], record.type)
+    if members is None:
+        return None
+    member = members.get(name.value)
+    if member is None:
+        message = f"{checker.format_type(record.type)} has no member `{name.value[:80]}`"
+        hint = checker.shared.suggestions.suggest(name.value, members) or _list_members(members)
+        checker.error("unknown-member", name.span, message, hint)
+        return None
+    kind = member if isinstance(member, Opt) else checker.types.opt(member)
+    return typed.BuiltinCall(kind, "recordGet", (record,), {"member": name.value}, node.span)
+
+
+def _list_members(members: Mapping[str, Type]) -> str:
+    names = ", ".join(f"`{name}`" for name in list(members)[:12])
+    return f"its members are {names}{' and more' if len(members) > 12 else ''}"
+
+
+def _require_members(checker: Checker, node: Node, kind: Type) -> Mapping[str, Type] | None:
+    if isinstance(kind, FactRecordType | Record):
+        return checker.shared.get_members(kind)
+    inner, words = unwrap_option_type(kind), checker.quote(node)
+    hint = None
+    if isinstance(kind, Opt) and isinstance(inner, FactRecordType | Record):
+        hint = f'it may be absent; unwrap it first: `requireSome({words}, "CODE", "message")`'
+    elif isinstance(kind, List):
+        hint = f'read it from each element: `map({words}, fn(x) => recordGet(x, "member"))`'
+    elif isinstance(inner, Map):
+        hint = f"read a map with `mapGet({words}, …)`"
+    explain.report_wrong_argument(checker, node, "`recordGet` needs a record", kind, hint)
+    return None
+
+
+def check_map_get(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    map_expr = checker.check(node.arguments[0])
+    key = literals.check_text_argument(checker, node.arguments[1], "the key of `mapGet` must be a `Text`")
+    if map_expr is None:
+        return None
+    if not isinstance(map_expr.type, Map):
+        hint = (
+            'read a record with `recordGet(…, "member")`'
+            if isinstance(map_expr.type, Record | FactRecordType)
+            else None
+        )
+        explain.report_wrong_argument(checker, node.arguments[0], "`mapGet` needs a Map", map_expr.type, hint)
+        return None
+    item = map_expr.type.item
+    kind = item if isinstance(item, Opt) else checker.require_allowed_size(checker.types.opt(item), node.span)
+    return None if key is None or kind is None else typed.BuiltinCall(kind, "mapGet", (map_expr, key), {}, node.span)
+
+
+# Calls
+
+
+class BuiltinFunction(NamedTuple):
+    """A built-in function: how to call it, how many arguments it takes (`most` None: any number), and its check."""
+
+    usage: str
+    least: int
+    most: int | None
+    check: Callable[[Checker, syntax.Call, Type | None], typed.Expr | None]
+    takes_lambda: bool = False
+
+
+def check_call(checker: Checker, node: syntax.Call, want: Type | None) -> typed.Expr | None:
+    function = FUNCTIONS.get(node.function.text)
+    if function is None:
+        _report_unknown_function(checker, node)
+        return None
+    argument_count = len(node.arguments)
+    if argument_count < function.least or (function.most is not None and argument_count > function.most):
+        _check_arguments_alone(checker, node)
+        takes, has = _describe_argument_count(function), argument_count or "none"
+        message = f"`{node.function.text}` takes {takes}, but this call has {has}"
+        checker.error("wrong-argument-count", node.span, message, f"write `{function.usage}`")
+        return None
+    if not _check_lambda_positions(checker, node, function):
+        return None
+    return function.check(checker, node, want)
+
+
+def _describe_argument_count(function: BuiltinFunction) -> str:
+    if function.most is None:
+        return "one argument or more"
+    return "no arguments" if function.most == 0 else literals.format_count(function.most, "argument")
+
+
+def _report_unknown_function(checker: Checker, node: syntax.Call) -> None:
+    name = node.function.text
+    _check_arguments_alone(checker, node)
+    hint = _FUNCTION_FIXES.get(name) or checker.shared.suggestions.suggest(name, FUNCTIONS, "{}(…)")
+    checker.error("unknown-function", node.function.span, f"there is no function `{name}`", hint)
+
+
+def _check_arguments_alone(checker: Checker, node: syntax.Call) -> None:
+    """Check the arguments of a wrong call for mistakes of their own."""
+    for argument in node.arguments:
+        if not isinstance(argument, syntax.Lambda) and not is_undecided(argument):
+            checker.check(argument)
+
+
+def _check_lambda_positions(checker: Checker, node: syntax.Call, function: BuiltinFunction) -> bool:
+    """Whether functions are passed only where this built-in takes one: as the last argument, if at all."""
+    values = node.arguments[:-1] if function.takes_lambda else node.arguments
+    misplaced = [argument for argument in values if isinstance(argument, syntax.Lambda)]
+    for argument in misplaced:
+        message = f"`{node.function.text}` does not take a function here"
+        checker.error("wrong-lambda", argument.span, message, f"write `{function.usage}`")
+    return not misplaced
+
+
+# Options
+
+
+def check_some(checker: Checker, node: syntax.Call, want: Type | None) -> typed.Expr | None:
+    argument = node.arguments[0]
+    if isinstance(argument, syntax.NoneLiteral):
+        hint = "it needs no `some`: write `none`"
+        checker.error("nested-option", node.span, "an option cannot contain an option", hint)
+        return None
+    item = checker.check(argument, want.item if isinstance(want, Opt) else None, allow_option=True)
+    if item is None:
+        return None
+    if isinstance(item.type, Opt):
+        words = checker.quote(argument)
+        message = f"`{words}` is {checker.format_type(item.type)}, but an option cannot contain an option"
+        checker.error("nested-option", node.span, message, f"it needs no `some`: write `{words}`")
+        return None
+    kind = checker.require_allowed_size(checker.types.opt(item.type), node.span)
+    return None if kind is None else typed.BuiltinCall(kind, "some", (item,), {}, node.span)
+
+
+def check_is_some(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    option = literals.check_option_argument(checker, node.arguments[0], "isSome")
+    return None if option is None else typed.BuiltinCall(BOOL, "isSome", (option[0],), {}, node.span)
+
+
+def check_unwrap_or(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    checked_option = literals.check_option_argument(checker, node.arguments[0], "unwrapOr")
+    if checked_option is None:
+        if not is_undecided(node.arguments[1]):
+            checker.check(node.arguments[1])
+        return None
+    option, kind = checked_option
+    default = checker.check_because(node.arguments[1], kind, (node.arguments[0], option.type))
+    return None if default is None else typed.BuiltinCall(kind, "unwrapOr", (option, default), {}, node.span)
+
+
+def check_require_some(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    option = literals.check_option_argument(checker, node.arguments[0], "requireSome")
+    code = literals.require_text_literal(checker, node, 1, "the code")
+    message = literals.require_text_literal(checker, node, 2, "the message")
+    if option is None or code is None or message is None:
+        return None
+    return typed.RequireSome(option[1], option[0], code.value, message.value, node.span)
+
+
+# Lists and texts
+
+
+def check_count(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    items = literals.check_list_argument(checker, node.arguments[0], "count")
+    return None if items is None else typed.BuiltinCall(INT, "count", (items[0],), {}, node.span)
+
+
+def check_concat(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    what = "`concat` joins Texts"
+    texts: tuple[typed.Expr, ...] | None = require_all(
+        [literals.check_text_argument(checker, argument, what) for argument in node.arguments]
+    )
+    return None if texts is None else typed.BuiltinCall(TEXT, "concat", texts, {}, node.span)
+
+
+# Inputs and compliance
+
+
+def _make_input_check(
+    op: Literal["productSku", "productName", "issuedOn"], kind: Type
+) -> Callable[[Checker, syntax.Call, Type | None], typed.Expr | None]:
+    def check_input(_checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+        return typed.BuiltinCall(kind, op, (), {}, node.span)
+
+    return check_input
+
+
+def check_emit_compliance(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    code = literals.require_text_literal(checker, node, 0, "the code")
+    status = checker.check(node.arguments[1]) if _check_status(checker, node.arguments[1]) else None
+    what = "the message of `emitCompliance` must be a `Text`"
+    message = literals.check_text_argument(checker, node.arguments[2], what)
+    if not _check_may_emit(checker, node) or code is None or status is None or message is None:
+        return None
+    return typed.EmitCompliance(BOOL, code.value, status, message, node.span)
+
+
+def _check_may_emit(checker: Checker, node: syntax.Call) -> bool:
+    if checker.scope.level:
+        message = "`emitCompliance` cannot be used inside a function: the proof records entries of rules only"
+        hint = "compute the list first, then emit one entry for the whole list"
+        checker.error("emit-in-lambda", node.span, message, hint)
+        return False
+    if checker.rule is None:
+        message = "`emitCompliance` can only be used in the rule of a field"
+        checker.error("emit-outside-rule", node.span, message, "emit in a field's rule, and read that field here")
+        return False
+    return True
+
+
+def _check_status(checker: Checker, node: Node) -> bool:
+    """Whether the status is one of the four literals, or an `if` of such."""
+    is_valid = True
+    waiting = [node]
+    while waiting:
+        status_node = waiting.pop()
+        if isinstance(status_node, syntax.If):
+            waiting += [*[branch.body for branch in status_node.branches], status_node.otherwise]
+        elif not isinstance(status_node, syntax.TextLiteral):
+            is_valid = False
+            checker.error("literal-needed", status_node.span, _STATUS_MESSAGE)
+        elif status_node.value not in STATUSES:
+            is_valid = False
+            hint = checker.shared.suggestions.suggest(status_node.value, STATUSES, '"{}"')
+            checker.error("bad-status", status_node.span, _STATUS_MESSAGE, hint)
+    return is_valid
+
+
+FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+    "getFact": BuiltinFunction('getFact("Type", key)', 2, 2, check_get_fact),
+    "getFactsByPrefix": BuiltinFunction('getFactsByPrefix("Type", prefix)', 2, 2, check_get_facts),
+    "recordGet": BuiltinFunction('recordGet(record, "member")', 2, 2, check_record_get),
+    "mapGet": BuiltinFunction("mapGet(map, key)", 2, 2, check_map_get),
+    "some": BuiltinFunction("some(value)", 1, 1, check_some),
+    "isSome": BuiltinFunction("isSome(option)", 1, 1, check_is_some),
+    "unwrapOr": BuiltinFunction("unwrapOr(option, default)", 2, 2, check_unwrap_or),
+    "requireSome": BuiltinFunction('requireSome(option, "CODE", "message")', 3, 3, check_require_some),
+    "toDec": BuiltinFunction("toDec(decimals, number)", 2, 2, number_and_list_functions.check_to_dec),
+    "toQty": BuiltinFunction('toQty("unit", number)', 2, 2, number_and_list_functions.check_to_qty),
+    "convert": BuiltinFunction('convert("from", "to", quantity)', 3, 3, number_and_list_functions.check_convert),
+    "sumQty": BuiltinFunction('sumQty("unit", list)', 2, 2, number_and_list_functions.check_sum_qty),
+    "sumDec": BuiltinFunction("sumDec(decimals, list)", 2, 2, number_and_list_functions.check_sum_dec),
+    "amount": BuiltinFunction("amount(quantity)", 1, 1, number_and_list_functions.check_amount),
+    "map": BuiltinFunction(
+        "map(list, fn(x) => …)", 2, 2, number_and_list_functions.check_map_or_filter, takes_lambda=True
+    ),
+    "filter": BuiltinFunction(
+        "filter(list, fn(x) => …)", 2, 2, number_and_list_functions.check_map_or_filter, takes_lambda=True
+    ),
+    "fold": BuiltinFunction(
+        "fold(list, start, fn(acc, x) => …)", 3, 3, number_and_list_functions.check_fold, takes_lambda=True
+    ),
+    "count": BuiltinFunction("count(list)", 1, 1, check_count),
+    "concat": BuiltinFunction("concat(text, …)", 1, None, check_concat),
+    "emitCompliance": BuiltinFunction('emitCompliance("CODE", "PASS", message)', 3, 3, check_emit_compliance),
+    "productSku": BuiltinFunction("productSku()", 0, 0, _make_input_check("productSku", TEXT)),
+    "productName": BuiltinFunction("productName()", 0, 0, _make_input_check("productName", TEXT)),
+    "issuedOn": BuiltinFunction("issuedOn()", 0, 0, _make_input_check("issuedOn", DATE)),
+}

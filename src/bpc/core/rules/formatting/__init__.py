@@ -1,1 +1,0 @@
-"""Syntax tree to rule text in its one standard form, comments kept: `formatted` in format.py."""

@@ -1,0 +1,1 @@
+"""The audit log: events and their chains, searching them, retention, and the signing keys."""

@@ -1,0 +1,222 @@
+"""Connections, the two ways to read rows, and the three roles.
+
+    open_connection(address)        one connection of the login itself: for preparing, migrating and inspecting
+    fetch_one, fetch_rows           a row, or an `UnknownResource`; rows of a page
+    ensure_roles(conn)              what a database needs before its first migration
+
+Requests and jobs get their connections from bpc.storage.database, with a role and a tenant.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from bpc.core.errors import SchemaMismatch, UnknownResource
+from bpc.core.formats.cursor import CursorPosition
+from bpc.core.formats.ids import TenantId
+from bpc.runtime.postgres.address import Address
+from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_driver_error
+
+RECOVERY_SECONDS: Final = 10
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
+RowT = TypeVar("RowT")
+
+
+async def connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
+    """The driver's `connect`, with patience for a server that is just starting or recovering."""
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while True:
+        try:
+            return await asyncpg.connect(*arguments, **options)
+        except asyncpg.CannotConnectNowError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def open_connection(address: Address) -> AsyncIterator[Connection]:
+    """Yield one connection; its errors become refusals."""
+    try:
+        conn = await connect(**address.connect_arguments())
+    except (*DRIVER_ERRORS, OSError, TimeoutError, ValueError) as error:
+        raise (map_driver_error(error) or map_connection_error(error)) from error
+    try:
+        yield conn
+    except DRIVER_ERRORS as error:
+        refusal = map_driver_error(error) or (map_connection_error(error) if conn.is_closed() else None)
+        if refusal is None:
+            raise
+        raise refusal from error
+    finally:
+        await conn.close()
+
+
+# Reading rows -----------------------------------------------------------------------------------------------------
+
+# The two ends of every order by (time, id).
+EARLIEST_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
+LATEST_TIME: Final = datetime(9999, 12, 31, tzinfo=UTC)
+LOWEST_ID: Final = UUID(int=0)
+HIGHEST_ID: Final = UUID(int=2**128 - 1)
+
+
+class PageQuery(NamedTuple):
+    """Which part of a list, newest first: up to `limit` rows before (`before_time`, `before_id`)."""
+
+    before_time: datetime
+    before_id: UUID
+    limit: int
+
+    @classmethod
+    def after_cursor(cls, after: CursorPosition | None, limit: int) -> "PageQuery":
+        if after is None:
+            return cls(LATEST_TIME, HIGHEST_ID, limit)
+        return cls(after.moment, after.id, limit)
+
+
+def make_page_query(
+    select: LiteralString, *, time: LiteralString, key: LiteralString, where: LiteralString = ""
+) -> LiteralString:
+    """The statement of a page, newest first: `select` has no WHERE yet; $1 is the tenant, $2 to $4 a `PageQuery`.
+
+    `where` narrows the list ("AND document_id = $5"). The alias of the table, if it has one, is that of `time`.
+    """
+    alias = time.rpartition(".")[0] + "." if "." in time else ""
+    return f"""{select}
+     WHERE {alias}tenant_id = $1 {where} AND ({time}, {key}) < ($2, $3)
+     ORDER BY {time} DESC, {key} DESC
+     LIMIT $4
+"""
+
+
+async def fetch_one(
+    conn: Connection,
+    make_row: Callable[..., RowT],
+    statement: LiteralString,
+    tenant: TenantId,
+    resource_id: UUID,
+    *,
+    kind: str,
+) -> RowT:
+    """The row of `statement`, which takes a tenant and an id; `make_row` takes its columns by name.
+
+    Raises `UnknownResource(kind, resource_id)` if there is no row.
+    """
+    row = await conn.fetchrow(statement, tenant, resource_id)
+    if row is None:
+        raise UnknownResource(kind, resource_id)
+    return make_row(**row)
+
+
+async def fetch_rows(
+    conn: Connection, make_row: Callable[..., RowT], statement: LiteralString, *arguments: object
+) -> list[RowT]:
+    """All rows of `statement`; `make_row` takes the columns of each by name."""
+    return [make_row(**row) for row in await conn.fetch(statement, *arguments)]
+
+
+def parse_row_count(command_tag: str) -> int:
+    """How many rows a command changed, from the tag it ends with: `DELETE 3`."""
+    return int(command_tag.rpartition(" ")[2])
+
+
+# Roles ------------------------------------------------------------------------------------------------------------
+
+OWNER_ROLE: Final = "bpc_owner"
+APP_ROLE: Final = "bpc_app"
+SYSTEM_ROLE: Final = "bpc_system"
+
+ROLE_ATTRIBUTES: Final = "NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
+SELECT_MISSING_ROLES: Final[LiteralString] = """
+    SELECT name FROM unnest($1::text[]) AS wanted(name)
+     WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name)
+     ORDER BY name
+"""
+# For a superuser, every function says that it is a member; only the catalogue says whether the membership exists.
+SYSTEM_IS_MEMBER_OF_APP: Final[LiteralString] = """
+    SELECT EXISTS (SELECT FROM pg_auth_members m
+                     JOIN pg_roles r ON r.oid = m.roleid
+                     JOIN pg_roles u ON u.oid = m.member
+                    WHERE r.rolname = 'bpc_app' AND u.rolname = 'bpc_system')
+"""
+SELECT_MISSING_GRANTS: Final[LiteralString] = """
+    SELECT grant_it FROM (VALUES
+      (has_database_privilege('bpc_owner', current_database(), 'CREATE'),
+       format('GRANT CREATE ON DATABASE %I TO bpc_owner', current_database())),
+      (has_schema_privilege('bpc_owner', 'public', 'CREATE') AND has_schema_privilege('bpc_owner', 'public', 'USAGE'),
+       'GRANT CREATE, USAGE ON SCHEMA public TO bpc_owner'),
+      (has_schema_privilege('bpc_app', 'public', 'USAGE'), 'GRANT USAGE ON SCHEMA public TO bpc_app'),
+      (has_schema_privilege('bpc_system', 'public', 'USAGE'), 'GRANT USAGE ON SCHEMA public TO bpc_system')
+    ) AS rights(there, grant_it)
+    WHERE NOT there
+"""
+
+
+class RolesMissing(SchemaMismatch):
+    """The login may not create the missing roles or rights; an administrator can, with the SQL in `fix`."""
+
+    def __init__(self, statements: list[str]) -> None:
+        super().__init__(
+            "roles or rights are missing in the database, and this login may not create them",
+            fix="have an administrator of the database run:\n  " + ";\n  ".join(statements) + ";",
+            details={"sql": statements},
+        )
+
+
+async def ensure_roles(conn: Connection) -> None:
+    """Create missing roles and rights, if the login may; call it in a transaction that holds the migration lock."""
+    statements = await list_missing_statements(conn)
+    try:
+        for statement in statements:
+            # Roles belong to the whole server: another process may be creating them for another database.
+            with suppress(asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+                async with conn.transaction():
+                    await conn.execute(statement)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise RolesMissing(statements) from error
+    # A GRANT without the right to grant is only a warning: check the result.
+    if statements and (remaining := await list_missing_statements(conn)):
+        raise RolesMissing(remaining)
+
+
+async def list_missing_statements(conn: Connection) -> list[str]:
+    """The SQL that creates the missing roles, memberships and rights."""
+    missing = [row["name"] for row in await conn.fetch(SELECT_MISSING_ROLES, [OWNER_ROLE, APP_ROLE, SYSTEM_ROLE])]
+    login = await conn.fetchval("SELECT quote_ident(session_user)")
+    statements = [f"CREATE ROLE {name} {ROLE_ATTRIBUTES}" for name in missing]
+    all_roles = (OWNER_ROLE, APP_ROLE, SYSTEM_ROLE)
+    to_grant = [name for name in all_roles if name in missing or not await _can_set_role(conn, name)]
+    statements += [f"GRANT {name} TO {login}" for name in to_grant]
+    if not await conn.fetchval(SYSTEM_IS_MEMBER_OF_APP):
+        statements.append(f"GRANT {APP_ROLE} TO {SYSTEM_ROLE}")
+    if missing:
+        database = await conn.fetchval("SELECT quote_ident(current_database())")
+        statements += [
+            f"GRANT CREATE ON DATABASE {database} TO {OWNER_ROLE}",
+            f"GRANT CREATE, USAGE ON SCHEMA public TO {OWNER_ROLE}",
+            f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}",
+            f"GRANT USAGE ON SCHEMA public TO {SYSTEM_ROLE}",
+        ]
+    else:
+        statements += [row["grant_it"] for row in await conn.fetch(SELECT_MISSING_GRANTS)]
+    return statements
+
+
+async def _can_set_role(conn: Connection, role: str) -> bool:
+    # By trying: what a membership allows differs between versions of PostgreSQL.
+    try:
+        async with conn.transaction():
+            await conn.execute(f"SET LOCAL ROLE {role}")
+            await conn.execute("SET LOCAL ROLE NONE")
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError, asyncpg.UndefinedObjectError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What suppliers send: documents, what parsing them gave, facts and their sources, snapshots of facts."""

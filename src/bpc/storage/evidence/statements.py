@@ -1,0 +1,189 @@
+"""Statements: what a document says, and since when. Rows are only added.
+
+    upload ──► the document says what this version says
+    withdraw ─► the document says nothing
+
+What counts is a document's newest statement that is a withdrawal or whose version was accepted (VALIDATED). A version
+that is not read yet, or was rejected, leaves the statement before it in force.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, LiteralString
+
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, FactId, StatementId, TenantId
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
+from bpc.storage.evidence.facts import prefix_end
+
+# The document's row is locked, so nobody else takes the same number. Whoever waited for the lock may carry an earlier
+# time than the statement before; the list is in the order of times.
+INSERT_STATEMENT: Final[LiteralString] = """
+    INSERT INTO document_statements (tenant_id, statement_id, document_id, sequence, document_version_id, reason,
+                                     stated_at, stated_by)
+    SELECT $1, $2, $3, coalesce(max(sequence), 0) + 1, $4, $5, greatest($6, max(stated_at)), $7
+      FROM document_statements WHERE tenant_id = $1 AND document_id = $3
+    RETURNING sequence, stated_at
+"""
+SELECT_STATEMENTS: Final[LiteralString] = """
+    SELECT statement_id, document_id, sequence, document_version_id, reason, stated_at, stated_by
+      FROM document_statements
+"""
+SELECT_NEWEST_STATEMENT: Final[LiteralString] = f"""
+    {SELECT_STATEMENTS} WHERE tenant_id = $1 AND document_id = $2 ORDER BY sequence DESC LIMIT 1
+"""
+SELECT_STATEMENT_PAGE: Final[LiteralString] = make_page_query(
+    SELECT_STATEMENTS, time="stated_at", key="statement_id", where="AND document_id = $5"
+)
+# Which facts about a product count: those of the version that each document says now. A fact of a product is found by
+# its key; the statement in force is looked up once for each document, not once for each fact.
+SELECT_STATED_FACTS: Final[LiteralString] = """
+    WITH known AS (
+      SELECT fact_id, fact_type, fact_key FROM facts
+       WHERE tenant_id = $1 AND fact_key COLLATE "C" = ANY ($2::text[]) AND fact_type <> 'Blinding'
+       UNION ALL
+      SELECT fact_id, fact_type, fact_key FROM facts
+       WHERE tenant_id = $1 AND fact_type <> 'Blinding'
+         AND fact_key COLLATE "C" >= $3 AND fact_key COLLATE "C" < $4
+    ), said AS (
+      SELECT k.fact_id, k.fact_type, k.fact_key, s.document_version_id, min(s.source_path) AS source_path
+        FROM known k
+        JOIN fact_sources s ON s.tenant_id = $1 AND s.fact_id = k.fact_id AND s.members IS NULL
+       GROUP BY k.fact_id, k.fact_type, k.fact_key, s.document_version_id
+    ), in_force AS (
+      SELECT d.document_id, n.document_version_id, n.stated_at
+        FROM (SELECT DISTINCT st.document_id FROM document_statements st
+               WHERE st.tenant_id = $1
+                 AND st.document_version_id IN (SELECT document_version_id FROM said)) AS d
+       CROSS JOIN LATERAL (
+         SELECT st.document_version_id, st.stated_at
+           FROM document_statements st
+           LEFT JOIN document_versions v
+             ON v.tenant_id = $1 AND v.document_version_id = st.document_version_id
+          WHERE st.tenant_id = $1 AND st.document_id = d.document_id
+            AND (st.document_version_id IS NULL OR v.status = 'VALIDATED')
+          ORDER BY st.sequence DESC
+          LIMIT 1) AS n
+    )
+    SELECT said.fact_id, said.fact_type, said.fact_key, f.document_id, said.document_version_id, said.source_path,
+           f.stated_at
+      FROM said JOIN in_force f ON f.document_version_id = said.document_version_id
+     ORDER BY said.fact_type COLLATE "C", said.fact_key COLLATE "C", f.stated_at DESC, f.document_id DESC,
+              said.source_path COLLATE "C", said.fact_id
+"""
+
+INSERT_DECISION: Final[LiteralString] = """
+    INSERT INTO fact_decisions (tenant_id, decision_id, fact_type, fact_key, member, document_id, reason, decided_at,
+                                decided_by)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+SELECT_DECISIONS: Final[LiteralString] = """
+    SELECT DISTINCT ON (fact_type, fact_key, member) fact_type, fact_key, member, document_id
+      FROM fact_decisions
+     WHERE tenant_id = $1 AND fact_key COLLATE "C" = ANY ($2::text[])
+     ORDER BY fact_type, fact_key, member, decided_at DESC, decision_id DESC
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRow:
+    """What a document says from `stated_at` on. Without a version it says nothing, for `reason`."""
+
+    statement_id: StatementId
+    document_id: DocumentId
+    sequence: int
+    document_version_id: DocumentVersionId | None
+    reason: str | None
+    stated_at: datetime
+    stated_by: ActorId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedFact:
+    """A fact that counts, and the document that says it."""
+
+    fact_id: FactId
+    fact_type: str
+    fact_key: str
+    document_id: DocumentId
+    document_version_id: DocumentVersionId
+    source_path: str
+    stated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """Which document to believe about a member of a fact."""
+
+    fact_type: str
+    fact_key: str
+    member: str
+    document_id: DocumentId
+
+
+async def insert_statement(
+    conn: Connection,
+    tenant: TenantId,
+    document: DocumentId,
+    version: DocumentVersionId | None,
+    *,
+    reason: str | None = None,
+    act: Act,
+) -> StatementRow:
+    """Let a document say what a version says, or nothing; append an event. The document must be locked."""
+    statement = StatementId(clock.new_id())
+    [inserted] = await conn.fetch(INSERT_STATEMENT, tenant, statement, document, version, reason, act.at, act.actor_id)
+    row = StatementRow(
+        statement_id=statement,
+        document_id=document,
+        sequence=inserted["sequence"],
+        document_version_id=version,
+        reason=reason,
+        stated_at=inserted["stated_at"],
+        stated_by=act.actor_id,
+    )
+    payload: dict[str, object] = {"statement_id": str(statement), "sequence": row.sequence}
+    if version is None:
+        payload["reason"] = reason
+        await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_WITHDRAWN", payload)
+    else:
+        payload["document_version_id"] = str(version)
+        await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_STATED", payload)
+    return row
+
+
+async def find_newest_statement(conn: Connection, tenant: TenantId, document: DocumentId) -> StatementRow | None:
+    """The newest statement of a document, whether or not its version is accepted; None if it has no version."""
+    rows = await fetch_rows(conn, StatementRow, SELECT_NEWEST_STATEMENT, tenant, document)
+    return rows[0] if rows else None
+
+
+async def list_statements(
+    conn: Connection, tenant: TenantId, document: DocumentId, page: PageQuery
+) -> Sequence[StatementRow]:
+    """The statements of a document, newest first."""
+    return await fetch_rows(conn, StatementRow, SELECT_STATEMENT_PAGE, tenant, *page, document)
+
+
+async def list_stated_facts(conn: Connection, tenant: TenantId, sku: str) -> Sequence[StatedFact]:
+    """The facts about a product that count, by type and key; of each, the newest statement first."""
+    single, components = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")], f"component:{sku}:"
+    return await fetch_rows(conn, StatedFact, SELECT_STATED_FACTS, tenant, single, components, prefix_end(components))
+
+
+async def list_decisions(conn: Connection, tenant: TenantId, fact_keys: Sequence[str]) -> Sequence[DecisionRow]:
+    """The decisions in force about facts with these keys."""
+    return await fetch_rows(conn, DecisionRow, SELECT_DECISIONS, tenant, fact_keys)
+
+
+async def insert_decision(conn: Connection, tenant: TenantId, decision: DecisionRow, *, reason: str, act: Act) -> None:
+    """Decide which document to believe about a member; append an event to that document."""
+    what = decision.fact_type, decision.fact_key, decision.member
+    await conn.execute(
+        INSERT_DECISION, tenant, clock.new_id(), *what, decision.document_id, reason, act.at, act.actor_id
+    )
+    payload = dict(zip(("fact_type", "fact_key", "member"), what, strict=True)) | {"reason": reason}
+    await events.append_act(conn, act, tenant, "Document", decision.document_id, "CONFLICT_RESOLVED", payload)

@@ -1,0 +1,232 @@
+"""The job engine on our database and with our roles; what people do to jobs, each with an event.
+
+    async with open_jobs(settings, database, handlers, metrics=…) as (jobs, trigger):
+        …                                                   requests as bpc_app, workers as bpc_system
+
+To read jobs, pass a connection of `database.tenant(…)` to `service_jobs.queries`.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, LiteralString, TypeVar
+from uuid import UUID
+
+import asyncpg
+from service_jobs import (
+    Defaults,
+    Handler,
+    Handlers,
+    JobColumns,
+    Jobs,
+    Metrics,
+    ProcessPool,
+    SubmitOptions,
+    job_control,
+    queries,
+    submit_jobs,
+)
+from service_jobs.database import Sessions
+from service_jobs.job import JobConflict, Status, new_id
+from service_jobs.job_control import CancelledJob, CancelRequest
+from service_jobs.schedules import TWO_WEEKS
+from service_jobs.worker.rabbitmq import RabbitTrigger
+
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime.postgres.address import Address
+from bpc.runtime.settings import Settings
+from bpc.storage.access import tenants_and_actors
+from bpc.storage.audit import events
+from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, Connection, connect
+from bpc.storage.database import Database, use_system_role
+
+InputT = TypeVar("InputT")
+
+UNSUCCESSFUL_STATUSES: Final = frozenset({Status.FAILED, Status.CANCELLED, Status.DEAD_LETTER})
+SELECT_PAYLOAD: Final[LiteralString] = "SELECT payload::text FROM jobs.job WHERE tenant_id = $1 AND job_id = $2"
+SELECT_BOUND_TENANT: Final[LiteralString] = "SELECT coalesce(current_setting('app.tenant_id', true), '')"
+BIND_TENANT: Final[LiteralString] = "SELECT set_config('app.tenant_id', $1, true)"
+CONNECTION_NAME: Final = "bpc jobs"  # in pg_stat_activity and in RabbitMQ
+RETRY_CHUNK: Final = 100  # jobs that are retried, with their events, in one transaction
+
+
+def make_job_sessions(address: Address, *, size: int) -> Sessions:
+    """Sessions for the job engine; the caller opens and closes them."""
+
+    async def open_job_connection(*_: object, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
+        # The driver's pool passes positional arguments without an address.
+        return await connect(**address.connect_arguments() | options)
+
+    return Sessions(
+        open_job_connection, size=size, role=APP_ROLE, worker_role=SYSTEM_ROLE, application_name=CONNECTION_NAME
+    )
+
+
+@asynccontextmanager
+async def open_job_sessions(database: Database, *, size: int | None = None) -> AsyncIterator[Sessions]:
+    """Open sessions for the job engine: at most `size`, or as many as the database's pool, plus the workers' own."""
+    sessions = make_job_sessions(database.address, size=size or database.pool.get_max_size())
+    await sessions.open()
+    try:
+        yield sessions
+    finally:
+        await sessions.close()
+
+
+@asynccontextmanager
+async def open_jobs(
+    settings: Settings,
+    database: Database,
+    handlers: Handlers,
+    *,
+    metrics: Metrics,
+    processes: ProcessPool | None = None,
+) -> AsyncIterator[tuple[Jobs, RabbitTrigger | None]]:
+    """Open the job engine with the job types in `handlers`, and the RabbitMQ trigger if the settings enable it."""
+    trigger, defaults = make_rabbit_trigger(settings), make_job_defaults(settings)
+    async with open_job_sessions(database) as sessions:
+        jobs = Jobs(handlers, sessions, defaults=defaults, metrics=metrics, processes=processes, trigger=trigger)
+        try:
+            yield jobs, trigger
+        finally:
+            await jobs.close()
+            if trigger is not None:
+                await trigger.close()
+
+
+def make_job_defaults(settings: Settings) -> Defaults:
+    """The defaults of jobs, from the settings."""
+    return Defaults(
+        attempts=settings.jobs_max_attempts_default,
+        ttl=timedelta(days=settings.jobs_ttl_days),
+        memory_capacity=settings.jobs_channel_capacity,
+        memory_concurrency=settings.jobs_memory_concurrency,
+        cancel_grace=settings.jobs_cancel_grace_seconds,
+    )
+
+
+def make_rabbit_trigger(settings: Settings) -> RabbitTrigger | None:
+    """The RabbitMQ trigger, if the settings enable it."""
+    if not settings.queue_enabled:
+        return None
+    return RabbitTrigger(
+        settings.queue_url.get_secret_value(),
+        settings.queue_exchange,
+        settings.queue_routing_key,
+        connection_name=CONNECTION_NAME,
+    )
+
+
+def make_job_metrics() -> Metrics:
+    """The engine's metrics, with the product's prefix."""
+    return Metrics("bpc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOrder:
+    """The stored input of a job that submits another job in every tenant: nothing."""
+
+
+async def submit_to_tenant(
+    conn: Connection,
+    tenant: TenantId,
+    handler: Handler[InputT, Any],
+    value: InputT,
+    *,
+    key: str,
+    priority: int = 2,
+    attempts: int = 5,
+    ttl: timedelta = TWO_WEEKS,
+) -> UUID:
+    """Submit a job in any tenant, in a transaction of the system role, which keeps its own tenant."""
+    spec = SubmitOptions(
+        tenant=tenant,
+        type=handler.type,
+        priority=priority,
+        max_attempts=handler.retry.attempts or attempts,
+        keep_seconds=int((handler.ttl or ttl).total_seconds()),
+    )
+    previous_tenant = await conn.fetchval(SELECT_BOUND_TENANT)
+    await conn.execute(BIND_TENANT, str(tenant))
+    [job_id] = await submit_jobs(
+        conn, spec, JobColumns(ids=[new_id()], payloads=[handler.encode_input(value)], keys=[key])
+    )
+    await conn.execute(BIND_TENANT, previous_tenant)
+    return job_id
+
+
+async def submit_to_all_tenants(
+    conn: Connection, handler: Handler[InputT, Any], value: InputT, *, key: str, priority: int
+) -> None:
+    """Submit a job in every tenant, in a transaction of the application."""
+    async with use_system_role(conn):
+        for tenant in await tenants_and_actors.list_tenants(conn):
+            await submit_to_tenant(conn, tenant.tenant_id, handler, value, key=key, priority=priority)
+
+
+async def cancel_job(
+    conn: Connection, tenant: TenantId, job_id: UUID, *, act: Act, reason: str | None = None
+) -> CancelledJob | CancelRequest:
+    """Cancel a job and append an event, in the caller's transaction. Refuses as `job_control.cancel_job` does.
+
+    A running job that was asked to stop before is not asked again.
+    """
+    job = await queries.get_job(conn, tenant, job_id)
+    if await job_control.is_cancelling(conn, tenant, job_id):
+        return CancelRequest(job_id)
+    outcome = await job_control.cancel_job(conn, tenant, job_id, reason)
+    payload = {"type": job.type, "reason": reason, "requested": isinstance(outcome, CancelRequest)}
+    await events.append_act(conn, act, tenant, "Job", job_id, "JOB_CANCELLED", payload)
+    return outcome
+
+
+async def retry_job(conn: Connection, tenant: TenantId, job_id: UUID, *, act: Act) -> None:
+    """Run a job again and append an event, in the caller's transaction. Refuses as `job_control.redrive_job` does."""
+    job = await queries.get_job(conn, tenant, job_id)
+    await job_control.redrive_job(conn, tenant, job_id)
+    await _append_retried(conn, tenant, job_id, job.type, job.status, job.attempts, act)
+
+
+async def retry_if_unsuccessful(conn: Connection, tenant: TenantId, job_id: UUID, *, act: Act) -> None:
+    """Run a job again if it ended FAILED, CANCELLED or DEAD_LETTER; in any other state do nothing."""
+    if (await queries.get_job(conn, tenant, job_id)).status in UNSUCCESSFUL_STATUSES:
+        with suppress(JobConflict):  # another request has retried it
+            await retry_job(conn, tenant, job_id, act=act)
+
+
+async def load_job_input(conn: Connection, tenant: TenantId, job_id: UUID, handler: Handler[InputT, Any]) -> InputT:
+    """The stored input of a job. It may be private: for the job's own handler, in its `on_failure`."""
+    return handler.decode_input(await conn.fetchval(SELECT_PAYLOAD, tenant, job_id))
+
+
+async def retry_jobs(
+    database: Database, tenant: TenantId, *, job_type: str | None, status: Status | None, limit: int, act: Act
+) -> int:
+    """Run the jobs again that have failed until now, at most `limit`, each with an event; return how many.
+
+    Each transaction retries a hundred, so an interruption keeps what is done.
+    """
+    async with database.tenant(tenant) as conn:
+        before = await conn.fetchval("SELECT jobs.clock()")
+    retried = 0
+    while retried < limit:
+        chunk_size = min(RETRY_CHUNK, limit - retried)
+        async with database.tenant(tenant) as conn:
+            chunk = await job_control.redrive_failed_jobs(
+                conn, tenant, job_type=job_type, status=status, failed_before=before, limit=chunk_size
+            )
+            for job in chunk:
+                await _append_retried(conn, tenant, job.job_id, job.type, job.status, job.attempts, act)
+        retried += len(chunk)
+        if len(chunk) < chunk_size:
+            break
+    return retried
+
+
+async def _append_retried(
+    conn: Connection, tenant: TenantId, job_id: UUID, job_type: str, status: Status, attempts: int, act: Act
+) -> None:
+    payload = {"type": job_type, "status": str(status), "attempts": attempts}
+    await events.append_act(conn, act, tenant, "Job", job_id, "JOB_RETRIED", payload)

@@ -1,0 +1,1 @@
+"""Products and passports: versions, what a compile reads, compile runs, exports and bundles."""

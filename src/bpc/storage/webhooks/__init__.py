@@ -1,0 +1,1 @@
+"""Webhooks: endpoints and subscriptions, deliveries, and the fan-out of an event to deliveries and jobs."""

@@ -1,0 +1,149 @@
+"""Bulk compiles: one request for many passports. Each row has a job of its own and succeeds or fails on its own.
+
+    request_run ─► COMPILE_ROW, one per row ─► product, passport, sealed snapshot ─► COMPILE_PASSPORT and the next steps
+
+A row uses one transaction. Either its passport has everything it needs and the compile is requested, or nothing has
+changed and the row has the reason.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from service_jobs import LOW, NORMAL, Context, Handler, Handlers, JobError, JobQueue, Jobs
+
+from bpc.core.audit.events import Act
+from bpc.core.errors import NotFound
+from bpc.core.formats.ids import (
+    ActorId,
+    BatteryProductId,
+    CompileRunId,
+    PassportId,
+    RulePackageVersionId,
+    SnapshotId,
+    TenantId,
+)
+from bpc.pipeline.compile import CompileOrder, request_compile
+from bpc.pipeline.snapshot import snapshot_product
+from bpc.runtime import clock
+from bpc.storage.connection import Connection
+from bpc.storage.jobs import load_job_input
+from bpc.storage.passports import compile_runs, passports
+from bpc.storage.passports.compile_runs import CompileRowProblem, CompileRowRequest, LockedCompileRow
+
+PRIORITY: Final = LOW  # a request for one passport does not wait for thousands of rows
+COMPILE_PRIORITY: Final = NORMAL  # a compile that was requested alone is HIGH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrder:
+    """The row to start."""
+
+    run_id: CompileRunId
+    row_number: int
+    actor_id: ActorId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedRun:
+    """A requested run, and the jobs that start its rows."""
+
+    run_id: CompileRunId
+    rows: int
+    job_ids: Sequence[UUID]
+
+
+async def request_run(
+    conn: Connection,
+    jobs: Jobs,
+    job: Handler[RowOrder, None],
+    tenant: TenantId,
+    rows: Sequence[CompileRowRequest],
+    *,
+    rule_version: RulePackageVersionId,
+    activate: bool,
+    act: Act,
+    correlation_id: str | None = None,
+) -> RequestedRun:
+    """Store and record the run, and submit a job for each row that has no problem."""
+    run = CompileRunId(clock.new_id())
+    row_numbers = [number for number, row in enumerate(rows, start=1) if row.problem is None]
+    batch = await jobs.submit_batch(
+        job,
+        [RowOrder(run_id=run, row_number=number, actor_id=act.actor_id) for number in row_numbers],
+        tenant=tenant,
+        conn=conn,
+        keys=[compile_runs.row_job_key(run, number) for number in row_numbers],
+        priority=PRIORITY,
+        name=f"compile run {run}",
+        correlation_id=correlation_id,
+        actor=None if act.actor_id is None else str(act.actor_id),
+    )
+    await compile_runs.insert_run(
+        conn, tenant, run, rows, rule_version=rule_version, activate=activate, batch=batch.batch_id, act=act
+    )
+    return RequestedRun(run_id=run, rows=len(rows), job_ids=batch.job_ids)
+
+
+def declare_row_job(
+    handlers: Handlers, *, compile_job: Handler[CompileOrder, None], compiler_build_id: str, signing_key_id: str
+) -> Handler[RowOrder, None]:
+    """The job COMPILE_ROW. A row that was started, or whose run is cancelled, stays as it is."""
+
+    @handlers.job("COMPILE_ROW")
+    async def run(ctx: Context, order: RowOrder) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        row = await compile_runs.lock_row(conn, tenant, order.run_id, order.row_number)
+        if row.passport_version_id is not None or row.cancelled_at is not None:
+            return
+        act = Act(order.actor_id, clock.now())
+        passport = await _find_or_create_passport(conn, tenant, row, act)
+        requested = await request_compile(
+            conn,
+            JobQueue(ctx),
+            compile_job,
+            tenant,
+            passport,
+            snapshot=row.snapshot_id or await _snapshot_product(conn, tenant, row.sku, act),
+            rule_version=row.rule_package_version_id,
+            compiler_build_id=compiler_build_id,
+            signing_key_id=signing_key_id,
+            act=act,
+            activate=row.activate,
+            priority=COMPILE_PRIORITY,
+        )
+        await compile_runs.set_row_version(conn, tenant, order.run_id, order.row_number, requested.passport_version_id)
+
+    @run.on_failure
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        problem = CompileRowProblem(code=error.code, message=error.message)
+        await compile_runs.set_row_problem(conn, tenant, order.run_id, order.row_number, problem)
+
+    return run
+
+
+async def _find_or_create_passport(conn: Connection, tenant: TenantId, row: LockedCompileRow, act: Act) -> PassportId:
+    """The passport of the row's product. A missing product or passport is created; concurrent rows get the same one."""
+    product = (await compile_runs.find_products_by_sku(conn, tenant, [row.sku])).get(row.sku)
+    if product is not None and product.passport_id is not None:
+        return product.passport_id
+    product_id = await _create_product(conn, tenant, row, act) if product is None else product.battery_product_id
+    return await passports.get_or_create_passport(conn, tenant, product_id, act=act)
+
+
+async def _create_product(conn: Connection, tenant: TenantId, row: LockedCompileRow, act: Act) -> BatteryProductId:
+    if row.name is None:
+        raise NotFound(
+            f"there is no battery product with the SKU `{row.sku}`",
+            fix="create it, or give the row a `name` to create it with",
+        )
+    product = await passports.get_or_create_product(conn, tenant, sku=row.sku, name=row.name, act=act)
+    return product.battery_product_id
+
+
+async def _snapshot_product(conn: Connection, tenant: TenantId, sku: str, act: Act) -> SnapshotId:
+    snapshot = await snapshot_product(conn, tenant, sku, label=f"{sku}, bulk compile", act=act)
+    return snapshot.snapshot_id

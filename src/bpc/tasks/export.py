@@ -1,0 +1,133 @@
+"""Export: a passport version in another format. A request orders it, a job makes it, and it is stored with its hash.
+
+    request_export ─► EXPORT_PASSPORT ┬─► READY: the bytes are stored, EXPORT_CREATED is recorded on the version
+                                      └─► FAILED: the reason is stored
+
+No transaction is open while an export is made. A version never changes, so an export that is made again has the same
+bytes. Only a bundle also contains the version's audit chain, as it is when the job runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from service_jobs import LOW, Context, Handler, Handlers, JobError, SubmitQueue
+
+from bpc.core.audit.events import Act
+from bpc.core.exports.disclosure import EXPORT_FORMATS, Audience, ExportFormat, choose_audience, format_file_name
+from bpc.core.formats.hashes import Digest, to_hex
+from bpc.core.formats.ids import ActorId, ExportId, JobId, PassportVersionId, TenantId
+from bpc.core.passport.bundle import Bundle
+from bpc.pipeline.compile import run_in_child_or_thread
+from bpc.printing import render_export
+from bpc.runtime import clock
+from bpc.storage.audit import events
+from bpc.storage.connection import Connection
+from bpc.storage.database import OpenTransaction
+from bpc.storage.jobs import load_job_input
+from bpc.storage.passports import exports, passport_versions
+from bpc.storage.passports.exports import ExportRow, VersionNotIssued
+
+TIMEOUT_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOrder:
+    """The export to make. Its row has the version, the format and the audience."""
+
+    export_id: ExportId
+    actor_id: ActorId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedExport:
+    """A requested export."""
+
+    export_id: ExportId
+    job_id: JobId
+
+
+async def request_export(
+    conn: Connection,
+    queue: SubmitQueue,
+    job: Handler[ExportOrder, None],
+    tenant: TenantId,
+    version_id: PassportVersionId,
+    *,
+    name: ExportFormat,
+    audience: Audience | None,
+    act: Act,
+) -> RequestedExport:
+    """Submit the job that exports a version. Raises `VersionNotIssued` if it is not signed or has no QR code."""
+    export_audience = choose_audience(name, audience)
+    version = await passport_versions.get_version(conn, tenant, version_id)
+    if version.signing_key_id is None or not version.has_qr:
+        raise VersionNotIssued(version)
+    export = ExportId(clock.new_id())
+    job_id = await queue.submit(
+        job, ExportOrder(export_id=export, actor_id=act.actor_id), key=f"export:{export}", priority=LOW
+    )
+    await exports.insert_export(
+        conn,
+        tenant,
+        export,
+        version=version_id,
+        name=name,
+        audience=export_audience,
+        mime_type=EXPORT_FORMATS[name].mime_type,
+        file_name=format_file_name(name, export_audience, version_id),
+        job_id=job_id,
+        at=act.at,
+        by=act.actor_id,
+    )
+    return RequestedExport(export_id=export, job_id=JobId(job_id))
+
+
+def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction) -> Handler[ExportOrder, None]:
+    """The job EXPORT_PASSPORT."""
+
+    @handlers.job("EXPORT_PASSPORT", timeout=TIMEOUT_SECONDS)
+    async def run(ctx: Context, order: ExportOrder) -> None:
+        tenant, export_id = TenantId(ctx.tenant), order.export_id
+        async with open_transaction(tenant) as conn:
+            export = await exports.get_export(conn, tenant, export_id)
+            if export.status == "READY":
+                return
+            with_events = export.format == "BUNDLE"
+            bundle = await exports.load_bundle(conn, tenant, export.passport_version_id, with_events=with_events)
+        content = await run_in_child_or_thread(
+            ctx.compute, build_export, dict(bundle.entries), export.format, export.audience
+        )
+        conn, act = await ctx.transaction(), Act(order.actor_id, clock.now())
+        if (await exports.lock_export(conn, tenant, export_id)).status == "READY":
+            return
+        digest = await exports.set_export_ready(conn, tenant, export_id, content, at=act.at)
+        await _append_created_event(conn, tenant, export, digest, len(content), act)
+
+    @run.on_failure
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        reason = {"code": error.code, "message": error.message}
+        await exports.set_export_failed(conn, tenant, order.export_id, **reason, at=clock.now())
+
+    return run
+
+
+def build_export(entries: Mapping[str, bytes], name: ExportFormat, audience: Audience) -> bytes:
+    """The export of a bundle with these entries. Takes a while: run it in a child process."""
+    return render_export(Bundle(entries), name, audience)
+
+
+async def _append_created_event(
+    conn: Connection, tenant: TenantId, export: ExportRow, digest: Digest, size: int, act: Act
+) -> None:
+    payload = {
+        "export_id": str(export.export_id),
+        "format": export.format,
+        "audience": export.audience,
+        "sha256": to_hex(digest),
+        "bytes": size,
+    }
+    version = export.passport_version_id
+    await events.append_act(conn, act, tenant, "PassportVersion", version, "EXPORT_CREATED", payload)

@@ -1,0 +1,150 @@
+"""Ingest: a URL in, a document version out, as an upload makes it, and a job that reads its facts.
+
+    download ──► detect the type ──► a version ──► PARSE_FACTS
+       │  └─ interrupted: the next execution downloads the rest
+       └─ into a file of the job's own, which is removed when the job ends
+
+Bytes that were uploaded before make no second version: the document says them again, as after an upload.
+"""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from service_jobs import Context, Handler, Handlers, JobError, JobQueue, Limit
+from service_jobs.download import DownloadFailed, DownloadFile, DownloadResponse, OpenUrl, download, remove_download
+
+from bpc.core.audit.events import Act
+from bpc.core.errors import Invalid
+from bpc.core.formats.file_types import resolve_type
+from bpc.core.formats.hashes import to_hex
+from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, JobId, TenantId
+from bpc.outbound import Guard, OutboundFailed
+from bpc.outbound.folders import SCHEME, AllowedFolders
+from bpc.outbound.guard import CHECK_SERVER_HINT
+from bpc.pipeline.facts import ParseOrder
+from bpc.pipeline.upload import upload
+from bpc.runtime import clock
+from bpc.storage.evidence import documents
+from bpc.tasks.pdf_text import TextOrder, request_text
+
+TIMEOUT_SECONDS: Final = 3600.0
+INGEST_LIMIT: Final = Limit(key="ingest", at_most=2)  # so that one tenant's slow servers leave room for others
+FOLDER: Final = "ingest"
+CHUNK_BYTES: Final = 65_536  # a broken connection loses at most this much
+CHECKPOINT_EVERY: Final = 1.0  # seconds
+ABANDONED_AFTER_SECONDS: Final = 3 * 86_400.0  # a file without a change for so long is removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOrder:
+    """The file to fetch. The URL may contain a secret: it is never shown."""
+
+    document_id: DocumentId
+    file_url: str
+    mime_type: str | None
+    actor_id: ActorId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestResult:
+    """The version with the bytes of the file. If it is not new it existed before, maybe in another document.
+
+    `parse_job_id` is the job that reads its facts; None if the version is not new, or of a kind that is only stored.
+    """
+
+    document_version_id: DocumentVersionId
+    document_id: DocumentId
+    sha256: str
+    bytes: int
+    mime_type: str
+    is_new: bool
+    parse_job_id: JobId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSources:
+    """Where files may come from: servers that the guard allows, and folders that the settings allow."""
+
+    guard: Guard
+    folders: AllowedFolders
+
+    def require_allowed(self, url: str) -> None:
+        """Refuse a URL that can never be fetched: `BadUrl` or OUTBOUND_BLOCKED."""
+        if url.startswith(SCHEME):
+            self.folders.locate_file(url)
+        else:
+            self.guard.check(url)
+
+    def open_url(self, url: str, *, start: int, validator: str | None) -> AbstractAsyncContextManager[DownloadResponse]:
+        open_source: OpenUrl = self.folders.open_url if url.startswith(SCHEME) else self.guard.open_url
+        return open_source(url, start=start, validator=validator)
+
+
+def declare_ingest_job(
+    handlers: Handlers,
+    *,
+    sources: IngestSources,
+    data_dir: Path,
+    max_bytes: int,
+    parse_job: Handler[ParseOrder, None],
+    text_job: Handler[TextOrder, None],
+) -> Handler[IngestOrder, IngestResult]:
+    """The job INGEST_DOCUMENT."""
+    folder = data_dir / FOLDER
+
+    @handlers.job("INGEST_DOCUMENT", timeout=TIMEOUT_SECONDS)
+    async def run(ctx: Context, order: IngestOrder) -> IngestResult:
+        sources.require_allowed(order.file_url)  # the settings may have changed since the request
+        file = await asyncio.to_thread(_prepare_file, folder, ctx.job_id)
+        target = DownloadFile(url=order.file_url, dest=str(file), max_bytes=max_bytes, chunk_size=CHUNK_BYTES)
+        try:
+            await download(ctx, target, sources.open_url, checkpoint_every=CHECKPOINT_EVERY)
+        except DownloadFailed as error:  # a fault of the other side
+            raise OutboundFailed(error.says, fix=error.fix or CHECK_SERVER_HINT, details=error.details) from error
+        content = await asyncio.to_thread(file.read_bytes)
+        result = await store_version(ctx, order, content)
+        await asyncio.to_thread(remove_download, file)
+        return result
+
+    @run.on_failure
+    async def remove_file(ctx: Context, _: JobError) -> None:
+        await asyncio.to_thread(remove_download, folder / str(ctx.job_id))
+
+    async def store_version(ctx: Context, order: IngestOrder, content: bytes) -> IngestResult:
+        if not content:
+            raise Invalid("the file is empty", fix="check what the URL returns, and use a URL of the document itself")
+        mime_type = await asyncio.to_thread(resolve_type, order.mime_type, content)
+        conn, tenant, queue = await ctx.transaction(), TenantId(ctx.tenant), JobQueue(ctx)
+        act = Act(order.actor_id, clock.now())
+        uploaded = await upload(
+            conn, queue, parse_job, tenant, order.document_id, mime_type=mime_type, content=content, act=act
+        )
+        if uploaded.is_new:
+            await request_text(queue, text_job, uploaded.document_version_id, content)
+        version = await documents.get_document_version(conn, tenant, uploaded.document_version_id)
+        return IngestResult(
+            document_version_id=version.document_version_id,
+            document_id=version.document_id,
+            sha256=to_hex(version.sha256),
+            bytes=len(content),
+            mime_type=version.mime_type,
+            is_new=uploaded.is_new,
+            parse_job_id=uploaded.job_id,
+        )
+
+    return run
+
+
+def _prepare_file(folder: Path, job_id: UUID) -> Path:
+    """The file of a job. Create its folder, and remove files that other jobs abandoned there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    cutoff = clock.now().timestamp() - ABANDONED_AFTER_SECONDS
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):  # another job has just ended and removed its file
+            if file.stat().st_mtime < cutoff:
+                file.unlink()
+    return folder / str(job_id)

@@ -1,0 +1,159 @@
+"""All job types of this installation, declared once, for the processes that submit jobs and those that run them."""
+
+from dataclasses import dataclass, replace
+
+from service_jobs import Handler, Handlers, LimitedProcesses, UnavailableProcesses
+from service_jobs.schedules import Schedule
+
+from bpc.core.passport.compile import ArtifactLimits
+from bpc.outbound import Guard
+from bpc.outbound.folders import AllowedFolders
+from bpc.pipeline.activate import ActivateOrder, declare_activate_job
+from bpc.pipeline.compile import CompileOrder, declare_compile_job
+from bpc.pipeline.facts import ParseOrder, declare_parse_job
+from bpc.pipeline.qr import QrOrder, declare_qr_job
+from bpc.pipeline.sign import SignOrder, declare_sign_job
+from bpc.pipeline.snapshot import BuildOrder, declare_build_job
+from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.settings import Settings
+from bpc.runtime.telemetry import JobMetrics
+from bpc.storage.database import Database
+from bpc.tasks import replay_audit, retention
+from bpc.tasks.compile_rows import RowOrder, declare_row_job
+from bpc.tasks.deliver_webhooks import DeliveryOrder, declare_deliver_job
+from bpc.tasks.export import ExportOrder, declare_export_job
+from bpc.tasks.ingest import IngestOrder, IngestResult, IngestSources, declare_ingest_job
+from bpc.tasks.pdf_text import TextOrder, declare_text_job
+from bpc.tasks.replay_audit import ReplayAuditJobs, declare_audit_jobs
+from bpc.tasks.retention import RetentionJobs, declare_retention_jobs
+from bpc.tasks.rule_tests import TestsOrder, declare_tests_job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineJobs:
+    """The steps that are jobs."""
+
+    parse: Handler[ParseOrder, None]
+    build: Handler[BuildOrder, None]
+    compile: Handler[CompileOrder, None]
+    sign: Handler[SignOrder, None]
+    qr: Handler[QrOrder, None]
+    activate: Handler[ActivateOrder, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskJobs:
+    """The other jobs, and where files may be ingested from."""
+
+    rule_tests: Handler[TestsOrder, None]
+    export: Handler[ExportOrder, None]
+    retention: RetentionJobs
+    texts: Handler[TextOrder, None]
+    ingest: Handler[IngestOrder, IngestResult]
+    sources: IngestSources
+    deliver: Handler[DeliveryOrder, None]
+    compile_row: Handler[RowOrder, None]
+    replay_audit: ReplayAuditJobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTypes:
+    """All jobs."""
+
+    handlers: Handlers
+    pipeline_jobs: PipelineJobs
+    task_jobs: TaskJobs
+
+
+def declare_job_types(
+    settings: Settings,
+    *,
+    database: Database,
+    key_ring: KeyRing,
+    metrics: JobMetrics = JobMetrics(),  # noqa: B008 (it has no state)
+    reader_pool: LimitedProcesses = UnavailableProcesses(),  # noqa: B008 (it has no state)
+) -> JobTypes:
+    """Declare every job. `reader_pool` are child processes with limits, in which a worker reads untrusted documents."""
+    handlers = Handlers()
+    pipeline_jobs = declare_pipeline_jobs(
+        handlers, limits=make_artifact_limits(settings), key_ring=key_ring, metrics=metrics, reader_pool=reader_pool
+    )
+    texts = declare_text_job(handlers, reader_pool=reader_pool)
+    sources = IngestSources(guard=make_fetch_guard(settings), folders=AllowedFolders(allow=settings.outbound_allow))
+    task_jobs = TaskJobs(
+        rule_tests=declare_tests_job(handlers, max_steps=settings.rules_max_steps, open_transaction=database.tenant),
+        export=declare_export_job(handlers, open_transaction=database.tenant),
+        retention=declare_retention_jobs(handlers, settings=settings),
+        texts=texts,
+        ingest=declare_ingest_job(
+            handlers,
+            sources=sources,
+            data_dir=settings.data_dir,
+            max_bytes=settings.upload_max_bytes,
+            parse_job=pipeline_jobs.parse,
+            text_job=texts,
+        ),
+        sources=sources,
+        compile_row=declare_row_job(
+            handlers,
+            compile_job=pipeline_jobs.compile,
+            compiler_build_id=settings.compiler_build_id,
+            signing_key_id=settings.signing_key_id,
+        ),
+        replay_audit=declare_audit_jobs(
+            handlers, sample=settings.replay_audit_sample, open_transaction=database.tenant, metrics=metrics
+        ),
+        deliver=declare_deliver_job(
+            handlers, guard=make_webhook_guard(settings), open_transaction=database.tenant, metrics=metrics
+        ),
+    )
+    return JobTypes(handlers=handlers, pipeline_jobs=pipeline_jobs, task_jobs=task_jobs)
+
+
+def declare_pipeline_jobs(
+    handlers: Handlers,
+    *,
+    limits: ArtifactLimits,
+    key_ring: KeyRing,
+    metrics: JobMetrics = JobMetrics(),  # noqa: B008 (it has no state)
+    reader_pool: LimitedProcesses = UnavailableProcesses(),  # noqa: B008 (it has no state)
+) -> PipelineJobs:
+    """Declare the steps that are jobs, each with the step that follows it."""
+    activate = declare_activate_job(handlers)
+    qr = declare_qr_job(handlers, then=activate)
+    sign = declare_sign_job(handlers, key_ring=key_ring, then=qr)
+    return PipelineJobs(
+        parse=declare_parse_job(handlers, reader_pool=reader_pool),
+        build=declare_build_job(handlers),
+        compile=declare_compile_job(handlers, limits=limits, metrics=metrics, then=sign),
+        sign=sign,
+        qr=qr,
+        activate=activate,
+    )
+
+
+def make_artifact_limits(settings: Settings) -> ArtifactLimits:
+    """How large the parts of a passport may be, and how many steps its rules may take."""
+    return ArtifactLimits(
+        payload=settings.payload_max_bytes,
+        proof=settings.proof_max_bytes,
+        receipt=settings.receipt_max_bytes,
+        steps=settings.rules_max_steps,
+    )
+
+
+def make_webhook_guard(settings: Settings) -> Guard:
+    """The guard of the connections that deliver webhooks."""
+    return Guard(
+        allow=settings.outbound_allow, https_only=settings.env == "prod", max_seconds=settings.webhook_timeout_seconds
+    )
+
+
+def make_fetch_guard(settings: Settings) -> Guard:
+    """The guard of the connections that fetch files: https; except in prod also http to the hosts in the settings."""
+    return replace(make_webhook_guard(settings), https_only=True, http_to_allowed=settings.env != "prod")
+
+
+def list_nightly_schedules() -> tuple[Schedule, ...]:
+    """The schedules of the tenant `system`. Each runs a job that submits one job per tenant."""
+    return (replay_audit.make_nightly_schedule(), retention.make_nightly_schedule())

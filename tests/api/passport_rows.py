@@ -1,0 +1,218 @@
+"""Rows of a filled tenant: its rules, products, passports and exports."""
+
+from uuid import UUID
+
+from bpc.core.audit.signing import Signer
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import (
+    BatteryProductId,
+    PassportId,
+    PassportVersionId,
+    RulePackageVersionId,
+    SnapshotId,
+)
+from bpc.core.language.package import read_program
+from bpc.core.passport.bundle import format_receipt_qr_text
+from bpc.core.passport.compile import compile_passport
+from bpc.core.passport.compile_input import CompileInput, Product
+from bpc.core.passport.payload import make_blinding_fact
+from bpc.core.passport.qr import draw_qr_png
+from bpc.core.passport.receipt import read_receipt, sign_receipt
+from bpc.runtime import clock
+from bpc.storage.connection import Connection
+from tests.api.conftest import KEY_ID, SEED
+from tests.api.evidence_rows import insert_fact, insert_snapshot
+from tests.api.rule_texts import RULES, TESTS
+from tests.api.tenant_data import FilledTenant, add_id, get_id
+from tests.storage.statements import insert_row
+
+
+async def insert_rules(conn: Connection, tenant_data: FilledTenant) -> None:
+    await insert_row(
+        conn,
+        "rule_packages",
+        tenant_id=tenant_data.tenant,
+        rule_package_id=add_id(tenant_data, "rule_package_id"),
+        name=f"{tenant_data.mark} rules",
+        description=f"{tenant_data.mark} description",
+    )
+    for number, (name, steps) in enumerate(
+        [
+            ("rule_package_version_id", []),
+            ("validated_version_id", ["VALIDATED"]),
+            ("published_version_id", ["VALIDATED", "PUBLISHED"]),
+            ("deprecated_version_id", ["VALIDATED", "PUBLISHED"]),
+            ("retired_version_id", ["VALIDATED", "PUBLISHED"]),
+        ],
+        start=1,
+    ):
+        await _insert_rule_version(conn, tenant_data, add_id(tenant_data, name), number, steps)
+
+
+def make_rule_text(tenant_data: FilledTenant, number: int) -> bytes:
+    return f"-- {tenant_data.mark} {number}\n".encode() + RULES
+
+
+async def _insert_rule_version(
+    conn: Connection, tenant_data: FilledTenant, version: UUID, number: int, steps: list[str]
+) -> None:
+    source = make_rule_text(tenant_data, number)
+    await insert_row(
+        conn,
+        "rule_package_versions",
+        tenant_id=tenant_data.tenant,
+        rule_package_version_id=version,
+        rule_package_id=get_id(tenant_data, "rule_package_id"),
+        version=number,
+        status="DRAFT",
+        compiler_min_build="1",
+        dsl_source=source,
+        dsl_sha256=sha256(source),
+        tests_source=TESTS,
+        tests_sha256=sha256(TESTS),
+    )
+    for declared in read_program(source, TESTS).fields:
+        await insert_row(
+            conn,
+            "rule_fields",
+            tenant_id=tenant_data.tenant,
+            rule_field_id=clock.new_id(),
+            rule_package_version_id=version,
+            field_path=declared.path,
+            field_type="Text",
+            audiences=["public"],
+        )
+    await insert_row(
+        conn,
+        "rule_tests_runs",
+        tenant_id=tenant_data.tenant,
+        run_id=add_id(tenant_data, "run_id" if number == 1 else f"run_{number}_id"),
+        rule_package_version_id=version,
+        seed=1,
+        cases=502,
+        passed=502,
+        failed=0,
+        discarded=0,
+        status="PASSED",
+        coverage=_COVERAGE,
+    )
+    for step in steps:
+        await conn.execute(
+            """UPDATE rule_package_versions SET status = $2::rule_pkg_status,
+                      published_at = CASE WHEN $2 = 'PUBLISHED' THEN $3 ELSE published_at END
+                WHERE rule_package_version_id = $1""",
+            version,
+            step,
+            clock.now(),
+        )
+
+
+async def insert_passports(conn: Connection, tenant_data: FilledTenant) -> None:
+    await _insert_product(conn, tenant_data, add_id(tenant_data, "bare_product_id"), f"SKU-{tenant_data.mark}-bare")
+    for number, name in enumerate(["passport_version_id", "activated_version_id", "revoked_version_id"]):
+        await _insert_passport_version(conn, tenant_data, number, PassportVersionId(add_id(tenant_data, name)))
+    await _insert_export(conn, tenant_data)
+
+
+async def _insert_export(conn: Connection, tenant_data: FilledTenant) -> None:
+    """An export that is ready."""
+    content = f"{tenant_data.mark} export".encode()
+    await insert_row(
+        conn,
+        "passport_exports",
+        tenant_id=tenant_data.tenant,
+        export_id=add_id(tenant_data, "export_id"),
+        passport_version_id=get_id(tenant_data, "passport_version_id"),
+        format="XML",
+        audience="tenant",
+        status="READY",
+        mime_type="application/xml",
+        file_name="passport.xml",
+        content=content,
+        sha256=sha256(content),
+        job_id=clock.new_id(),
+        finished_at=clock.now(),
+    )
+
+
+async def _insert_product(conn: Connection, tenant_data: FilledTenant, product: UUID, sku: str) -> None:
+    await insert_row(
+        conn,
+        "battery_products",
+        tenant_id=tenant_data.tenant,
+        battery_product_id=product,
+        sku=sku,
+        name=f"{tenant_data.mark} battery",
+    )
+
+
+async def _insert_passport_version(
+    conn: Connection, tenant_data: FilledTenant, number: int, version: PassportVersionId
+) -> None:
+    """A passport of its own with one version, compiled, signed and with its QR code."""
+    sku = f"SKU-{tenant_data.mark}-{number}"
+    product, passport, snapshot = clock.new_id(), clock.new_id(), SnapshotId(clock.new_id())
+    if number == 0:
+        names = ("battery_product_id", "passport_id", "compiled_snapshot_id")
+        tenant_data.ids.update(zip(names, map(str, (product, passport, snapshot)), strict=True))
+    await _insert_product(conn, tenant_data, product, sku)
+    await insert_row(conn, "passports", tenant_id=tenant_data.tenant, passport_id=passport, battery_product_id=product)
+    facts = (
+        SnapshotFact(
+            fact_type="Battery",
+            fact_key=f"battery:{sku}",
+            schema_version=1,
+            payload={"sku": sku, "capacity_kwh": "75.500000"},
+        ),
+        make_blinding_fact(snapshot, sha256(tenant_data.mark.encode() + bytes([number]))),
+    )
+    await insert_snapshot(
+        conn, tenant_data, snapshot, "SEALED", [await insert_fact(conn, tenant_data, fact) for fact in facts]
+    )
+    rules = get_id(tenant_data, "published_version_id")
+    compile_input = CompileInput(
+        tenant_id=tenant_data.tenant,
+        passport_id=PassportId(passport),
+        passport_version_id=version,
+        product=Product(battery_product_id=BatteryProductId(product), sku=sku, name=f"{tenant_data.mark} battery"),
+        snapshot_id=snapshot,
+        rule_package_version_id=RulePackageVersionId(rules),
+        issued_at=clock.now(),
+        compiler_build_id="bpc-test",
+        signing_key_id=KEY_ID,
+        facts=facts,
+        rules=make_rule_text(tenant_data, 3),
+        tests=TESTS,
+    )
+    compiled = compile_passport(compile_input)
+    receipt = sign_receipt(compiled.receipt, SEED)
+    text = format_receipt_qr_text(read_receipt(receipt))
+    await insert_row(
+        conn,
+        "passport_versions",
+        tenant_id=tenant_data.tenant,
+        passport_version_id=version,
+        passport_id=passport,
+        status="SIGNED",
+        snapshot_id=snapshot,
+        rule_package_version_id=rules,
+        compiler_build_id="bpc-test",
+        payload_canonical=compiled.payload,
+        payload_hash=compiled.payload_hash,
+        proof_canonical=compiled.proof,
+        proof_root_hash=compiled.proof_root_hash,
+        receipt_canonical=receipt,
+        receipt_hash=compiled.receipt_hash,
+        signature_alg="ED25519",
+        signature=Signer(SEED).sign(compiled.receipt_hash),
+        signing_key_id=KEY_ID,
+        qr_png=draw_qr_png(text),
+        qr_payload=text,
+    )
+
+
+_COVERAGE = (
+    '{"fields":{"total":1,"reached":1,"percent":100},"branches":{"total":0,"reached":0,"percent":100},'
+    '"assertions":{"total":0,"reached":0,"percent":100},"unreached":[]}'
+)

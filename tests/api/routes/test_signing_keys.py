@@ -1,0 +1,113 @@
+"""Signing keys over HTTP: the public halves, for whoever may sign; retired, never forgotten."""
+
+import asyncio
+
+import httpx2
+import pytest
+
+from bpc.api.routes import audit_and_signing_keys as signing_key_routes
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import PinnedKey, derive_public_key, parse_seed, read_key_set, to_base64
+from bpc.core.errors import Conflict, NotFound
+from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.timestamps import format_time
+from bpc.storage.audit import signing_keys
+from bpc.storage.database import Database
+from tests.api.conftest import KEY_ID, SEED, Api
+
+
+async def test_the_public_halves_are_listed_newest_first(admin: Api, database: Database, act: Act) -> None:
+    other = derive_public_key(parse_seed(bytes(32)))
+    await signing_keys.register_key(database, "later", other, act=act)
+
+    listed = await admin.get_json("/v1/signing-keys")
+
+    assert listed["next_cursor"] is None
+    assert [(key["key_id"], key["public_key"], key["status"]) for key in listed["items"]] == [
+        ("later", to_base64(other), "ACTIVE"),
+        (KEY_ID, to_base64(derive_public_key(SEED)), "ACTIVE"),
+    ]
+
+
+async def test_a_retired_key_stays_listed_and_stays_retired(admin: Api, database: Database, act: Act) -> None:
+    await signing_keys.retire_key(database, KEY_ID, act=act)
+
+    [key] = (await admin.get_json("/v1/signing-keys"))["items"]
+    assert (key["key_id"], key["status"]) == (KEY_ID, "RETIRED")
+    assert key["retired_at"] is not None
+    with pytest.raises(Conflict, match="is already retired"):
+        await signing_keys.retire_key(database, KEY_ID, act=act)
+    with pytest.raises(NotFound, match="there is no signing key `nobody`"):
+        await signing_keys.retire_key(database, "nobody", act=act)
+
+
+async def test_only_who_may_sign_sees_them(officer: Api, auditor: Api, anonymous: Api) -> None:
+    answers = [await api.get("/v1/signing-keys") for api in (officer, auditor, anonymous)]
+
+    assert [answer.status_code for answer in answers] == [403, 403, 401]
+
+
+# /.well-known/bpc-keys.json: every public key, for everybody, as bytes that can be kept.
+
+
+PATH = "/.well-known/bpc-keys.json"
+OTHER = derive_public_key(parse_seed(bytes(32)))
+
+
+@pytest.fixture
+def key_reader(http: httpx2.AsyncClient, admin: Api) -> Api:
+    return Api(http, None)
+
+
+async def test_all_keys_are_there_for_everybody_and_retired_ones_stay(
+    key_reader: Api, database: Database, act: Act
+) -> None:
+    await signing_keys.register_key(database, "later", OTHER, act=act)
+    await signing_keys.retire_key(database, KEY_ID, act=act)
+
+    answer = await key_reader.get(PATH)
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert read_key_set(answer.content) == [
+        PinnedKey(OTHER, "later"),
+        PinnedKey(derive_public_key(SEED), KEY_ID),
+    ]
+    later, first = answer.json()["keys"]
+    assert (later["key_id"], later["status"], later["retired_at"]) == ("later", "ACTIVE", None)
+    assert (first["key_id"], first["public_key"], first["status"]) == (
+        KEY_ID,
+        to_base64(derive_public_key(SEED)),
+        "RETIRED",
+    )
+    assert first["retired_at"] == format_time(act.at)
+
+
+async def test_it_may_be_kept_and_asked_for_by_its_tag(key_reader: Api) -> None:
+    answer = await key_reader.get(PATH)
+
+    again = await key_reader.get(PATH, headers={"If-None-Match": answer.headers["etag"]})
+
+    assert answer.headers["etag"] == f'"{to_hex(sha256(answer.content))}"'
+    assert answer.headers["cache-control"] == "public, max-age=300"
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_everybody_may_ask_at_once_and_the_database_is_asked_once(
+    key_reader: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 0
+    every = signing_keys.list_keys
+
+    async def counted(*value: object) -> object:
+        nonlocal count
+        count += 1
+        return await every(*value)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(signing_keys, "list_keys", counted)
+    monkeypatch.setattr(signing_key_routes, "KEPT_SECONDS", 60.0)
+
+    answers = await asyncio.gather(*(key_reader.get(PATH) for _ in range(20)))
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert count == 1

@@ -1,0 +1,123 @@
+"""The smallest honest rows of policies, webhooks, idempotency keys, rate limits and jobs."""
+
+from uuid import UUID
+
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
+from bpc.storage.connection import Connection
+from tests.storage.statements import insert_row
+
+
+async def insert_policy_version(conn: Connection, tenant: TenantId) -> UUID:
+    policy, version = clock.new_id(), clock.new_id()
+    await insert_row(conn, "policies", tenant_id=tenant, policy_id=policy, name=f"policy {policy}")
+    await insert_row(
+        conn,
+        "policy_versions",
+        tenant_id=tenant,
+        policy_version_id=version,
+        policy_id=policy,
+        version=1,
+        effect="DENY",
+        target="passport:read",
+        policy_json="{}",
+        policy_canonical=b"{}",
+        policy_hash=sha256(b"{}"),
+    )
+    return version
+
+
+async def insert_webhook(conn: Connection, tenant: TenantId, event: UUID) -> UUID:
+    """An endpoint, subscribed to one type, with one delivery of `event`."""
+    endpoint = clock.new_id()
+    await insert_row(
+        conn,
+        "webhook_endpoints",
+        tenant_id=tenant,
+        webhook_endpoint_id=endpoint,
+        url="https://example.com/hook",
+        secret_base64="AA==",
+    )
+    await insert_row(
+        conn,
+        "webhook_subscriptions",
+        tenant_id=tenant,
+        webhook_subscription_id=clock.new_id(),
+        webhook_endpoint_id=endpoint,
+        event_type="passport.version.active",
+    )
+    await insert_row(
+        conn,
+        "webhook_deliveries",
+        tenant_id=tenant,
+        webhook_delivery_id=clock.new_id(),
+        webhook_endpoint_id=endpoint,
+        event_id=event,
+        status="PENDING",
+    )
+    return endpoint
+
+
+async def insert_idempotency_key(conn: Connection, tenant: TenantId) -> None:
+    await insert_row(
+        conn,
+        "idempotency_keys",
+        tenant_id=tenant,
+        key="once",
+        request_hash=sha256(b"request"),
+        response_status=201,
+        response_headers="{}",
+        response_body=b"{}",
+    )
+
+
+async def insert_rate_bucket(conn: Connection, tenant: TenantId) -> None:
+    await insert_row(
+        conn,
+        "rate_limit_buckets",
+        tenant_id=tenant,
+        key_hash=sha256(b"key"),
+        capacity=10,
+        tokens=10,
+        refill_per_second=1,
+        updated_at=clock.now(),
+    )
+
+
+async def insert_jobs_in_every_state(conn: Connection, tenant: TenantId) -> None:
+    """A job that is ready, one that is due later, one that runs, one that waits for the others; a batch, a schedule."""
+    batch, at = clock.new_id(), clock.now()
+    ready, running = await submit_job(conn, tenant, limit_key="press", batch=batch), await submit_job(conn, tenant)
+    await submit_job(conn, tenant, delay=3600.0)
+    await submit_job(conn, tenant, needs=[ready, running])
+    await conn.execute("DELETE FROM jobs.job_ready WHERE tenant_id = $1 AND job_id = $2", tenant, running)
+    job_columns = {"tenant_id": tenant, "job_id": running, "type": "WORK", "priority": 2, "limit_key": ""}
+    await insert_row(conn, "jobs.job_lease", **job_columns, owner="w", attempt=1, started_at=at, lease_until=at)
+    await insert_row(conn, "jobs.batch", tenant_id=tenant, batch_id=batch, total=1, created_at=at)
+    schedule_columns = {"cron": "0 0 * * *", "time_zone": "UTC", "catch_up": "skip", "next_at": at, "created_at": at}
+    template_columns = {"type": "WORK", "payload": "{}", "max_attempts": 1, "keep_seconds": 0}
+    await insert_row(conn, "jobs.schedule", tenant_id=tenant, name="nightly", **schedule_columns, **template_columns)
+
+
+async def submit_job(
+    conn: Connection,
+    tenant: TenantId,
+    *,
+    limit_key: str | None = None,
+    delay: float | None = None,
+    batch: UUID | None = None,
+    needs: list[UUID] | None = None,
+) -> UUID:
+    """A job, submitted in the transaction of `conn`."""
+    ids: list[UUID] = await conn.fetchval(
+        "SELECT jobs.submit($1, 'WORK', $2, $3, NULL, $4, $5, 1, 2::smallint, 5, 60, $6, $7, NULL, NULL, NULL)",
+        tenant,
+        [clock.new_id()],
+        ["{}"],
+        None if delay is None else [delay],
+        None if limit_key is None else [limit_key],
+        batch,
+        needs,
+    )
+    return ids[0]
