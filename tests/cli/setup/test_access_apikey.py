@@ -10,7 +10,7 @@ from tests.cli.conftest import Installation
 from tests.cli.program import Program
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the installation is: a slug is given once
 def bpc(installation: Installation) -> Program:
     installation.bpc.run_ok("tenant", "create", "keys")
     return installation.bpc

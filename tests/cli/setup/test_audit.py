@@ -60,12 +60,12 @@ def history(installation: Installation) -> History:
     return _write_history(installation)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def untouched_history(installation: Installation) -> History:
     return _write_history(installation)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def checkpoint(untouched_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of the tenant that nobody tampers with."""
     return untouched_history.checkpoint(tmp_path_factory.mktemp("checkpoint"))

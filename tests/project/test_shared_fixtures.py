@@ -1,0 +1,81 @@
+"""What one test leaves behind stops no other: a fixture that works in something shared lives as long as it.
+
+Idle workers steal tests, so the tests of a module do not run one after the other, and its fixtures are set up again
+each time the module comes up. What they make in the shared installation would be there already.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("tests", "packages/service-jobs/tests", "packages/bpc-client/tests")
+# Fixtures of the whole session in which others make things by name.
+SHARED = frozenset({"installation", "running_installation"})
+SHORTER_LIVES = frozenset({"module", "class", "package"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """A fixture's name, how long it lives, and the fixtures that it asks for."""
+
+    name: str
+    scope: str
+    needs: frozenset[str]
+
+
+def list_fixtures(source: str) -> Iterator[Fixture]:
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            call = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if not (isinstance(call, ast.Attribute) and call.attr == "fixture"):
+                continue
+            options = {word.arg: word.value for word in decorator.keywords} if isinstance(decorator, ast.Call) else {}
+            scope = options.get("scope")
+            arguments = frozenset(argument.arg for argument in node.args.args)
+            yield Fixture(node.name, str(scope.value) if isinstance(scope, ast.Constant) else "function", arguments)
+
+
+def find_shorter_lives(source: str) -> list[str]:
+    """Return the fixtures that work in something shared, directly or through others of the file, but end before it."""
+    fixtures = {fixture.name: fixture for fixture in list_fixtures(source)}
+    return [
+        name
+        for name, fixture in fixtures.items()
+        if fixture.scope in SHORTER_LIVES and _reaches_shared(fixture, fixtures)
+    ]
+
+
+def _reaches_shared(fixture: Fixture, fixtures: Mapping[str, Fixture]) -> bool:
+    return any(
+        need in SHARED or (need in fixtures and need != fixture.name and _reaches_shared(fixtures[need], fixtures))
+        for need in fixture.needs
+    )
+
+
+def test_no_fixture_of_a_module_works_in_an_installation_that_outlives_it() -> None:
+    files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
+
+    faults = {str(file.relative_to(ROOT)): find_shorter_lives(file.read_text()) for file in files}
+
+    assert {name: fixtures for name, fixtures in faults.items() if fixtures} == {}
+
+
+@pytest.mark.parametrize(
+    ("scope", "faults"), [("module", ["tenant"]), ("class", ["tenant"]), ("session", []), ("function", [])]
+)
+def test_such_a_fixture_is_found_through_another_one_too(scope: str, faults: list[str]) -> None:
+    source = f"""
+@pytest.fixture
+def program(installation): ...
+
+@pytest.fixture(scope="{scope}")
+async def tenant(program): ...
+"""
+
+    assert find_shorter_lives(source) == faults
