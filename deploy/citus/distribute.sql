@@ -26,11 +26,14 @@ ALTER POLICY own_tenant ON public.actors USING ((tenant_id = current_tenant())) 
 ALTER POLICY own_tenant ON public.api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.battery_products USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.column_mappings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_run_rows USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.data_snapshots USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.document_refs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_statements USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_texts USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.document_version_refs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.documents USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.event_anchors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -53,6 +56,7 @@ ALTER POLICY own_tenant ON public.rule_package_versions USING ((tenant_id = curr
 ALTER POLICY own_tenant ON public.rule_packages USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.rule_tests_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.snapshot_items USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.suppliers USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.tenants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_deliveries USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_endpoints USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -79,8 +83,10 @@ SELECT create_distributed_table('public.event_anchors', 'tenant_id', colocate_wi
 SELECT create_distributed_table('public.idempotency_keys', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rate_limit_buckets', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.roles', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.suppliers', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.actor_roles', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.api_keys', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.column_mappings', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.data_snapshots', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.documents', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.events', 'tenant_id', colocate_with => 'public.actors');
@@ -88,6 +94,7 @@ SELECT create_distributed_table('public.policies', 'tenant_id', colocate_with =>
 SELECT create_distributed_table('public.role_permissions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_packages', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_endpoints', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.document_refs', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.fact_decisions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.policy_versions', 'tenant_id', colocate_with => 'public.actors');
@@ -98,6 +105,7 @@ SELECT create_distributed_table('public.webhook_subscriptions', 'tenant_id', col
 SELECT create_distributed_table('public.compile_runs', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_statements', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_texts', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.document_version_refs', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.facts', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_fields', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_tests_runs', 'tenant_id', colocate_with => 'public.actors');

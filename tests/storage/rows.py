@@ -90,6 +90,25 @@ async def insert_statement_and_decision(conn: Connection, tenant: TenantId, act:
     await statements.insert_decision(conn, tenant, decision, reason="It was weighed.", act=act)
 
 
+async def insert_supplier_rows(conn: Connection, tenant: TenantId) -> None:
+    """A supplier with a column mapping, and a document of its that is found by references."""
+    supplier, version = clock.new_id(), await insert_document_version(conn, tenant)
+    document = await conn.fetchval("SELECT document_id FROM document_versions WHERE document_version_id = $1", version)
+    await insert_row(conn, "suppliers", tenant_id=tenant, supplier_id=supplier, name=f"Cells {supplier}")
+    await insert_row(
+        conn, "column_mappings", tenant_id=tenant, supplier_id=supplier, kind="BOM", version=1, mapping="{}"
+    )
+    await insert_row(conn, "document_refs", tenant_id=tenant, external_ref=f"ERP-{document}", document_id=document)
+    await insert_row(
+        conn,
+        "document_version_refs",
+        tenant_id=tenant,
+        document_id=document,
+        version_ref="1",
+        document_version_id=version,
+    )
+
+
 async def insert_document_version(conn: Connection, tenant: TenantId, *, status: str = "UPLOADED") -> UUID:
     document, version = clock.new_id(), clock.new_id()
     content = b'{"document":"%s"}' % str(document).encode()
@@ -341,6 +360,7 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_snapshot(conn, tenant, fact=await insert_fact(conn, tenant))
         await insert_document_text(conn, tenant)
         await insert_statement_and_decision(conn, tenant, act)
+        await insert_supplier_rows(conn, tenant)
         await insert_export(conn, tenant, version=await insert_passport_version(conn, tenant, status="SIGNED"))
         await insert_compile_run(conn, tenant, await insert_rule_version(conn, tenant))
         await insert_policy_version(conn, tenant)

@@ -995,6 +995,28 @@ GRANT SELECT,INSERT ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(name) ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE battery_products TO bpc_app;
 
+-- column_mappings -----------------------------------------------------------------------------------------------
+CREATE TABLE column_mappings (
+    tenant_id uuid NOT NULL,
+    supplier_id uuid NOT NULL,
+    kind document_kind NOT NULL,
+    version integer NOT NULL,
+    mapping jsonb NOT NULL,
+    accepted_at timestamp with time zone DEFAULT now() NOT NULL,
+    accepted_by uuid,
+    CONSTRAINT column_mappings_version_check CHECK ((version >= 1))
+);
+ALTER TABLE column_mappings FORCE ROW LEVEL SECURITY;
+ALTER TABLE column_mappings ADD CONSTRAINT column_mappings_pkey PRIMARY KEY (tenant_id, supplier_id, kind, version);
+ALTER TABLE column_mappings ADD CONSTRAINT column_mappings_tenant_id_accepted_by_fkey FOREIGN KEY (tenant_id, accepted_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE column_mappings ADD CONSTRAINT column_mappings_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE column_mappings ADD CONSTRAINT column_mappings_tenant_id_supplier_id_fkey FOREIGN KEY (tenant_id, supplier_id) REFERENCES suppliers(tenant_id, supplier_id);
+CREATE TRIGGER column_mappings_never_change BEFORE DELETE OR UPDATE ON column_mappings FOR EACH ROW EXECUTE FUNCTION refuse('a column mapping is never changed or deleted');
+CREATE TRIGGER column_mappings_not_truncated BEFORE TRUNCATE ON column_mappings FOR EACH STATEMENT EXECUTE FUNCTION refuse('column mappings are never deleted');
+ALTER TABLE column_mappings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON column_mappings USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE column_mappings TO bpc_app;
+
 -- compile_run_rows ----------------------------------------------------------------------------------------------
 CREATE TABLE compile_run_rows (
     tenant_id uuid NOT NULL,
@@ -1087,6 +1109,21 @@ GRANT UPDATE(sealed_at) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(snapshot_canonical) ON TABLE data_snapshots TO bpc_app;
 GRANT UPDATE(snapshot_hash) ON TABLE data_snapshots TO bpc_app;
 
+-- document_refs -------------------------------------------------------------------------------------------------
+CREATE TABLE document_refs (
+    tenant_id uuid NOT NULL,
+    external_ref text NOT NULL,
+    document_id uuid NOT NULL,
+    CONSTRAINT document_refs_external_ref_check CHECK ((external_ref <> ''::text))
+);
+ALTER TABLE document_refs FORCE ROW LEVEL SECURITY;
+ALTER TABLE document_refs ADD CONSTRAINT document_refs_pkey PRIMARY KEY (tenant_id, external_ref);
+ALTER TABLE document_refs ADD CONSTRAINT document_refs_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
+ALTER TABLE document_refs ADD CONSTRAINT document_refs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE document_refs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON document_refs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE document_refs TO bpc_app;
+
 -- document_statements -------------------------------------------------------------------------------------------
 CREATE TABLE document_statements (
     tenant_id uuid NOT NULL,
@@ -1097,6 +1134,8 @@ CREATE TABLE document_statements (
     reason text,
     stated_at timestamp with time zone DEFAULT now() NOT NULL,
     stated_by uuid,
+    file_name text,
+    CONSTRAINT document_statements_file_name_check CHECK ((file_name <> ''::text)),
     CONSTRAINT document_statements_reason_check CHECK ((reason <> ''::text)),
     CONSTRAINT document_statements_sequence_check CHECK ((sequence >= 1)),
     CONSTRAINT document_statements_withdrawn_why CHECK (((document_version_id IS NULL) = (reason IS NOT NULL)))
@@ -1138,6 +1177,23 @@ ALTER TABLE document_texts ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON document_texts USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE document_texts TO bpc_app;
 GRANT DELETE ON TABLE document_texts TO bpc_system;
+
+-- document_version_refs -----------------------------------------------------------------------------------------
+CREATE TABLE document_version_refs (
+    tenant_id uuid NOT NULL,
+    document_id uuid NOT NULL,
+    version_ref text NOT NULL,
+    document_version_id uuid NOT NULL,
+    CONSTRAINT document_version_refs_version_ref_check CHECK ((version_ref <> ''::text))
+);
+ALTER TABLE document_version_refs FORCE ROW LEVEL SECURITY;
+ALTER TABLE document_version_refs ADD CONSTRAINT document_version_refs_pkey PRIMARY KEY (tenant_id, document_id, version_ref);
+ALTER TABLE document_version_refs ADD CONSTRAINT document_version_refs_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
+ALTER TABLE document_version_refs ADD CONSTRAINT document_version_refs_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE document_version_refs ADD CONSTRAINT document_version_refs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE document_version_refs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON document_version_refs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE document_version_refs TO bpc_app;
 
 -- document_versions ---------------------------------------------------------------------------------------------
 CREATE TABLE document_versions (
@@ -1183,12 +1239,16 @@ CREATE TABLE documents (
     external_ref text,
     is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    created_by uuid
+    created_by uuid,
+    supplier_id uuid,
+    number_locale text,
+    CONSTRAINT documents_number_locale_check CHECK ((number_locale = ANY (ARRAY['comma'::text, 'point'::text])))
 );
 ALTER TABLE documents FORCE ROW LEVEL SECURITY;
 ALTER TABLE documents ADD CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, document_id);
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_supplier_id_fkey FOREIGN KEY (tenant_id, supplier_id) REFERENCES suppliers(tenant_id, supplier_id);
 CREATE INDEX documents_by_ref ON documents USING btree (tenant_id, external_ref, created_at, document_id) WHERE (external_ref IS NOT NULL);
 CREATE INDEX documents_by_time ON documents USING btree (tenant_id, created_at, document_id);
 ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
@@ -1196,6 +1256,8 @@ CREATE POLICY own_tenant ON documents USING ((tenant_id = ( SELECT current_tenan
 GRANT SELECT,INSERT ON TABLE documents TO bpc_app;
 GRANT UPDATE(external_ref) ON TABLE documents TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE documents TO bpc_app;
+GRANT UPDATE(supplier_id) ON TABLE documents TO bpc_app;
+GRANT UPDATE(number_locale) ON TABLE documents TO bpc_app;
 
 -- event_anchors -------------------------------------------------------------------------------------------------
 CREATE TABLE event_anchors (
@@ -1293,7 +1355,9 @@ CREATE TABLE fact_sources (
     fact_id uuid NOT NULL,
     document_version_id uuid NOT NULL,
     source_path text NOT NULL,
-    members text[]
+    members text[],
+    member_places jsonb,
+    unreadable jsonb
 );
 ALTER TABLE fact_sources FORCE ROW LEVEL SECURITY;
 ALTER TABLE fact_sources ADD CONSTRAINT fact_sources_pkey PRIMARY KEY (tenant_id, fact_id, document_version_id, source_path);
@@ -2037,7 +2101,8 @@ GRANT UPDATE(retired_at) ON TABLE signing_keys TO bpc_system;
 CREATE TABLE snapshot_items (
     tenant_id uuid NOT NULL,
     snapshot_id uuid NOT NULL,
-    fact_id uuid NOT NULL
+    fact_id uuid NOT NULL,
+    is_reserved boolean DEFAULT false NOT NULL
 );
 ALTER TABLE snapshot_items FORCE ROW LEVEL SECURITY;
 ALTER TABLE snapshot_items ADD CONSTRAINT snapshot_items_pkey PRIMARY KEY (tenant_id, snapshot_id, fact_id);
@@ -2051,6 +2116,29 @@ CREATE TRIGGER snapshot_items_sealed BEFORE INSERT OR DELETE ON snapshot_items F
 ALTER TABLE snapshot_items ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON snapshot_items USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE snapshot_items TO bpc_app;
+
+-- suppliers -----------------------------------------------------------------------------------------------------
+CREATE TABLE suppliers (
+    tenant_id uuid NOT NULL,
+    supplier_id uuid NOT NULL,
+    name text NOT NULL,
+    number_locale text,
+    rank integer,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT suppliers_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT suppliers_number_locale_check CHECK ((number_locale = ANY (ARRAY['comma'::text, 'point'::text]))),
+    CONSTRAINT suppliers_rank_check CHECK ((rank >= 1))
+);
+ALTER TABLE suppliers FORCE ROW LEVEL SECURITY;
+ALTER TABLE suppliers ADD CONSTRAINT suppliers_name_key UNIQUE (tenant_id, name);
+ALTER TABLE suppliers ADD CONSTRAINT suppliers_pkey PRIMARY KEY (tenant_id, supplier_id);
+ALTER TABLE suppliers ADD CONSTRAINT suppliers_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX suppliers_by_time ON suppliers USING btree (tenant_id, created_at, supplier_id);
+ALTER TABLE suppliers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON suppliers USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE suppliers TO bpc_app;
+GRANT UPDATE(number_locale) ON TABLE suppliers TO bpc_app;
+GRANT UPDATE(rank) ON TABLE suppliers TO bpc_app;
 
 -- tenants -------------------------------------------------------------------------------------------------------
 CREATE TABLE tenants (
