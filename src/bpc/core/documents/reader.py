@@ -8,7 +8,7 @@ Pure. The same bytes give the same facts. A format is a function from bytes to e
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bpc.core.documents import Notes, NoteSummary, csv_table, xlsx_workbook
@@ -169,9 +169,20 @@ def _refuse_foreign_item(path: str, notes: Notes) -> list[FactElement]:
     return []
 
 
+class UnreadableMember(NamedTuple):
+    """A value of a document that could not be read: its place and a sentence that begins with a verb."""
+
+    member: str
+    place: str
+    says: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedFact:
-    """A fact of a document: the canonical bytes of its payload, their hash, and its place in the document."""
+    """A fact of a document: the canonical bytes of its payload, their hash, and its place in the document.
+
+    `member_places` has the place of each member, unless it is the place of the fact and the name of the member.
+    """
 
     fact_type: str
     fact_key: str
@@ -179,6 +190,8 @@ class ExtractedFact:
     payload_canonical: bytes
     payload_hash: Digest
     source_path: str
+    member_places: Mapping[str, str] = field(default_factory=dict)
+    unreadable: tuple[UnreadableMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
