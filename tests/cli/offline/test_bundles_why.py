@@ -94,8 +94,8 @@ def test_mistakes_say_what_to_do(bpc: Program, bundle: Path, arguments: tuple[st
 
 def test_a_finding_of_a_bundle_is_explained_by_its_code(bpc: Program, tmp_path: Path) -> None:
     document = json.loads((FIRST / "input.json").read_text())
-    members = {"sku": "SKU-123", "code": "MASS", "severity": "error", "message": "the mass is 0", "members": ["capacity_kwh"]}
-    about = {"fact_type": "Battery", "fact_key": "battery:SKU-123", "points": [10]}
+    members = {"sku": "SKU-123", "code": "MASS", "severity": "error", "message": "the mass is 0", "points": [10]}
+    about = {"fact_type": "Battery", "fact_key": "battery:SKU-123", "members": ["capacity_kwh"]}
     document["facts"].append(
         {
             "fact_type": "Finding",

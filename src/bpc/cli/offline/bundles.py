@@ -233,7 +233,8 @@ def print_explanation(
     """Explain how a field got its value, or what a finding is about.
 
     Prints every step in plain words, with its position in the rules, down to the facts and the cells they are from.
-    An input file is the input of `bpc compile` or `bpc rules eval`. If the field has no value, it explains why and exits 1.
+    An input file is the input of `bpc compile` or `bpc rules eval`. If the field has no value, it explains why and
+    exits 1.
 
     \b
     bpc why bundle.zip battery.capacity_kwh
