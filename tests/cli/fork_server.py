@@ -37,6 +37,8 @@ from bpc.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 NUMBER_BYTES = 8  # bytes
+# What commands import only when they need it, because it takes long.
+SLOW_IMPORTS = ("asyncio", "bpc.printing", "bpc_client", "rich.console", "rich.progress", "rich.table", "uvloop")
 
 
 def run(
@@ -209,9 +211,10 @@ def _stop_coverage() -> None:
 
 
 if __name__ == "__main__":
-    for module in pkgutil.iter_modules(bpc.cli.__path__):
+    commands = [module.name for module in pkgutil.walk_packages(bpc.cli.__path__, "bpc.cli.")]
+    for name in (*commands, *SLOW_IMPORTS):
         with contextlib.suppress(Exception):  # whoever runs it will be told
-            importlib.import_module(f"bpc.cli.{module.name}")
+            importlib.import_module(name)
     _save_import_coverage()
     gc.collect()
     gc.freeze()
