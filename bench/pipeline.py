@@ -17,10 +17,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -31,6 +30,7 @@ from service_jobs import Jobs, RequestQueue
 from service_jobs.job import lowest_id_at
 
 from bench import Table
+from bench.passport_kinds import PassportKind, make_reference_kind, make_small_kind
 from bpc.cli.setup.access import seed_database
 from bpc.core.audit.events import Act
 from bpc.core.documents.reader import ExtractedFact
@@ -39,7 +39,6 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import DocumentVersionId, FactId, RulePackageVersionId, TenantId
 from bpc.core.language.package import read_program
-from bpc.core.passport.compile_input import read_input
 from bpc.pipeline import snapshot as steps
 from bpc.pipeline.compile import request_compile
 from bpc.runtime import clock
@@ -53,23 +52,14 @@ from bpc.storage.passports import passports
 from bpc.storage.rules import packages
 from bpc.tasks.job_types import JobTypes, declare_job_types
 
-EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 PASSPORTS: Final = int(os.environ.get("BENCH_PASSPORTS", "2000"))
 REFERENCE: Final = int(os.environ.get("BENCH_REFERENCE", "200"))
 WORKERS: Final = int(os.environ.get("BENCH_WORKERS", "2"))
 CONCURRENCY: Final = int(os.environ.get("BENCH_CONCURRENCY", "4"))
 STORED: Final = tuple(int(count) for count in os.environ.get("BENCH_STORED", "").split(",") if count)
-COMPONENTS: Final = 10
 STAGES: Final = ("COMPILE_PASSPORT", "SIGN_PASSPORT", "GENERATE_QR")
 PATIENCE_SECONDS: Final = 900
 
-# The seed's rules name one SKU; these are the same for any.
-SMALL_RULES: Final = (
-    (EXAMPLES / "first" / "rules.bpc")
-    .read_bytes()
-    .replace(b'"battery:SKU-123"', b'concat("battery:", productSku())')
-    .replace(b'"pcf:SKU-123"', b'concat("pcf:", productSku())')
-)
 # Jobs of a run are those whose ids, which follow time, come after its beginning: looking must not cost what is stored.
 OF_RUN: Final = "FROM jobs.job WHERE tenant_id = $1 AND job_id > $2"
 ENDED: Final = f"SELECT count(*) {OF_RUN} AND type = 'GENERATE_QR' AND status = 'SUCCEEDED'"
@@ -96,16 +86,6 @@ COPIED: Final = {
     "events": {"event_id": SHIFTED, "aggregate_id": SHIFTED},
     "jobs.job": {"job_id": SHIFTED, "idempotency_key": "{0} || '-' || n"},
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassportKind:
-    """Passports of one kind: their rules, what is known of the product that is called `sku`, and when it is issued."""
-
-    name: str
-    rules: bytes
-    facts: Callable[[str], Sequence[SnapshotFact]]
-    issued_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,43 +141,6 @@ async def _measure_pipeline(folder: Path) -> Table:
         note=f"compile, sign, QR: shares of the time that jobs take; the database had {used / 1e6:,.0f} MB at the end\n"
         "goal: at least 150 small ones a second, and a cost that does not grow with what is stored",
     )
-
-
-def make_small_kind() -> PassportKind:
-    return PassportKind(name="small", rules=SMALL_RULES, facts=_make_small_facts, issued_at=clock.now())
-
-
-def _make_small_facts(sku: str) -> list[SnapshotFact]:
-    return [
-        _make_fact("Battery", f"battery:{sku}", {"sku": sku, "name": "Pack 75", "capacity_kwh": "75.500000"}),
-        _make_fact("PCF", f"pcf:{sku}", {"sku": sku, "total_gco2e": "4500000.00"}),
-        *(
-            _make_fact(
-                "Component", f"component:{sku}:part-{part}", {"sku": sku, "part": f"part-{part}", "mass_g": "12.500000"}
-            )
-            for part in range(COMPONENTS)
-        ),
-    ]
-
-
-def _make_fact(kind: str, key: str, payload: dict[str, Any]) -> SnapshotFact:
-    return SnapshotFact(fact_type=kind, fact_key=key, schema_version=1, payload=payload)
-
-
-def make_reference_kind() -> PassportKind:
-    folder = EXAMPLES / "reference"
-    dsl = (folder / "rules.bpc").read_bytes()
-    compile_input = read_input((folder / "input.json").read_bytes(), rules=dsl)
-    own = compile_input.product.sku
-
-    def make_facts(sku: str) -> list[SnapshotFact]:
-        return [
-            _make_fact(fact.fact_type, fact.fact_key.replace(own, sku), {**fact.payload, "sku": sku})
-            for fact in compile_input.facts
-            if fact.fact_type != "Blinding"
-        ]
-
-    return PassportKind(name="reference", rules=dsl, facts=make_facts, issued_at=compile_input.issued_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

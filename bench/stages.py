@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from bench import Table
-from bench.pipeline import STAGES, Bench, PassportKind, RunResult, make_reference_kind, make_small_kind, open_bench
+from bench.passport_kinds import PassportKind, make_reference_kind, make_small_kind
+from bench.pipeline import STAGES, Bench, RunResult, open_bench
 from bpc.core.audit.events import Act
 from bpc.core.exports.disclosure import ExportFormat, choose_audience
 from bpc.core.formats.ids import PassportVersionId

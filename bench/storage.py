@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench import Table
-from bench.pipeline import PASSPORTS, REFERENCE, Bench, PassportKind, make_reference_kind, make_small_kind, open_bench
+from bench.passport_kinds import PassportKind, make_reference_kind, make_small_kind
+from bench.pipeline import PASSPORTS, REFERENCE, Bench, open_bench
 from bpc.core.audit.events import Act
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import DocumentVersionId

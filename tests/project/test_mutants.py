@@ -1,4 +1,4 @@
-"""The lists of tools/mutants.py name modules and tests that exist, or mutants would survive for want of a test."""
+"""The targets of tools/mutants.py name modules and tests that exist, or mutants would survive for want of a test."""
 
 import ast
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutants import TARGETS
+from tools.mutant_targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted({name for target in TARGETS.values() for name in (target.modules, *target.loaded)})

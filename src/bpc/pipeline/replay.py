@@ -49,7 +49,7 @@ PUBLISHED_STATUSES: Final = ("PUBLISHED", "DEPRECATED", "RETIRED")
 MAX_DETAIL_CHARS: Final = 2000
 
 
-class ReplayMismatch(Refusal):
+class ReplayFailed(Refusal):
     """Compiling again gives something else than what is stored."""
 
     code = "REPLAY_MISMATCH"
@@ -70,8 +70,8 @@ class ReplayResult:
     steps: tuple[StepResult, ...]
 
     @property
-    def refusal(self) -> ReplayMismatch | None:
-        return None if all(step.ok for step in self.steps) else ReplayMismatch(self.steps)
+    def refusal(self) -> ReplayFailed | None:
+        return None if all(step.ok for step in self.steps) else ReplayFailed(self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
