@@ -38,7 +38,8 @@ _CATEGORY: Final = _enumerate(
     {
         "ev": "electric vehicle|electric vehicle battery|ev battery|elektrofahrzeug|elektrofahrzeugbatterie"
         "|ev batterie|véhicule électrique|batterie de véhicule électrique|vehículo eléctrico"
-        "|batería de vehículo eléctrico|veicolo elettrico|batteria per veicoli elettrici|pojazd elektryczny|bateria do pojazdów elektrycznych"
+        "|batería de vehículo eléctrico|veicolo elettrico|batteria per veicoli elettrici|pojazd elektryczny"
+        "|bateria do pojazdów elektrycznych"
         "|akumulator do pojazdów elektrycznych",
         "lmt": "light means of transport|light means of transport battery|lmt battery|light means of transport (LMT)"
         "|leichtes verkehrsmittel|leichte verkehrsmittel|LV-batterie|batterie für leichte verkehrsmittel"
@@ -100,7 +101,8 @@ _LOCATION: Final = _enumerate(
 _DUE_DILIGENCE_MATERIAL: Final = _enumerate(
     {
         "cobalt": "co|kobalt|cobalto",
-        "natural graphite": "naturgraphit|natürlicher graphit|graphite naturel|grafito natural|grafite naturale|grafit naturalny",
+        "natural graphite": "naturgraphit|natürlicher graphit|graphite naturel|grafito natural|grafite naturale"
+        "|grafit naturalny",
         "lithium": "li|litio|lit",
         "nickel": "ni|níquel|nichel|nikiel",
     },
