@@ -252,8 +252,13 @@ def to_address(node: DocumentNode, _: Type) -> RawValue:
     """A postal address in one line."""
     if not isinstance(node.value, dict):
         return read_text(node)
-    parts = [read_text(node.at(name)) for name in _ADDRESS_MEMBERS]
+    parts = [_read_address_part(node.at(name)) for name in _ADDRESS_MEMBERS]
     return ", ".join(part for part in parts if isinstance(part, str)) or None
+
+
+def _read_address_part(node: DocumentNode) -> RawValue:
+    """A part of an address; a country may be an object with its code."""
+    return read_text(node.at("countryCode") if isinstance(node.value, dict) else node)
 
 
 _ADDRESS_MEMBERS: Final = (

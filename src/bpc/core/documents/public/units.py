@@ -76,6 +76,7 @@ PER_CENT: Final[UnitTable] = _build_units(
     trillionth=("ppt partPerTrillionUs", power_of_ten(-10)),
 )
 PER_CENT_A_MONTH: Final[UnitTable] = _build_units(one=("%/month percentPerMonth percent % P1", power_of_ten(0)))
+WATTS_PER_WATT_HOUR: Final[UnitTable] = _build_units(one=("W/Wh W/wh 1/h", power_of_ten(0)))
 C_RATE: Final[UnitTable] = _build_units(one=("A/Ah C 1/h", power_of_ten(0)))
 
 _CO2_SPELLINGS: Final = ("co2", "co2e", "co2eq", "co2equivalent", "co2equivalents")
