@@ -45,13 +45,17 @@ RECORD_LISTS: Final[Mapping[str, RecordList]] = {
 }
 
 
-def build_readings(sku: str, recorded_at: RawValue, members: Mapping[str, RawValue], path: str) -> list[FactElement]:
+def build_readings(
+    sku: str, recorded_at: RawValue, members: Mapping[str, RawValue], path: str, *, in_own_form: bool = False
+) -> list[FactElement]:
     """The readings in the members of a battery whose states were recorded at this time.
 
-    A value without a time, or one that is not valid, gives no reading; the fact of the battery reports it.
+    A value without a time, or one that is not valid, gives no reading; the fact of the battery reports it. In our own
+    form the document has the names of the members: the path of a record names its list and its place there.
     """
     readings: dict[tuple[str, str], FactElement] = {}
-    for kind, at, value, place in _list_values(recorded_at, members, path):
+    for kind, at, value, record_place in _list_values(recorded_at, members):
+        place = path + record_place if in_own_form else path
         moment = normalise_moment(at)
         if moment is not None:
             reading = build_reading(sku, kind, moment, value, place)
@@ -61,12 +65,15 @@ def build_readings(sku: str, recorded_at: RawValue, members: Mapping[str, RawVal
 
 
 def _list_values(
-    recorded_at: RawValue, members: Mapping[str, RawValue], path: str
+    recorded_at: RawValue, members: Mapping[str, RawValue]
 ) -> Iterator[tuple[str, RawValue, RawValue, str]]:
-    """Each value with its kind, its time and its place. Records come last: a state and its record are one reading."""
+    """Each value with its kind, its time and its place in the fact.
+
+    Records come last: a state and a record of the same time are one reading.
+    """
     for member in STATE_MEMBERS:
         if member in members and member not in RECORD_LISTS:
-            yield member, recorded_at, members[member], path
+            yield member, recorded_at, members[member], ""
     for member, record_list in RECORD_LISTS.items():
         records = members.get(member)
         for index, record in enumerate(records if isinstance(records, list) else ()):
@@ -74,7 +81,7 @@ def _list_values(
                 values = (record.get(name) for name in record_list.values)
                 value = next((value for value in values if value is not None), None)
                 at = record.get(record_list.time)
-                yield record_list.kind, recorded_at if at is None else at, value, f"{path}.{member}[{index}]"
+                yield record_list.kind, recorded_at if at is None else at, value, f".{member}[{index}]"
 
 
 def build_reading(sku: str, kind: str, moment: str, value: RawValue, path: str) -> FactElement | None:

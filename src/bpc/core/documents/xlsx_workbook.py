@@ -16,6 +16,7 @@ from typing import Final
 from bpc.core.documents import Notes, quote_text
 from bpc.core.documents.elements import FACT_TYPES, FactElement
 from bpc.core.documents.fact_members import normalize_name
+from bpc.core.documents.public.emrt_workbook import read_emrt
 from bpc.core.documents.tables import Sheet, TableRow, read_tables
 from bpc.core.documents.xlsx_cells import CellStyles, SharedStrings, SheetRowReader, format_column_letters
 from bpc.core.documents.xlsx_package import (
@@ -54,7 +55,8 @@ def read_xlsx(kind: str, content: bytes, notes: Notes) -> Iterable[FactElement]:
         return ()
     try:
         book = Workbook.from_parts(XlsxParts(content))
-        return read_tables(_choose_sheets(kind, book.sheets, notes), notes)
+        minerals = read_emrt(kind, book.sheets, notes)
+        return read_tables(_choose_sheets(kind, book.sheets, notes), notes) if minerals is None else minerals
     except WorkbookUnreadable as error:
         notes.add_problem("$", str(error))
         return ()

@@ -63,7 +63,8 @@ def read_amount(node: DocumentNode) -> ExactNumber | None:
     raw = node.take()
     if raw is None:
         return None
-    text = raw.text if isinstance(raw, NumberText) else raw if isinstance(raw, str) and is_plain_decimal(raw) else None
+    written = raw.text if isinstance(raw, NumberText) else raw.removeprefix("+") if isinstance(raw, str) else None
+    text = written if isinstance(raw, NumberText) or (written is not None and is_plain_decimal(written)) else None
     value = None if text is None else parse_exact(text)
     if text is None:
         node.add_problem(f"is {describe_value(raw)}, not a number")

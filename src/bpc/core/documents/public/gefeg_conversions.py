@@ -52,7 +52,7 @@ def to_accidents(node: DocumentNode, _: Type) -> RawValue:
     report = read_text(node)
     if not isinstance(report, str):
         return None
-    return [{"report_url" if "://" in report else "event": report}]
+    return [] if says_none(report) else [{"report_url" if is_address(report) else "event": report}]
 
 
 def to_hazards(node: DocumentNode, _: Type) -> RawValue:

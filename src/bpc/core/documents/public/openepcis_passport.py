@@ -13,7 +13,7 @@ from bpc.core.documents.elements import FactElement, RawValue
 from bpc.core.documents.public import DocumentNode, mapping, units
 from bpc.core.documents.public.conversions import parse_category, to_unit
 from bpc.core.documents.public.linked_data import name_terms, shorten_term
-from bpc.core.documents.public.mapping import MapRow, pick_by
+from bpc.core.documents.public.mapping import MapRow
 from bpc.core.documents.public.openepcis_rows import (
     BATTERY_ROWS,
     CLASSIFICATION,
@@ -26,7 +26,6 @@ from bpc.core.documents.public.openepcis_rows import (
     read_part_name,
 )
 from bpc.core.documents.public.units import lower_ascii
-from bpc.core.language.types import TEXT
 
 _PARTS: Final = {
     "gtin",
@@ -58,7 +57,7 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
         return []
     passport.at("uniqueProductIdentifier").take()
     battery = mapping.map_members("Battery", passport, BATTERY_ROWS)
-    _add_parts_list(passport, battery)
+    mapping.add_parts_list(passport.at("dismantlingDocuments"), "documentUrl", battery)
     _warn_of_categories(passport)
     mapping.warn_of_power(passport.at(SPECIFICATIONS), battery)
     elements = [FactElement("Battery", passport.path, {"sku": sku, **battery})]
@@ -67,19 +66,6 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
     diligence = passport.at("supplyChainDueDiligence")
     diligence_members = mapping.map_members("DueDiligence", diligence, DUE_DILIGENCE_ROWS)
     return elements + mapping.build_due_diligence(sku, diligence, diligence_members, battery.get("operator_name"))
-
-
-def _add_parts_list(passport: DocumentNode, battery: dict[str, RawValue]) -> None:
-    """Name the list of parts where part numbers belong, if no source of spare parts has numbers."""
-    parts_list = pick_by("documentType", "BillOfMaterial", "documentUrl")(passport.at("dismantlingDocuments"), TEXT)
-    sources = battery.get("spare_part_sources")
-    records = [record for record in sources if isinstance(record, dict)] if isinstance(sources, list) else []
-    if parts_list is None or any("part_numbers" in record for record in records):
-        return
-    if not records:
-        records = [{}]
-        battery["spare_part_sources"] = [*records]
-    records[0]["part_numbers"] = [parts_list]
 
 
 def _warn_of_categories(passport: DocumentNode) -> None:

@@ -61,6 +61,11 @@ OHMS: Final[UnitTable] = _build_units(
     ohm=("Ohm OHM ohm Ω", power_of_ten(0)),
 )
 CELSIUS: Final[UnitTable] = _build_units(c=("°C CEL degreeCelsius Cel", power_of_ten(0)))
+MINUTES: Final[UnitTable] = _build_units(
+    minute=("min MIN minute minutes", power_of_ten(0)),
+    hour=("h HUR hour hours", ExactNumber(60, 0)),
+    day=("d DAY day days", ExactNumber(1440, 0)),
+)
 MONTHS: Final[UnitTable] = _build_units(
     month=("month MON months", power_of_ten(0)), year=("year ANN years", ExactNumber(12, 0))
 )
