@@ -248,13 +248,12 @@ def _read_elements(passport: DocumentNode) -> list[FactElement]:
     battery = mapping.map_members("Battery", passport, _BATTERY_ROWS) | _read_spare_parts(passport)
     mapping.warn_of_power(passport, battery)
     elements = [FactElement("Battery", passport.path, {"sku": sku, **battery})]
-    elements += mapping.read_timed_states(sku, passport, _BATTERY_ROWS, "time")
     elements += _read_components(sku, passport.at("materials"))
     elements += _read_footprints(sku, passport.at("sustainability.carbonFootprint"))
     diligence = mapping.map_members("DueDiligence", passport, _DUE_DILIGENCE_ROWS)
     if diligence.keys() & {"policy_url", "scheme"}:
         elements.append(FactElement("DueDiligence", passport.at("conformity").path, {"sku": sku, **diligence}))
-    return elements
+    return elements + mapping.read_timed_states(sku, passport, _BATTERY_ROWS, "time")
 
 
 def _read_components(sku: str, materials: DocumentNode) -> list[FactElement]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bpc.core.documents import quote_text
-from bpc.core.documents.elements import ExactNumber, FactElement, RawValue, describe_value
+from bpc.core.documents.elements import FactElement, RawValue, describe_value
 from bpc.core.documents.public import DocumentNode, mapping, units
 from bpc.core.documents.public.conversions import (
     ONE,
@@ -220,7 +220,7 @@ def _read_bom(node: DocumentNode) -> list[FactElement]:
     parts = [(item, part) for item in node.at("item").items() for part in item.at("part").items()]
     part_elements = mapping.map_components(sku, [part for _, part in parts], _BOM_PART_ROWS, _read_part_name)
     for (item, part), component in zip(parts, part_elements, strict=True):
-        component.members.update(read_quantity(part.at("partQuantity"), read_amount(item.at("quantity")) or ONE))
+        component.members.update(read_quantity(part.at("partQuantity"), item.at("quantity")))
     if not part_elements and node.state.notes.is_clean:
         node.at("item").add_problem("has no parts")
     return battery + part_elements
@@ -233,17 +233,18 @@ def _read_part_name(part: DocumentNode) -> RawValue:
     return name
 
 
-def read_quantity(node: DocumentNode, factor: ExactNumber = ONE) -> dict[str, RawValue]:
-    """How many of a part there are, or how much they weigh: a value with its unit, under the names of any version."""
-    value, unit_node = (
-        choose_present(node.at("value"), node.at("quantityNumber")),
-        choose_present(node.at("unit"), node.at("measurementUnit")),
-    )
+def read_quantity(node: DocumentNode, factor: DocumentNode | None = None) -> dict[str, RawValue]:
+    """How many of a part there are, or how much they weigh: a value with its unit, under the names of any version.
+
+    `factor` is a number that multiplies it.
+    """
+    value = choose_present(node.at("value"), node.at("quantityNumber"))
+    unit_node = choose_present(node.at("unit"), node.at("measurementUnit"))
     count = read_amount(value)
     unit = read_text(unit_node.at("lexicalValue") if isinstance(unit_node.value, dict) else unit_node)
     if count is None:
         return {}
-    total = count * factor
+    total = count * ((None if factor is None else read_amount(factor)) or ONE)
     if not isinstance(unit, str):
         node.add_warning(f"is {total} without a unit; the part was read without a quantity")
         return {}

@@ -36,7 +36,8 @@ _OLD_PASSPORT: Final = f"which is not supported; {_ASK} version 5 or later"
 # These have members of formats that are read.
 LOOKALIKES: Final = (
     _know(
-        "batteryIdentification electrochemicalProperties", f"is a Catena-X BatteryPass of version 3, {_OLD_PASSPORT}"
+        "batteryIdentification electrochemicalProperties",
+        f"is a Catena-X BatteryPass of version 3 or older, {_OLD_PASSPORT}",
     ),
     _know("chemicalMaterial generalInformation", f"is a Catena-X BatteryPass of version 4, {_OLD_PASSPORT}"),
     _know("$schema properties", _SCHEMA),

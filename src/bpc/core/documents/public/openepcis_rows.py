@@ -50,8 +50,8 @@ def _to_power_at_80(node: DocumentNode, kind: Type) -> RawValue:
 
 
 def read_part_name(node: DocumentNode) -> RawValue:
-    names = (to_localized_text(node.at(name), TEXT) for name in ("name", "documentTitle"))
-    return next(filter(None, names), None) or read_text(node.at("casNumber")) or read_text(node.at("ecNumber"))
+    name = to_localized_text(node.at("name"), TEXT) or to_localized_text(node.at("documentTitle"), TEXT)
+    return name or read_text(node.at("casNumber")) or read_text(node.at("ecNumber"))
 
 
 def _to_power_limits(node: DocumentNode, _: Type) -> RawValue:
@@ -74,7 +74,7 @@ def _to_cell_layout(node: DocumentNode, _: Type) -> RawValue:
     count, cell_type = to_plain_value(node.at("numberOfModules"), INT), to_term(node.at("cellType"), TEXT)
     modules = f"modules: {count.text}" if isinstance(count, NumberText) else None
     cells = f"cells: {cell_type}" if isinstance(cell_type, str) else None
-    return ", ".join(filter(None, (modules, cells))) or None
+    return ", ".join(part for part in (modules, cells) if part) or None
 
 
 def _to_items(node: DocumentNode, _: Type) -> RawValue:
