@@ -297,36 +297,12 @@ _DUE_DILIGENCE: Final[Mapping[str, SchemaMember]] = {
     "report_published_on": SchemaMember(DATE, "day it was published", (19,)),
 }
 
-_READING: Final[Mapping[str, SchemaMember]] = {
-    "sku": SchemaMember(TEXT, "article number of the battery"),
-    "kind": SchemaMember(TEXT, "the member of Battery it is a reading of, such as `capacity_fade_pct`"),
-    "recorded_at": SchemaMember(TEXT, "when it was recorded, such as `2027-02-18T00:00:00.000000Z`"),
-    "recorded_on": SchemaMember(DATE, "the day of that"),
-    "number": SchemaMember(_AMOUNT, "the value, if it is a number"),
-    "text": SchemaMember(TEXT, "the value, if it is a text"),
-}
-
-_READING_SERIES: Final[Mapping[str, SchemaMember]] = {
-    "sku": SchemaMember(TEXT, "article number of the battery"),
-    "kind": SchemaMember(TEXT, "the member of Battery they are readings of"),
-    "count": SchemaMember(INT, "how many readings there are"),
-    "first_recorded_at": SchemaMember(TEXT, "when the oldest was recorded"),
-    "last_recorded_at": SchemaMember(TEXT, "when the newest was recorded"),
-    "sha256": SchemaMember(TEXT, "hash of all of them"),
-}
-
 SCHEMA_MEMBERS: Final[Mapping[FactRecordType, Mapping[str, SchemaMember]]] = {
     FactRecordType("Battery", 1): _BATTERY,
     FactRecordType("Component", 1): _COMPONENT,
     FactRecordType("PCF", 1): _PCF,
     FactRecordType("DueDiligence", 1): _DUE_DILIGENCE,
-    FactRecordType("Reading", 1): _READING,
-    FactRecordType("ReadingSeries", 1): _READING_SERIES,
 }
-
-_STATES_BEGIN_AT: Final = "capacity_fade_pct"
-# The members of Battery that are states: how it is now, and what it went through.
-STATE_MEMBERS: Final = tuple(_BATTERY)[tuple(_BATTERY).index(_STATES_BEGIN_AT) :]
 
 SCHEMAS: Final[Mapping[FactRecordType, Mapping[str, Type]]] = {
     fact: {name: member.type for name, member in members.items()} for fact, members in SCHEMA_MEMBERS.items()
