@@ -11,11 +11,15 @@ from pathlib import Path
 
 from bpc.core.documents.public import (
     battery_pass_aspects,
+    catena_certificate,
+    catena_chemical_passport,
     catena_passport,
     catena_pcf_and_bom,
+    catena_single_level_bom,
     epcis_events,
     gefeg_passport,
     openepcis_passport,
+    pact_footprint,
 )
 from bpc.core.documents.public.mapping import PublicFormat
 
@@ -27,7 +31,11 @@ FORMATS: dict[str, PublicFormat] = {
     "catena_pcf_9": catena_pcf_and_bom.PCF_9,
     "catena_pcf_7": catena_pcf_and_bom.PCF_7,
     "component_pcf": catena_pcf_and_bom.COMPONENT_PCF,
+    "pact_footprint": pact_footprint.FORMAT,
     "specified_bom": catena_pcf_and_bom.BOM_AS_SPECIFIED,
+    "single_level_bom": catena_single_level_bom.FORMAT,
+    "certificate": catena_certificate.FORMAT,
+    "chemical_passport": catena_chemical_passport.FORMAT,
     "product_passport": openepcis_passport.FORMAT,
     "ready_passport": gefeg_passport.FORMAT,
     "aspects": battery_pass_aspects.FORMAT,

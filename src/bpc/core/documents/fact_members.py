@@ -45,7 +45,10 @@ _KEY_PREFIXES: Final[Mapping[str, str]] = {
     "Component": "component",
     "PCF": "pcf",
     "DueDiligence": "dd",
+    "Reading": "reading",
 }
+# What follows the SKU in the key of a fact.
+_KEY_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {"Component": ("part",), "Reading": ("kind", "recorded_at")}
 _LOWERCASE: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ -\u00a0\n", "abcdefghijklmnopqrstuvwxyz____")
 _COLUMN_NAME: Final = re.compile(r"[a-z0-9_]+(?:\[[0-9]{1,4}\])?(?:\.[a-z0-9_]+(?:\[[0-9]{1,4}\])?)?")
 _PATH_STEP: Final = re.compile(r"[a-z0-9_]+")
@@ -200,8 +203,7 @@ def build_fact_key(fact_type: str, members: Mapping[str, RawValue], path: str, n
     parts = [_KEY_PREFIXES[fact_type], _read_key_part(members, "sku", path, notes)]
     if ":" in parts[1]:
         notes.add_problem(f"{path}.sku", "has a colon, which separates the parts of a fact's key")
-    if fact_type == "Component":
-        parts.append(_read_key_part(members, "part", path, notes))
+    parts += [_read_key_part(members, member, path, notes) for member in _KEY_MEMBERS.get(fact_type, ())]
     return ":".join(parts)
 
 

@@ -9,7 +9,7 @@ Pure. The same bytes and options give the same facts. A format is a function fro
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from bpc.core.documents import Notes, NoteSummary, csv_table, xlsx_workbook
 from bpc.core.documents.elements import (
@@ -25,13 +25,18 @@ from bpc.core.documents.public import (
     DocumentNode,
     ReadState,
     battery_pass_aspects,
+    catena_certificate,
+    catena_chemical_passport,
     catena_passport,
     catena_pcf_and_bom,
+    catena_single_level_bom,
     epcis_events,
     gefeg_passport,
     openepcis_passport,
+    pact_footprint,
     warn_of_unread,
 )
+from bpc.core.documents.public.known_formats import explain_bytes, explain_json, explain_lookalike
 from bpc.core.documents.public.mapping import PublicFormat
 from bpc.core.documents.read_options import ReadOptions
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
@@ -47,8 +52,12 @@ PUBLIC_FORMATS: Final[tuple[PublicFormat, ...]] = (
     catena_passport.FORMAT,
     catena_pcf_and_bom.PCF_9,
     catena_pcf_and_bom.COMPONENT_PCF,
+    pact_footprint.FORMAT,
     catena_pcf_and_bom.PCF_7,
     catena_pcf_and_bom.BOM_AS_SPECIFIED,
+    catena_single_level_bom.FORMAT,
+    catena_certificate.FORMAT,
+    catena_chemical_passport.FORMAT,
     epcis_events.FORMAT,
     gefeg_passport.FORMAT,
     openepcis_passport.FORMAT,
@@ -74,37 +83,6 @@ _VAGUE_MIME_TYPES: Final = frozenset(
 _SUPPORTED_MIME_TYPES: Final = frozenset({JSON, "text/json", CSV, XLSX})
 # What a document in our own form has. Editors put the schema they check it with beside that.
 _OWN_FORM_MEMBERS: Final = frozenset({"battery", "batteries", "sku"})
-
-
-class NonDocument(NamedTuple):
-    """A file that is published beside the formats: the members it is recognised by, and what to tell its sender."""
-
-    members: frozenset[str]
-    says: str
-
-
-_SCHEMA: Final = "is a JSON Schema, not a document about a battery"
-NON_DOCUMENTS: Final = (
-    NonDocument(frozenset({"$schema"}), _SCHEMA),
-    NonDocument(frozenset({"openapi"}), "is an OpenAPI description of an interface, not a document about a battery"),
-    NonDocument(
-        frozenset({"dataPoints"}), "is a list of data points that passports must hold, not a document about a battery"
-    ),
-    NonDocument(
-        frozenset({"disclosure", "schemaVersions"}),
-        "is a table of who may see which data, not a document about a battery",
-    ),
-    NonDocument(
-        frozenset({"assetAdministrationShells"}),
-        "is an Asset Administration Shell environment; upload each aspect it holds as a JSON document of its own",
-    ),
-    NonDocument(
-        frozenset({"batteryIdentification", "electrochemicalProperties"}),
-        "is a Catena-X BatteryPass of version 3 or older; ask its sender for version 5 or later",
-    ),
-    NonDocument(frozenset({"@graph"}), "is a vocabulary or graph (JSON-LD), not a document about a battery"),
-    NonDocument(frozenset({"properties", "type"}), _SCHEMA),
-)
 
 
 def detect_mime_type(declared: str, content: bytes) -> str:
@@ -146,11 +124,12 @@ def read_public_elements(kind: str, value: RawValue, notes: Notes) -> list[FactE
 def _read_public_document(kind: str, value: RawValue, path: str, notes: Notes) -> list[FactElement] | None:
     if not isinstance(value, dict):
         return None
-    refusal = _explain_non_document(value)
+    is_own = bool(_OWN_FORM_MEMBERS & value.keys()) or isinstance(value.get("components"), list)
+    public_format = recognise_format(value)
+    refusal = None if is_own else explain_lookalike(value) or (explain_json(value) if public_format is None else None)
     if refusal is not None:
         notes.add_problem(path, refusal)
         return []
-    public_format = recognise_format(value)
     if public_format is None:
         return None
     document, kinds = DocumentNode(value, path, ReadState(notes)), public_format.list_kinds(value)
@@ -163,13 +142,6 @@ def _read_public_document(kind: str, value: RawValue, path: str, notes: Notes) -
     if notes.is_clean and elements:
         warn_of_unread(document, public_format.name)
     return document.state.attach_origins(elements)
-
-
-def _explain_non_document(document: Mapping[str, RawValue]) -> str | None:
-    """What this file is, if we know it and it is not about a battery."""
-    if _OWN_FORM_MEMBERS & document.keys() or isinstance(document.get("components"), list):
-        return None
-    return next((candidate.says for candidate in NON_DOCUMENTS if candidate.members <= document.keys()), None)
 
 
 def _refuse_foreign_item(path: str, notes: Notes) -> list[FactElement]:
@@ -230,6 +202,10 @@ def read_document(
 
 
 def _read_elements(kind: str, mime_type: str, content: bytes, options: ReadOptions, notes: Notes) -> list[FactElement]:
+    refusal = explain_bytes(content)
+    if refusal is not None:
+        notes.add_problem("$", refusal)
+        return []
     read_format = FORMAT_READERS.get(detect_mime_type(mime_type, content))
     if read_format is None:
         supported = ", ".join(sorted(FORMAT_READERS))

@@ -18,6 +18,7 @@ from bpc.core.documents import Notes, quote_text
 from bpc.core.documents.cells import TableRow
 from bpc.core.documents.column_mapping import ColumnMapping
 from bpc.core.documents.elements import FACT_TYPES, FactElement
+from bpc.core.documents.public.emrt_workbook import read_emrt
 from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.sheet_names import find_other_kind, find_sheet_types, is_sheet_of_notes
 from bpc.core.documents.tables import TableSource, read_tables
@@ -44,6 +45,9 @@ def read_xlsx(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> 
         book = open_workbook(content, notes)
         if book is None:
             return ()
+        minerals = read_emrt(kind, book.sheets, notes)
+        if minerals is not None:
+            return minerals
         if options.mapping is not None:
             tables = _choose_mapped_sheets(options.mapping, book.sheets, notes)
         else:

@@ -24,6 +24,21 @@ def read_facts(kind: str, document: bytes | object) -> DocumentFacts:
     return outcome
 
 
+def list_states(outcome: DocumentFacts) -> list[tuple[str, str, str, str]]:
+    """The readings of a document: kind, time, value, and where they stand."""
+    readings = [fact for fact in outcome.facts if fact.fact_type == "Reading"]
+    payloads: list[dict[str, Any]] = [canonical_json.decode(fact.payload_canonical) for fact in readings]  # type: ignore[misc]
+    return [
+        (payload["kind"], payload["recorded_at"], payload.get("number") or payload["text"], fact.source_path)
+        for fact, payload in zip(readings, payloads, strict=True)
+    ]
+
+
+def list_keys(outcome: DocumentFacts) -> list[tuple[str, str]]:
+    """The keys and places of all facts but the readings."""
+    return [(fact.fact_key, fact.source_path) for fact in outcome.facts if fact.fact_type != "Reading"]
+
+
 def list_problems(kind: str, document: object) -> list[tuple[str, str]]:
     outcome = read_document(kind, "application/json", json.dumps(document).encode())
     assert isinstance(outcome, DocumentProblems), outcome

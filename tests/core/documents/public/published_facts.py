@@ -23,7 +23,8 @@ def list_problems(kind: str, content: bytes) -> list[tuple[str, str]]:
 
 
 def list_keys(outcome: DocumentFacts) -> list[tuple[str, str]]:
-    return [(fact.fact_key, fact.source_path) for fact in outcome.facts]
+    """The keys and places of all facts but the readings."""
+    return [(fact.fact_key, fact.source_path) for fact in outcome.facts if fact.fact_type != "Reading"]
 
 
 def decode_payload(outcome: DocumentFacts, key: str) -> dict[str, Any]:

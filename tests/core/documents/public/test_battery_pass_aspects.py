@@ -7,7 +7,9 @@ import pytest
 from tests.core.documents.public.example_outcomes import (
     PER_KWH,
     decode_payloads,
+    list_keys,
     list_problems,
+    list_states,
     read_facts,
 )
 from tests.core.documents.public_files import read_example
@@ -17,7 +19,7 @@ from tests.core.documents.public_files import read_example
 def test_all_aspects_together_are_one_battery(kind: str) -> None:
     outcome = read_facts(kind, read_example("batterypass-aspects"))
 
-    assert [(fact.fact_key, fact.source_path) for fact in outcome.facts] == [
+    assert list_keys(outcome) == [
         ("battery:EX-75", "$"),
         ("pcf:EX-75", "$.carbonFootprint"),
         ("component:EX-75:Cobalt", "$.materialComposition.batteryMaterials[0]"),
@@ -39,6 +41,30 @@ def test_all_aspects_together_are_one_battery(kind: str) -> None:
     assert facts["component:EX-75:Cobalt"]["mass_g"] == "9460.500000"
     assert PER_KWH.items() <= facts["pcf:EX-75"].items()
     assert facts["pcf:EX-75"]["total_gco2e"] == "4321500.00"
+
+
+def test_a_state_with_a_last_update_is_a_reading_of_that_time() -> None:
+    states = list_states(read_facts("BOM", read_example("batterypass-aspects")))
+
+    at = "$.performance.batteryCondition"
+    assert (
+        "full_cycles",
+        "2027-03-01T07:00:00.000000Z",
+        "12.000000",
+        f"{at}.numberOfFullCycles.numberOfFullCyclesValue",
+    ) in states
+    assert (
+        "negative_events",
+        "2027-03-01T07:00:00.000000Z",
+        "dropped in the workshop",
+        f"{at}.negativeEvents[0]",
+    ) in states
+    assert (
+        "state_of_charge_pct",
+        "2027-03-02T07:00:00.000000Z",
+        "55.000000",
+        f"{at}.stateOfCharge.stateOfChargeValue",
+    ) in states
 
 
 ALONE = {

@@ -9,7 +9,9 @@ from tests.core.documents.public.example_outcomes import (
     PER_KWH,
     change_example,
     decode_payloads,
+    list_keys,
     list_problems,
+    list_states,
     list_warnings,
     read_facts,
 )
@@ -20,7 +22,7 @@ def test_a_catena_x_battery_pass() -> None:
     outcome = read_facts("BOM", read_example("catena-x-battery-pass"))
 
     facts = decode_payloads(outcome)
-    assert list(facts) == [
+    assert [key for key, _ in list_keys(outcome)] == [
         "battery:EX-75",
         "component:EX-75:cobalt",
         "component:EX-75:graphite",
@@ -45,6 +47,35 @@ def test_a_catena_x_battery_pass() -> None:
             'is about the text "Acidification"; facts hold `Climate Change Total` only, so it was left out',
         )
     ]
+
+
+def test_a_dynamic_value_is_a_reading_of_its_time() -> None:
+    states = list_states(read_facts("BOM", read_example("catena-x-battery-pass")))
+
+    path = "$.performance.dynamic.capacity.fade.value"
+    assert ("capacity_fade_pct", "2027-03-01T07:00:00.000000Z", "0.000000", path) in states
+    assert all(moment == "2027-03-01T07:00:00.000000Z" for _, moment, _, _ in states)
+
+
+def test_an_active_material_that_is_not_in_the_composition_is_a_component() -> None:
+    other = {
+        "materialIdentification": [{"type": "CAS", "name": "manganese", "id": "7439-96-5"}],
+        "location": "cathode",
+        "critical": True,
+    }
+    document = change_example("catena-x-battery-pass", "materials.active.other", [other])
+
+    facts = decode_payloads(read_facts("BOM", document))
+
+    assert facts["component:EX-75:manganese"] == {
+        "sku": "EX-75",
+        "part": "manganese",
+        "material": "manganese",
+        "cas_number": "7439-96-5",
+        "location": "cathode",
+        "critical": True,
+        "active_material": True,
+    }
 
 
 def test_footprints_of_two_plants_are_two_facts_with_a_warning_about_their_key() -> None:

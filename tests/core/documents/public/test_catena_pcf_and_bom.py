@@ -112,7 +112,7 @@ def test_a_quantity_without_a_unit_is_left_out_and_reported(unit: dict[str, obje
     assert "quantity" not in decode_payloads(outcome)["component:EX-75:EX-CELL"]
     assert list_warnings(outcome)[0] == (
         "$.item[0].part[0].partQuantity",
-        "is 96.5 without a `measurementUnit`; the part was read without a quantity",
+        "is 96.5 without a unit; the part was read without a quantity",
     )
 
 

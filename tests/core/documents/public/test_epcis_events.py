@@ -7,6 +7,8 @@ from tests.core.documents.public.example_outcomes import (
     change_example,
     decode_payloads,
     list_problems,
+    list_states,
+    list_warnings,
     read_facts,
 )
 from tests.core.documents.public_files import read_example
@@ -27,6 +29,50 @@ def test_the_latest_of_an_items_events_counts_and_accidents_stay() -> None:
     }
     assert first["negative_events"] == second["negative_events"] == [accident]
     assert second["serial_number"] == "EX-75-0002"  # from urn:epc:id:sgtin
+
+
+def test_every_value_of_every_event_is_a_reading_with_its_time() -> None:
+    states = list_states(read_facts("BOM", read_example("epcis-state-of-health")))
+
+    later, earlier = "2028-06-15T09:30:00.000000Z", "2028-01-10T09:30:00.000000Z"
+    at = "$.epcisBody.eventList[{}].sensorElementList[0].sensorReport[{}]"
+    first = [
+        ("state_of_charge_pct", earlier, "40.000000", at.format(1, 0)),
+        ("negative_events", earlier, "Flooding: Stood in water.", "$.epcisBody.eventList[1]"),
+    ]
+    assert states == [
+        *first,
+        *first,  # the event is about two batteries
+        ("remaining_capacity_ah", later, "182.400000", at.format(0, 0)),
+        ("state_of_charge_pct", later, "78.500000", at.format(0, 1)),
+        ("full_cycles", later, "247.000000", at.format(0, 2)),
+        ("temperature_records", later, "28.300000", at.format(0, 3)),
+    ]
+
+
+def test_a_new_owner_is_a_reading_and_not_the_operator_of_the_passport() -> None:
+    outcome = read_facts("BOM", read_example("epcis-ownership-transfer"))
+
+    assert decode_payloads(outcome)["battery:09521234010012/EX-75-0001"] == {
+        "sku": "09521234010012/EX-75-0001",
+        "serial_number": "EX-75-0001",
+    }
+    event, moment = "$.epcisBody.eventList[0]", "2028-03-01T10:00:00.000000Z"
+    assert list_states(outcome) == [
+        ("owner_id", moment, "https://id.gs1.org/417/9521234000099", event),
+        ("previous_owner_id", moment, "https://id.gs1.org/417/9521234000006", event),
+    ]
+    says = "names a new owner, who need not be the operator responsible for the passport; it is a reading of `owner_id`"
+    assert (f"{event}.destinationList", says) in list_warnings(outcome)
+
+
+def test_an_event_that_leaves_the_owner_as_it_was_says_nothing() -> None:
+    path = "epcisBody.eventList.0.destinationList.1.destination"
+    document = change_example("epcis-ownership-transfer", path, "https://id.gs1.org/417/9521234000006")
+
+    assert list_problems("BOM", document) == [
+        ("$", "has no event about the state of a battery, an accident or a new owner")
+    ]
 
 
 def test_an_event_about_thousands_of_batteries_with_thousands_of_readings_is_refused() -> None:

@@ -7,6 +7,7 @@ from tests.core.documents.public.example_outcomes import (
     PER_KWH,
     change_example,
     decode_payloads,
+    list_problems,
     list_warnings,
     read_facts,
 )
@@ -34,6 +35,121 @@ def test_a_flat_passport_in_other_units_is_the_same_battery() -> None:
     assert facts["component:09521234010012:Cobalt"]["location"] == "cathode"
     assert facts["component:09521234010012:Cobalt#2"]["location"] == "casing"
     assert ("$.manufacturingDate", 'is "2027-02"; the fact holds the date 2027-02-01') in list_warnings(outcome)
+
+
+def test_a_passport_in_json_ld_is_read_by_its_terms() -> None:
+    outcome = read_facts("BOM", read_example("openepcis-passport-jsonld"))
+
+    facts = decode_payloads(outcome)
+    expected = {
+        "name": "Example pack 75",
+        "serial_number": "EX-75-0001",
+        "category": "ev",
+        "status": "original",
+        "granularity": "item",
+        "passport_uri": "https://id.gs1.org/01/09521234010012/21/EX-75-0001",
+        "manufacturer_address": "Beispielweg 2, 12345, Beispielstadt, DE",
+        "manufacturer_email": "info@examplecells.example",
+        "manufactured_on": "2027-02-20",
+        "mass_kg": "450.500000",
+        "warranty_months": 96,
+        "cathode": "LiNi0.8Mn0.1Co0.1O2",
+        "electrolyte": "organic carbonates",
+        "rated_capacity_ah": "190.000000",
+        "power_limits": [
+            {
+                "limit": "charging",
+                "power_w": "150000.000",
+                "temperature_min_degc": "0.00",
+                "temperature_max_degc": "45.00",
+            },
+            {
+                "limit": "discharging",
+                "power_w": "120500.000",
+                "temperature_min_degc": "-20.00",
+                "temperature_max_degc": "55.00",
+            },
+        ],
+        "idle_temperature_min_degc": "-30.00",
+        "cell_count": 96,
+        "cell_layout": "modules: 8, cells: PrismaticCell",
+        "critical_raw_materials": ["cobalt"],
+        "spare_part_sources": [
+            {
+                "name": "Example Service GmbH",
+                "email": "parts@examplecells.example",
+                "part_numbers": ["EX-BMS-1", "EX-FAN-2"],
+            }
+        ],
+        "disassembly_sequence_url": "https://www.examplecells.example/removal.pdf",
+        "exploded_diagram_url": "https://www.examplecells.example/exploded.pdf",
+        "disassembly_warnings": ["https://www.examplecells.example/warnings.pdf"],
+        "extinguishing_agents": ["dry sand"],
+        "state_of_certified_energy_pct": "96.80",
+        "capacity_fade_pct": "3.20",
+    }
+    assert expected.items() <= facts["battery:09521234010012"].items()
+    component = facts["component:09521234010012:cobalt"]
+    assert (component["location"], component["origin_country"], component["active_material"]) == ("cathode", "AU", True)
+    footprint = facts["pcf:09521234010012"]
+    assert (footprint["gco2e_per_kwh"], footprint["service_life_energy_kwh"]) == ("130.000000", "85800.000000")
+    assert facts["dd:09521234010012"]["risks"] == [{"finding": "Medium risk for cobalt."}]
+    assert [fact.source_path for fact in outcome.facts][1] == '$["eubat:hasMaterialComposition"][0]'
+
+
+def test_what_a_passport_in_json_ld_says_of_itself_is_not_reported_as_left_out() -> None:
+    outcome = read_facts("BOM", read_example("openepcis-passport-jsonld"))
+
+    assert [note for note in outcome.warnings.first if note.at == "$"] == []
+
+
+def test_the_expanded_form_of_en_18223_is_read_like_the_compressed_one() -> None:
+    outcome = read_facts("BOM", read_example("en18223-expanded-passport"))
+
+    assert [(fact.fact_key, fact.source_path) for fact in outcome.facts] == [
+        ("battery:09521234010012", "$"),
+        ("component:09521234010012:7440-48-4", "$.elements[5].value[0]"),
+        ("component:09521234010012:7439-93-2", "$.elements[5].value[1]"),
+    ]
+    expected = {
+        "name": "Example pack 75",
+        "category": "ev",
+        "mass_kg": "450.500000",
+        "rated_capacity_ah": "190.000000",
+        "nominal_voltage_v": "400.000",
+        "expected_cycles": 1500,
+        "critical_raw_materials": ["7440-48-4", "7439-93-2"],
+    }
+    assert expected.items() <= decode_payloads(outcome)["battery:09521234010012"].items()
+
+
+def test_a_problem_in_the_expanded_form_is_at_its_own_place() -> None:
+    document = change_example("en18223-expanded-passport", "elements.3.elements.1.value", "heavy")
+
+    assert list_problems("BOM", document) == [
+        ("$.elements[3].elements[1].value", 'is the text "heavy", not a number'),
+    ]
+
+
+def test_a_state_of_certified_energy_with_a_unit_of_energy_is_the_remaining_energy() -> None:
+    path = "eubat:hasStateOfCertifiedEnergy"
+    document = change_example("openepcis-passport-jsonld", path, {"gs1:value": "13.2", "gs1:unitCode": "KWH"})
+
+    battery = decode_payloads(read_facts("BOM", document))["battery:09521234010012"]
+
+    assert battery["remaining_energy_kwh"] == "13.200000"
+    assert "state_of_certified_energy_pct" not in battery
+
+
+def test_the_list_of_parts_stands_where_part_numbers_belong() -> None:
+    document = change_example("openepcis-passport-jsonld", "eubat:hasSparePartSources", None)
+    document["eubat:hasDismantlingDocuments"].append(
+        {"eubat:hasDocumentType": {"@id": "eubat:BillOfMaterial"}, "eubat:documentUrl": "https://a.example/parts.pdf"}
+    )
+
+    battery = decode_payloads(read_facts("BOM", document))["battery:09521234010012"]
+
+    assert battery["spare_part_sources"] == [{"part_numbers": ["https://a.example/parts.pdf"]}]
 
 
 def test_a_footprint_that_is_not_per_kwh_is_one_of_the_whole_battery() -> None:

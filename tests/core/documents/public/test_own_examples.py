@@ -119,7 +119,7 @@ def test_an_example_is_read_the_same_way_whatever_the_order_of_its_members(name:
             "epcisBody.eventList",
             [],
             "$",
-            "has no event about the state of a battery or an accident",
+            "has no event about the state of a battery, an accident or a new owner",
         ),
         ("epcis-state-of-health", "epcisBody", {}, "$.epcisBody.eventList", "is missing; it holds the events"),
         (
@@ -146,7 +146,7 @@ def test_a_problem_is_reported_at_its_place(name: str, path: str, value: object,
     ("document", "says"),
     [
         ({"openapi": "3.0.3", "paths": {}}, "is an OpenAPI description of an interface"),
-        ({"assetAdministrationShells": []}, "is an Asset Administration Shell environment"),
+        ({"assetAdministrationShells": []}, "is an Asset Administration Shell, which is not supported"),
         ({"@graph": [], "@context": {}}, "is a vocabulary or graph"),
         ({"type": "object", "properties": {}}, "is a JSON Schema"),
         (

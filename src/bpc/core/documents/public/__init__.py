@@ -2,7 +2,10 @@
 
 units            spellings of units
 conversions      how a value becomes a member of a fact
+sentences        lists that are written as one text
 mapping          tables from a format's values to members; SKUs and footprints
+linked_data      terms of vocabularies (JSON-LD, EN 18223) under their short names
+known_formats    formats that are not read, and what to ask their sender for
 
 Below: a document while it is read, with the path of each value and which values were used. Tables name a value by its
 path (`performance.rated.voltage.min`). A name after a list means the first item of the list: some formats put
@@ -24,11 +27,18 @@ class MemberOrigins:
 
     places: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, UnreadableMember] = field(default_factory=dict)
+# Members of objects of a vocabulary, or of elements, that say what the object is.
+_STRUCTURE_NAMES: Final = frozenset(
+    {"id", "type", "elementId", "objectType", "dictionaryReference", "valueDataType", "nodeTypes"}
+)
 
 
 @dataclass(slots=True)
 class ReadState:
-    """The notes on a document, the paths that were used, and the notes that need not be repeated."""
+    """The notes on a document, the paths that were used, and the notes that need not be repeated.
+
+    `view` is the document under the names it was read by, if these are not its own.
+    """
 
     notes: Notes
     read_paths: set[str] = field(default_factory=set)
@@ -68,6 +78,21 @@ class ReadState:
     def _find_exact(self, element: FactElement) -> list[tuple[tuple[str, str], MemberOrigins]]:
         key = (element.fact_type, element.path)
         return [(key, self.origins[key])] if key in self.origins else []
+    view: RawValue = None
+
+
+class NamedTerms(dict[str, RawValue]):
+    """An object whose members have other names here than in the document. `places` has where each stands there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, str] = {}
+
+    def add_term(self, name: str, value: RawValue, place: str) -> None:
+        """Add a member, unless an earlier one has this name. `place` is its path below this object."""
+        if self.get(name) is None:
+            self[name] = value
+            self.places[name] = place
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +112,8 @@ class DocumentNode:
 
     def member(self, name: str) -> "DocumentNode":
         holder = self.first() if isinstance(self.value, list) else self
+        if isinstance(holder.value, NamedTerms) and name in holder.value:
+            return DocumentNode(holder.value[name], holder.path + holder.value.places[name], self.state)
         if isinstance(holder.value, dict):
             return DocumentNode(holder.value.get(name), join_path(holder.path, name), self.state)
         if holder.value is not None:
@@ -138,7 +165,8 @@ class DocumentNode:
 
 def warn_of_unread(document: DocumentNode, name: str) -> None:
     """Add one warning that names everything in the document that was not read."""
-    unread = list(dict.fromkeys(_find_unread(document.value, document.path, "", document.state.read_paths)[1]))
+    value = document.value if document.state.view is None else document.state.view
+    unread = list(dict.fromkeys(_find_unread(value, document.path, "", document.state.read_paths)[1]))
     if unread:
         document.add_warning(
             f"was read as {name}; these members were left out because no fact has them:"
@@ -161,7 +189,11 @@ def _find_unread(value: RawValue, path: str, display_path: str, read_paths: set[
 
 
 def _iterate_parts(value: RawValue, path: str, display_path: str) -> Iterator[tuple[RawValue, str, str]]:
-    if isinstance(value, dict):
+    if isinstance(value, NamedTerms):
+        for name, member in value.items():
+            if name not in _STRUCTURE_NAMES and not name.startswith(("@", "_comment")):
+                yield member, path + value.places[name], join_path(display_path, name).lstrip(".")
+    elif isinstance(value, dict):
         for name, member in value.items():
             if not name.startswith(("@", "_comment")):
                 yield member, join_path(path, name), join_path(display_path, name).lstrip(".")

@@ -12,16 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from bpc.core.documents.elements import FactElement, RawValue, describe_value
-from bpc.core.documents.public import DocumentNode, mapping
+from bpc.core.documents.public import DocumentNode, mapping, units
 from bpc.core.documents.public.conversions import (
     read_text,
     to_address,
     to_category,
     to_country_code,
     to_earliest_day,
+    to_localized_text,
     to_number,
     to_status,
     to_thousandfold,
+    to_unit,
     to_warranty_end,
     to_warranty_months,
 )
@@ -135,7 +137,7 @@ _BATTERY_ROWS: Final[Mapping[str, tuple[MapRow, ...]]] = {
         MapRow("warranty_until_on", "warrentyPeriod", to_warranty_end),
         MapRow("warranty_months", "warrentyPeriod", to_warranty_months),
         MapRow("status", "batteryStatus", to_status),
-        MapRow("mass_kg", "batteryMass"),
+        MapRow("mass_kg", "batteryMass", to_unit(units.KILOGRAMS)),
         MapRow("manufacturing_place", "manufacturingPlace", to_address),
         MapRow("manufacturing_country", "manufacturingPlace.addressCountry", to_country_code),
     ),
@@ -164,7 +166,9 @@ _BATTERY_ROWS: Final[Mapping[str, tuple[MapRow, ...]]] = {
             for member, document_type in (
                 ("dismantling_url", "DismantlingManual"),
                 ("dismantling_url", "RemovalManual"),
+                ("disassembly_sequence_url", "RemovalManual"),
                 ("exploded_diagram_url", "Drawing"),
+                ("exploded_diagram_url", "Model3D"),
             )
         ),
         MapRow(
@@ -201,7 +205,15 @@ _BATTERY_ROWS: Final[Mapping[str, tuple[MapRow, ...]]] = {
             MapRow(f"{member}_label_url", "labels", pick_by("labelingSubject", subject, "labelingSymbol"))
             for member, subject in (("separate_collection", "SeparateCollection"), ("heavy_metal", "HazardousMaterial"))
         ),
-        MapRow("labels", "labels", map_records(MapRow("subject", "labelingSubject"), MapRow("url", "labelingSymbol"))),
+        MapRow(
+            "labels",
+            "labels",
+            map_records(
+                MapRow("subject", "labelingSubject"),
+                MapRow("url", "labelingSymbol"),
+                MapRow("meaning", "labelingMeaning", to_localized_text),
+            ),
+        ),
     ),
 }
 
@@ -305,8 +317,14 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
     about_battery = [node for aspect, node in aspect_nodes if aspect.kind == "BOM"]
     if about_battery:
         mapping.warn_of_power(about_battery[0], battery)
+        for _, node in aspect_nodes:
+            mapping.add_parts_list(node.at("dismantlingAndRemovalInformation"), "documentURL", battery)
         path = about_battery[0].path if len(about_battery) == 1 else document.path
         elements.insert(0, FactElement("Battery", path, {"sku": sku, **battery}))
+        for aspect, node in aspect_nodes:
+            if aspect is PERFORMANCE:
+                condition = node.at("batteryCondition")
+                elements += mapping.read_timed_states(sku, condition, _CONDITION_ROWS, "lastUpdate")
     return elements
 
 

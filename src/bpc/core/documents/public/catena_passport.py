@@ -79,30 +79,36 @@ def _to_critical_materials(node: DocumentNode, _: Type) -> RawValue:
     names: dict[str, None] = {}
     for metal, item in (*metals, *others):
         if isinstance(item.value, dict) and item.at("critical").take() is True:
-            name = metal or _read_substance_name(item)
+            name = metal or read_substance_name(item)
             if isinstance(name, str):
                 names[name] = None
     return list(names) or None
 
 
-def _read_substance_name(node: DocumentNode) -> RawValue:
+def read_substance_name(node: DocumentNode) -> RawValue:
     """The name of a substance, from whichever of the two members has its identification."""
     for member in ("id", "materialIdentification"):
         if isinstance(node.value, dict) and node.value.get(member) is not None:
-            return _to_first_name(node.at(member), TEXT) or read_text(node.at(f"{_NAME_BEFORE_6[member]}.name"))
+            return to_first_name(node.at(member), TEXT) or read_text(node.at(f"{_NAME_BEFORE_6[member]}.name"))
     return None
 
 
-def _to_first_name(node: DocumentNode, _: Type) -> RawValue:
+def to_first_name(node: DocumentNode, _: Type) -> RawValue:
     """The name of a substance that may be identified in several ways."""
     return next((name for item in node.items() if (name := read_text(item.at("name"))) is not None), None)
 
 
-def _to_cas_number(node: DocumentNode, kind: Type) -> RawValue:
+def to_cas_number(node: DocumentNode, kind: Type) -> RawValue:
     for item in node.items():
         if isinstance(item.value, dict) and item.at("type").take() == "CAS":
             return to_plain_value(item.at("id"), kind)
     return None
+
+
+def _to_impact_url(node: DocumentNode, kind: Type) -> RawValue:
+    """The first document about the impact of a substance."""
+    impacts = (to_document_url(item.at("impactOfSubstances"), kind) for item in node.items() if item.value)
+    return next((url for url in impacts if url is not None), None)
 
 
 _CONCENTRATION: Final = to_share("concentration", "materialUnit")
@@ -131,9 +137,9 @@ _BATTERY_ROWS: Final = (
         "hazardous_substances",
         "materials.hazardous.other",
         map_records(
-            MapRow("name", "materialIdentification", _to_first_name),
+            MapRow("name", "materialIdentification", to_first_name),
             MapRow("name", "materialName.name"),
-            MapRow("cas_number", "materialIdentification", _to_cas_number),
+            MapRow("cas_number", "materialIdentification", to_cas_number),
             MapRow("concentration_pct", "", _CONCENTRATION),
             MapRow("location", "location"),
             MapRow("impact", "impactOfSubstances", to_document_url),
@@ -155,6 +161,8 @@ _BATTERY_ROWS: Final = (
     MapRow("minimum_voltage_v", "performance.rated.voltage.min"),
     MapRow("nominal_voltage_v", "performance.rated.voltage.nominal"),
     MapRow("maximum_voltage_v", "performance.rated.voltage.max"),
+    MapRow("voltage_temperature_min_degc", "performance.rated.voltage.temperature"),
+    MapRow("voltage_temperature_max_degc", "performance.rated.voltage.temperature"),
     MapRow("original_power_w", "performance.rated.power.value"),
     MapRow("original_power_by_charge", "performance.rated.power", map_power_by_charge(_read_power)),
     MapRow("initial_round_trip_efficiency_pct", "performance.rated.roundTripEfficiency.initial"),
@@ -173,6 +181,8 @@ _BATTERY_ROWS: Final = (
     MapRow("test_report_urls", "conformity.resultOfTestReport", map_texts("content")),
     MapRow("test_report_urls", "performance.rated.testReport", map_texts("content")),
     MapRow("dismantling_url", "safety.dismantling", to_document_url),
+    MapRow("disassembly_sequence_url", "safety.removalFromAppliance", to_document_url),
+    MapRow("substance_impact_url", "materials.hazardous.other", _to_impact_url),
     MapRow("safety_measures_url", "safety.safetyMeasures", to_document_url),
     MapRow("label_meaning_url", "safety.meaningOfLabels", to_document_url),
     MapRow("state_recorded_on", "performance.dynamic", to_earliest_day("time")),
@@ -201,9 +211,9 @@ _BATTERY_ROWS: Final = (
 _SPARE_PART_ROWS: Final = (MapRow("spare_part_sources", "producer", map_records(MapRow("name", "id"))),)
 
 _COMPONENT_ROWS: Final = (
-    MapRow("material", "id", _to_first_name),
+    MapRow("material", "id", to_first_name),
     MapRow("material", "name.name"),
-    MapRow("cas_number", "id", _to_cas_number),
+    MapRow("cas_number", "id", to_cas_number),
     MapRow("location", "location"),
     MapRow("mass_share_pct", "", to_share("concentration", "unit")),
     MapRow("critical", "critical"),
@@ -219,6 +229,15 @@ _FOOTPRINT_ROWS: Final = (
 _DUE_DILIGENCE_ROWS: Final = (
     MapRow("operator", "metadata.economicOperatorId"),
     MapRow("policy_url", "conformity.dueDiligencePolicy", to_document_url),
+    MapRow("scheme", "conformity.thirdPartyAssurance", to_document_url),
+)
+
+_ACTIVE_MATERIAL_ROWS: Final = (
+    MapRow("material", "materialIdentification", to_first_name),
+    MapRow("material", "materialName.name"),
+    MapRow("cas_number", "materialIdentification", to_cas_number),
+    MapRow("location", "location"),
+    MapRow("critical", "critical"),
 )
 
 
@@ -229,14 +248,27 @@ def _read_elements(passport: DocumentNode) -> list[FactElement]:
     battery = mapping.map_members("Battery", passport, _BATTERY_ROWS) | _read_spare_parts(passport)
     mapping.warn_of_power(passport, battery)
     elements = [FactElement("Battery", passport.path, {"sku": sku, **battery})]
-    elements += mapping.map_components(
-        sku, passport.at("materials.composition").items(), _COMPONENT_ROWS, _read_substance_name
-    )
+    elements += _read_components(sku, passport.at("materials"))
     elements += _read_footprints(sku, passport.at("sustainability.carbonFootprint"))
     diligence = mapping.map_members("DueDiligence", passport, _DUE_DILIGENCE_ROWS)
-    if "policy_url" in diligence:
+    if diligence.keys() & {"policy_url", "scheme"}:
         elements.append(FactElement("DueDiligence", passport.at("conformity").path, {"sku": sku, **diligence}))
-    return elements
+    return elements + mapping.read_timed_states(sku, passport, _BATTERY_ROWS, "time")
+
+
+def _read_components(sku: str, materials: DocumentNode) -> list[FactElement]:
+    """The composition, and the active materials that it does not have under the same name."""
+    composition = mapping.map_components(sku, materials.at("composition").items(), _COMPONENT_ROWS, read_substance_name)
+    names = {element.members.get("part") for element in composition}
+    others = [
+        item
+        for item in materials.at("active.other").items()
+        if isinstance(item.value, dict) and read_substance_name(item) not in names
+    ]
+    active = mapping.map_components(sku, others, _ACTIVE_MATERIAL_ROWS, read_substance_name)
+    return composition + [
+        FactElement(element.fact_type, element.path, {**element.members, "active_material": True}) for element in active
+    ]
 
 
 def _read_spare_parts(passport: DocumentNode) -> dict[str, RawValue]:
@@ -314,7 +346,7 @@ FORMAT: Final = mapping.PublicFormat(
     read_elements=_read_elements,
     tables=(
         ("Battery", (*_BATTERY_ROWS, *_SPARE_PART_ROWS)),
-        ("Component", _COMPONENT_ROWS),
+        ("Component", (*_COMPONENT_ROWS, *_ACTIVE_MATERIAL_ROWS)),
         ("PCF", _FOOTPRINT_ROWS),
         ("DueDiligence", _DUE_DILIGENCE_ROWS),
     ),

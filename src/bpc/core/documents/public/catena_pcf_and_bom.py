@@ -21,12 +21,17 @@ from bpc.core.documents.public.conversions import (
     read_bool,
     read_text,
     to_country_code,
-    to_plain_value,
     to_thousandfold,
     to_year,
 )
 from bpc.core.documents.public.mapping import MapRow, join_texts
-from bpc.core.language.types import INT, TEXT, Dec
+from bpc.core.documents.public.pact_footprint import (
+    choose_present,
+    is_pact_footprint,
+    read_functional_unit,
+    warn_of_ratings,
+)
+from bpc.core.language.types import INT, Dec
 
 
 def _version_names_pcf(document: dict[str, RawValue]) -> bool:
@@ -41,7 +46,7 @@ def _matches_pcf_9(document: dict[str, RawValue]) -> bool:
 
 def _matches_pcf_7(document: dict[str, RawValue]) -> bool:
     has_pcf = isinstance(document.get("pcf"), dict) and ("productIds" in document or "companyIds" in document)
-    return has_pcf or _version_names_pcf(document)
+    return (has_pcf and not is_pact_footprint(document)) or _version_names_pcf(document)
 
 
 _PRODUCT: Final = "companyAndProductInformation.productInformation"
@@ -90,18 +95,15 @@ def _read_pcf_9(node: DocumentNode) -> list[FactElement]:
     scope = node.at("scopeOfPcfForm.partialFullPcf")
     unit = (product.at("declaredUnitAmount"), product.at("declaredUnitOfMeasurement"))
     distribution = node.at(f"{_STAGES}.distributionStage")
+    warn_of_ratings(node.at("pcfAssessmentAndMethodology.dataSourcesAndQuality").first())
     return _read_pcf(node, _PCF_9_ROWS, product.at("productIds"), unit, scope, distribution)
 
 
 def _read_pcf_7(node: DocumentNode) -> list[FactElement]:
-    amounts = [node.at("pcf.declaredUnitAmount"), node.at("pcf.unitaryProductAmount")]
-    units = [node.at("pcf.declaredUnitOfMeasurement"), node.at("pcf.declaredUnit")]
-    unit = (_choose_present(amounts), _choose_present(units))
+    amount = choose_present(node.at("pcf.declaredUnitAmount"), node.at("pcf.unitaryProductAmount"))
+    unit = (amount, choose_present(node.at("pcf.declaredUnitOfMeasurement"), node.at("pcf.declaredUnit")))
+    warn_of_ratings(node.at("pcf.dataQualityRating"))
     return _read_pcf(node, _PCF_7_ROWS, node.at("productIds"), unit, node.at("partialFullPcf"), node.at("pcf"))
-
-
-def _choose_present(nodes: Sequence[DocumentNode]) -> DocumentNode:
-    return next((node for node in nodes if node.value is not None), nodes[0])
 
 
 def _read_pcf(
@@ -115,7 +117,7 @@ def _read_pcf(
     sku = mapping.read_sku(products.first())
     members = mapping.map_members("PCF", node, rows)
     members |= _read_distribution(distribution)
-    members |= _read_functional_unit(*unit, scope)
+    members |= read_functional_unit(*unit, scope)
     if "total_gco2e" not in members and node.state.notes.is_clean:
         node.add_problem("has no footprint: `pcfExcludingBiogenicUptake` is missing")
     return [] if sku is None else [FactElement("PCF", node.path, {"sku": sku, **members})]
@@ -129,18 +131,6 @@ def _read_distribution(node: DocumentNode) -> dict[str, RawValue]:
         node.add_warning("has a figure for distribution but says it is not included; the figure was left out")
         return {}
     return members
-
-
-def _read_functional_unit(count: DocumentNode, unit: DocumentNode, scope: DocumentNode) -> dict[str, RawValue]:
-    how_many, name, reach = read_amount(count), read_text(unit), to_plain_value(scope, TEXT)
-    if name is None:
-        return {}
-    declared_unit = f"{'1' if how_many is None else how_many} {name}"
-    if name != "piece":
-        unit.add_warning(f"means that the figures are for {declared_unit}, not for a whole product")
-    if reach == "Cradle-to-gate":
-        scope.add_warning("means that the total is from cradle to gate, without use and end of life")
-    return {"functional_unit": f"{declared_unit}, {reach}" if isinstance(reach, str) else declared_unit}
 
 
 PCF_9: Final = mapping.PublicFormat(
@@ -230,7 +220,7 @@ def _read_bom(node: DocumentNode) -> list[FactElement]:
     parts = [(item, part) for item in node.at("item").items() for part in item.at("part").items()]
     part_elements = mapping.map_components(sku, [part for _, part in parts], _BOM_PART_ROWS, _read_part_name)
     for (item, part), component in zip(parts, part_elements, strict=True):
-        component.members.update(_read_quantity(item, part.at("partQuantity")))
+        component.members.update(read_quantity(part.at("partQuantity"), item.at("quantity")))
     if not part_elements and node.state.notes.is_clean:
         node.at("item").add_problem("has no parts")
     return battery + part_elements
@@ -243,19 +233,26 @@ def _read_part_name(part: DocumentNode) -> RawValue:
     return name
 
 
-def _read_quantity(item: DocumentNode, node: DocumentNode) -> dict[str, RawValue]:
-    count, unit = read_amount(node.at("quantityNumber")), read_text(node.at("measurementUnit"))
+def read_quantity(node: DocumentNode, factor: DocumentNode | None = None) -> dict[str, RawValue]:
+    """How many of a part there are, or how much they weigh: a value with its unit, under the names of any version.
+
+    `factor` is a number that multiplies it.
+    """
+    value = choose_present(node.at("value"), node.at("quantityNumber"))
+    unit_node = choose_present(node.at("unit"), node.at("measurementUnit"))
+    count = read_amount(value)
+    unit = read_text(unit_node.at("lexicalValue") if isinstance(unit_node.value, dict) else unit_node)
     if count is None:
         return {}
-    total = count * (read_amount(item.at("quantity")) or ONE)
+    total = count * ((None if factor is None else read_amount(factor)) or ONE)
     if not isinstance(unit, str):
-        node.add_warning(f"is {total} without a `measurementUnit`; the part was read without a quantity")
+        node.add_warning(f"is {total} without a unit; the part was read without a quantity")
         return {}
     pieces, mass = units.find_factor(units.PIECES, unit), units.find_factor(units.GRAMS, unit)
     if mass is not None:
-        return {"mass_g": fit_decimals(node.at("quantityNumber"), total * mass, Dec(6))}
+        return {"mass_g": fit_decimals(value, total * mass, Dec(6))}
     if pieces is not None and total.at_scale(0) is not None:
-        return {"quantity": fit_decimals(node.at("quantityNumber"), total, INT)}
+        return {"quantity": fit_decimals(value, total, INT)}
     kind = "not a whole number of pieces" if pieces is not None else "neither a number of pieces nor a mass"
     node.add_warning(f"is {total} {quote_text(unit)}, {kind}; the part was read without a quantity")
     return {}

@@ -63,7 +63,8 @@ def read_amount(node: DocumentNode) -> ExactNumber | None:
     raw = node.take()
     if raw is None:
         return None
-    text = raw.text if isinstance(raw, NumberText) else raw if isinstance(raw, str) and is_plain_decimal(raw) else None
+    written = raw.text if isinstance(raw, NumberText) else raw.removeprefix("+") if isinstance(raw, str) else None
+    text = written if isinstance(raw, NumberText) or (written is not None and is_plain_decimal(written)) else None
     value = None if text is None else parse_exact(text)
     if text is None:
         node.add_problem(f"is {describe_value(raw)}, not a number")
@@ -252,8 +253,13 @@ def to_address(node: DocumentNode, _: Type) -> RawValue:
     """A postal address in one line."""
     if not isinstance(node.value, dict):
         return read_text(node)
-    parts = [read_text(node.at(name)) for name in _ADDRESS_MEMBERS]
+    parts = [_read_address_part(node.at(name)) for name in _ADDRESS_MEMBERS]
     return ", ".join(part for part in parts if isinstance(part, str)) or None
+
+
+def _read_address_part(node: DocumentNode) -> RawValue:
+    """A part of an address; a country may be an object with its code."""
+    return read_text(node.at("countryCode") if isinstance(node.value, dict) else node)
 
 
 _ADDRESS_MEMBERS: Final = (

@@ -1,10 +1,15 @@
-"""EPCIS 2.0 documents with the battery vocabulary: sensor readings of single batteries, and accidents.
+"""EPCIS 2.0 documents with the battery vocabulary: sensor readings of single batteries, accidents, new owners.
 
 Each item (GTIN and serial number) becomes one Battery fact, `battery:<gtin>/<serial>`, so that a snapshot can hold the
-facts of the model and the readings of an item side by side. Of several readings of one quantity the latest is used;
-temperatures and states of charge are also kept as records, and so is every accident.
+facts of the model and the readings of an item side by side. Of several readings of one quantity that fact has the
+latest; temperatures and states of charge are also kept as records, and so is every accident. Every value is also a
+Reading with its own time.
+
+An owner is not the operator who answers for a passport: a new owner becomes readings of `owner_id` and
+`previous_owner_id`, and no member of a Battery.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from bpc.core.documents.elements import FactElement, RawValue, describe_value
@@ -19,8 +24,17 @@ from bpc.core.documents.public.conversions import (
     to_plain_value,
 )
 from bpc.core.documents.public.mapping import MapRow
+from bpc.core.documents.readings import build_reading, build_readings, normalise_moment
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language.types import TEXT, Dec, FactRecordType, Type
+
+
+class TimedMembers(NamedTuple):
+    """Members of a battery that were recorded at one time, and their place."""
+
+    recorded_at: RawValue
+    members: dict[str, RawValue]
+    path: str
 
 
 class SensorMember(NamedTuple):
@@ -52,7 +66,24 @@ SENSOR_MEMBERS: Final = {
     "CapacityThroughput": SensorMember("capacity_throughput_ah", units.AMPERE_HOURS),
     "SelfDischargeRate": SensorMember("self_discharge_pct_per_month", units.PER_CENT_A_MONTH),
     "EvolutionOfSelfDischarge": SensorMember("self_discharge_evolution_pct", units.PER_CENT),
+    "CurrentSelfDischargingRate": SensorMember("self_discharge_pct_per_month", units.PER_CENT_A_MONTH),
+    "RemainingUsableEnergy": SensorMember("remaining_energy_kwh", units.KILOWATT_HOURS),
+    "OhmicResistance": SensorMember("ohmic_resistance_ohm", units.OHMS),
+    "NumberOfDeepDischargeEvents": SensorMember("deep_discharge_events", units.CYCLES),
+    "NumberOfOverchargeEvents": SensorMember("overcharge_events", units.CYCLES),
+    "TimeSpentInExtremeTemperaturesAboveBoundary": SensorMember("minutes_in_extreme_heat", units.MINUTES),
+    "TimeSpentInExtremeTemperaturesBelowBoundary": SensorMember("minutes_in_extreme_cold", units.MINUTES),
+    "TimeSpentChargingDuringExtremeTemperaturesAboveBoundary": SensorMember(
+        "minutes_charging_in_extreme_heat", units.MINUTES
+    ),
+    "TimeSpentChargingDuringExtremeTemperaturesBelowBoundary": SensorMember(
+        "minutes_charging_in_extreme_cold", units.MINUTES
+    ),
 }
+# Counts may come without a unit.
+_COUNTS: Final = frozenset({"full_cycles", "deep_discharge_events", "overcharge_events"})
+_OWNING_PARTY: Final = "owning_party"
+_OWNER_KINDS: Final = ("owner_id", "previous_owner_id")
 _UPPERCASE: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 _PRODUCTION_ROWS: Final = (
@@ -63,25 +94,40 @@ _PRODUCTION_ROWS: Final = (
 
 
 def _matches(document: dict[str, RawValue]) -> bool:
-    return "epcisBody" in document or (("eventTime" in document or "eventID" in document) and "epcList" in document)
+    has_item = "epcList" in document or "outputEPCList" in document
+    return "epcisBody" in document or (("eventTime" in document or "eventID" in document) and has_item)
 
 
 def _read_elements(document: DocumentNode) -> list[FactElement]:
-    elements: dict[str, FactElement] = {}
+    batteries: dict[str, FactElement] = {}
+    readings: dict[tuple[str, str, str], FactElement] = {}
     copies = 0
     for event in sorted(_list_events(document), key=_get_event_time):
-        members = _read_event(event)
-        items = _read_items(event) if members else []
+        members, timed = _read_event(event)
+        items = _read_items(event) if members or timed else []
         copies += len(items) * sum(len(value) for value in members.values() if isinstance(value, list))
+        copies += len(items) * sum(len(part.members) for part in timed)
         if copies > MAX_RECORDS:
             event.add_problem(f"takes the document above {MAX_RECORDS:,} records of batteries; split the document")
             return []
         for sku, serial in items:
-            element = elements.get(sku, FactElement("Battery", event.path, {"sku": sku}))
-            elements[sku] = FactElement("Battery", event.path, _merge_later(element.members, members, serial))
-    if not elements and document.state.notes.is_clean:
-        document.add_problem("has no event about the state of a battery or an accident")
-    return list(elements.values())
+            battery = batteries.get(sku, FactElement("Battery", event.path, {"sku": sku}))
+            batteries[sku] = FactElement("Battery", event.path, _merge_later(battery.members, members, serial))
+            for reading in _build_item_readings(sku, timed):
+                readings[sku, str(reading.members["kind"]), str(reading.members["recorded_at"])] = reading
+    if not batteries and document.state.notes.is_clean:
+        document.add_problem("has no event about the state of a battery, an accident or a new owner")
+    return [*batteries.values(), *readings.values()]
+
+
+def _build_item_readings(sku: str, timed: Iterable[TimedMembers]) -> Iterator[FactElement]:
+    for recorded_at, members, path in timed:
+        yield from build_readings(sku, recorded_at, members, path)
+        moment = normalise_moment(recorded_at)
+        for kind in _OWNER_KINDS:
+            reading = None if moment is None else build_reading(sku, kind, moment, members.get(kind), path)
+            if reading is not None:
+                yield reading
 
 
 def _list_events(document: DocumentNode) -> list[DocumentNode]:
@@ -124,23 +170,58 @@ def _read_item(epc: DocumentNode, identifier: str) -> tuple[str, str | None] | N
     return sku, serial
 
 
-def _read_event(event: DocumentNode) -> dict[str, RawValue]:
-    """The members of a battery that an event gives."""
+def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], list[TimedMembers]]:
+    """The members of a battery that an event gives, and the same by their times."""
     members: dict[str, RawValue] = {}
+    timed: list[TimedMembers] = []
+    event_time = event.at("eventTime").value
     for sensor in event.at("sensorElementList").items():
         metadata = sensor.at("sensorMetadata")
-        recorded_at = (
-            read_text(metadata.at("time")) or read_text(metadata.at("endTime")) or read_text(event.at("eventTime"))
-        )
+        sensor_time = read_text(metadata.at("time")) or read_text(metadata.at("endTime"))
+        recorded_at = sensor_time or read_text(event.at("eventTime"))
         for report in sensor.at("sensorReport").items():
-            _add_report(report, recorded_at, members)
+            reported: dict[str, RawValue] = {}
+            _add_report(report, recorded_at, reported)
+            _merge_later(members, reported, None)
+            own_time = read_text(report.at("time")) or recorded_at
+            timed += [TimedMembers(own_time, reported, report.path)] if reported else []
     accident = _read_accident(event)
     if accident:
         members["negative_events"] = [accident]
+        timed.append(TimedMembers(event_time, {"negative_events": [_drop_day(accident)]}, event.path))
+    owners = _read_owners(event)
+    timed += [TimedMembers(event_time, owners, event.path)] if owners else []
     members |= mapping.map_members("Battery", event, _PRODUCTION_ROWS)
     if members:
         _add_event_day(event, members)
-    return members
+    return members, timed
+
+
+def _drop_day(accident: dict[str, RawValue]) -> dict[str, RawValue]:
+    """An accident without its day, so that its reading has the time of the event."""
+    return {member: value for member, value in accident.items() if member != "occurred_on"}
+
+
+def _read_owners(event: DocumentNode) -> dict[str, RawValue]:
+    """The new owner and the one before, if an event passes a battery from one to the other."""
+    before = _read_party(event.at("sourceList"), "source")
+    after = _read_party(event.at("destinationList"), "destination")
+    if after is None or after == before:
+        return {}
+    event.at("eventTime").take()
+    event.at("destinationList").add_warning(
+        "names a new owner, who need not be the operator responsible for the passport; it is a reading of `owner_id`"
+    )
+    return {"owner_id": after} if before is None else {"owner_id": after, "previous_owner_id": before}
+
+
+def _read_party(parties: DocumentNode, member: str) -> RawValue:
+    for party in parties.items():
+        kind = party.at("type").value if isinstance(party.value, dict) else None
+        if isinstance(kind, str) and kind.endswith(_OWNING_PARTY):
+            party.at("type").take()
+            return read_text(party.at(member))
+    return None
 
 
 def _add_event_day(event: DocumentNode, members: dict[str, RawValue]) -> None:
@@ -196,7 +277,7 @@ def _correct_energy(report: DocumentNode, sensor_member: SensorMember) -> Sensor
 
 def _read_measurement(report: DocumentNode, measure: units.UnitTable, member: str, kind: Type) -> RawValue:
     value, unit = report.at("value"), report.at("uom")
-    if unit.value is None and member == "full_cycles":
+    if unit.value is None and member in _COUNTS:
         return to_number(value, kind)
     return convert_amount(value, unit, measure, kind)
 

@@ -1,8 +1,8 @@
 """BatteryPass-Ready passports in the form of GEFEG: one root, seven groups, quantities as a value and its unit.
 
 Recognised by `IdentifiersAndProductData` in the only member of the document, whatever its name (`Battery_Passport`,
-`EV`, `StationaryIndustrial2kWh` …). The SKU is `BatteryModelIdentifier`. Materials are sentences in this format: they
-are kept where a member holds a sentence, and do not become components.
+`EV`, `StationaryIndustrial2kWh` …). The SKU is `BatteryModelIdentifier`. Lists are sentences in this format: each
+substance and each critical raw material is read by itself. Materials do not become components.
 """
 
 from typing import Final
@@ -10,17 +10,30 @@ from typing import Final
 from bpc.core.documents.elements import FactElement, RawValue
 from bpc.core.documents.public import DocumentNode, mapping, units
 from bpc.core.documents.public.conversions import (
-    Converter,
-    convert_amount,
-    read_text,
     to_category,
-    to_plain_value,
     to_status,
     to_warranty_end,
     to_warranty_months,
 )
+from bpc.core.documents.public.gefeg_conversions import (
+    BOUNDS,
+    IMPACT,
+    LOCATIONS,
+    pick_location,
+    read_power,
+    to_accidents,
+    to_bound,
+    to_chemistry,
+    to_enumerated,
+    to_hazards,
+    to_items,
+    to_label_meanings,
+    to_power_limits,
+    to_quantity,
+    to_spare_parts,
+    to_web_address,
+)
 from bpc.core.documents.public.mapping import METALS, MapRow, map_power_by_charge, map_records
-from bpc.core.language.types import Dec, Type
 
 _FIRST_GROUP: Final = "IdentifiersAndProductData"
 
@@ -31,50 +44,8 @@ def _matches(document: dict[str, RawValue]) -> bool:
     )
 
 
-def _to_unit(measure: units.UnitTable, suffix: str = "Value") -> Converter:
-    """A quantity `{…Value, …}`: the names of its two members differ with the unit and the version."""
-
-    def convert(node: DocumentNode, kind: Type) -> RawValue:
-        if not isinstance(node.value, dict):
-            return to_plain_value(node, kind)
-        values = [name for name in node.value if name.endswith(suffix)]
-        units = [name for name, member in node.value.items() if isinstance(member, str) and "Value" not in name]
-        if not values:
-            return None
-        return convert_amount(node.member(values[0]), node.member(units[0] if units else "unit"), measure, kind)
-
-    return convert
-
-
-def _read_power(node: DocumentNode, charge: str) -> RawValue:
-    return _to_unit(units.WATTS, f"At{charge}SoC")(node, Dec(3)) if isinstance(node.value, dict) else None
-
-
-def _to_enumerated(name: str, convert: Converter = to_plain_value) -> Converter:
-    """A term, alone or as the only member of an object."""
-    return lambda node, kind: convert(node.at(name) if isinstance(node.value, dict) else node, kind)
-
-
-def _to_chemistry(node: DocumentNode, kind: Type) -> RawValue:
-    if not isinstance(node.value, dict):
-        return to_plain_value(node, kind)
-    return to_plain_value(node.at("chemicalCodeValue"), kind) or to_plain_value(node.at("CustomChemicalCodes"), kind)
-
-
-def _to_accidents(node: DocumentNode, _: Type) -> RawValue:
-    report = read_text(node)
-    if not isinstance(report, str):
-        return None
-    return [{"report_url" if "://" in report else "event": report}]
-
-
-def _to_hazards(node: DocumentNode, _: Type) -> RawValue:
-    name, impact = read_text(node.at("HazardousSubstances")), read_text(node.at(f"ImpactOf{_IMPACT}"))
-    substance: dict[str, RawValue] = {"name": name, "impact": impact}
-    return [{member: value for member, value in substance.items() if value is not None}] if name else None
-
-
-_IMPACT: Final = "SubstancesOnEnvironmentHumanHealthSafetyPersons"
+_MATERIALS_USED: Final = "MaterialsUsedInCathodeAnodeAndElectrolyte"
+_MEANINGS: Final = "MeaningOfLabelsAndSymbols"
 _DATA, _PERFORMANCE = "IdentifiersAndProductData", "PerformanceAndDurability"
 _CIRCULAR, _MATERIALS = "CircularityAndResourceEfficiency", "BatteryMaterialsAndComposition"
 _LABELS: Final = "SymbolsLabelsAndDocumentationOfConformity"
@@ -95,29 +66,31 @@ _BATTERY_ROWS: Final = (
     MapRow("manufacturer_address", f"{_DATA}.ManufacturerInformation.postalAddress"),
     MapRow("manufacturer_url", f"{_DATA}.ManufacturerInformation.webAddress"),
     MapRow("manufacturer_email", f"{_DATA}.ManufacturerInformation.emailAddress"),
+    MapRow("manufacturer_email", f"{_DATA}.ManufacturerInformation.e-mailAddress"),
     MapRow("facility_id", f"{_DATA}.UniqueFacilityIdentifier"),
     MapRow("manufacturing_place", f"{_DATA}.ManufacturingPlace"),
     MapRow("manufactured_on", f"{_DATA}.ManufacturingDate"),
     MapRow("put_into_service_on", f"{_DATA}.DateOfPuttingTheBatteryIntoService"),
     MapRow("warranty_until_on", f"{_DATA}.WarrantyPeriodOfTheBattery", to_warranty_end),
     MapRow("warranty_months", f"{_DATA}.WarrantyPeriodOfTheBattery", to_warranty_months),
-    MapRow("category", f"{_DATA}.BatteryCategory", _to_enumerated("batteryCategoryValue", to_category)),
-    MapRow("mass_kg", f"{_DATA}.BatteryMass", _to_unit(units.KILOGRAMS)),
-    MapRow("status", f"{_DATA}.BatteryStatus", _to_enumerated("batteryStatusValues", to_status)),
-    MapRow("chemistry", f"{_MATERIALS}.BatteryChemistry", _to_chemistry),
-    MapRow("hazardous_substances", _MATERIALS, _to_hazards),
-    MapRow("critical_raw_materials", f"{_MATERIALS}.CriticalRawMaterials"),
+    MapRow("category", f"{_DATA}.BatteryCategory", to_enumerated("batteryCategoryValue", to_category)),
+    MapRow("mass_kg", f"{_DATA}.BatteryMass", to_quantity(units.KILOGRAMS)),
+    MapRow("status", f"{_DATA}.BatteryStatus", to_enumerated("batteryStatusValues", to_status)),
+    MapRow("chemistry", f"{_MATERIALS}.BatteryChemistry", to_chemistry),
+    MapRow("hazardous_substances", _MATERIALS, to_hazards),
+    *(MapRow(location, f"{_MATERIALS}.{_MATERIALS_USED}", pick_location(location)) for location in LOCATIONS),
+    MapRow("critical_raw_materials", f"{_MATERIALS}.CriticalRawMaterials", to_items),
     *(
         MapRow(
             f"recycled_{metal}_{when}_pct",
             f"{_CIRCULAR}.{prefix}-consumerRecycled{name}Share",
-            _to_unit(units.PER_CENT),
+            to_quantity(units.PER_CENT),
         )
         for metal, name in METALS.items()
         for when, prefix in (("pre", "Pre"), ("post", "Post"))
     ),
-    MapRow("recycled_lead_pct", f"{_CIRCULAR}.RecycledLeadShare", _to_unit(units.PER_CENT)),
-    MapRow("renewable_content_pct", f"{_CIRCULAR}.RenewableContentShare", _to_unit(units.PER_CENT)),
+    MapRow("recycled_lead_pct", f"{_CIRCULAR}.RecycledLeadShare", to_quantity(units.PER_CENT)),
+    MapRow("renewable_content_pct", f"{_CIRCULAR}.RenewableContentShare", to_quantity(units.PER_CENT)),
     MapRow(
         "dismantling_url", f"{_CIRCULAR}.DismantlingInformation-ManualsForTheRemovalAndTheDisassemblyOfTheBatteryPack"
     ),
@@ -131,74 +104,107 @@ _BATTERY_ROWS: Final = (
         "collection_systems_url",
         f"{_CIRCULAR}.InformationOnBatteryCollectionPreparationForSecondLifeAndOnTreatmentAtEndOfLife",
     ),
-    MapRow("spare_part_sources", f"{_CIRCULAR}.InformationOnSourcesOfSpareParts", map_records(MapRow("url", ""))),
-    MapRow("rated_capacity_ah", f"{_PERFORMANCE}.RatedCapacity", _to_unit(units.AMPERE_HOURS)),
-    MapRow("minimum_voltage_v", f"{_PERFORMANCE}.MinimumVoltage", _to_unit(units.VOLTS)),
-    MapRow("nominal_voltage_v", f"{_PERFORMANCE}.NominalVoltage", _to_unit(units.VOLTS)),
-    MapRow("maximum_voltage_v", f"{_PERFORMANCE}.MaximumVoltage", _to_unit(units.VOLTS)),
-    MapRow("certified_energy_kwh", f"{_PERFORMANCE}.CertifiedUsableBatteryEnergyUBE", _to_unit(units.KILOWATT_HOURS)),
-    MapRow("original_power_w", f"{_PERFORMANCE}.OriginalPowerCapability", _to_unit(units.WATTS, "At80SoC")),
-    MapRow("original_power_by_charge", f"{_PERFORMANCE}.OriginalPowerCapability", map_power_by_charge(_read_power)),
-    MapRow("maximum_power_w", f"{_PERFORMANCE}.MaximumPermittedBatteryPower", _to_unit(units.WATTS)),
+    MapRow("substance_impact_url", f"{_MATERIALS}.{IMPACT}", to_web_address),
+    MapRow("spare_part_sources", _CIRCULAR, to_spare_parts),
+    MapRow("rated_capacity_ah", f"{_PERFORMANCE}.RatedCapacity", to_quantity(units.AMPERE_HOURS)),
+    MapRow("minimum_voltage_v", f"{_PERFORMANCE}.MinimumVoltage", to_quantity(units.VOLTS)),
+    MapRow("nominal_voltage_v", f"{_PERFORMANCE}.NominalVoltage", to_quantity(units.VOLTS)),
+    MapRow("maximum_voltage_v", f"{_PERFORMANCE}.MaximumVoltage", to_quantity(units.VOLTS)),
+    *(
+        MapRow(f"voltage_temperature_{bound}_degc", f"{_PERFORMANCE}.{voltage}Voltage", to_bound(bound))
+        for bound in BOUNDS
+        for voltage in ("Nominal", "Minimum", "Maximum")
+    ),
+    *(
+        MapRow("certified_energy_kwh", f"{_PERFORMANCE}.{name}", to_quantity(units.KILOWATT_HOURS))
+        for name in ("CertifiedUsableBatteryEnergyUBE", "CertifiedUsableBatteryEnergy")
+    ),
+    MapRow("original_power_w", f"{_PERFORMANCE}.OriginalPowerCapability", to_quantity(units.WATTS, "At80SoC")),
+    MapRow("original_power_by_charge", f"{_PERFORMANCE}.OriginalPowerCapability", map_power_by_charge(read_power)),
+    MapRow("maximum_power_w", f"{_PERFORMANCE}.MaximumPermittedBatteryPower", to_quantity(units.WATTS)),
+    MapRow("power_limits", f"{_PERFORMANCE}.MaximumPermittedBatteryPower", to_power_limits),
+    MapRow(
+        "power_to_energy_ratio",
+        f"{_PERFORMANCE}.RatioBetweenNominalBatteryPowerAndBatteryEnergy",
+        to_quantity(units.WATTS_PER_WATT_HOUR),
+    ),
     MapRow(
         "initial_round_trip_efficiency_pct",
         f"{_PERFORMANCE}.InitialRoundTripEnergyEfficiency",
-        _to_unit(units.PER_CENT),
+        to_quantity(units.PER_CENT),
     ),
     MapRow(
         "half_life_round_trip_efficiency_pct",
         f"{_PERFORMANCE}.RoundTripEnergyEfficiencyAt50OfCycleLife",
-        _to_unit(units.PER_CENT),
+        to_quantity(units.PER_CENT),
     ),
     MapRow(
         "initial_pack_resistance_ohm",
         f"{_PERFORMANCE}.InitialInternalResistanceOfBatteryCellAndPackModuleRecommended",
-        _to_unit(units.OHMS),
+        to_quantity(units.OHMS),
     ),
     MapRow(
         "initial_self_discharge_pct_per_month",
         f"{_PERFORMANCE}.InitialSelf-dischargeRate",
-        _to_unit(units.PER_CENT_A_MONTH),
+        to_quantity(units.PER_CENT_A_MONTH),
     ),
     MapRow("expected_cycles", f"{_CYCLES}-dischargeCycles"),
     MapRow("expected_cycles", f"{_CYCLES}OrDischargeCycles"),
     MapRow("expected_cycles_test", f"{_PERFORMANCE}.Cycle-lifeReferenceTest"),
-    MapRow("cycle_test_c_rate", f"{_PERFORMANCE}.C-rateOfRelevantCycle-lifeTest", _to_unit(units.C_RATE)),
+    MapRow("cycle_test_c_rate", f"{_PERFORMANCE}.C-rateOfRelevantCycle-lifeTest", to_quantity(units.C_RATE)),
     MapRow("expected_life_years", f"{_PERFORMANCE}.ExpectedLifetimeInCalendarYears"),
-    MapRow("capacity_threshold_pct", f"{_PERFORMANCE}.CapacityThresholdForExhaustion", _to_unit(units.PER_CENT)),
+    MapRow("capacity_threshold_pct", f"{_PERFORMANCE}.CapacityThresholdForExhaustion", to_quantity(units.PER_CENT)),
     MapRow(
-        "idle_temperature_min_degc", f"{_PERFORMANCE}.TemperatureRangeIdleStateLowerBoundary", _to_unit(units.CELSIUS)
+        "idle_temperature_min_degc",
+        f"{_PERFORMANCE}.TemperatureRangeIdleStateLowerBoundary",
+        to_quantity(units.CELSIUS),
     ),
     MapRow(
-        "idle_temperature_max_degc", f"{_PERFORMANCE}.TemperatureRangeIdleStateUpperBoundary", _to_unit(units.CELSIUS)
+        "idle_temperature_max_degc",
+        f"{_PERFORMANCE}.TemperatureRangeIdleStateUpperBoundary",
+        to_quantity(units.CELSIUS),
     ),
     MapRow("separate_collection_label_url", f"{_LABELS}.SeparateCollectionSymbol"),
     MapRow("heavy_metal_label_url", f"{_LABELS}.SymbolsForCadmiumAndLead"),
+    MapRow("label_meaning_url", f"{_LABELS}.{_MEANINGS}", to_web_address),
+    MapRow("labels", f"{_LABELS}.{_MEANINGS}", to_label_meanings),
     MapRow("declaration_of_conformity_url", f"{_LABELS}.EUDeclarationOfConformity"),
     MapRow("test_report_urls", f"{_LABELS}.ResultsOfTestReportsProvingCompliance"),
     MapRow("extinguishing_agents", f"{_LABELS}.ExtinguishingAgent.extinguishingAgent"),
-    MapRow("capacity_fade_pct", f"{_PERFORMANCE}.CapacityFade", _to_unit(units.PER_CENT)),
-    MapRow("power_fade_pct", f"{_PERFORMANCE}.PowerFade", _to_unit(units.PER_CENT)),
-    MapRow("remaining_capacity_ah", f"{_PERFORMANCE}.RemainingCapacity", _to_unit(units.AMPERE_HOURS)),
-    MapRow("remaining_power_w", f"{_PERFORMANCE}.RemainingPowerCapability", _to_unit(units.WATTS, "At80SoC")),
-    MapRow("remaining_energy_kwh", f"{_PERFORMANCE}.RemainingUsableBatteryEnergyUBE", _to_unit(units.KILOWATT_HOURS)),
-    MapRow("round_trip_efficiency_pct", f"{_PERFORMANCE}.RemainingRoundTripEnergyEfficiency", _to_unit(units.PER_CENT)),
-    MapRow("round_trip_efficiency_fade_pct", f"{_PERFORMANCE}.EnergyRoundTripEfficiencyFade", _to_unit(units.PER_CENT)),
+    MapRow("capacity_fade_pct", f"{_PERFORMANCE}.CapacityFade", to_quantity(units.PER_CENT)),
+    MapRow("power_fade_pct", f"{_PERFORMANCE}.PowerFade", to_quantity(units.PER_CENT)),
+    MapRow("remaining_capacity_ah", f"{_PERFORMANCE}.RemainingCapacity", to_quantity(units.AMPERE_HOURS)),
+    MapRow("remaining_power_w", f"{_PERFORMANCE}.RemainingPowerCapability", to_quantity(units.WATTS, "At80SoC")),
+    *(
+        MapRow("remaining_energy_kwh", f"{_PERFORMANCE}.{name}", to_quantity(units.KILOWATT_HOURS))
+        for name in ("RemainingUsableBatteryEnergyUBE", "RemainingUsableBatteryEnergy")
+    ),
+    MapRow(
+        "self_discharge_pct_per_month", f"{_PERFORMANCE}.CurrentSelf-dischargeRate", to_quantity(units.PER_CENT_A_MONTH)
+    ),
+    MapRow(
+        "round_trip_efficiency_pct", f"{_PERFORMANCE}.RemainingRoundTripEnergyEfficiency", to_quantity(units.PER_CENT)
+    ),
+    MapRow(
+        "round_trip_efficiency_fade_pct", f"{_PERFORMANCE}.EnergyRoundTripEfficiencyFade", to_quantity(units.PER_CENT)
+    ),
     MapRow(
         "internal_resistance_increase_pct",
         f"{_PERFORMANCE}.InternalResistanceIncreaseOfPackCellAndModuleRecommended",
-        _to_unit(units.PER_CENT),
+        to_quantity(units.PER_CENT),
     ),
-    MapRow("self_discharge_evolution_pct", f"{_PERFORMANCE}.EvolutionOfSelf-dischargeRates", _to_unit(units.PER_CENT)),
-    MapRow("state_of_certified_energy_pct", f"{_PERFORMANCE}.StateOfCertifiedEnergySOCE", _to_unit(units.PER_CENT)),
-    MapRow("state_of_charge_pct", f"{_PERFORMANCE}.StateOfChargeSoC", _to_unit(units.PER_CENT)),
+    MapRow(
+        "self_discharge_evolution_pct", f"{_PERFORMANCE}.EvolutionOfSelf-dischargeRates", to_quantity(units.PER_CENT)
+    ),
+    MapRow("state_of_certified_energy_pct", f"{_PERFORMANCE}.StateOfCertifiedEnergySOCE", to_quantity(units.PER_CENT)),
+    MapRow("state_of_charge_pct", f"{_PERFORMANCE}.StateOfChargeSoC", to_quantity(units.PER_CENT)),
     MapRow("full_cycles", f"{_PERFORMANCE}.NumberOfFullChargingAndDischargingCycles"),
-    MapRow("energy_throughput_kwh", f"{_PERFORMANCE}.EnergyThroughput", _to_unit(units.KILOWATT_HOURS)),
-    MapRow("capacity_throughput_ah", f"{_PERFORMANCE}.CapacityThroughput", _to_unit(units.AMPERE_HOURS)),
+    MapRow("energy_throughput_kwh", f"{_PERFORMANCE}.EnergyThroughput", to_quantity(units.KILOWATT_HOURS)),
+    MapRow("capacity_throughput_ah", f"{_PERFORMANCE}.CapacityThroughput", to_quantity(units.AMPERE_HOURS)),
     MapRow(
         "temperature_records",
         f"{_PERFORMANCE}.TemperatureInformation",
-        map_records(MapRow("temperature_degc", "", _to_unit(units.CELSIUS))),
+        map_records(MapRow("temperature_degc", "", to_quantity(units.CELSIUS))),
     ),
     MapRow("minutes_in_extreme_heat", f"{_PERFORMANCE}.TimeSpentInExtremeTemperaturesAboveBoundary"),
     MapRow("minutes_in_extreme_cold", f"{_PERFORMANCE}.TimeSpentInExtremeTemperaturesBelowBoundary"),
@@ -210,14 +216,15 @@ _BATTERY_ROWS: Final = (
     ),
     MapRow("deep_discharge_events", f"{_PERFORMANCE}.NumberOfDeepDischargeEvents"),
     MapRow("overcharge_events", f"{_PERFORMANCE}.NumberOfOverchargeEvents"),
-    MapRow("negative_events", f"{_PERFORMANCE}.InformationOnAccidents", _to_accidents),
+    MapRow("negative_events", f"{_PERFORMANCE}.InformationOnAccidents", to_accidents),
 )
 
 _CONTRIBUTION: Final = "BatteryCarbonFootprint.ContributionOf"
-_PER_KWH: Final = _to_unit(units.GRAMS_CO2_PER_KWH)
+_PER_KWH: Final = to_quantity(units.GRAMS_CO2_PER_KWH)
 
 _FOOTPRINT_ROWS: Final = (
     MapRow("gco2e_per_kwh", "BatteryCarbonFootprint.BatteryCarbonFootprintPerFunctionalUnit", _PER_KWH),
+    MapRow("total_gco2e", "BatteryCarbonFootprint.AbsoluteBatteryCarbonFootprint", to_quantity(units.GRAMS_CO2)),
     MapRow(
         "raw_material_gco2e_per_kwh", f"{_CONTRIBUTION}RawMaterialAcquisitionAndPre-processingLifecycleStage", _PER_KWH
     ),

@@ -18,8 +18,9 @@ from bpc.core.documents.fact_members import MAX_NAME_LENGTH
 from bpc.core.documents.public import DocumentNode
 from bpc.core.documents.public.conversions import Converter, get_last_part, read_text, to_plain_value
 from bpc.core.documents.public.units import lower_ascii
-from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
-from bpc.core.language.types import FactRecordType, List, Opt, Record, Type
+from bpc.core.documents.readings import RECORD_LISTS, build_readings
+from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS, STATE_MEMBERS
+from bpc.core.language.types import TEXT, FactRecordType, List, Opt, Record, Type
 
 ALL_KINDS: Final = tuple(FACT_TYPES)
 STAGES: Final = ("raw_material", "production", "distribution", "end_of_life")
@@ -176,6 +177,48 @@ def map_components(
         numbered = part if seen[part] == 1 else f"{part}#{seen[part]}"
         elements.append(FactElement("Component", node.path, {"sku": sku, "part": numbered, **members}))
     return elements
+
+
+def read_timed_states(sku: str, node: DocumentNode, rows: Iterable[MapRow], time_name: str) -> list[FactElement]:
+    """Readings of the states that have a time beside their value, or in each of their records."""
+    readings: list[FactElement] = []
+    for row in rows:
+        if row.member in RECORD_LISTS:
+            readings += _read_timed_records(sku, node, row, time_name)
+        elif row.member in STATE_MEMBERS and (members := map_members("Battery", node, (row,))):
+            holder = node.at(row.source.rpartition(".")[0])
+            readings += build_readings(sku, _take_time(holder, time_name), members, node.at(row.source).path)
+    return readings
+
+
+def _read_timed_records(sku: str, node: DocumentNode, row: MapRow, time_name: str) -> list[FactElement]:
+    """Readings of records. Where an item has a time, it is more exact than the day in the record."""
+    records, items = map_members("Battery", node, (row,)).get(row.member), node.at(row.source).items()
+    if not isinstance(records, list) or len(records) != len(items):
+        return []
+    readings: list[FactElement] = []
+    for record, item in zip(records, items, strict=True):
+        recorded_at = _take_time(item, time_name)
+        day = None if recorded_at is None else RECORD_LISTS[row.member].time
+        values = record.items() if isinstance(record, dict) else ()
+        content = {name: value for name, value in values if name != day}
+        readings += build_readings(sku, recorded_at, {row.member: [content]}, item.path)
+    return readings
+
+
+def _take_time(node: DocumentNode, name: str) -> RawValue:
+    return node.at(name).take() if isinstance(node.value, dict) else None
+
+
+def add_parts_list(documents: DocumentNode, address: str, battery: dict[str, RawValue]) -> None:
+    """Name the document that lists the parts where their numbers belong, if no source of spare parts has numbers."""
+    parts_list = pick_by("documentType", "BillOfMaterial", address)(documents, TEXT)
+    sources = battery.get("spare_part_sources")
+    records = [record for record in sources if isinstance(record, dict)] if isinstance(sources, list) else []
+    if parts_list is None or any("part_numbers" in record for record in records):
+        return
+    first, *others = records or [{}]
+    battery["spare_part_sources"] = [{**first, "part_numbers": [parts_list]}, *others]
 
 
 def build_due_diligence(

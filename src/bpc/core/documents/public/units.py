@@ -61,6 +61,11 @@ OHMS: Final[UnitTable] = _build_units(
     ohm=("Ohm OHM ohm Ω", power_of_ten(0)),
 )
 CELSIUS: Final[UnitTable] = _build_units(c=("°C CEL degreeCelsius Cel", power_of_ten(0)))
+MINUTES: Final[UnitTable] = _build_units(
+    minute=("min MIN minute minutes", power_of_ten(0)),
+    hour=("h HUR hour hours", ExactNumber(60, 0)),
+    day=("d DAY day days", ExactNumber(1440, 0)),
+)
 MONTHS: Final[UnitTable] = _build_units(
     month=("month MON months", power_of_ten(0)), year=("year ANN years", ExactNumber(12, 0))
 )
@@ -76,6 +81,7 @@ PER_CENT: Final[UnitTable] = _build_units(
     trillionth=("ppt partPerTrillionUs", power_of_ten(-10)),
 )
 PER_CENT_A_MONTH: Final[UnitTable] = _build_units(one=("%/month percentPerMonth percent % P1", power_of_ten(0)))
+WATTS_PER_WATT_HOUR: Final[UnitTable] = _build_units(one=("W/Wh W/wh 1/h", power_of_ten(0)))
 C_RATE: Final[UnitTable] = _build_units(one=("A/Ah C 1/h", power_of_ten(0)))
 
 _CO2_SPELLINGS: Final = ("co2", "co2e", "co2eq", "co2equivalent", "co2equivalents")

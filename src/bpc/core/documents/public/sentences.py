@@ -1,0 +1,63 @@
+"""Lists that a sender wrote as one text: each substance, material or number by itself.
+
+    Lead (CAS 7439-92-1); nickel            lead, nickel
+    Critical raw materials: Co, Li, Ni      Co, Li, Ni
+    1,2-dimethoxyethane                     one name: a comma without a blank belongs to it
+
+A comma separates only where the parts are names, not words of a sentence: none has more than four words.
+"""
+
+import re
+from typing import Final
+
+from bpc.core.documents.public.units import lower_ascii
+
+MAX_WORDS_OF_A_NAME: Final = 4
+CAS_NUMBER: Final = re.compile(r"(?<![0-9-])([0-9]{2,7}-[0-9]{2}-[0-9])(?![0-9-])")
+
+_SEPARATORS: Final = re.compile(r"\s*(?:;|\||\n|\u2022)\s*")
+_HEADING: Final = re.compile(
+    r"[^:;,]*\b(?:materials?|substances?|numbers?|components?|CAS)\b[^:;,]{0,30}:\s+(?=\S)", re.IGNORECASE
+)
+_CAS_REMARK: Final = re.compile(
+    r"\s*[(\[]?\s*(?:CAS(?:[- ]?(?:No|Nr|number))?[.:]?\s*)?[0-9]{2,7}-[0-9]{2}-[0-9]\s*[)\]]?"
+)
+_NO_ITEM: Final = frozenset({"", "-", "n/a", "none", "not applicable"})
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a list that is written as one text; a sentence is one item, `none` is an empty list."""
+    parts = [part.strip(" .") for part in _SEPARATORS.split(_HEADING.sub("", text.strip(), count=1))]
+    named = [part for part in parts if lower_ascii(part) not in _NO_ITEM]
+    return [item for part in named for item in _split_at_commas(part)]
+
+
+def _split_at_commas(text: str) -> list[str]:
+    parts: list[str] = []
+    for part in re.split(r",\s+", text):
+        is_inside = parts and parts[-1].count("(") > parts[-1].count(")")
+        if is_inside:
+            parts[-1] += f", {part}"
+        else:
+            parts.append(part)
+    is_list = all(len(part.split()) <= MAX_WORDS_OF_A_NAME for part in parts)
+    return [part.strip() for part in parts if part.strip()] if is_list else [text]
+
+
+def split_cas_number(text: str) -> tuple[str | None, str | None]:
+    """The name and the CAS number in an item such as `Lead (CAS 7439-92-1)`."""
+    number = CAS_NUMBER.search(text)
+    if number is None:
+        return text, None
+    name = _CAS_REMARK.sub("", text, count=1).strip(" ,-:")
+    return name or None, number[1]
+
+
+def says_none(text: str) -> bool:
+    """Whether a text says that there is nothing to list. A dash or `n/a` does not say that."""
+    return lower_ascii(text.strip(" .")) == "none"
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is a web address and nothing else."""
+    return "://" in text and not re.search(r"\s", text)
