@@ -17,6 +17,7 @@ from bpc.core.facts.evidence_findings import describe_conflict, describe_unreada
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, build_finding_facts
 from bpc.core.facts.merge import RECORDED_ON, FactStatement, MemberConflict, MergedFact, merge_statements
+from bpc.core.facts.plausibility import find_implausible
 from bpc.core.facts.provenance import FactName, MemberOrigin, build_provenance_facts
 from bpc.core.facts.readings import (
     READING_FACT_TYPE,
@@ -279,6 +280,7 @@ def _list_findings(product_facts: Sequence[ProductFact], readings: Sequence[Read
             for conflict in fact.merged.conflicts
             if not conflict.is_decided
         ),
+        *find_implausible(all_facts),
     ]
 
 

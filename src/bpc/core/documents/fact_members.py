@@ -4,7 +4,8 @@ The fact's schema gives each member its type. A Dec(n), a decimal number, is wri
 a whole number. Both come from a number or from a plain decimal text of the same value; nothing is rounded. A null is
 the same as a missing member. A member that the schema does not know is left out with a warning. A member whose value
 cannot be read is left out and named, unless it is part of the fact's key: then the document has a problem. A list is
-taken whole: one value of it that cannot be read makes the whole member unreadable.
+taken whole: one value of it that cannot be read makes the whole member unreadable. A word for one of a few values, in
+any of six languages, becomes that value.
 
 A document in our own form is read completely, without problems and unreadable values, exactly if its JSON Schema
 (2020-12) accepts it, apart from what a schema cannot check: whether a date exists, how deep and how large a document
@@ -27,6 +28,7 @@ from bpc.core.documents.elements import (
     is_plain_decimal,
     parse_exact,
 )
+from bpc.core.facts.enumerations import ENUMERATIONS, normalize_value
 from bpc.core.facts.fact_table import is_day
 from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION, SchemaMember
 from bpc.core.formats.canonical_json import Json
@@ -75,8 +77,17 @@ def build_fact_payload(
             if problems := notes.end_capture():
                 unreadable.append(report_unreadable(name, problems, notes))
             else:
-                payload[name] = value
+                payload[name] = _normalize_words(element.fact_type, name, value)
     return payload, tuple(unreadable)
+
+
+def _normalize_words(fact_type: str, member: str, value: Json) -> Json:
+    """The value that a word means, such as `ev` for `Elektrofahrzeug`; any other value as it is."""
+    if (fact_type, member) not in ENUMERATIONS:
+        return value
+    if isinstance(value, list):
+        return [_normalize_words(fact_type, member, item) for item in value]
+    return (normalize_value(fact_type, member, value) or value) if isinstance(value, str) else value
 
 
 def report_unreadable(member: str, problems: Sequence[DocumentNote], notes: Notes) -> UnreadableMember:

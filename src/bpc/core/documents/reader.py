@@ -39,6 +39,7 @@ from bpc.core.documents.public import (
 from bpc.core.documents.public.known_formats import explain_bytes, explain_json, explain_lookalike
 from bpc.core.documents.public.mapping import PublicFormat
 from bpc.core.documents.read_options import ReadOptions
+from bpc.core.documents.readings import derive_readings
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.file_types import BYTE_ORDER_MARK, CSV, JSON, OLD_EXCEL_MARK, PDF_MARK, XLSX, ZIP_MARK
@@ -225,15 +226,29 @@ def _read_json(kind: str, content: bytes, _: ReadOptions, notes: Notes) -> Itera
     if not notes.is_clean:
         return ()
     public_elements = read_public_elements(kind, value, notes)
-    return find_elements(kind, value, notes) if public_elements is None else public_elements
+    return _add_readings(find_elements(kind, value, notes)) if public_elements is None else public_elements
+
+
+def _read_csv(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
+    return _add_readings(csv_table.read_csv(kind, content, options, notes))
+
+
+def _read_xlsx(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
+    return _add_readings(xlsx_workbook.read_xlsx(kind, content, options, notes))
+
+
+def _add_readings(elements: Iterable[FactElement]) -> list[FactElement]:
+    """The elements of our own form, and a reading for each state with a time. Public formats add their own."""
+    own = list(elements)
+    return [*own, *(reading for element in own for reading in derive_readings(element))]
 
 
 FORMAT_READERS: Final[Mapping[str, FormatReader]] = {
     JSON: _read_json,
     "text/json": _read_json,
     "application/ld+json": _read_json,
-    CSV: csv_table.read_csv,
-    XLSX: xlsx_workbook.read_xlsx,
+    CSV: _read_csv,
+    XLSX: _read_xlsx,
 }
 
 

@@ -13,6 +13,7 @@ charge is a reading of `state_of_charge_pct`. A day is its first instant, and a 
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ from bpc.core.formats.timestamps import format_time
 from bpc.core.language.types import INT, TEXT, Dec, FactRecordType
 
 NUMBER_SCALE: Final = 6
+RECORDED_ON: Final = "state_recorded_on"
 
 _BATTERY: Final = SCHEMAS[FactRecordType("Battery", SCHEMA_VERSION)]
 _MOMENT: Final = re.compile(
@@ -64,6 +66,27 @@ def build_readings(
     return list(readings.values())
 
 
+def derive_readings(element: FactElement) -> list[FactElement]:
+    """The readings in a battery of our own form, each with the place of its value; none if no time is stated."""
+    sku, day = element.members.get("sku"), element.members.get(RECORDED_ON)
+    if element.fact_type != "Battery" or not isinstance(sku, str):
+        return []
+    readings = build_readings(sku, day, element.members, element.path, in_own_form=True)
+    return [replace(reading, places=_locate_members(reading, element)) for reading in readings]
+
+
+def _locate_members(reading: FactElement, battery: FactElement) -> Mapping[str, str]:
+    """Where the members of a reading are in the document. A record of a list is at a place of its own."""
+    kind = str(reading.members["kind"])
+    if reading.path != battery.path:
+        return dict.fromkeys((*reading.members,), reading.path)
+    value = battery.places.get(kind, f"{battery.path}.{kind}")
+    day = battery.places.get(RECORDED_ON, f"{battery.path}.{RECORDED_ON}")
+    sku = battery.places.get("sku", f"{battery.path}.sku")
+    places = {"sku": sku, "kind": value, "recorded_at": day, "recorded_on": day, "number": value, "text": value}
+    return {member: places[member] for member in reading.members}
+
+
 def _list_values(
     recorded_at: RawValue, members: Mapping[str, RawValue]
 ) -> Iterator[tuple[str, RawValue, RawValue, str]]:
@@ -71,7 +94,7 @@ def _list_values(
 
     Records come last: a state and a record of the same time are one reading.
     """
-    for member in STATE_MEMBERS:
+    for member in sorted(STATE_MEMBERS):
         if member in members and member not in RECORD_LISTS:
             yield member, recorded_at, members[member], ""
     for member, record_list in RECORD_LISTS.items():

@@ -15,6 +15,7 @@ everything that exists once into a list of one.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from bpc.core.documents import Notes, join_path
 from bpc.core.documents.elements import FactElement, RawValue, UnreadableMember, describe_value
@@ -27,6 +28,8 @@ class MemberOrigins:
 
     places: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, UnreadableMember] = field(default_factory=dict)
+
+
 # Members of objects of a vocabulary, or of elements, that say what the object is.
 _STRUCTURE_NAMES: Final = frozenset(
     {"id", "type", "elementId", "objectType", "dictionaryReference", "valueDataType", "nodeTypes"}
@@ -78,6 +81,7 @@ class ReadState:
     def _find_exact(self, element: FactElement) -> list[tuple[tuple[str, str], MemberOrigins]]:
         key = (element.fact_type, element.path)
         return [(key, self.origins[key])] if key in self.origins else []
+
     view: RawValue = None
 
 

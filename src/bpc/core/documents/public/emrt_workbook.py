@@ -17,13 +17,13 @@ from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from bpc.core.documents import Notes
+from bpc.core.documents.cells import Cell, Sheet, TableRow
 from bpc.core.documents.elements import FactElement, NumberText, RawValue
 from bpc.core.documents.fact_members import normalize_name
 from bpc.core.documents.public.known_formats import explain_minerals_template
 from bpc.core.documents.public.mapping import shorten_identifier
 from bpc.core.documents.public.sentences import is_address
 from bpc.core.documents.public.units import lower_ascii
-from bpc.core.documents.tables import Cell, Sheet, TableRow
 
 KIND: Final = "DUE_DILIGENCE"
 NAME: Final = "an Extended Minerals Reporting Template (EMRT)"
