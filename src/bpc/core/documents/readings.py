@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Final, NamedTuple
 
 from bpc.core.documents.elements import FactElement, NumberText, RawValue, is_plain_decimal, parse_exact
+from bpc.core.facts.enumerations import normalize_value
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS, STATE_MEMBERS
 from bpc.core.formats.timestamps import format_time
 from bpc.core.language.types import INT, TEXT, Dec, FactRecordType
@@ -120,7 +121,7 @@ def _sort_value(kind: str, value: RawValue) -> dict[str, RawValue] | None:
     kind_type = _BATTERY.get(kind, TEXT)
     is_numeric = isinstance(kind_type, Dec) or kind_type == INT or kind == "temperature_records"
     if not is_numeric:
-        return {"text": value} if isinstance(value, str) and value else None
+        return {"text": normalize_value("Battery", kind, value) or value} if isinstance(value, str) and value else None
     text = value.text if isinstance(value, NumberText) else value
     if not isinstance(text, str) or (isinstance(value, str) and not is_plain_decimal(text)):
         return None
