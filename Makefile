@@ -27,7 +27,8 @@ PACKAGES := packages/service-jobs packages/bpc-client
 TESTS := tests packages
 # Tests that also run on a PostgreSQL that is not ours.
 EXTERNAL := tests/storage tests/upgrades packages/service-jobs/tests
-# What `make check` does not repeat on another PostgreSQL, to stay short; `make test-external` does.
+# What `make check` does not repeat on another PostgreSQL, to stay short. Of the rest it repeats a sample: the first
+# test of each file, and every third of all. `make test-external` repeats all.
 NOT_ELSEWHERE := $(addprefix --ignore=packages/service-jobs/tests/jobs/,faults test_conformance.py download \
 	worker/test_scale.py worker/test_speed.py worker/state_machine)
 # One test of a long run may take longer than any test of `make check` is allowed to.
@@ -90,7 +91,8 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff format --quiet .
 
 .PHONY: static format-check lint types layers
-static: format-check lint types layers ## Format, lint, types and layers, without running anything
+static: $(READY) ## Format, lint, types and layers, without running anything
+	@$(MAKE) --no-print-directory --jobs=2 types layers format-check lint
 
 format-check: $(READY)
 	$(BIN)/ruff format --check .
@@ -110,7 +112,7 @@ check: static ## Everything CI runs: static checks, tests, coverage gates
 	$(MEASURE) $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/coverage_gates.py
-	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external
+	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external --sample 3
 
 .PHONY: cases
 cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff

@@ -6,12 +6,13 @@ A DATABASE_URL that happens to be set on the machine is never used.
 
 import asyncio
 import fcntl
+import gc
 import os
 import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +68,16 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("bpc")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run the first test of each file, and every Nth of all",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what runs in the background with Ctrl-C ignored, and programs that tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -104,6 +115,18 @@ def _remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile, nor later among what was imported and collected: all of it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # what `-m` and `-k` leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
@@ -112,7 +135,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         too_long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=too_long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if config.option.sample > 1:
+        places = find_sample([item.path for item in items], every=config.option.sample)
+        config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place not in places])
+        items[:] = [items[place] for place in sorted(places)]
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
+
+
+def find_sample(files: Sequence[Path], *, every: int) -> set[int]:
+    """Return the places of the first test of each file, and of every so many of all tests."""
+    first_of_each = {file: place for place, file in reversed(list(enumerate(files)))}
+    return {*first_of_each.values(), *range(0, len(files), every)}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,8 +15,13 @@ from typing import Any, Self
 
 from bpc.runtime.postgres.cluster import Layout, find_running_postmaster, is_locked
 from tests.cli import fork_server
+from tests.measurements import choose_effort
 
 SECONDS = 120
+# Both end whatever stays until it is told to stop, in the same way; beside other tests one of them is enough.
+STOP_SIGNALS = choose_effort(
+    test=[signal.SIGTERM], shown=[signal.SIGINT, signal.SIGTERM], campaign=[signal.SIGINT, signal.SIGTERM]
+)
 
 
 def _restore_sigint() -> None:

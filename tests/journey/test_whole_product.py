@@ -1,26 +1,24 @@
 """The whole product at once: `bpc up`, asked over HTTP by the client we ship, from a supplier's file to a replay."""
 
 import asyncio
-import os
-import tempfile
 from pathlib import Path
 
 from bpc_client import Client
 
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
 from tests.journey.compile_ready import prepare_compile
+from tests.running_installation import RunningInstallation
 
 MADE = ["PASSPORT_COMPILED", "PASSPORT_SIGNED", "QR_GENERATED", "PASSPORT_ACTIVATED", "PASSPORT_REPLAYED"]
 
 
-def test_a_suppliers_file_becomes_a_passport_that_anyone_can_check(run_folder: Path, tmp_path: Path) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="whole-", dir=run_folder))
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    bpc = Program(folder, {"BPC_LOG_LEVEL": "error"})
+def test_a_suppliers_file_becomes_a_passport_that_anyone_can_check(
+    running_installation: RunningInstallation, tmp_path: Path
+) -> None:
+    settings = running_installation.create_tenant().settings
     bundle = tmp_path / "passport.zip"
 
-    with start_command(bpc, "up", "--port", "0") as (_, ready):
-        asyncio.run(_run_whole_way(ready["url"], ready["api_key"], bundle))
+    asyncio.run(_run_whole_way(settings["BPC_URL"], settings["BPC_API_KEY"], bundle))
 
     # Whoever was only given the file checks it without us.
     checked = Program(tmp_path).run_ok("verify", bundle, "--json").json()

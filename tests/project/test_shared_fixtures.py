@@ -1,4 +1,4 @@
-"""What one test leaves behind stops no other: a fixture that works in something shared lives as long as it.
+"""What one test leaves behind stops no other: a fixture that works in something shared lives as long as it does.
 
 Idle workers steal tests, so the tests of a module do not run one after the other, and its fixtures are set up again
 each time the module comes up. What they make in the shared installation would be there already.
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures import find_sample
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tests", "packages/service-jobs/tests", "packages/bpc-client/tests")
@@ -79,3 +81,9 @@ async def tenant(program): ...
 """
 
     assert find_shorter_lives(source) == faults
+
+
+def test_a_sample_has_the_first_test_of_each_file_and_every_so_many_of_all() -> None:
+    files = [Path(name) for name in "aaaabbc"]
+
+    assert find_sample(files, every=3) == {0, 3, 4, 6}

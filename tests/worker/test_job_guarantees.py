@@ -29,7 +29,7 @@ from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 from tests.worker.worker_installation import WorkerInstallation, open_installation
 
 WORKERS = 10
-PASSPORTS = choose_effort(test=25, shown=100, campaign=1_000)  # four jobs each
+PASSPORTS = choose_effort(test=10, shown=100, campaign=1_000)  # four jobs each
 HASTE = choose_effort(test=40, shown=1, campaign=1)  # how much sooner a job is tried again than it would be
 OF_TYPE = "SELECT job_id FROM jobs.job WHERE tenant_id = $1 AND type = $2"
 

@@ -13,7 +13,7 @@ from tests.worker.worker_installation import open_installation
 
 WORKERS = choose_effort(test=2, shown=4, campaign=4)
 KILLS = choose_effort(test=3, shown=50, campaign=200)
-PASSPORTS = choose_effort(test=20, shown=500, campaign=2_000)
+PASSPORTS = choose_effort(test=12, shown=500, campaign=2_000)
 SETTINGS = {
     "BPC_JOBS_LEASE_SECONDS": "2",
     "BPC_JOBS_LEASE_RENEW_SECONDS": "1",

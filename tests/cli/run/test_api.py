@@ -9,10 +9,10 @@ import pytest
 from bpc.cli.support.session import choose_address, format_url
 from bpc.runtime.settings import Settings
 from tests.cli.conftest import Installation
-from tests.cli.program import Program, start_command
+from tests.cli.program import STOP_SIGNALS, Program, start_command
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", STOP_SIGNALS)
 def test_it_answers_once_it_has_printed_its_url_and_stops_cleanly_on_sigterm(
     installation: Installation, how: signal.Signals
 ) -> None:

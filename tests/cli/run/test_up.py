@@ -18,7 +18,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.cli.program import Program, is_stopped, wait_until
+from tests.cli.program import STOP_SIGNALS, Program, is_stopped, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def assert_gone(bpc: Program) -> None:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", STOP_SIGNALS)
 def test_it_prints_where_everything_is_and_stops_cleanly_on_sigterm(bpc: Program, how: signal.Signals) -> None:
     with run_up(replace(bpc, with_coverage=True)) as (process, ready):
         assert ready.keys() == {"url", "api_key", "tenant_id", "data_dir"}

@@ -78,7 +78,7 @@ def measure_check(text: str) -> float:
 
 @pytest.mark.parametrize("shape", GROWING_TEXTS)
 def test_time_is_about_linear_in_the_length(shape: str) -> None:
-    size = choose_effort(test=600, shown=6000, campaign=10_000)
+    size = choose_effort(test=300, shown=6000, campaign=10_000)
 
     small = min(measure_check(GROWING_TEXTS[shape](size)) for _ in range(3))
     large = min(measure_check(GROWING_TEXTS[shape](4 * size)) for _ in range(2))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.external
 
 WORKERS = choose_effort(test=3, shown=4, campaign=4)
 KILLS = choose_effort(test=4, shown=100, campaign=200)
-JOBS = choose_effort(test=300, shown=10_000, campaign=20_000)
+JOBS = choose_effort(test=150, shown=10_000, campaign=20_000)
 SECONDS_PER_KILL = 1.2
 LONGEST_JOB = choose_effort(test=0.4, shown=0.1, campaign=0.1)  # the fewer the kills, the surer each must hit something
 ENDED_WITHIN = 6.0

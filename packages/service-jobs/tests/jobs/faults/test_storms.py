@@ -13,7 +13,7 @@ pytestmark = pytest.mark.external
 
 WORKERS = 3
 SECONDS = choose_effort(test=3.0, shown=60.0, campaign=300.0)
-JOBS = choose_effort(test=250, shown=5_000, campaign=25_000)
+JOBS = choose_effort(test=150, shown=5_000, campaign=25_000)
 LEASE = 2.0
 CUT = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
