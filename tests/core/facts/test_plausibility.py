@@ -196,6 +196,22 @@ def test_facts_of_several_products_are_told_apart() -> None:
     assert [(finding.code, finding.fact_key) for finding in findings] == [("COMPONENT_MASS", "battery:SKU-2")]
 
 
+@pytest.mark.parametrize(
+    ("reading", "points"),
+    [
+        ({"number": "90"}, (68,)),
+        ({"kind": "capacity_fade_pct", "number": "101"}, (52,)),
+        ({"kind": "status", "number": None, "text": "lost"}, (67,)),
+    ],
+)
+def test_a_finding_about_a_reading_concerns_the_points_of_its_state(
+    reading: Mapping[str, Any], points: tuple[int, ...]
+) -> None:
+    [finding] = find_in_product(reading=reading)
+
+    assert (finding.fact_key, finding.points) == ("reading:SKU-1:full_cycles:2", points)
+
+
 def test_facts_that_no_schema_knows_are_not_looked_at() -> None:
     unknown = [make_fact("Blinding", "blinding:1", key="00"), make_fact("Provenance", "provenance:1", facts={})]
     newer = SnapshotFact(fact_type="Battery", fact_key="battery:1", schema_version=9, payload={"mass_kg": []})
