@@ -103,11 +103,12 @@ def read_index() -> str:
     return (DIAGNOSTICS / "README.md").read_text()
 
 
-def test_the_tables_of_facts_and_units_are_made_from_the_code() -> None:
+def test_the_tables_of_facts_units_and_checks_are_made_from_the_code() -> None:
     hint = "run `make cases`"
 
     assert (PAGES / "facts.md").read_text(encoding="utf-8") == rule_reference.format_facts_page(), hint
     assert (PAGES / "units.md").read_text(encoding="utf-8") == rule_reference.format_units_page(), hint
+    assert (PAGES / "plausibility.md").read_text(encoding="utf-8") == rule_reference.format_plausibility_page(), hint
 
 
 def test_the_functions_page_lists_every_function() -> None:

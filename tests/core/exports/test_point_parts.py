@@ -107,7 +107,7 @@ def test_one_link_does_not_stand_for_the_parts_it_may_contain() -> None:
 
 
 def test_parts_may_be_filled_by_different_facts() -> None:
-    anode = make_fact("Component", "component:SKU-1:a", material="graphite", location="Anode")
+    anode = make_fact("Component", "component:SKU-1:a", material="graphite", location="Negative Elektrode")
     salt = make_fact("Component", "component:SKU-1:e", material="LiPF6", location="electrolyte")
 
     assert is_filled(get_point(45), [make_battery(cathode="NMC811"), anode, salt])

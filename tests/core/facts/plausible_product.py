@@ -8,7 +8,7 @@ from bpc.core.facts.findings import Finding
 from bpc.core.facts.plausibility import find_implausible
 from tests.core.sample_passports import make_fact
 
-BATTERY: Mapping[str, Any] = {
+BATTERY: dict[str, Any] = {
     "sku": "SKU-1",
     "passport_uri": "https://id.acme-cells.eu/01/09506000134352/21/A1",
     "operator_id": "https://id.acme-cells.eu/417/9506000134352",
@@ -72,7 +72,7 @@ BATTERY: Mapping[str, Any] = {
     "negative_events": [{"occurred_on": "2027-06-01", "event": "deep discharge"}],
     "temperature_records": [{"recorded_at": "2027-06-01T12:00:00Z", "temperature_degc": "21.5"}],
 }
-COMPONENT: Mapping[str, Any] = {
+COMPONENT: dict[str, Any] = {
     "sku": "SKU-1",
     "part": "cathode",
     "location": "cathode",
@@ -86,7 +86,7 @@ COMPONENT: Mapping[str, Any] = {
     "recycled_post_pct": "10.25",
     "supplier_url": "https://cathodes.acme-cells.eu",
 }
-FOOTPRINT: Mapping[str, Any] = {
+FOOTPRINT: dict[str, Any] = {
     "sku": "SKU-1",
     "facility_country": "DE",
     "year": 2026,
@@ -102,21 +102,21 @@ FOOTPRINT: Mapping[str, Any] = {
     "verified_on": "2026-11-02",
     "valid_until_on": "2029-11-02",
 }
-DUE_DILIGENCE: Mapping[str, Any] = {
+DUE_DILIGENCE: dict[str, Any] = {
     "sku": "SKU-1",
     "materials": ["cobalt", "natural graphite"],
     "report_url": "https://www.acme-cells.eu/diligence/2027.pdf",
     "audited_on": "2026-05-12",
     "valid_until_on": "2028-05-12",
 }
-READING: Mapping[str, Any] = {
+READING: dict[str, Any] = {
     "sku": "SKU-1",
     "kind": "full_cycles",
     "recorded_at": "2027-08-01T10:00:00.000000Z",
     "recorded_on": "2027-08-01",
     "number": "100",
 }
-LATER_READING: Mapping[str, Any] = {
+LATER_READING: dict[str, Any] = {
     **READING,
     "recorded_at": "2027-09-01T10:00:00.000000Z",
     "recorded_on": "2027-09-01",
@@ -133,12 +133,12 @@ def make_product(
 ) -> list[SnapshotFact]:
     """The facts of a product, with members changed; None takes a member away."""
     return [
-        make_fact("Battery", "battery:SKU-1", **BATTERY | (battery or {})),
-        make_fact("Component", "component:SKU-1:cathode", **COMPONENT | (component or {})),
-        make_fact("PCF", "pcf:SKU-1", **FOOTPRINT | (footprint or {})),
-        make_fact("DueDiligence", "dd:SKU-1", **DUE_DILIGENCE | (due_diligence or {})),
+        make_fact("Battery", "battery:SKU-1", **{**BATTERY, **(battery or {})}),
+        make_fact("Component", "component:SKU-1:cathode", **{**COMPONENT, **(component or {})}),
+        make_fact("PCF", "pcf:SKU-1", **{**FOOTPRINT, **(footprint or {})}),
+        make_fact("DueDiligence", "dd:SKU-1", **{**DUE_DILIGENCE, **(due_diligence or {})}),
         make_fact("Reading", "reading:SKU-1:full_cycles:1", **READING),
-        make_fact("Reading", "reading:SKU-1:full_cycles:2", **LATER_READING | (reading or {})),
+        make_fact("Reading", "reading:SKU-1:full_cycles:2", **{**LATER_READING, **(reading or {})}),
     ]
 
 

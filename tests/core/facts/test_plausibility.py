@@ -92,6 +92,76 @@ def test_sums_are_exact_for_whole_numbers_and_allow_for_rounding_else(
     assert (list_messages(find_in_product(battery=shares)) == []) == is_sum
 
 
+@pytest.mark.parametrize(
+    ("code", "part", "member", "limit", "beyond", "others"),
+    [
+        ("ENERGY_CAPACITY", "battery", "capacity_kwh", "87.4", "87.41", {"power_to_energy_ratio": None}),
+        ("ENERGY_CONTRADICTION", "battery", "capacity_kwh", "152", "152.01", {"power_to_energy_ratio": None}),
+        ("USABLE_ENERGY", "battery", "certified_energy_kwh", "76", "76.01", {"state_of_certified_energy_pct": None}),
+        ("POWER_TO_ENERGY", "battery", "power_to_energy_ratio", "2.68421", "2.684211", {}),
+        ("POWER_TO_ENERGY", "battery", "power_to_energy_ratio", "1.578948", "1.578947", {}),
+        (
+            "POWER_RESISTANCE",
+            "battery",
+            "initial_pack_resistance_ohm",
+            "0.297794",
+            "0.297795",
+            {"internal_resistance_ohm": None},
+        ),
+        (
+            "VOLTAGE_DROP",
+            "battery",
+            "initial_pack_resistance_ohm",
+            "0.164705",
+            "0.164706",
+            {"internal_resistance_ohm": None, "minimum_voltage_v": "380"},
+        ),
+        ("POWER_LIMIT", "battery", "maximum_power_w", "150000", "149999.999", {"power_to_energy_ratio": None}),
+        ("STATE_MISMATCH", "battery", "capacity_fade_pct", "6", "6.01", {}),
+        ("STATE_MISMATCH", "battery", "capacity_fade_pct", "4", "3.99", {}),
+        ("STATE_ABOVE_NEW", "battery", "remaining_capacity_ah", "199.5", "199.51", {"capacity_fade_pct": None}),
+        ("COMPONENT_SHARE", "component", "mass_share_pct", "21", "21.01", {}),
+        ("COMPONENT_MASS", "component", "mass_g", "450000", "450000.1", {"mass_share_pct": None}),
+        ("METAL_MASS", "component", "mass_g", "48400", "48399.9", {"mass_share_pct": None}),
+        ("RECYCLED_ABOVE_100", "component", "recycled_pre_pct", "89.75", "89.76", {}),
+        ("FOOTPRINT_RATIO", "footprint", "gco2e_per_kwh", "144.375", "144.38", {}),
+        ("SERVICE_LIFE_ENERGY", "footprint", "service_life_energy_kwh", "38016", "38016.1", {"gco2e_per_kwh": None}),
+        (
+            "FOOTPRINT_BAND",
+            "footprint",
+            "total_gco2e",
+            "72000000",
+            "72000000.01",
+            {"gco2e_per_kwh": None, "production_gco2e": None},
+        ),
+        (
+            "FOOTPRINT_BAND",
+            "footprint",
+            "total_gco2e",
+            "72000",
+            "71999.99",
+            {"gco2e_per_kwh": None, "production_gco2e": None},
+        ),
+    ],
+)
+def test_a_tolerance_ends_where_the_table_says(
+    code: str, part: str, member: str, limit: str, beyond: str, others: Mapping[str, Any]
+) -> None:
+    within = {finding.code for finding in find_in_product(**{part: {member: limit, **others}})}
+    outside = {finding.code for finding in find_in_product(**{part: {member: beyond, **others}})}
+
+    assert code not in within
+    assert code in outside
+
+
+def test_a_battery_for_light_means_of_transport_has_at_most_25_kg() -> None:
+    def find_codes(mass: str) -> list[str]:
+        battery = make_fact("Battery", "battery:SKU-1", category="lmt", mass_kg=mass)
+        return [finding.code for finding in find_implausible([battery])]
+
+    assert (find_codes("25"), find_codes("25.01")) == ([], ["CATEGORY_MASS"])
+
+
 def test_a_footprint_per_kwh_of_capacity_is_noticed_by_the_expected_cycles() -> None:
     bare = {"total_gco2e": None, "service_life_energy_kwh": None, "cycles_per_year": None, "gco2e_per_kwh": "66000"}
 
@@ -124,6 +194,22 @@ def test_facts_of_several_products_are_told_apart() -> None:
     findings = find_implausible([*make_product(), other, nameless])
 
     assert [(finding.code, finding.fact_key) for finding in findings] == [("COMPONENT_MASS", "battery:SKU-2")]
+
+
+@pytest.mark.parametrize(
+    ("reading", "points"),
+    [
+        ({"number": "90"}, (68,)),
+        ({"kind": "capacity_fade_pct", "number": "101"}, (52,)),
+        ({"kind": "status", "number": None, "text": "lost"}, (67,)),
+    ],
+)
+def test_a_finding_about_a_reading_concerns_the_points_of_its_state(
+    reading: Mapping[str, Any], points: tuple[int, ...]
+) -> None:
+    [finding] = find_in_product(reading=reading)
+
+    assert (finding.fact_key, finding.points) == ("reading:SKU-1:full_cycles:2", points)
 
 
 def test_facts_that_no_schema_knows_are_not_looked_at() -> None:

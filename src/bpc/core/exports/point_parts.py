@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bpc.core.exports.data_points import POINTS, DataPoint
+from bpc.core.facts.enumerations import normalize_value
 from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.facts.folding import fold_text
 from bpc.core.formats.canonical_json import Json
 
 # The points that ask for files, so that a file that is bound to them fills them.
@@ -259,7 +259,7 @@ def _find_filled_ways(fact: SnapshotFact) -> Iterator[FillingWay]:
 
 def _is_at(fact: SnapshotFact, location: str) -> bool:
     value = fact.payload.get("location")
-    return isinstance(value, str) and fold_text(value) == location
+    return isinstance(value, str) and normalize_value("Component", "location", value) == location
 
 
 def _get_value(payload: Mapping[str, Json], path: str) -> Json:

@@ -7,13 +7,14 @@ be up to 5 % better than the rated ones.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from bpc.core.facts.battery_checks import check_day
 from bpc.core.facts.fact_view import MILLION, FactView, find_scale, format_number, format_ratio, quote_value
 from bpc.core.facts.findings import Finding
-from bpc.core.facts.schemas import SCHEMAS, STATE_MEMBERS
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS, STATE_MEMBERS
 from bpc.core.facts.text_checks import check_listed_value
 from bpc.core.facts.value_checks import check_number, choose_range
 from bpc.core.formats.timestamps import NotATime, parse_time
@@ -127,12 +128,17 @@ def check_readings(readings: Iterable[FactView], battery: FactView | None) -> It
         if kind not in STATE_MEMBERS:
             yield reading.report("READING_KIND", ["kind"], value=quote_value(kind))
             continue
-        yield from _check_reading_value(reading, kind)
+        yield from (_concern_state(finding, kind) for finding in _check_reading_value(reading, kind))
         number = reading.get_number("number")
         if kind in COUNTERS and number is not None:
             counters[kind].append((recorded_at, number, reading))
     for kind, series in counters.items():
-        yield from _check_counter(kind, series)
+        yield from (_concern_state(finding, kind) for finding in _check_counter(kind, series))
+
+
+def _concern_state(finding: Finding, kind: str) -> Finding:
+    """A finding about a reading, with the data points of the state that it is a reading of."""
+    return replace(finding, points=SCHEMA_MEMBERS[_BATTERY][kind].points)
 
 
 def _check_reading_time(reading: FactView, recorded_at: str) -> Iterator[Finding]:
