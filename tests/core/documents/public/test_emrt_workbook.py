@@ -125,7 +125,7 @@ def test_a_cell_that_begins_with_a_forbidden_mark_is_left_out_and_named(text: st
     assert decode_payloads(outcome)["dd:EX-75"] == {"sku": "EX-75"}
     [(at, says)] = list_warnings(outcome)
     assert at == "Declaration!D2"
-    assert f"`{text[0]}`" in says
+    assert text[0] in says
     assert says.endswith("it was left out. Enter the text itself")
 
 
@@ -140,7 +140,7 @@ def test_a_product_number_that_begins_with_a_forbidden_mark_is_a_problem_at_its_
 
     [(at, says)] = list_problems(content)
     assert at == "'Product List'!B2"
-    assert "`=`" in says
+    assert "=" in says
     assert says.endswith("it must be the number of a product")
 
 
