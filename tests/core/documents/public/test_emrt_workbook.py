@@ -227,6 +227,16 @@ def test_every_name_of_a_mineral_is_one_mineral() -> None:
     assert [(parse_mineral(f"{name} (*)"), name) for _, name in names] == names
 
 
+@pytest.mark.parametrize("label", ["Natural Graphite (*)", "Graphite, natural(*)", "graphite", "石墨（天然）(*)"])
+def test_a_mineral_is_known_by_its_first_words(label: str) -> None:
+    assert parse_mineral(label) == "natural graphite"
+
+
+@pytest.mark.parametrize("label", ["", "(*)", "Which minerals, such as cobalt?", "Cobaltum"])
+def test_a_text_about_minerals_is_no_mineral(label: str) -> None:
+    assert parse_mineral(label) is None
+
+
 def test_our_own_workbook_with_a_sheet_called_declaration_is_not_a_template() -> None:
     content = make_workbook(
         Due_diligence=fill_rows(("sku", "supplier"), ("EX-75", "Example Cathodes SA")), Declaration=fill_rows(("x",))
