@@ -95,8 +95,8 @@ def _list_values(
 
     Records come last: a state and a record of the same time are one reading.
     """
-    for member in sorted(STATE_MEMBERS):
-        if member in members and member not in RECORD_LISTS:
+    for member in _BATTERY:
+        if member in STATE_MEMBERS and member in members and member not in RECORD_LISTS:
             yield member, recorded_at, members[member], ""
     for member, record_list in RECORD_LISTS.items():
         records = members.get(member)
