@@ -139,6 +139,18 @@ TABLE_TRAPS = (
         facts=[{"sku": "P-1", "mass_kg": "5.000000", "nominal_voltage_v": "48.000", "name": "x"}],
     ),
     _build_sheet(
+        "names of members below names that people read",
+        [["Artikelnummer", "Masse [kg]"], ["sku", "mass_kg"], ["P-1", 5], ["sku", "mass_kg"], ["P-2", 6]],
+        facts=[{"sku": "P-1", "mass_kg": "5.000000"}, {"sku": "P-2", "mass_kg": "6.000000"}],
+        warnings={"Battery!1": "is above the header", "Battery!4": "repeats the header"},
+    ),
+    _build_sheet(
+        "names that people read below names of members",
+        [["sku", "mass_kg"], ["Artikelnummer", "Masse [kg]"], ["P-1", 5]],
+        facts=[{"sku": "P-1", "mass_kg": "5.000000"}],
+        warnings={"Battery!2": "repeats the header"},
+    ),
+    _build_sheet(
         "two columns for one member",
         [["sku", "Masse [kg]", "mass_kg"], ["P-1", 5, 6]],
         problems={"Battery!C1": "is `mass_kg`, and so is the column"},
