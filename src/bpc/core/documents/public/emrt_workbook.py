@@ -23,7 +23,7 @@ from bpc.core.documents.public.known_formats import explain_minerals_template
 from bpc.core.documents.public.mapping import shorten_identifier
 from bpc.core.documents.public.sentences import is_address
 from bpc.core.documents.public.units import lower_ascii
-from bpc.core.documents.tables import Cell, Sheet, TableRow
+from bpc.core.documents.tables import Cell, InvalidCell, Sheet, TableRow
 
 KIND: Final = "DUE_DILIGENCE"
 NAME: Final = "an Extended Minerals Reporting Template (EMRT)"
@@ -169,14 +169,21 @@ def _read_answer(sheet: Sheet, row: TableRow, columns: tuple[int, int], notes: N
 
 def _read_cell(sheet: Sheet, row: TableRow, column: int, notes: Notes) -> str | None:
     """The text of a cell; None if it is empty or holds what the template forbids."""
-    text = _get_text(row.cells.get(column))
-    if text is None or not text.startswith(_FORBIDDEN_STARTS):
-        return text
-    notes.add_warning(
-        sheet.locate_cell(row.place, column, ""),
-        f"begins with `{text[0]}`, which the template forbids; it was left out. Enter the text itself",
-    )
+    cell = row.cells.get(column)
+    fault = _find_fault(cell)
+    if fault is None:
+        return _get_text(cell)
+    notes.add_warning(sheet.locate_cell(row.place, column, ""), f"{fault}; it was left out. Enter the text itself")
     return None
+
+
+def _find_fault(cell: Cell | None) -> str | None:
+    """What is wrong with a cell that cannot be used."""
+    if isinstance(cell, InvalidCell):
+        return cell.says
+    text = _get_text(cell)
+    is_forbidden = text is not None and text.startswith(_FORBIDDEN_STARTS)
+    return f"begins with `{text[0]}`, which the template forbids" if text is not None and is_forbidden else None
 
 
 def _get_text(cell: Cell | None) -> str | None:
@@ -236,9 +243,10 @@ def _read_products(sheet: Sheet, notes: Notes) -> dict[str, str]:
             columns = _find_number_columns(row)
             continue
         for column in columns:
-            text, place = _get_text(row.cells.get(column)), sheet.locate_cell(row.place, column, "product number")
-            if text is not None and text.startswith(_FORBIDDEN_STARTS):
-                notes.add_problem(place, f"begins with `{text[0]}`; it must be the number of a product")
+            cell, place = row.cells.get(column), sheet.locate_cell(row.place, column, "product number")
+            text, fault = _get_text(cell), _find_fault(cell)
+            if fault is not None:
+                notes.add_problem(place, f"{fault}; it must be the number of a product")
                 break
             if text is not None:
                 products.setdefault(shorten_identifier(text) or text, place)
