@@ -64,6 +64,7 @@ _COMPANY_LABELS: Final = (
 )
 _QUESTION: Final = re.compile(r"\s*([1-9])\s*[).]\s")
 _COMPANY_QUESTION: Final = re.compile(r"\s*([A-H])\s*[).]\s")
+_WORD_BREAK: Final = re.compile(r"[\s,:(*)（）]+")
 _FORBIDDEN_STARTS: Final = ("=", "#")
 
 
@@ -157,8 +158,7 @@ def _find_columns(row: TableRow, label_column: int) -> tuple[int, int]:
 
 def parse_mineral(label: str) -> str | None:
     """The mineral that a label names, in any language of the template."""
-    first_word = lower_ascii(re.split(r"[\s(*（]", label.strip(), maxsplit=1)[0])
-    words = {first_word, lower_ascii(label.strip().rstrip(" (*)"))}
+    words = {lower_ascii(word) for word in _WORD_BREAK.split(label.strip())[:2]}
     return next((mineral for mineral, names in MINERALS.items() if not words.isdisjoint(names.split())), None)
 
 
