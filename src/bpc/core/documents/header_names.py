@@ -170,9 +170,18 @@ def _build_synonym_target(fact_type: str, member: str, reading: HeaderReading) -
         return None
     if reading.unit is not None:
         # What stands beside the name of a text or a date is no unit: it may say that something else is meant.
-        return None if target.unit is None else _apply_unit(target, reading.unit)
+        return None if target.unit is None else _check_own_unit(_apply_unit(target, reading.unit), reading)
     needs_unit = target.unit is not None and not target.unit.may_be_missing
     return ColumnTarget(target.steps, target.kind, target.unit, None if needs_unit else ONE)
+
+
+def _check_own_unit(target: ColumnTarget, reading: HeaderReading) -> ColumnTarget:
+    """The target; with a fault if the header is the member's name, which has a unit, with another unit beside it."""
+    is_own_name = build_name_key(reading.name) == build_name_key(target.name)
+    if target.unit is None or not is_own_name or strip_unit_name(target.name) == target.name or target.factor == ONE:
+        return target
+    fault = f"is in a column that says two units, `{target.unit.symbol}` and `{reading.unit}`; correct the header"
+    return ColumnTarget(target.steps, target.kind, target.unit, None, target.header_unit, target.fault or fault)
 
 
 @cache

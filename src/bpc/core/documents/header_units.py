@@ -110,7 +110,6 @@ _LOCAL_NAMES: Final[Mapping[str, str]] = {
         "°C": "grad grad_celsius degc c deg_c celsius gradcelsius stopnie",
         "piece": "stuck stk stueck pieces piezas pezzi pz sztuk sztuki szt pcs. st",
         "cycle": "zyklen cycles ciclos cicli cykle cykli",
-        "mOhm": "mohm milliohm",
         "Ohm": "ohms",
         "EUR": "euros",
     }.items()
@@ -128,6 +127,9 @@ _SEPARATED: Final = (
 )
 _NUMBERING: Final = re.compile(r"\s*[0-9]{1,3}[.)]\s+")
 _LAST_WORDS: Final = 3
+# Some codes of UN/ECE Recommendation 20 are numbers; in a table they are the number of something else. `Mg` is a
+# million grams, and in capitals nobody can tell it from a thousandth.
+_UNCERTAIN: Final = re.compile("[0-9]+|M[gG]")
 # Remarks in brackets that do not change what a column means, folded.
 _REMARKS: Final = frozenset(
     """
@@ -164,19 +166,26 @@ def strip_unit_name(member: str) -> str:
 def find_unit_factor(table: UnitTable, text: str) -> ExactNumber | None:
     """What to multiply a number in the unit `text` with; None for a unit that is not in the table."""
     text = text.strip(" .\u00a0")
-    factor = find_factor(table, text)
-    if factor is not None:
-        return factor
+    if _UNCERTAIN.fullmatch(text):
+        return None
     folded = fold_text(text)
-    for spelling in (
+    spellings = (
+        text,
         _LOCAL_NAMES.get(folded.replace(" ", "_")),
         _LOCAL_NAMES.get(folded.replace(" ", "")),
         _CO2_NAMES.sub("co2e", folded),
-    ):
-        factor = None if spelling is None else find_factor(table, spelling)
-        if factor is not None:
-            return factor
-    return None
+    )
+    factors = (find_factor(table, spelling) for spelling in spellings if spelling is not None)
+    factor = next((factor for factor in factors if factor is not None), None)
+    return None if factor is None else _reduce(factor)
+
+
+def _reduce(factor: ExactNumber) -> ExactNumber:
+    """The same factor without zeros at its end, so that equal factors are equal."""
+    count, scale = factor.count, factor.scale
+    while scale and count % 10 == 0:
+        count, scale = count // 10, scale - 1
+    return ExactNumber(count, scale)
 
 
 def is_unit(text: str) -> bool:

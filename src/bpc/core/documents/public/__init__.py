@@ -26,6 +26,7 @@ _STRUCTURE_NAMES: Final = frozenset(
     {"id", "type", "elementId", "objectType", "dictionaryReference", "valueDataType", "nodeTypes"}
 )
 
+
 @dataclass(slots=True)
 class MemberOrigins:
     """Where the members of a fact come from, and which of them could not be read."""
