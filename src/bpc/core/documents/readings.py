@@ -114,7 +114,7 @@ def build_reading(sku: str, kind: str, moment: str, value: RawValue, path: str) 
     if content is None:
         return None
     about = {"sku": sku, "kind": kind, "recorded_at": moment, "recorded_on": moment[:10]}
-    return FactElement("Reading", path, {**about, **content})
+    return FactElement("Reading", path, {**about, **content}, places=dict.fromkeys(content, path))
 
 
 def _sort_value(kind: str, value: RawValue) -> dict[str, RawValue] | None:

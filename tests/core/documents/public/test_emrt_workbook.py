@@ -100,6 +100,13 @@ def test_a_declaration_is_due_diligence_for_each_product() -> None:
         "dd:CAM-2": {"sku": "CAM-2", **about_all},
     }
     assert [fact.source_path for fact in outcome.facts] == ["'Product List'!D3", "'Product List'!B4"]
+    assert outcome.facts[0].member_places == {
+        "sku": "'Product List'!D3",
+        "supplier": "Declaration!D2",
+        "materials": "Declaration!D5",
+        "risks": "Declaration!D14",
+        "policy_url": "Declaration!G16",
+    }
 
 
 def test_what_is_unknown_or_has_no_fact_is_a_warning() -> None:

@@ -81,6 +81,7 @@ class Answer(NamedTuple):
     value: str | None
     comment: str | None
     place: str
+    comment_place: str
 
 
 @dataclass(slots=True)
@@ -88,6 +89,7 @@ class MineralsDeclaration:
     """What the sheet `Declaration` says."""
 
     company: str | None = None
+    company_place: str = ""
     by_mineral: dict[tuple[int, str], Answer] = field(default_factory=dict)
     by_letter: dict[str, Answer] = field(default_factory=dict)
 
@@ -106,7 +108,7 @@ def read_emrt(kind: str, sheets: Sequence[TemplateSheet], notes: Notes) -> list[
         notes.add_problem("$", f"is {NAME}; upload it as a document of kind {KIND}, not {kind}")
         return []
     declaration = _read_declaration(by_name["declaration"], rows, notes)
-    members = _build_members(declaration, notes)
+    members, places = _build_members(declaration, notes)
     products = _read_products(by_name["productlist"], notes) if "productlist" in by_name else {}
     if not products and notes.is_clean:
         notes.add_problem(
@@ -115,7 +117,10 @@ def read_emrt(kind: str, sheets: Sequence[TemplateSheet], notes: Notes) -> list[
             " `Product List`",
         )
     _warn_of_lists([by_name[name] for name in ("smelterlist", "minelist") if name in by_name], notes)
-    return [FactElement("DueDiligence", place, {"sku": sku, **members}) for sku, place in products.items()]
+    return [
+        FactElement("DueDiligence", place, {"sku": sku, **members}, places={"sku": place, **places})
+        for sku, place in products.items()
+    ]
 
 
 def _refuse_other_template(rows: Sequence[TableRow]) -> str | None:
@@ -146,7 +151,9 @@ def _read_declaration(sheet: Sheet, rows: Iterable[TableRow], notes: Notes) -> M
             declaration.by_mineral[number, mineral] = _read_answer(sheet, row, columns, notes)
         elif declaration.company is None and lower_ascii(label).startswith(_COMPANY_LABELS):
             values = [at for at in sorted(row.cells) if at > label_column]
-            declaration.company = _read_cell(sheet, row, values[0], notes) if values else None
+            if values:
+                declaration.company = _read_cell(sheet, row, values[0], notes)
+                declaration.company_place = sheet.locate_cell(row.place, values[0], "company")
     return declaration
 
 
@@ -164,7 +171,8 @@ def parse_mineral(label: str) -> str | None:
 
 def _read_answer(sheet: Sheet, row: TableRow, columns: tuple[int, int], notes: Notes) -> Answer:
     answer, comment = (_read_cell(sheet, row, column, notes) for column in columns)
-    return Answer(answer, comment, sheet.locate_cell(row.place, columns[0], "answer"))
+    places = [sheet.locate_cell(row.place, column, "") for column in columns]
+    return Answer(answer, comment, places[0], places[1])
 
 
 def _read_cell(sheet: Sheet, row: TableRow, column: int, notes: Notes) -> str | None:
@@ -191,21 +199,33 @@ def _get_text(cell: Cell | None) -> str | None:
     return text.strip() or None if isinstance(text, str) else None
 
 
-def _build_members(declaration: MineralsDeclaration, notes: Notes) -> dict[str, RawValue]:
-    """The members of due diligence that hold for all products of the declaration."""
+def _build_members(declaration: MineralsDeclaration, notes: Notes) -> tuple[dict[str, RawValue], dict[str, str]]:
+    """The members of due diligence that hold for all products of the declaration, and their places.
+
+    The place of a list is the cell of its first answer.
+    """
     members: dict[str, RawValue] = {}
+    places: dict[str, str] = {}
     if declaration.company is not None:
-        members["supplier"] = declaration.company
+        members["supplier"], places["supplier"] = declaration.company, declaration.company_place
     materials = _list_materials(declaration, notes)
     if materials is not None:
         members["materials"] = [*materials]
+        places |= _locate_first(declaration, "materials", (1, 2))
     risks = [risk for material in materials or () for risk in _list_risks(declaration, material)]
     if risks:
         members["risks"] = [*risks]
+        places |= _locate_first(declaration, "risks", (3,))
     policy = declaration.by_letter.get("B") or declaration.by_letter.get("A")
     if policy is not None and policy.comment is not None and is_address(policy.comment):
-        members["policy_url"] = policy.comment
-    return members
+        members["policy_url"], places["policy_url"] = policy.comment, policy.comment_place
+    return members, places
+
+
+def _locate_first(declaration: MineralsDeclaration, member: str, numbers: tuple[int, ...]) -> dict[str, str]:
+    answers = (answer for (number, _), answer in declaration.by_mineral.items() if number in numbers)
+    first = next((answer for answer in answers if answer.value is not None), None)
+    return {} if first is None else {member: first.place}
 
 
 def _list_materials(declaration: MineralsDeclaration, notes: Notes) -> list[str] | None:
