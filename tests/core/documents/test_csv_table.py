@@ -6,7 +6,8 @@ import pytest
 
 from bpc.core.documents.csv_table import MAX_LINES, MAX_ROW_LENGTH
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
-from bpc.core.documents.tables import MAX_COLUMNS, MAX_ROWS
+from bpc.core.documents.cells import MAX_COLUMNS
+from bpc.core.documents.tables import MAX_ROWS
 from bpc.core.formats import canonical_json
 
 

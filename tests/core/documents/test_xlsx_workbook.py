@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bpc.core.documents import Notes
 from bpc.core.documents.elements import NumberText
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
-from bpc.core.documents.tables import DateCell
+from bpc.core.documents.cells import DateCell
 from bpc.core.documents.xlsx_cells import format_column_letters, parse_column_letters
 from bpc.core.documents.xlsx_package import XlsxParts
 from bpc.core.documents.xlsx_workbook import Workbook

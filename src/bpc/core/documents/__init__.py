@@ -4,9 +4,10 @@ Pure. `reader` chooses the format, which turns bytes into elements: JSON in our 
 (`public/`), CSV (`csv_table`) and XLSX (`xlsx_workbook`), both through `tables`. `fact_members` builds facts of the
 elements, and describes our own form as JSON Schemas. All of them note problems and warnings, each with its place.
 
-The first hundred problems and the first hundred warnings are kept; all are counted. Warnings about rounded numbers are
-all kept, beside the hundred: if there are more than can be kept, the document has a problem, so that no number is
-rounded silently.
+A problem rejects the document. A value of an optional member that cannot be read is only left out, with a warning.
+Ten thousand problems and ten thousand warnings are kept; all are counted, and the last note says if the list was cut.
+Warnings about rounded and about unreadable values are kept beside those: if there are more than can be kept, the
+document has a problem, so that no value is rounded or lost silently.
 """
 
 import json
@@ -17,8 +18,9 @@ from typing import Final, NamedTuple
 
 from bpc.core.language.suggestions import Suggestions
 
-MAX_NOTES: Final = 100
+MAX_NOTES: Final = 10_000
 MAX_ROUNDINGS: Final = 1_000
+MAX_UNREADABLE: Final = 10_000
 SUGGESTION_BUDGET: Final = 5_000  # twenty milliseconds
 MAX_PATH_LENGTH: Final = 300
 
@@ -34,7 +36,10 @@ class DocumentNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoteSummary:
-    """The problems, or the warnings, that are kept; `total` counts also those that are not."""
+    """The problems, or the warnings, that are kept; `total` counts also those that are not.
+
+    If there are more than are kept, the last note says so.
+    """
 
     first: tuple[DocumentNote, ...] = ()
     total: int = 0
@@ -54,9 +59,28 @@ class Notes:
     _problems_total: int = 0
     _warnings_total: int = 0
     _roundings: int = 0
+    _unreadable: int = 0
     _warnings_left: int = MAX_NOTES  # for other warnings
+    _captured: list[DocumentNote] | None = None
+
+    def begin_capture(self) -> None:
+        """Keep the problems of one member apart: until `end_capture`, they do not reject the document."""
+        self._captured = []
+
+    def end_capture(self) -> list[DocumentNote]:
+        """The problems since `begin_capture`, with their places."""
+        captured, self._captured = self._captured, None
+        return captured or []
+
+    @property
+    def is_capturing(self) -> bool:
+        return self._captured is not None
 
     def add_problem(self, at: str, says: str) -> None:
+        if self._captured is not None:
+            if len(self._captured) <= MAX_UNREADABLE:
+                self._captured.append(_build_note(self.locate(at), says))
+            return
         self._problems_total += 1
         if len(self._problems) < MAX_NOTES:
             self._problems.append(_build_note(self.locate(at), says))
@@ -80,13 +104,26 @@ class Notes:
                 f" with at most {decimals} decimals, round the others too, or split the document",
             )
 
+    def add_unreadable(self, at: str, says: str) -> None:
+        """Warn that a value was left out because it cannot be read; the first that cannot be kept is a problem."""
+        self._unreadable += 1
+        if self._unreadable <= MAX_UNREADABLE:
+            self._warnings_total += 1
+            self._warnings.append(_build_note(at, f"{says}; the value was left out"))
+        elif self._unreadable == MAX_UNREADABLE + 1:
+            self.add_problem(at, f"{says}; it is one of more than {MAX_UNREADABLE:,} values that cannot be read")
+
     @property
     def problems(self) -> NoteSummary:
-        return NoteSummary(tuple(self._problems), self._problems_total)
+        return _summarise_notes(self._problems, self._problems_total, "problems")
 
     @property
     def warnings(self) -> NoteSummary:
-        return NoteSummary(tuple(self._warnings), self._warnings_total)
+        return _summarise_notes(self._warnings, self._warnings_total, "warnings")
+
+    @property
+    def problem_count(self) -> int:
+        return self._problems_total
 
     @property
     def is_clean(self) -> bool:
@@ -101,6 +138,11 @@ def join_path(path: str, name: str) -> str:
 def quote_text(text: str) -> str:
     """The first 40 characters of a text from a document, quoted and escaped so that they can be stored and printed."""
     return json.dumps(text[:40] + ("…" if len(text) > 40 else ""))
+
+
+def _summarise_notes(notes: list[DocumentNote], total: int, name: str) -> NoteSummary:
+    cut = (DocumentNote("$", f"has {total:,} {name}; {len(notes):,} of them are listed"),) * (total > len(notes))
+    return NoteSummary((*notes, *cut), total)
 
 
 def _build_note(at: str, says: str) -> DocumentNote:

@@ -15,10 +15,12 @@ from itertools import islice
 from typing import Final
 
 from bpc.core.documents import Notes
+from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow, is_comment, parse_cell
 from bpc.core.documents.elements import FACT_TYPES, FactElement
-from bpc.core.documents.fact_members import normalize_name, parse_column_name
-from bpc.core.documents.tables import MAX_COLUMNS, Cell, Sheet, TableRow, is_comment, parse_cell, read_tables
-from bpc.core.facts.schemas import SCHEMAS
+from bpc.core.documents.header_names import match_header
+from bpc.core.documents.read_options import ReadOptions
+from bpc.core.documents.table_layout import MAX_HEAD_ROWS
+from bpc.core.documents.tables import TableSource, read_tables
 from bpc.core.formats.file_types import BYTE_ORDER_MARK, UTF_16_MARKS
 
 MAX_LINES: Final = 400_000
@@ -27,20 +29,33 @@ MAX_ROW_LENGTH: Final = 1_000_000
 _SEPARATORS: Final = (",", ";", "\t")
 _SEPARATOR_LINE: Final = re.compile(r"sep=([;,\t|])", re.IGNORECASE | re.ASCII)
 _LINE: Final = re.compile(r"[^\n]*\n?")
-_MEMBER_NAMES: Final = frozenset(name for members in SCHEMAS.values() for name in members)
+_ALL_TYPES: Final = tuple(dict.fromkeys(name for types in FACT_TYPES.values() for name in types))
+MAX_NAMES_COUNTED: Final = 300
 
 
 class RowTooLong(Exception):
     """A row is too long. Most likely a closing quote is missing."""
 
 
-def read_csv(kind: str, content: bytes, notes: Notes) -> Iterable[FactElement]:
+def read_csv(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
     """The elements of a document that is one table."""
-    text = _decode_text(content, notes)
-    if text is None:
+    table = open_csv(content, notes)
+    if table is None:
         return ()
-    table: Sheet = CsvTable(text)
-    return read_tables([(table, FACT_TYPES[kind])], notes)
+    mapped = None
+    if options.mapping is not None:
+        mapped = options.mapping.find_sheet("")
+        if mapped is None:
+            notes.add_problem("$", "is CSV, but its column mapping is of a workbook; map the columns again")
+            return ()
+    fact_types = FACT_TYPES[kind] if mapped is None else mapped.fact_types
+    return read_tables([TableSource(table, fact_types, mapped)], notes, options.locale)
+
+
+def open_csv(content: bytes, notes: Notes) -> "Sheet | None":
+    """The one table of a file; None and a problem if it is not text."""
+    text = _decode_text(content, notes)
+    return None if text is None else CsvTable(text)
 
 
 class CsvTable:
@@ -50,9 +65,17 @@ class CsvTable:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._separator = ","
 
     def locate_cell(self, row: str, column: int | None, name: str) -> str:  # noqa: ARG002 (a column is known by its name)
         return f"{row}, column {name}"
+
+    def locate_column(self, column: int) -> str:
+        return f"column {column + 1}"
+
+    def explain_extra_cells(self, cells: int, width: int) -> str | None:
+        separator = "tab" if self._separator == "\t" else f"`{self._separator}`"
+        return f"has {cells:,} cells but the header has {width:,}; put a cell that contains a {separator} in quotes"
 
     def read_rows(self, notes: Notes) -> Iterator[TableRow]:
         text, skipped_lines = self._text, 0
@@ -60,11 +83,11 @@ class CsvTable:
         if separator_line:
             skipped_lines, text = 1, text[len(separator_line[0]) :].lstrip(" ").removeprefix("\n")
         lines = _LineReader(text)
-        separator = separator_line[1] if separator_line else _guess_separator(text)
-        reader = csv.reader(lines, delimiter=separator, strict=True)
-        width = 0
+        self._separator = separator_line[1] if separator_line else _guess_separator(text)
+        reader = csv.reader(lines, delimiter=self._separator, strict=True)
         while True:
-            place = f"line {reader.line_num + skipped_lines + 1}"
+            number = reader.line_num + skipped_lines + 1
+            place = f"line {number}"
             lines.start_row()
             try:
                 cells = next(reader)
@@ -82,20 +105,12 @@ class CsvTable:
             row_cells = _parse_cells(cells)
             if not row_cells or is_comment(row_cells):
                 continue
-            width = width or max(row_cells) + 1
-            if max(row_cells) >= width:
-                notes.add_problem(place, _explain_extra_cells(max(row_cells) + 1, width, separator))
-            yield TableRow(place, row_cells)
+            yield TableRow(place, row_cells, number)
 
 
 def _parse_cells(cells: list[str]) -> dict[int, Cell]:
     parsed = ((index, parse_cell(text)) for index, text in enumerate(cells) if text)
     return {index: cell for index, cell in parsed if cell is not None}
-
-
-def _explain_extra_cells(cells: int, width: int, separator: str) -> str:
-    separator_name = "tab" if separator == "\t" else f"`{separator}`"
-    return f"has {cells:,} cells but the header has {width:,}; put a cell that contains a {separator_name} in quotes"
 
 
 def _explain_csv_error(error: str) -> str:
@@ -130,16 +145,26 @@ class _LineReader:
 
 
 def _guess_separator(text: str) -> str:
-    """The separator that gives the header the most known names; among equals, the most cells."""
+    """The separator that gives one of the first lines the most known names; among equals, the most cells."""
     lines = (line[0][:MAX_ROW_LENGTH] for line in islice(_LINE.finditer(text), 100))
-    first = next((line for line in lines if line.strip(" ,;\t\n") and not line.startswith("#")), "")
-    cells = {separator: first.split(separator) for separator in _SEPARATORS}
-    return max(_SEPARATORS, key=lambda separator: (_count_known_names(cells[separator]), len(cells[separator])))
+    head = [line for line in lines if line.strip(" ,;\t\n") and not line.startswith("#")][:MAX_HEAD_ROWS]
+    known: dict[str, bool] = {}
+    ranks: dict[str, tuple[int, int]] = {}
+    for separator in _SEPARATORS:
+        rows = [line.split(separator) for line in head]
+        # A line without the separator says nothing about it, but a header of one name has none.
+        ranks[separator] = max(((_count_known_names(cells, known), len(cells)) for cells in rows), default=(0, 0))
+    return max(_SEPARATORS, key=lambda separator: ranks[separator])
 
 
-def _count_known_names(cells: list[str]) -> int:
-    paths = (parse_column_name(normalize_name(cell.strip('" \n'))) for cell in cells[:MAX_COLUMNS] if len(cell) < 200)
-    return sum(1 for path in paths if path and path[0] in _MEMBER_NAMES)
+def _count_known_names(cells: list[str], known: dict[str, bool]) -> int:
+    count = 0
+    for cell in cells[:MAX_COLUMNS]:
+        name = cell.strip('" \n')
+        if name not in known and len(known) < MAX_NAMES_COUNTED and len(name) < 200:
+            known[name] = match_header(name, _ALL_TYPES).points > 0
+        count += known.get(name, False)
+    return count
 
 
 def _decode_text(content: bytes, notes: Notes) -> str | None:

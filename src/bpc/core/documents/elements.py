@@ -7,8 +7,8 @@ for any fact, nor more values than any document needs.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.documents import Notes, join_path, quote_text
 from bpc.core.facts.fact_table import MAX_MAGNITUDE, MAX_NUMBER_TEXT
@@ -168,13 +168,27 @@ def _report_rejected(value: object, path: str, notes: Notes) -> None:
             _report_rejected(item, f"{path}[{index}]", notes)
 
 
+class UnreadableMember(NamedTuple):
+    """An optional member whose value cannot be read: its name, the place of the value, and what is wrong with it."""
+
+    member: str
+    place: str
+    says: str
+
+
 @dataclass(frozen=True, slots=True)
 class FactElement:
-    """A part of a document that becomes one fact: its type, its place and its members."""
+    """A part of a document that becomes one fact: its type, its place and its members.
+
+    `places` has the place of each member, unless that is `<path>.<member>`. Members that could not be read are not in
+    `members` but in `unreadable`.
+    """
 
     fact_type: str
     path: str
     members: dict[str, RawValue]
+    places: Mapping[str, str] = field(default_factory=dict)
+    unreadable: tuple[UnreadableMember, ...] = ()
 
 
 _BOM_MEMBERS: Final = ("battery", "batteries", "components")
@@ -200,7 +214,7 @@ def _find_bom_elements(value: RawValue, notes: Notes) -> list[FactElement]:
     ]
     for part in _find_many("Component", value.get("components"), "$.components", notes):
         is_component = part.members.get("part") is not None
-        elements.append(part if is_component else FactElement("Battery", part.path, part.members))
+        elements.append(part if is_component else replace(part, fact_type="Battery"))
     return assign_components_to_battery(elements)
 
 
@@ -210,12 +224,32 @@ def assign_components_to_battery(elements: list[FactElement]) -> list[FactElemen
     sku = batteries[0].members.get("sku") if len(batteries) == 1 else None
     if sku is None:
         return elements
+    place = batteries[0].places.get("sku", f"{batteries[0].path}.sku")
     return [
-        FactElement(element.fact_type, element.path, {**element.members, "sku": sku})
+        replace(element, members={**element.members, "sku": sku}, places=InheritedPlaces(element.places, "sku", place))
         if element.fact_type == "Component" and element.members.get("sku") is None
         else element
         for element in elements
     ]
+
+
+class InheritedPlaces(Mapping[str, str]):
+    """The places of a fact's members, and that of a member which is written elsewhere in the document."""
+
+    __slots__ = ("_member", "_own", "_place")
+
+    def __init__(self, own: Mapping[str, str], member: str, place: str) -> None:
+        self._own, self._member, self._place = own, member, place
+
+    def __getitem__(self, member: str) -> str:
+        return self._place if member == self._member else self._own[member]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in self._own if name != self._member)
+        yield self._member
+
+    def __len__(self) -> int:
+        return len(self._own) + (self._member not in self._own)
 
 
 def _find_one_or_more(fact_type: str, value: RawValue, notes: Notes) -> Iterator[FactElement]:

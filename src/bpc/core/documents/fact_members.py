@@ -2,22 +2,26 @@
 
 The fact's schema gives each member its type. A Dec(n), a decimal number, is written with exactly n decimals; an Int as
 a whole number. Both come from a number or from a plain decimal text of the same value; nothing is rounded. A null is
-the same as a missing member. A member that the schema does not know is left out with a warning. Every problem is noted;
-a payload is used only if there is none.
+the same as a missing member. A member that the schema does not know is left out with a warning. A member whose value
+cannot be read is left out and named, unless it is part of the fact's key: then the document has a problem. A list is
+taken whole: one value of it that cannot be read makes the whole member unreadable.
 
-A document in our own form is read without problems exactly if its JSON Schema (2020-12) accepts it, apart from what a
-schema cannot check: whether a date exists, how deep and how large a document is, and two facts with one key.
+A document in our own form is read completely, without problems and unreadable values, exactly if its JSON Schema
+(2020-12) accepts it, apart from what a schema cannot check: whether a date exists, how deep and how large a document
+is, and two facts with one key.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from bpc.core.documents import Notes, join_path, quote_text
+from bpc.core.documents import DocumentNote, Notes, join_path, quote_text
 from bpc.core.documents.elements import (
     FACT_TYPES,
+    FactElement,
     NumberText,
     RawValue,
+    UnreadableMember,
     describe_kind,
     format_decimal,
     is_plain_decimal,
@@ -47,10 +51,42 @@ _COLUMN_NAME: Final = re.compile(r"[a-z0-9_]+(?:\[[0-9]{1,4}\])?(?:\.[a-z0-9_]+(
 _PATH_STEP: Final = re.compile(r"[a-z0-9_]+")
 
 
-def build_payload(
+KEY_MEMBERS: Final = frozenset({"sku", "part"})
+
+
+def build_fact_payload(
+    element: FactElement, schema: Mapping[str, Type], notes: Notes
+) -> tuple[dict[str, Json], tuple[UnreadableMember, ...]]:
+    """The payload of a fact, and the members that are not in it because their values cannot be read."""
+    payload: dict[str, Json] = {}
+    unreadable = list(element.unreadable)
+    for name, raw in element.members.items():
+        kind = schema.get(name)
+        if kind is None:
+            _warn_unknown_member(element.fact_type, schema, name, element.path, notes)
+        elif raw is not None and name in KEY_MEMBERS:
+            payload[name] = _convert_value(kind, raw, f"{element.path}.{name}", notes)
+        elif raw is not None:
+            notes.begin_capture()
+            value = _convert_value(kind, raw, f"{element.path}.{name}", notes)
+            if problems := notes.end_capture():
+                unreadable.append(report_unreadable(name, problems, notes))
+            else:
+                payload[name] = value
+    return payload, tuple(unreadable)
+
+
+def report_unreadable(member: str, problems: Sequence[DocumentNote], notes: Notes) -> UnreadableMember:
+    """Warn of every problem of a member's value; the member is named with the first."""
+    for problem in problems:
+        notes.add_unreadable(problem.at, problem.says)
+    return UnreadableMember(member, problems[0].at, problems[0].says)
+
+
+def _build_members(
     fact_type: str, schema: Mapping[str, Type], members: Mapping[str, RawValue], path: str, notes: Notes
 ) -> dict[str, Json]:
-    """The payload of a fact of this type."""
+    """The members of a record."""
     payload: dict[str, Json] = {}
     for name, raw in members.items():
         kind = schema.get(name)
@@ -101,7 +137,7 @@ def _convert_record(schema: Mapping[str, Type], raw: RawValue, path: str, notes:
     if not isinstance(raw, dict):
         notes.add_problem(path, f"is {describe_kind(raw)}, not an object")
         return {}
-    return build_payload("this object", schema, raw, path, notes)
+    return _build_members("this object", schema, raw, path, notes)
 
 
 def _convert_number(raw: RawValue, scale: int, path: str, expected: str, notes: Notes) -> int:
@@ -173,7 +209,7 @@ def _read_key_part(members: Mapping[str, RawValue], member: str, path: str, note
     value = members.get(member)
     if value is None:
         notes.add_problem(f"{path}.{member}", "is missing; it identifies the product")
-    if not isinstance(value, str):  # `build_payload` has noted that
+    if not isinstance(value, str):  # `build_fact_payload` has noted that
         return ""
     if not 1 <= len(value) <= MAX_NAME_LENGTH:
         notes.add_problem(f"{path}.{member}", f"does not have 1 to {MAX_NAME_LENGTH} characters")

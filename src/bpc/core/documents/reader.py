@@ -1,19 +1,26 @@
 """A document in, its facts out, or every problem it has.
 
-Pure. The same bytes give the same facts. A format is a function from bytes to elements and has one line in
+Pure. The same bytes and options give the same facts. A format is a function from bytes to elements and has one line in
 `FORMAT_READERS`; a JSON document may be in one of `PUBLIC_FORMATS`. Types, keys and limits are the same for all.
 
-    kind, mime type, bytes ── read_document ──► DocumentFacts(facts, warnings)
-                                          └───► DocumentProblems(problems, warnings)
+    kind, mime type, bytes, options ── read_document ──► DocumentFacts(facts, warnings)
+                                                   └───► DocumentProblems(problems, warnings)
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from bpc.core.documents import Notes, NoteSummary, csv_table, xlsx_workbook
-from bpc.core.documents.elements import FACT_TYPES, FactElement, RawValue, find_elements, parse_strict_json
-from bpc.core.documents.fact_members import build_fact_key, build_payload
+from bpc.core.documents.elements import (
+    FACT_TYPES,
+    FactElement,
+    RawValue,
+    UnreadableMember,
+    find_elements,
+    parse_strict_json,
+)
+from bpc.core.documents.fact_members import build_fact_key, build_fact_payload
 from bpc.core.documents.public import (
     DocumentNode,
     ReadState,
@@ -26,12 +33,14 @@ from bpc.core.documents.public import (
     warn_of_unread,
 )
 from bpc.core.documents.public.mapping import PublicFormat
+from bpc.core.documents.read_options import ReadOptions
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.file_types import BYTE_ORDER_MARK, CSV, JSON, OLD_EXCEL_MARK, PDF_MARK, XLSX, ZIP_MARK
 from bpc.core.formats.hashes import Digest, sha256
 from bpc.core.language.types import FactRecordType
 
+DEFAULT_OPTIONS: Final = ReadOptions()
 MAX_FACTS: Final = 50_000
 MAX_FACT_BYTES: Final = 262_144
 PUBLIC_FORMATS: Final[tuple[PublicFormat, ...]] = (
@@ -46,7 +55,7 @@ PUBLIC_FORMATS: Final[tuple[PublicFormat, ...]] = (
     battery_pass_aspects.FORMAT,
 )
 
-FormatReader = Callable[[str, bytes, Notes], Iterable[FactElement]]
+FormatReader = Callable[[str, bytes, ReadOptions, Notes], Iterable[FactElement]]
 
 # Types that programs send with files of many formats.
 _VAGUE_MIME_TYPES: Final = frozenset(
@@ -153,7 +162,7 @@ def _read_public_document(kind: str, value: RawValue, path: str, notes: Notes) -
     elements = public_format.read_elements(document)
     if notes.is_clean and elements:
         warn_of_unread(document, public_format.name)
-    return elements
+    return document.state.attach_origins(elements)
 
 
 def _explain_non_document(document: Mapping[str, RawValue]) -> str | None:
@@ -171,7 +180,11 @@ def _refuse_foreign_item(path: str, notes: Notes) -> list[FactElement]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedFact:
-    """A fact of a document: the canonical bytes of its payload, their hash, and its place in the document."""
+    """A fact of a document: the canonical bytes of its payload, their hash, and its place in the document.
+
+    `member_places` has the place of each member that a person finds in the file, such as `PCF!C2`; a member that is not
+    there is at `<source_path>.<member>`. `unreadable` are the members that the document has but that cannot be read.
+    """
 
     fact_type: str
     fact_key: str
@@ -179,11 +192,13 @@ class ExtractedFact:
     payload_canonical: bytes
     payload_hash: Digest
     source_path: str
+    member_places: Mapping[str, str] = field(default_factory=dict)
+    unreadable: tuple[UnreadableMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFacts:
-    """The facts of a document, and warnings about what was left out or rounded."""
+    """The facts of a document, and warnings about what was left out, could not be read or was rounded."""
 
     facts: tuple[ExtractedFact, ...]
     warnings: NoteSummary
@@ -197,10 +212,12 @@ class DocumentProblems:
     warnings: NoteSummary
 
 
-def read_document(kind: str, mime_type: str, content: bytes) -> DocumentFacts | DocumentProblems:
-    """The facts of a document. A document with one problem gives no facts."""
+def read_document(
+    kind: str, mime_type: str, content: bytes, options: ReadOptions = DEFAULT_OPTIONS
+) -> DocumentFacts | DocumentProblems:
+    """The facts of a document. A document with one problem gives no facts; a value that cannot be read is left out."""
     notes = Notes()
-    elements = _read_elements(kind, mime_type, content, notes)
+    elements = _read_elements(kind, mime_type, content, options, notes)
     if len(elements) > MAX_FACTS:
         notes.add_problem("$", f"has {len(elements):,} facts; the limit is {MAX_FACTS:,}. Split the document")
         return DocumentProblems(notes.problems, notes.warnings)
@@ -212,7 +229,9 @@ def read_document(kind: str, mime_type: str, content: bytes) -> DocumentFacts | 
     return DocumentFacts(facts, notes.warnings)
 
 
-def _read_elements(kind: str, mime_type: str, content: bytes, notes: Notes) -> list[FactElement]:
+def _read_elements(
+    kind: str, mime_type: str, content: bytes, options: ReadOptions, notes: Notes
+) -> list[FactElement]:
     read_format = FORMAT_READERS.get(detect_mime_type(mime_type, content))
     if read_format is None:
         supported = ", ".join(sorted(FORMAT_READERS))
@@ -221,13 +240,13 @@ def _read_elements(kind: str, mime_type: str, content: bytes, notes: Notes) -> l
     if kind not in FACT_TYPES:
         notes.add_problem("$", f"cannot be read: documents of kind {kind} have no facts")
         return []
-    elements = list(read_format(kind, content, notes))
+    elements = list(read_format(kind, content, options, notes))
     if notes.is_clean and not elements:
         notes.add_problem("$", "contains no facts about a battery")
     return elements
 
 
-def _read_json(kind: str, content: bytes, notes: Notes) -> Iterable[FactElement]:
+def _read_json(kind: str, content: bytes, _: ReadOptions, notes: Notes) -> Iterable[FactElement]:
     value = parse_strict_json(content, notes)
     if not notes.is_clean:
         return ()
@@ -246,7 +265,7 @@ FORMAT_READERS: Final[Mapping[str, FormatReader]] = {
 
 def _build_fact(element: FactElement, notes: Notes) -> ExtractedFact:
     schema = SCHEMAS[FactRecordType(element.fact_type, SCHEMA_VERSION)]
-    payload = build_payload(element.fact_type, schema, element.members, element.path, notes)
+    payload, unreadable = build_fact_payload(element, schema, notes)
     key = build_fact_key(element.fact_type, element.members, element.path, notes)
     # A payload with a problem may not be encodable (half of a surrogate pair), and is not used.
     # Copied, because the encoder's result keeps its buffer of four kilobytes alive.
@@ -260,6 +279,8 @@ def _build_fact(element: FactElement, notes: Notes) -> ExtractedFact:
         payload_canonical=canonical,
         payload_hash=sha256(canonical),
         source_path=element.path,
+        member_places=element.places,
+        unreadable=unreadable,
     )
 
 

@@ -1,8 +1,9 @@
 """Cells of a spreadsheet: from what is stored to a value.
 
 A number is its stored text, rounded to the 15 significant digits that a spreadsheet keeps and shows: 0.29 is stored as
-0.28999999999999998 and read as 0.29. A date is a number of days with a format that shows days. A formula is its stored
-result. An error value is a problem, never an empty cell.
+0.28999999999999998 and read as 0.29. A number with a format that shows `%` is a percentage: 0.95 is read as 95 %. A date
+is a number of days with a format that shows days. A formula is its stored result. An error value is a problem, never an
+empty cell.
 """
 
 import re
@@ -11,8 +12,8 @@ from datetime import date, timedelta
 from typing import Final
 
 from bpc.core.documents import quote_text
-from bpc.core.documents.elements import ExactNumber, NumberText, is_plain_decimal, parse_exact
-from bpc.core.documents.tables import MAX_COLUMNS, Cell, DateCell, InvalidCell, TableRow, parse_cell
+from bpc.core.documents.cells import MAX_COLUMNS, Cell, DateCell, InvalidCell, PercentCell, TableRow, parse_cell
+from bpc.core.documents.elements import ExactNumber, NumberText, is_plain_decimal, parse_exact, power_of_ten
 from bpc.core.documents.xlsx_package import WorkbookUnreadable, XmlReader
 
 MAX_TEXTS: Final = 300_000
@@ -28,6 +29,7 @@ _ISO_DAY: Final = re.compile("([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T00:00:00(?:[.]0+)?
 # The parts of a number format that are not date letters: quoted, escaped, blank of a letter's width, colours.
 _LITERAL_FORMAT_PARTS: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
 _DATE_LETTERS: Final = re.compile("[dmyhs]", re.IGNORECASE)
+_PERCENT_FORMATS: Final = frozenset({"9", "10"})
 _DATE_FORMATS: Final = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 
 
@@ -74,12 +76,13 @@ class SharedStrings(XmlReader):
 
 
 class CellStyles(XmlReader):
-    """The numbers of the styles that show a number as a date, as cells write them."""
+    """The numbers of the styles that show a number as a date or as a percentage, as cells write them."""
 
     element_names = frozenset({"numFmt", "cellXfs", "xf"})
 
     def __init__(self) -> None:
         self.date_styles: set[str] = set()
+        self.percent_styles: set[str] = set()
         self._count = 0
         self._formats: dict[str, str] = {}
         self._in_cell_formats = False
@@ -92,8 +95,11 @@ class CellStyles(XmlReader):
         elif self._in_cell_formats:
             if self._count == MAX_STYLES:
                 raise WorkbookUnreadable(f"has more than {MAX_STYLES:,} styles, which no workbook has")
-            if self._shows_date(attributes.get("numFmtId", "0")):
+            number = attributes.get("numFmtId", "0")
+            if self._shows_date(number):
                 self.date_styles.add(str(self._count))
+            elif self._shows_percentage(number):
+                self.percent_styles.add(str(self._count))
             self._count += 1
 
     def end_element(self, name: str) -> None:
@@ -106,16 +112,23 @@ class CellStyles(XmlReader):
             return len(code) <= 255 and _DATE_LETTERS.search(_LITERAL_FORMAT_PARTS.sub("", code)) is not None
         return _INDEX.fullmatch(number) is not None and int(number) in _DATE_FORMATS
 
+    def _shows_percentage(self, number: str) -> bool:
+        code = self._formats.get(number)
+        if code is not None:
+            return len(code) <= 255 and "%" in _LITERAL_FORMAT_PARTS.sub("", code)
+        return number in _PERCENT_FORMATS
+
 
 class SheetRowReader(XmlReader):
     """The rows of a sheet; `take_rows` returns those that are complete."""
 
     element_names = frozenset({"row", "c", "v", "f", "t", "rPh"})
 
-    def __init__(self, sheet: str, texts: list[str], date_styles: frozenset[str], *, from_1904: bool) -> None:
+    def __init__(self, sheet: str, texts: list[str], styles: CellStyles, *, from_1904: bool) -> None:
         self._sheet = sheet
         self._texts = texts
-        self._date_styles = date_styles
+        self._date_styles = styles.date_styles
+        self._percent_styles = styles.percent_styles
         self._from_1904 = from_1904
         self._complete_rows: list[TableRow] = []
         self._row = 0
@@ -199,7 +212,7 @@ class SheetRowReader(XmlReader):
                         raise WorkbookUnreadable(f"has a row with more than {MAX_COLUMNS:,} cells")
             case "row":
                 if self._cells:
-                    self._complete_rows.append(TableRow(f"{self._sheet}!{self._row}", self._cells))
+                    self._complete_rows.append(TableRow(f"{self._sheet}!{self._row}", self._cells, self._row))
                 self._cells = {}
             case "rPh":
                 self._in_phonetic = False
@@ -226,6 +239,8 @@ class SheetRowReader(XmlReader):
     def _read_number(self, stored: str) -> Cell | None:
         if self._style in self._date_styles:
             return _parse_day(stored, from_1904=self._from_1904)
+        if self._style in self._percent_styles and stored:
+            return _parse_percentage(stored)
         if len(stored) <= SIGNIFICANT_DIGITS and is_plain_decimal(stored):
             return NumberText(stored)
         return _parse_number(stored) if stored else None
@@ -245,6 +260,14 @@ def _parse_number(stored: str) -> NumberText | InvalidCell:
             f"has more than the {SIGNIFICANT_DIGITS} digits a spreadsheet keeps; format the cell as text"
         )
     return NumberText(str(rounded))
+
+
+def _parse_percentage(stored: str) -> PercentCell | InvalidCell:
+    number = _parse_number(stored)
+    value = parse_exact(number.text) if isinstance(number, NumberText) else None
+    if value is None:
+        return number if isinstance(number, InvalidCell) else InvalidCell("is not a valid number")
+    return PercentCell(str(value * power_of_ten(2)))
 
 
 def _round_to_significant(value: ExactNumber) -> ExactNumber | None:

@@ -4,8 +4,9 @@
     PCF             sheet `PCF`, or the only one
     DUE_DILIGENCE   sheet `Due diligence`, or the only one
 
-A sheet is read piece by piece and only as far as it has cells; its declared size is not used. Sheets whose name begins
-with `#` are comments.
+Sheets may be called so in six languages (`sheet_names`) and stand in any order. A sheet is read piece by piece and only
+as far as it has cells; its declared size is not used. Sheets whose name begins with `#` are comments; sheets of notes
+and hidden sheets are not read, with a warning: what nobody sees is not evidence.
 """
 
 import re
@@ -14,9 +15,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bpc.core.documents import Notes, quote_text
+from bpc.core.documents.cells import TableRow
+from bpc.core.documents.column_mapping import ColumnMapping
 from bpc.core.documents.elements import FACT_TYPES, FactElement
-from bpc.core.documents.fact_members import normalize_name
-from bpc.core.documents.tables import Sheet, TableRow, read_tables
+from bpc.core.documents.read_options import ReadOptions
+from bpc.core.documents.sheet_names import find_other_kind, find_sheet_types, is_sheet_of_notes
+from bpc.core.documents.tables import TableSource, read_tables
 from bpc.core.documents.xlsx_cells import CellStyles, SharedStrings, SheetRowReader, format_column_letters
 from bpc.core.documents.xlsx_package import (
     WorkbookUnreadable,
@@ -32,54 +36,83 @@ MAX_SHEETS: Final = 200
 
 _PLAIN_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _TRUE: Final = ("1", "true")
-# The sheets of each kind by their normalized names without `_`, and the fact types of their rows.
-_SHEET_NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "BOM": {
-        "battery": ("Battery",),
-        "batteries": ("Battery",),
-        "component": ("Component",),
-        "components": ("Component",),
-        "billofmaterials": ("Battery", "Component"),
-        "bom": ("Battery", "Component"),
-    },
-    "PCF": {"pcf": ("PCF",), "carbonfootprint": ("PCF",)},
-    "DUE_DILIGENCE": {"duediligence": ("DueDiligence",)},
-}
 
-
-def read_xlsx(kind: str, content: bytes, notes: Notes) -> Iterable[FactElement]:
+def read_xlsx(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
     """The elements of a workbook."""
-    if content.startswith(OLD_EXCEL_MARK):
-        notes.add_problem("$", "is an old .xls file or has a password; save it as .xlsx without a password")
-        return ()
     try:
-        book = Workbook.from_parts(XlsxParts(content))
-        return read_tables(_choose_sheets(kind, book.sheets, notes), notes)
+        book = open_workbook(content, notes)
+        if book is None:
+            return ()
+        if options.mapping is not None:
+            tables = _choose_mapped_sheets(options.mapping, book.sheets, notes)
+        else:
+            tables = choose_sheets(kind, book.sheets, notes)
+        return read_tables(tables, notes, options.locale)
     except WorkbookUnreadable as error:
         notes.add_problem("$", str(error))
         return ()
 
 
-def _choose_sheets(kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes) -> list[tuple[Sheet, tuple[str, ...]]]:
+def open_workbook(content: bytes, notes: Notes) -> "Workbook | None":
+    """The workbook in these bytes; None and a problem if it is of an older format."""
+    if content.startswith(OLD_EXCEL_MARK):
+        notes.add_problem("$", "is an old .xls file or has a password; save it as .xlsx without a password")
+        return None
+    return Workbook.from_parts(XlsxParts(content))
+
+
+def choose_sheets(kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes) -> list[TableSource]:
     """The sheets that are read, each with the fact types that its rows may be."""
-    sheet_names = _SHEET_NAMES[kind]
     candidates = [sheet for sheet in sheets if not sheet.label.startswith("#")]
-    chosen: list[tuple[Sheet, tuple[str, ...]]] = []
-    for sheet in candidates:
-        fact_types = sheet_names.get(normalize_name(sheet.label).replace("_", ""))
-        if fact_types is not None:
-            chosen.append((sheet, fact_types))
-        elif len(candidates) == 1:
-            chosen.append((sheet, FACT_TYPES[kind]))
-        else:
-            notes.add_warning(
-                sheet.name, "is a sheet that was not read; start its name with `#` to mark it as a comment"
-            )
+    visible = [sheet for sheet in candidates if not sheet.is_hidden]
+    chosen = {sheet.label: types for sheet in visible if (types := find_sheet_types(kind, sheet.label)) is not None}
+    others = [sheet for sheet in visible if sheet.label not in chosen]
+    about_batteries = [sheet for sheet in others if not is_sheet_of_notes(sheet.label)] or others
+    if not chosen and len(about_batteries) == 1:
+        chosen[about_batteries[0].label] = FACT_TYPES[kind]
     if not chosen:
-        names = ", ".join(quote_text(sheet.label) for sheet in sheets[:10]) or "none"
+        names = ", ".join(quote_text(sheet.label) + " (hidden)" * sheet.is_hidden for sheet in sheets) or "none"
         missing = {"BOM": "`Battery` or `Components`", "PCF": "`PCF`", "DUE_DILIGENCE": "`Due diligence`"}[kind]
         notes.add_problem("$", f"has no sheet {missing}; its sheets are {names}")
-    return chosen
+        return []
+    for sheet in candidates:
+        if sheet.label not in chosen or sheet.is_hidden:
+            notes.add_warning(sheet.name, _explain_unread_sheet(kind, sheet))
+    return [TableSource(sheet, chosen[sheet.label]) for sheet in visible if sheet.label in chosen]
+
+
+def _explain_unread_sheet(kind: str, sheet: "WorkbookSheet") -> str:
+    if sheet.is_hidden:
+        return "is a hidden sheet and was not read; show it if it belongs to the document"
+    if is_sheet_of_notes(sheet.label):
+        return "is a sheet of notes and was not read"
+    other = find_other_kind(kind, sheet.label)
+    if other is not None:
+        return f"is a sheet that was not read; upload the document as {other} too"
+    return "is a sheet that was not read; start its name with `#` to mark it as a comment"
+
+
+def _choose_mapped_sheets(
+    mapping: ColumnMapping, sheets: Sequence["WorkbookSheet"], notes: Notes
+) -> list[TableSource]:
+    """The sheets that the mapping has. One that is not in the file is a problem: its facts would be lost."""
+    by_label = {sheet.label: sheet for sheet in sheets}
+    names = ", ".join(quote_text(sheet.label) for sheet in sheets) or "none"
+    tables: list[TableSource] = []
+    for mapped in mapping.sheets:
+        sheet = by_label.get(mapped.name)
+        if sheet is None:
+            notes.add_problem(
+                "$",
+                f"has no sheet {quote_text(mapped.name)}, which its column mapping has; its sheets are {names}. Map the"
+                " columns again",
+            )
+        else:
+            tables.append(TableSource(sheet, mapped.fact_types, mapped))
+    for sheet in sheets:
+        if mapping.find_sheet(sheet.label) is None and not sheet.label.startswith("#"):
+            notes.add_warning(sheet.name, "is a sheet that the column mapping does not have; it was not read")
+    return tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +122,7 @@ class WorkbookSheet:
     label: str
     part: str
     book: "Workbook"
+    is_hidden: bool = False
 
     @property
     def name(self) -> str:
@@ -102,9 +136,15 @@ class WorkbookSheet:
         sheet, _, number = row.rpartition("!")
         return f"{sheet}!{format_column_letters(column)}{number}"
 
+    def locate_column(self, column: int) -> str:
+        return f"{self.name}!{format_column_letters(column)}"
+
+    def explain_extra_cells(self, cells: int, width: int) -> str | None:  # noqa: ARG002 (a cell cannot slip)
+        return None
+
     def read_rows(self, notes: Notes) -> Iterator[TableRow]:  # noqa: ARG002 (an InvalidCell carries its problem)
         book = self.book
-        reader = SheetRowReader(self.name, book.texts, book.date_styles, from_1904=book.from_1904)
+        reader = SheetRowReader(self.name, book.texts, book.styles, from_1904=book.from_1904)
         for _ in feed_part(reader, book.parts, self.part):
             yield from reader.take_rows()
 
@@ -116,7 +156,7 @@ class Workbook:
     parts: XlsxParts
     from_1904: bool = False
     texts: list[str] = field(default_factory=list)
-    date_styles: frozenset[str] = frozenset()
+    styles: CellStyles = field(default_factory=CellStyles)
     sheets: list[WorkbookSheet] = field(default_factory=list)
 
     @classmethod
@@ -127,19 +167,17 @@ class Workbook:
         contents = _WorkbookContents()
         parse_part(contents, parts, main)
         workbook.from_1904 = contents.from_1904
-        for label, link in contents.sheets:
+        for label, link, is_hidden in contents.sheets:
             part = links.get(link, ("", ""))[1]
             if part in parts:
-                workbook.sheets.append(WorkbookSheet(label=label, part=part, book=workbook))
+                workbook.sheets.append(WorkbookSheet(label=label, part=part, book=workbook, is_hidden=is_hidden))
         for kind, part in links.values():
             if kind == "sharedStrings" and part in parts:
                 texts = SharedStrings()
                 parse_part(texts, parts, part)
                 workbook.texts = texts.texts
             elif kind == "styles" and part in parts:
-                styles = CellStyles()
-                parse_part(styles, parts, part)
-                workbook.date_styles = frozenset(styles.date_styles)
+                parse_part(workbook.styles, parts, part)
         return workbook
 
     def _find_main_part(self) -> str:
@@ -169,7 +207,7 @@ class _WorkbookContents(XmlReader):
     element_names = frozenset({"sheet", "workbookPr"})
 
     def __init__(self) -> None:
-        self.sheets: list[tuple[str, str]] = []
+        self.sheets: list[tuple[str, str, bool]] = []
         self.from_1904 = False
 
     def start_element(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -178,7 +216,8 @@ class _WorkbookContents(XmlReader):
             return
         if len(self.sheets) == MAX_SHEETS:
             raise WorkbookUnreadable(f"has more than {MAX_SHEETS} sheets")
-        self.sheets.append((attributes.get("name", ""), get_relationship_id(attributes)))
+        is_hidden = attributes.get("state", "visible") != "visible"
+        self.sheets.append((attributes.get("name", ""), get_relationship_id(attributes), is_hidden))
 
 
 class _Relationships(XmlReader):

@@ -9,14 +9,21 @@ path (`performance.rated.voltage.min`). A name after a list means the first item
 everything that exists once into a list of one.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
 
 from bpc.core.documents import Notes, join_path
-from bpc.core.documents.elements import RawValue, describe_value
+from bpc.core.documents.elements import FactElement, RawValue, UnreadableMember, describe_value
+from bpc.core.documents.fact_members import report_unreadable
 
-MAX_UNREAD_NAMED: Final = 20
+
+@dataclass(slots=True)
+class MemberOrigins:
+    """Where the members of a fact come from, and which of them could not be read."""
+
+    places: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, UnreadableMember] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -26,6 +33,41 @@ class ReadState:
     notes: Notes
     read_paths: set[str] = field(default_factory=set)
     reported: set[tuple[str, str]] = field(default_factory=set)
+    last_path: str = ""  # of the value that was used last
+    origins: dict[tuple[str, str], MemberOrigins] = field(default_factory=dict)  # by fact type and path
+
+    def find_origins(self, fact_type: str, path: str) -> MemberOrigins:
+        """The origins of what is read at a path for facts of a type."""
+        return self.origins.setdefault((fact_type, path), MemberOrigins())
+
+    def lose_member(self, origins: MemberOrigins, member: str) -> None:
+        """End the capture of a member's problems; if there are any, the member counts as unreadable."""
+        problems = self.notes.end_capture()
+        if problems:
+            origins.unreadable.setdefault(member, report_unreadable(member, problems, self.notes))
+
+    def attach_origins(self, elements: list[FactElement]) -> list[FactElement]:
+        """The elements with the places of their members. The only fact of a type has all origins of that type."""
+        counts = Counter(element.fact_type for element in elements)
+        return [self._attach(element, is_only=counts[element.fact_type] == 1) for element in elements]
+
+    def _attach(self, element: FactElement, *, is_only: bool) -> FactElement:
+        origins = MemberOrigins()
+        for (fact_type, path), known in self.origins.items() if is_only else self._find_exact(element):
+            if fact_type == element.fact_type and (is_only or path == element.path):
+                origins.places = known.places | origins.places
+                origins.unreadable = known.unreadable | origins.unreadable
+        places = {member: at for member, at in origins.places.items() if member in element.members}
+        unreadable = [lost for member, lost in origins.unreadable.items() if member not in element.members]
+        return replace(
+            element,
+            places={**places, **element.places},
+            unreadable=(*element.unreadable, *unreadable),
+        )
+
+    def _find_exact(self, element: FactElement) -> list[tuple[tuple[str, str], MemberOrigins]]:
+        key = (element.fact_type, element.path)
+        return [(key, self.origins[key])] if key in self.origins else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +114,12 @@ class DocumentNode:
         """The value, which now counts as read."""
         if self.value is not None:
             self.state.read_paths.add(self.path)
+            self.state.last_path = self.path
         return self.value
 
     def add_problem(self, says: str) -> None:
-        if self._is_new(says):
+        # A value that two members are read from makes both unreadable.
+        if self._is_new(says) or self.state.notes.is_capturing:
             self.state.notes.add_problem(self.path, says)
 
     def add_warning(self, says: str) -> None:
@@ -96,10 +140,9 @@ def warn_of_unread(document: DocumentNode, name: str) -> None:
     """Add one warning that names everything in the document that was not read."""
     unread = list(dict.fromkeys(_find_unread(document.value, document.path, "", document.state.read_paths)[1]))
     if unread:
-        more = f" and {len(unread) - MAX_UNREAD_NAMED} more" if len(unread) > MAX_UNREAD_NAMED else ""
         document.add_warning(
             f"was read as {name}; these members were left out because no fact has them:"
-            f" {', '.join(f'`{at}`' for at in unread[:MAX_UNREAD_NAMED])}{more}"
+            f" {', '.join(f'`{at}`' for at in unread)}"
         )
 
 

@@ -58,7 +58,27 @@ class MapRow(NamedTuple):
 
 def map_members(fact_type: str, node: DocumentNode, rows: Iterable[MapRow]) -> dict[str, RawValue]:
     """The members of a fact of this type that have a value below `node`."""
-    return _map_rows(SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)], node, rows)
+    schema = SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)]
+    origins = node.state.find_origins(fact_type, node.path)
+    members: dict[str, RawValue] = {}
+    for row in rows:
+        if row.member not in members:
+            source = node.at(row.source)
+            node.state.last_path = source.path
+            node.state.notes.begin_capture()
+            value = row.convert(source, schema[row.member])
+            node.state.lose_member(origins, row.member)
+            if value is not None:
+                members[row.member] = value
+                origins.places[row.member] = _choose_place(source, value)
+    return members
+
+
+def _choose_place(source: DocumentNode, value: RawValue) -> str:
+    """The place of a value: `source`, or the item that the value was picked from."""
+    last_path = source.state.last_path
+    is_whole = isinstance(source.value, dict) or isinstance(value, list)
+    return source.path if is_whole or not last_path.startswith(source.path) else last_path
 
 
 def _map_rows(schema: Mapping[str, Type], node: DocumentNode, rows: Iterable[MapRow]) -> dict[str, RawValue]:

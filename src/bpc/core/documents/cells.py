@@ -1,0 +1,113 @@
+"""Cells and rows of tables, as CSV and spreadsheets give them before a column's type is known."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from bpc.core.documents import Notes, quote_text
+from bpc.core.documents.elements import NumberText
+from bpc.core.documents.fact_members import BLANKS
+
+MAX_COLUMNS: Final = 2_000
+
+_COMMENT: Final = re.compile(r"#(?:[ \t\n].*)?", re.DOTALL)
+# What a spreadsheet in English, German, French, Spanish, Italian or Polish shows for a formula that fails.
+_FORMULA_ERRORS: Final = frozenset(
+    """
+    #REF! #DIV/0! #N/A #NAME? #NULL! #NUM! #VALUE! #SPILL! #CALC! #FIELD! #BLOCKED! #UNKNOWN! #GETTING_DATA
+    #BEZUG! #NV #WERT! #ZAHL! #ÜBERLAUF! #VALEUR! #NOM? #NOMBRE! #NUL! #PROPAGATION! #¡REF! #¡DIV/0! #¿NOMBRE?
+    #¡NULO! #¡NUM! #¡VALOR! #¡DESBORDAMIENTO! #RIF! #N/D #NOME? #VALORE! #NULLO! #ADR! #DZIEL/0! #N/D! #NAZWA?
+    #ZERO! #LICZBA! #ARG! #ROZLANIE!
+    """.split()  # noqa: SIM905
+)
+_OFFICE_ERROR: Final = re.compile(r"Err:[0-9]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class DateCell:
+    """A cell that holds a date, written like 2027-02-18."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PercentCell:
+    """A number that its cell shows as a percentage; `text` is the number before the `%`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidCell:
+    """A cell that cannot be read; `says` is the problem."""
+
+    says: str
+
+
+Cell: TypeAlias = str | NumberText | PercentCell | bool | DateCell | InvalidCell
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """The cells of a row that are not empty, by their column, counted from 0; `number` is the row's in the file."""
+
+    place: str
+    cells: Mapping[int, Cell]
+    number: int = 0
+
+
+class Sheet(Protocol):
+    """A table of any format."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read_rows(self, notes: Notes) -> Iterator[TableRow]:
+        """The rows that are not empty."""
+        ...
+
+    def locate_cell(self, row: str, column: int | None, name: str) -> str:
+        """The place of a cell; `column` is None if the table has no column of that name."""
+        ...
+
+    def locate_column(self, column: int) -> str:
+        """The place of a whole column."""
+        ...
+
+    def explain_extra_cells(self, cells: int, width: int) -> str | None:
+        """Why a row must not have more cells than the header has names; None if it may."""
+        ...
+
+
+def is_comment(cells: Mapping[int, Cell]) -> bool:
+    """Whether the first cell of a row makes it a comment."""
+    first = cells[min(cells)]
+    return isinstance(first, str) and _COMMENT.fullmatch(first) is not None
+
+
+def parse_cell(text: str) -> Cell | None:
+    """The cell of a text, without blanks around it; None if it is empty."""
+    text = text.strip(BLANKS)
+    if text.startswith("=") and len(text) > 1:
+        return InvalidCell(f"is {quote_text(text)}, a formula written as text; enter its result")
+    if text in _FORMULA_ERRORS or _OFFICE_ERROR.fullmatch(text):
+        return InvalidCell(f"is {text}; correct the formula")
+    return text or None
+
+
+def describe_cell(cell: Cell) -> str:
+    """A cell in words, for a sentence that says what it should have been."""
+    match cell:
+        case bool():
+            return "a boolean (true or false)"
+        case NumberText(text):
+            return f"the number {text}"
+        case PercentCell(text):
+            return f"{text} %, a percentage"
+        case DateCell(text):
+            return f"the date {text}"
+        case InvalidCell(says):
+            return says
+        case _:
+            return quote_text(cell)

@@ -1,0 +1,217 @@
+"""Units in the headers and cells of tables: which unit a member has, and how a header says its own.
+
+    Masse [g]        Mass (kg)        Gewicht in kg        capacity / Ah        Temperatur °C        Mass, kg
+
+A unit is an exact decimal multiple of the member's unit, or it does not fit the member. Names of units in six languages
+are spellings of the same units.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from bpc.core.documents.elements import ExactNumber, power_of_ten
+from bpc.core.documents.header_text import fold_text
+from bpc.core.documents.public.units import (
+    AMPERE_HOURS,
+    C_RATE,
+    CELSIUS,
+    CYCLES,
+    GRAMS,
+    GRAMS_CO2,
+    GRAMS_CO2_PER_KWH,
+    KILOGRAMS,
+    KILOWATT_HOURS,
+    MONTHS,
+    OHMS,
+    PER_CENT,
+    PIECES,
+    VOLTS,
+    WATTS,
+    UnitTable,
+    find_factor,
+)
+
+ONE: Final = power_of_ten(0)
+MAX_UNIT_LENGTH: Final = 40
+
+
+class MemberUnit(NamedTuple):
+    """The unit of a member, as messages write it, and what other units are multiples of it.
+
+    A member whose unit `may_be_missing` is a count or a ratio: a number without a unit means the same.
+    """
+
+    symbol: str
+    table: UnitTable
+    may_be_missing: bool = False
+
+
+_PERCENT: Final = MemberUnit("%", PER_CENT)
+_PERCENT_PER_MONTH: Final = MemberUnit(
+    "%/month", dict.fromkeys(("%/month", "% per month", "%/mo", "percentPerMonth"), ONE)
+)
+_CO2: Final = MemberUnit("g CO2e", {**GRAMS_CO2, "g": GRAMS["g"], "kg": GRAMS["kg"], "t": GRAMS["t"]})
+_CO2_PER_KWH: Final = MemberUnit(
+    "g CO2e/kWh", {**GRAMS_CO2_PER_KWH, "g/kWh": GRAMS["g"], "kg/kWh": GRAMS["kg"], "g/kwh": GRAMS["g"], "kg/kwh": GRAMS["kg"]}
+)
+_YEARS: Final = MemberUnit("years", dict.fromkeys(("year", "years", "ANN", "a"), ONE))
+_MINUTES: Final = MemberUnit(
+    "minutes", {**dict.fromkeys(("min", "MIN", "minute", "minutes"), ONE), **dict.fromkeys(("h", "hour"), ExactNumber(60, 0))}
+)
+_COUNT: Final = MemberUnit("pieces", {**PIECES, **CYCLES}, may_be_missing=True)
+# The end of a member's name, longest first.
+_BY_SUFFIX: Final[tuple[tuple[str, MemberUnit], ...]] = (
+    ("gco2e_per_kwh", _CO2_PER_KWH),
+    ("pct_per_month", _PERCENT_PER_MONTH),
+    ("gco2e", _CO2),
+    ("pct", _PERCENT),
+    ("months", MemberUnit("months", MONTHS)),
+    ("years", _YEARS),
+    ("kwh", MemberUnit("kWh", KILOWATT_HOURS)),
+    ("ohm", MemberUnit("ohm", OHMS)),
+    ("degc", MemberUnit("°C", {**CELSIUS, "degC": ONE, "celsius": ONE})),
+    ("eur", MemberUnit("EUR", {"EUR": ONE, "€": ONE, "eur": ONE, "euro": ONE})),
+    ("ah", MemberUnit("Ah", AMPERE_HOURS)),
+    ("kg", MemberUnit("kg", KILOGRAMS)),
+    ("g", MemberUnit("g", GRAMS)),
+    ("v", MemberUnit("V", VOLTS)),
+    ("w", MemberUnit("W", WATTS)),
+    ("cycles", _COUNT),
+    ("count", _COUNT),
+    ("quantity", _COUNT),
+    ("events", _COUNT),
+    ("c_rate", MemberUnit("C", C_RATE, may_be_missing=True)),
+)
+_ALL_UNITS: Final[UnitTable] = {
+    spelling: ONE for table in (*(unit.table for _, unit in _BY_SUFFIX), _MINUTES.table) for spelling in table
+}
+# Names of units in the six languages, folded, as one of the spellings above.
+_LOCAL_NAMES: Final[Mapping[str, str]] = {
+    name: unit
+    for unit, names in {
+        "g": "gramm gramme grammes gram grams gramo gramos grammo grammi gramy gramow gr",
+        "kg": "kilo kilos kilogramme kilogrammes kilogramo kilogramos chilogrammo chilogrammi kilogram kilograms kilogramy"
+        " kgs",
+        "t": "tonnen tonnes tonelada toneladas tonnellata tonnellate tona tony ton",
+        "%": "prozent pct procent porcentaje percentuale pourcent pourcentage percentage percent gew% gew.-% wt% wt.-%"
+        " masse-% m%",
+        "%/month": "%/monat %/mois %/mes %/mese %/miesiac %/miesiac. pct/month prozent/monat",
+        "month": "monat monate monaten mois mes meses mese mesi miesiac miesiace miesiecy mths",
+        "year": "jahr jahre jahren an ans annee annees ano anos anno anni rok lata lat yrs",
+        "h": "stunde stunden heure heures hora horas ora ore godzina godziny godzin hours hrs std",
+        "min": "minuten minutos minuto minuti minuta minuty minut",
+        "V": "volts volty wolt woltow voltios",
+        "W": "watts vatios wat watow",
+        "Ah": "amperestunden amperstunden",
+        "kWh": "kilowattstunden kilowattheures kilovatios-hora kilowattora kilowatogodziny",
+        "°C": "grad grad_celsius degc c deg_c celsius gradcelsius stopnie",
+        "piece": "stuck stk stueck pieces piezas pezzi pz sztuk sztuki szt pcs. st",
+        "cycle": "zyklen cycles ciclos cicli cykle cykli",
+        "mOhm": "mohm milliohm",
+        "Ohm": "ohms",
+        "EUR": "euros",
+    }.items()
+    for name in names.split()
+}
+_CO2_NAMES: Final = re.compile("co2[ -]*(?:aquivalente?|aequivalente?|equivalente?s?|aequiv|aquiv|equiv|aeq|aq|eq|e)[.]?")
+_BRACKETS: Final = re.compile(r"[\[(]([^\[\]()]{1,40})[\])]")
+_IN_UNIT: Final = re.compile(r"(.+?)[ \u00a0](?:in|en|w)[ \u00a0](\S{1,20}(?: \S{1,20})?)", re.IGNORECASE)
+_SEPARATED: Final = (re.compile(r"(.+?)\s+/\s*(\S.{0,40})"), re.compile(r"(.+?)\s*,\s*(\S.{0,20})"), re.compile(r"([^/]+)/(\S.{0,20})"))
+_NUMBERING: Final = re.compile(r"\s*[0-9]{1,3}[.)]\s+")
+_LAST_WORDS: Final = 3
+# Remarks in brackets that do not change what a column means, folded.
+_REMARKS: Final = frozenset(
+    """
+    ,optional,required,mandatory,if any,if known,text,yes/no,true/false,pflicht,pflichtfeld,pflichtangabe,freiwillig,
+    falls vorhanden,falls bekannt,ja/nein,facultatif,obligatoire,oui/non,opcional,obligatorio,si/no,facoltativo,
+    obbligatorio,opcjonalne,wymagane,tak/nie,iso,yyyy-mm-dd,jjjj-mm-tt,dd.mm.yyyy,tt.mm.jjjj
+    """.replace("\n", "").replace("    ", "").split(",")
+)
+# Where the name says what the unit leaves out: `Selbstentladung pro Monat [%]`, `CO2 per kWh (kg)`.
+_PER: Final = r"[ ,(/]*(?:pro|per|par|por|al|na|/)\s*"
+_BASES_IN_NAMES: Final = (
+    (re.compile(_PER + "(?:monat|month|mois|mes|mese|miesi[aą]c)\\b", re.IGNORECASE), "/month"),
+    (re.compile(_PER + "kwh\\b", re.IGNORECASE), "/kWh"),
+)
+
+
+def find_member_unit(member: str) -> MemberUnit | None:
+    """The unit of a member, by its name; None for a member without one."""
+    if member.startswith("minutes_"):
+        return _MINUTES
+    return next(
+        (unit for suffix, unit in _BY_SUFFIX if member == suffix or member.endswith(f"_{suffix}")), None
+    )
+
+
+def strip_unit_name(member: str) -> str:
+    """A member's name without the unit at its end: `rated_capacity` of `rated_capacity_ah`."""
+    for suffix, unit in _BY_SUFFIX:
+        if not unit.may_be_missing and member.endswith(f"_{suffix}"):
+            return member.removesuffix(f"_{suffix}")
+    return member
+
+
+def find_unit_factor(table: UnitTable, text: str) -> ExactNumber | None:
+    """What to multiply a number in the unit `text` with; None for a unit that is not in the table."""
+    text = text.strip(" .\u00a0")
+    factor = find_factor(table, text)
+    if factor is not None:
+        return factor
+    folded = fold_text(text)
+    for spelling in (_LOCAL_NAMES.get(folded.replace(" ", "_")), _LOCAL_NAMES.get(folded.replace(" ", "")), _CO2_NAMES.sub("co2e", folded)):
+        factor = None if spelling is None else find_factor(table, spelling)
+        if factor is not None:
+            return factor
+    return None
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text is a unit of any member."""
+    return len(text) <= MAX_UNIT_LENGTH and find_unit_factor(_ALL_UNITS, text) is not None
+
+
+class HeaderReading(NamedTuple):
+    """One way to read a header: the name, and its unit; `is_certain` if the unit stands in brackets."""
+
+    name: str
+    unit: str | None
+    is_certain: bool = False
+
+
+def split_header(text: str) -> Iterator[HeaderReading]:
+    """The ways to read a header, the likeliest first. The last have a unit that is not known, if there is one."""
+    text = _NUMBERING.sub("", text, count=1) if _NUMBERING.match(text) else text
+    text = _BRACKETS.sub(lambda bracket: " " if fold_text(bracket[1].strip(" *")) in _REMARKS else bracket[0], text)
+    brackets = list(_BRACKETS.finditer(text))
+    for bracket in brackets:
+        if is_unit(bracket[1]):
+            yield _move_base(HeaderReading(text[: bracket.start()] + " " + text[bracket.end() :], bracket[1], True))
+            return
+    for form in (_IN_UNIT, *_SEPARATED):
+        parts = form.fullmatch(text)
+        if parts and is_unit(parts[2]):
+            yield HeaderReading(parts[1], parts[2])
+    words = text.split()
+    for count in range(min(_LAST_WORDS, len(words) - 1), 0, -1):
+        unit = " ".join(words[-count:])
+        if is_unit(unit):
+            yield HeaderReading(" ".join(words[:-count]), unit)
+    yield HeaderReading(text, None)
+    for bracket in brackets:
+        yield HeaderReading(text[: bracket.start()] + " " + text[bracket.end() :], bracket[1], True)
+    for form in (_IN_UNIT, *_SEPARATED[:1]):
+        parts = form.fullmatch(text)
+        if parts:
+            yield HeaderReading(parts[1], parts[2])
+
+
+def _move_base(reading: HeaderReading) -> HeaderReading:
+    """The reading with what its number is counted per in the unit, if the name says that and the unit does not."""
+    for form, base in _BASES_IN_NAMES:
+        match = form.search(reading.name)
+        if match and "/" not in str(reading.unit):
+            name = reading.name[: match.start()] + " " + reading.name[match.end() :]
+            return reading._replace(name=name, unit=f"{reading.unit}{base}")
+    return reading
