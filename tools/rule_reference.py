@@ -17,6 +17,9 @@ KEYS: Mapping[str, str] = {
     "Component": "component:<sku>:<part>",
     "PCF": "pcf:<sku>",
     "DueDiligence": "dd:<sku>",
+    "Reading": "reading:<sku>:<kind>:<time>",
+    "ReadingSeries": "series:<sku>:<kind>",
+    "Finding": "finding:<sku>:<code>:<number>",
 }
 
 GENERATED = "<!-- Made by tools/rule_reference.py from {table}; `make cases` rewrites it. -->"

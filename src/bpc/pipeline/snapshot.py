@@ -21,13 +21,13 @@ from bpc.core.facts.snapshot import encode_snapshot
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import ActorId, FactId, JobId, SnapshotId, TenantId
 from bpc.core.passport import payload as blinding
-from bpc.pipeline.product_facts import collect_fact_ids
+from bpc.pipeline.product_facts import load_product_evidence, store_evidence
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.error_mapping import SnapshotAlreadySealed, SnapshotNotReady
 from bpc.storage.evidence import facts, snapshots
-from bpc.storage.evidence.snapshots import SnapshotItemRow, SnapshotStatus
+from bpc.storage.evidence.snapshots import RESERVED_FACT_TYPES, SnapshotItemRow, SnapshotStatus
 from bpc.storage.jobs import retry_if_unsuccessful
 
 MAX_FACTS: Final = 10_000
@@ -129,7 +129,8 @@ async def build_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotI
         return
     items = await snapshots.load_items(conn, tenant, snapshot)
     has_secret = any(item.ref.fact_type == blinding.BLINDING_FACT_TYPE for item in items)
-    if len(items) == has_secret:
+    count = sum(item.ref.fact_type not in RESERVED_FACT_TYPES for item in items)
+    if count == 0:
         raise SnapshotEmpty(snapshot)
     if duplicates := _find_duplicates(items):
         first = duplicates[0]
@@ -144,7 +145,7 @@ async def build_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotI
             conn, tenant, snapshot, [await facts.insert_blinding_fact(conn, tenant, secret, at=act.at)]
         )
     await snapshots.set_snapshot_status(conn, tenant, snapshot, "READY")
-    payload = {"count": len(items) - has_secret}
+    payload = {"count": count}
     await events.append_act(conn, act, tenant, "DataSnapshot", snapshot, "SNAPSHOT_READY", payload)
 
 
@@ -161,7 +162,7 @@ async def seal(
     canonical = encode_snapshot(snapshot, [item.ref for item in items])
     digest = sha256(canonical)
     await snapshots.seal_snapshot(conn, tenant, snapshot, canonical, digest, at=act.at)
-    count = sum(item.ref.fact_type != blinding.BLINDING_FACT_TYPE for item in items)
+    count = sum(item.ref.fact_type not in RESERVED_FACT_TYPES for item in items)
     payload: dict[str, object] = {"count": count, "snapshot_hash": to_hex(digest)}
     if open_conflicts is not None:
         payload["open_conflicts"] = open_conflicts
@@ -176,13 +177,18 @@ async def create_sealed_snapshot(
     tenant: TenantId,
     fact_ids: Sequence[FactId],
     *,
+    reserved_ids: Sequence[FactId] = (),
     label: str | None,
     open_conflicts: int | None = None,
     act: Act,
 ) -> SealedSnapshot:
-    """Create, build and seal a snapshot of these facts at once. Each of the three is recorded."""
+    """Create, build and seal a snapshot of these facts at once. Each of the three is recorded.
+
+    `reserved_ids` are facts that were made for snapshots, such as where each value is from; they are not counted.
+    """
     snapshot = (await snapshots.create_snapshot(conn, tenant, label=label, act=act)).snapshot_id
     await add_items(conn, tenant, snapshot, fact_ids, act=act)
+    await snapshots.add_reserved_items(conn, tenant, snapshot, reserved_ids)
     await build_snapshot(conn, tenant, snapshot, act=act)
     return await seal(conn, tenant, snapshot, open_conflicts=open_conflicts, act=act)
 
@@ -191,13 +197,22 @@ async def snapshot_product(
     conn: Connection, tenant: TenantId, sku: str, *, label: str | None, act: Act
 ) -> SealedSnapshot:
     """Seal a snapshot of what is known of a product now."""
-    fact_ids, open_conflicts = await collect_fact_ids(conn, tenant, sku, act=act)
-    if not fact_ids:
+    evidence = await load_product_evidence(conn, tenant, sku)
+    if not evidence.facts:
         raise Conflict(
             f"there are no facts about `{sku}` that count",
             fix="upload its documents and wait until they are read, or name a snapshot that is sealed",
         )
-    return await create_sealed_snapshot(conn, tenant, fact_ids, label=label, open_conflicts=open_conflicts, act=act)
+    fact_ids, reserved_ids = await store_evidence(conn, tenant, evidence, act=act)
+    return await create_sealed_snapshot(
+        conn,
+        tenant,
+        fact_ids,
+        reserved_ids=reserved_ids,
+        label=label,
+        open_conflicts=evidence.count_open_conflicts(),
+        act=act,
+    )
 
 
 async def _lock_unsealed(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> SnapshotStatus:

@@ -122,8 +122,8 @@ async def test_documents_about_one_battery_complete_each_other_and_where_they_di
     assert (known["capacity_kwh"], known["mass_kg"], known["chemistry"]) == ("75.500000", "410.000000", "NMC")
     assert (conflict["member"], conflict["decided"]) == ("mass_kg", False)
     assert [(value["document_id"], value["value"], value["source_path"]) for value in conflict["values"]] == [
-        (bom, "410.000000", "$.battery"),
-        (sheet, "400.000000", "$.battery"),
+        (bom, "410.000000", "$.battery.mass_kg"),
+        (sheet, "400.000000", "$.battery.mass_kg"),
     ]
     decision = {key: conflict[key] for key in ("fact_type", "fact_key", "member")}
     decided = await admin.post_json(
@@ -184,8 +184,8 @@ async def test_a_document_that_contradicts_itself_is_a_conflict_too(admin: Api) 
     snapshot = await admin.post_json("/v1/snapshots", {"sku": "A-1"})
 
     assert [(value["value"], value["source_path"]) for value in conflict["values"]] == [
-        ("10.000000", "$.components[0]"),
-        ("20.000000", "$.components[1]"),
+        ("10.000000", "$.components[0].mass_g"),
+        ("20.000000", "$.components[1].mass_g"),
     ]
     assert snapshot["open_conflicts"] == 1
     of_snapshot = {"aggregate_type": "DataSnapshot", "aggregate_id": snapshot["snapshot_id"]}

@@ -6,8 +6,10 @@ from uuid import UUID
 
 from hypothesis import given, strategies
 
-from bpc.core.facts.merge import FactStatement, merge_statements
+from bpc.core.facts.merge import FactStatement, UnreadableValue, merge_statements
+from bpc.core.facts.provenance import DocumentOrigin
 from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId
 
 FIRST, SECOND, THIRD = (DocumentId(UUID(int=number)) for number in (1, 2, 3))
@@ -17,14 +19,20 @@ def say(document: DocumentId, **members: Json) -> FactStatement:
     return make_statement(document, members)
 
 
-def make_statement(document: DocumentId, payload: Mapping[str, Json]) -> FactStatement:
-    return FactStatement(
-        fact_id=FactId(UUID(int=0)),
+def make_statement(
+    document: DocumentId, payload: Mapping[str, Json], *, unreadable: Mapping[str, UnreadableValue] | None = None
+) -> FactStatement:
+    origin = DocumentOrigin(
         document_id=document,
         document_version_id=DocumentVersionId(UUID(int=0)),
-        source_path="$",
+        kind="BOM",
+        sha256=sha256(b""),
+        file_name="bom.xlsx",
+        supplier=None,
         stated_at=datetime(2027, 2, 18, tzinfo=UTC),
-        payload=payload,
+    )
+    return FactStatement(
+        fact_id=FactId(UUID(int=0)), document=origin, source_path="$", payload=payload, unreadable=unreadable or {}
     )
 
 
@@ -92,3 +100,26 @@ def test_every_member_is_what_a_document_says_and_every_difference_is_listed(
         assert merged.sources[member].payload[member] == value
     differing = {m for m in merged.payload if len({p[m] for p in payloads if m in p}) > 1}
     assert {conflict.member for conflict in merged.conflicts} == differing
+
+
+def test_a_value_that_could_not_be_read_is_neither_absent_nor_what_another_document_says() -> None:
+    unreadable = make_statement(SECOND, {"sku": "A"}, unreadable={"mass_kg": UnreadableValue("B!C2", "is #REF!")})
+
+    merged = merge_statements([unreadable, say(FIRST, sku="A", mass_kg="4.0")], {})
+    older = merge_statements([say(FIRST, sku="A", mass_kg="4.0"), unreadable], {})
+    decided = merge_statements([unreadable, say(FIRST, sku="A", mass_kg="4.0")], {"mass_kg": FIRST})
+
+    assert "mass_kg" not in merged.payload
+    assert merged.unreadable["mass_kg"].locate_member("mass_kg").place == "B!C2"
+    assert [conflict.member for conflict in merged.conflicts] == ["mass_kg"]
+    assert (older.payload["mass_kg"], decided.payload["mass_kg"]) == ("4.0", "4.0")
+
+
+def test_of_two_states_the_one_recorded_later_counts_and_they_do_not_differ() -> None:
+    late = say(FIRST, state_recorded_on="2027-06-01", capacity_fade_pct="5.00", model="X")
+    early = say(SECOND, state_recorded_on="2027-05-01", capacity_fade_pct="4.00", model="Y")
+
+    merged = merge_statements([early, late], {}, state_members=frozenset({"capacity_fade_pct"}))
+
+    assert merged.payload == {"capacity_fade_pct": "5.00", "model": "Y", "state_recorded_on": "2027-06-01"}
+    assert [conflict.member for conflict in merged.conflicts] == ["model"]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS, STATE_MEMBERS
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type
 
 BATTERY, COMPONENT, PCF, DUE_DILIGENCE = (
@@ -12,6 +12,11 @@ BATTERY, COMPONENT, PCF, DUE_DILIGENCE = (
     FactRecordType("Component", 1),
     FactRecordType("PCF", 1),
     FactRecordType("DueDiligence", 1),
+)
+READING, READING_SERIES, FINDING = (
+    FactRecordType("Reading", 1),
+    FactRecordType("ReadingSeries", 1),
+    FactRecordType("Finding", 1),
 )
 PUBLISHED: dict[FactRecordType, dict[str, Type]] = {
     BATTERY: {
@@ -37,6 +42,20 @@ PUBLISHED: dict[FactRecordType, dict[str, Type]] = {
         **dict.fromkeys(["sku", "supplier", "report_url"], TEXT),
         "audited_on": DATE,
         "conforms": BOOL,
+    },
+    READING: {
+        **dict.fromkeys(["sku", "kind", "recorded_at", "text"], TEXT),
+        "recorded_on": DATE,
+        "number": Dec(6),
+    },
+    READING_SERIES: {
+        **dict.fromkeys(["sku", "kind", "first_recorded_at", "last_recorded_at", "sha256"], TEXT),
+        "count": INT,
+    },
+    FINDING: {
+        **dict.fromkeys(["sku", "code", "severity", "fact_type", "fact_key", "message"], TEXT),
+        "members": List(TEXT),
+        "points": List(INT),
     },
 }
 UNIT_ENDINGS = {
@@ -84,6 +103,16 @@ def test_every_data_point_of_the_commission_has_a_member() -> None:
 )
 def test_a_data_point_is_served_by_the_member_one_expects(point: int, fact: FactRecordType, name: str) -> None:
     assert point in SCHEMA_MEMBERS[fact][name].points
+
+
+def test_a_state_is_a_member_of_the_battery_that_changes_in_use() -> None:
+    assert SCHEMAS[BATTERY].keys() >= STATE_MEMBERS
+    assert {"capacity_fade_pct", "status", "full_cycles", "temperature_records"} <= STATE_MEMBERS
+    assert STATE_MEMBERS.isdisjoint({"state_recorded_on", "rated_capacity_ah", "expected_cycles", "warranty_until_on"})
+    assert set().union(*(SCHEMA_MEMBERS[BATTERY][name].points for name in STATE_MEMBERS)) == {
+        *range(52, 59),
+        *range(61, 72),
+    }
 
 
 def test_names_are_snake_case_and_short_enough_for_the_language() -> None:

@@ -10,10 +10,10 @@ from bpc.api.access.auth import list_fact_resources, require_allowed, require_no
 from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
-from bpc.core.facts.merge import MemberConflict
+from bpc.core.facts.merge import FactStatement, MemberConflict
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, SnapshotId
 from bpc.core.policies import Resource
-from bpc.pipeline.product_facts import DifferingFact, decide_conflict, load_product_facts
+from bpc.pipeline.product_facts import ProductFact, decide_conflict, load_product_evidence
 from bpc.pipeline.snapshot import add_items, remove_item, request_build, seal, snapshot_product
 from bpc.storage.evidence import facts, snapshots
 from bpc.storage.evidence.facts import FactFilter
@@ -90,8 +90,13 @@ class ConflictingValue(ResponseBody):
     document_id: Id
     document_version_id: Id
     source_path: str = Field(description="The place in the document.", examples=["Battery!7"])
+    file_name: str | None = Field(description="The name of the file, if it was sent.", examples=["bom.xlsx"])
+    supplier: str | None = Field(description="Who sent it, if that is known.", examples=["Example Cells GmbH"])
     stated_at: Moment
-    value: Any = Field(description="The value, as the fact schema writes it.", examples=["75.500000"])
+    value: Any = Field(
+        description="The value, as the fact schema writes it; null if it could not be read.", examples=["75.500000"]
+    )
+    unreadable: str | None = Field(description="Why the value could not be read; null if it could.")
 
 
 class FactConflict(ResponseBody):
@@ -124,10 +129,11 @@ async def list_conflicts(
 ) -> ProductConflicts:
     """List where the documents about a product differ.
 
-    Until somebody decides, the document that was stated last counts, and of several the one with the highest id.
+    Until somebody decides, the document of the supplier with the best rank counts, then the one that was stated last,
+    then the one with the highest id.
     """
-    _, differing_facts = await load_product_facts(ctx.conn, ctx.tenant, sku)
-    conflicts = [_to_conflict(fact, conflict) for fact in differing_facts for conflict in fact.merged.conflicts]
+    evidence = await load_product_evidence(ctx.conn, ctx.tenant, sku)
+    conflicts = [_to_conflict(fact, conflict) for fact, conflict in evidence.iterate_conflicts()]
     return ProductConflicts(sku=sku, conflicts=conflicts)
 
 
@@ -146,23 +152,32 @@ async def resolve_conflict(ctx: Context, request: Request, body: ConflictDecisio
     return await list_conflicts(ctx, body.sku)
 
 
-def _to_conflict(fact: DifferingFact, conflict: MemberConflict) -> FactConflict:
+def _to_conflict(fact: ProductFact, conflict: MemberConflict) -> FactConflict:
+    fact_type, fact_key = fact.name
     return FactConflict(
-        fact_type=fact.fact_type,
-        fact_key=fact.fact_key,
+        fact_type=fact_type,
+        fact_key=fact_key,
         member=conflict.member,
         decided=conflict.is_decided,
         values=[
             ConflictingValue(
                 document_id=statement.document_id,
                 document_version_id=statement.document_version_id,
-                source_path=statement.source_path,
+                source_path=statement.locate_member(conflict.member).place,
+                file_name=statement.document.file_name,
+                supplier=statement.document.supplier,
                 stated_at=statement.stated_at,
-                value=statement.payload[conflict.member],
+                value=statement.payload.get(conflict.member),
+                unreadable=_explain_unreadable(statement, conflict.member),
             )
             for statement in conflict.statements
         ],
     )
+
+
+def _explain_unreadable(statement: FactStatement, member: str) -> str | None:
+    unreadable = statement.unreadable.get(member)
+    return None if unreadable is None else unreadable.says
 
 
 snapshot_routes = RouteFamily("Snapshots", resource="DataSnapshot")

@@ -4,6 +4,9 @@ A schema that was published never changes; a later build adds versions and types
 meaning. Every member is optional, also those of a record in a list. Keys: `battery:<sku>`, `component:<sku>:<part>`,
 `pcf:<sku>`, `dd:<sku>`. A name says its unit: `_kg`, `_pct`, `_degc`; a Date ends in `_on`, an address in `_url`.
 
+No document holds a `Finding` or a `ReadingSeries`: they are computed when a product's snapshot is made. Keys:
+`reading:<sku>:<kind>:<time>`, `series:<sku>:<kind>`, `finding:<sku>:<code>:<number>`.
+
 `points` are the numbers of the data points a member serves in the Commission's guidance on battery passports (version
 1.0 of 28 July 2026). The written reference, docs/rules/facts.md, is made from this table.
 """
@@ -35,6 +38,46 @@ _TEMPERATURE: Final = Dec(2)
 _VOLTAGE: Final = Dec(3)
 _POWER: Final = Dec(3)
 _AMOUNT: Final = Dec(6)
+
+_STATES: Final[Mapping[str, SchemaMember]] = {
+    # How it is now
+    "state_recorded_on": SchemaMember(DATE, "day the values below were taken"),
+    "capacity_fade_pct": SchemaMember(_SHARE, "capacity fade", (52,)),
+    "power_w": SchemaMember(_POWER, "power", (53,)),
+    "power_fade_pct": SchemaMember(_SHARE, "power fade", (54,)),
+    "internal_resistance_ohm": SchemaMember(_AMOUNT, "internal resistance", (55,)),
+    "internal_resistance_increase_pct": SchemaMember(_SHARE, "increase of the internal resistance", (56,)),
+    "round_trip_efficiency_pct": SchemaMember(_SHARE, "round trip energy efficiency", (57, 64)),
+    "round_trip_efficiency_fade_pct": SchemaMember(_SHARE, "fade of that efficiency", (58,)),
+    "state_of_certified_energy_pct": SchemaMember(_SHARE, "state of certified energy (SOCE)", (61,)),
+    "remaining_energy_kwh": SchemaMember(_AMOUNT, "remaining usable energy", (61,)),
+    "remaining_capacity_ah": SchemaMember(_AMOUNT, "remaining capacity", (62,)),
+    "remaining_power_w": SchemaMember(_POWER, "remaining power capability", (63,)),
+    "self_discharge_pct_per_month": SchemaMember(Dec(4), "self-discharge", (65,)),
+    "self_discharge_evolution_pct": SchemaMember(_SHARE, "change of the self-discharge", (65,)),
+    "ohmic_resistance_ohm": SchemaMember(_AMOUNT, "ohmic resistance", (66,)),
+    "status": SchemaMember(TEXT, "`original`, `repurposed`, `re-used`, `remanufactured` or `waste`", (67,)),
+    # What it went through
+    "full_cycles": SchemaMember(INT, "charging and discharging cycles done", (68,)),
+    "energy_throughput_kwh": SchemaMember(_AMOUNT, "energy that went through it", (68,)),
+    "capacity_throughput_ah": SchemaMember(_AMOUNT, "charge that went through it", (68,)),
+    "negative_events": SchemaMember(
+        _list_records(occurred_on=DATE, event=TEXT, report_url=TEXT), "accidents and other harmful events", (69,)
+    ),
+    "deep_discharge_events": SchemaMember(INT, "deep discharges", (69,)),
+    "overcharge_events": SchemaMember(INT, "overcharges", (69,)),
+    "temperature_records": SchemaMember(
+        _list_records(recorded_at=TEXT, temperature_degc=_TEMPERATURE), "temperatures of its environment", (70,)
+    ),
+    "minutes_in_extreme_heat": SchemaMember(INT, "minutes above the upper boundary", (70,)),
+    "minutes_in_extreme_cold": SchemaMember(INT, "minutes below the lower boundary", (70,)),
+    "minutes_charging_in_extreme_heat": SchemaMember(INT, "minutes of charging above the upper boundary", (70,)),
+    "minutes_charging_in_extreme_cold": SchemaMember(INT, "minutes of charging below the lower boundary", (70,)),
+    "state_of_charge_pct": SchemaMember(_SHARE, "state of charge", (71,)),
+    "state_of_charge_records": SchemaMember(
+        _list_records(recorded_at=TEXT, state_of_charge_pct=_SHARE), "states of charge over time", (71,)
+    ),
+}
 
 _BATTERY: Final[Mapping[str, SchemaMember]] = {
     # Which battery this is
@@ -173,43 +216,7 @@ _BATTERY: Final[Mapping[str, SchemaMember]] = {
     "cell_layout": SchemaMember(TEXT, "how the cells are laid out", (48,)),
     "safety_measures_url": SchemaMember(TEXT, "safety measures", (49,)),
     "test_report_urls": SchemaMember(_TEXTS, "test reports that prove compliance", (50,)),
-    # How it is now
-    "state_recorded_on": SchemaMember(DATE, "day the values below were taken"),
-    "capacity_fade_pct": SchemaMember(_SHARE, "capacity fade", (52,)),
-    "power_w": SchemaMember(_POWER, "power", (53,)),
-    "power_fade_pct": SchemaMember(_SHARE, "power fade", (54,)),
-    "internal_resistance_ohm": SchemaMember(_AMOUNT, "internal resistance", (55,)),
-    "internal_resistance_increase_pct": SchemaMember(_SHARE, "increase of the internal resistance", (56,)),
-    "round_trip_efficiency_pct": SchemaMember(_SHARE, "round trip energy efficiency", (57, 64)),
-    "round_trip_efficiency_fade_pct": SchemaMember(_SHARE, "fade of that efficiency", (58,)),
-    "state_of_certified_energy_pct": SchemaMember(_SHARE, "state of certified energy (SOCE)", (61,)),
-    "remaining_energy_kwh": SchemaMember(_AMOUNT, "remaining usable energy", (61,)),
-    "remaining_capacity_ah": SchemaMember(_AMOUNT, "remaining capacity", (62,)),
-    "remaining_power_w": SchemaMember(_POWER, "remaining power capability", (63,)),
-    "self_discharge_pct_per_month": SchemaMember(Dec(4), "self-discharge", (65,)),
-    "self_discharge_evolution_pct": SchemaMember(_SHARE, "change of the self-discharge", (65,)),
-    "ohmic_resistance_ohm": SchemaMember(_AMOUNT, "ohmic resistance", (66,)),
-    "status": SchemaMember(TEXT, "`original`, `repurposed`, `re-used`, `remanufactured` or `waste`", (67,)),
-    # What it went through
-    "full_cycles": SchemaMember(INT, "charging and discharging cycles done", (68,)),
-    "energy_throughput_kwh": SchemaMember(_AMOUNT, "energy that went through it", (68,)),
-    "capacity_throughput_ah": SchemaMember(_AMOUNT, "charge that went through it", (68,)),
-    "negative_events": SchemaMember(
-        _list_records(occurred_on=DATE, event=TEXT, report_url=TEXT), "accidents and other harmful events", (69,)
-    ),
-    "deep_discharge_events": SchemaMember(INT, "deep discharges", (69,)),
-    "overcharge_events": SchemaMember(INT, "overcharges", (69,)),
-    "temperature_records": SchemaMember(
-        _list_records(recorded_at=TEXT, temperature_degc=_TEMPERATURE), "temperatures of its environment", (70,)
-    ),
-    "minutes_in_extreme_heat": SchemaMember(INT, "minutes above the upper boundary", (70,)),
-    "minutes_in_extreme_cold": SchemaMember(INT, "minutes below the lower boundary", (70,)),
-    "minutes_charging_in_extreme_heat": SchemaMember(INT, "minutes of charging above the upper boundary", (70,)),
-    "minutes_charging_in_extreme_cold": SchemaMember(INT, "minutes of charging below the lower boundary", (70,)),
-    "state_of_charge_pct": SchemaMember(_SHARE, "state of charge", (71,)),
-    "state_of_charge_records": SchemaMember(
-        _list_records(recorded_at=TEXT, state_of_charge_pct=_SHARE), "states of charge over time", (71,)
-    ),
+    **_STATES,
 }
 
 _COMPONENT: Final[Mapping[str, SchemaMember]] = {
@@ -297,13 +304,48 @@ _DUE_DILIGENCE: Final[Mapping[str, SchemaMember]] = {
     "report_published_on": SchemaMember(DATE, "day it was published", (19,)),
 }
 
+_READING: Final[Mapping[str, SchemaMember]] = {
+    "sku": SchemaMember(TEXT, "article number of the battery"),
+    "kind": SchemaMember(TEXT, "the Battery member it is a reading of, such as `capacity_fade_pct`"),
+    "recorded_at": SchemaMember(TEXT, "when it was recorded, as `2027-02-18T00:00:00.000000Z`"),
+    "recorded_on": SchemaMember(DATE, "the day of that, in UTC"),
+    "number": SchemaMember(Dec(6), "its value, if that is a number"),
+    "text": SchemaMember(TEXT, "its value, if that is a text"),
+}
+
+_READING_SERIES: Final[Mapping[str, SchemaMember]] = {
+    "sku": SchemaMember(TEXT, "article number of the battery"),
+    "kind": SchemaMember(TEXT, "the Battery member it is a series of"),
+    "count": SchemaMember(INT, "how many readings there are"),
+    "first_recorded_at": SchemaMember(TEXT, "when the oldest was recorded"),
+    "last_recorded_at": SchemaMember(TEXT, "when the newest was recorded"),
+    "sha256": SchemaMember(TEXT, "hash of the whole series"),
+}
+
+_FINDING: Final[Mapping[str, SchemaMember]] = {
+    "sku": SchemaMember(TEXT, "article number of the battery"),
+    "code": SchemaMember(TEXT, "the check, such as `VOLTAGE_ORDER`"),
+    "severity": SchemaMember(TEXT, "`error`, `warning` or `note`"),
+    "fact_type": SchemaMember(TEXT, "type of the fact it is about"),
+    "fact_key": SchemaMember(TEXT, "key of that fact"),
+    "members": SchemaMember(_TEXTS, "the members it is about"),
+    "message": SchemaMember(TEXT, "what is implausible, with the numbers"),
+    "points": SchemaMember(List(INT), "the data points it concerns"),
+}
+
 SCHEMA_MEMBERS: Final[Mapping[FactRecordType, Mapping[str, SchemaMember]]] = {
     FactRecordType("Battery", 1): _BATTERY,
     FactRecordType("Component", 1): _COMPONENT,
     FactRecordType("PCF", 1): _PCF,
     FactRecordType("DueDiligence", 1): _DUE_DILIGENCE,
+    FactRecordType("Reading", 1): _READING,
+    FactRecordType("ReadingSeries", 1): _READING_SERIES,
+    FactRecordType("Finding", 1): _FINDING,
 }
 
 SCHEMAS: Final[Mapping[FactRecordType, Mapping[str, Type]]] = {
     fact: {name: member.type for name, member in members.items()} for fact, members in SCHEMA_MEMBERS.items()
 }
+
+# The members of a Battery that change while it is used. Readings are of these; the day they were taken is not one.
+STATE_MEMBERS: Final = frozenset(_STATES) - {"state_recorded_on"}

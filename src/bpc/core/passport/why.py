@@ -6,11 +6,13 @@ text. The lines of a bill of materials are named by their facts.
     Explanation, rule text, facts ── explain_field ──► Reason(says, place, because)
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bpc.core.facts.fact_table import FactRecord, SnapshotFact
+from bpc.core.facts.provenance import ProvenanceIndex, describe_place
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.reference.derive import DerivationNode, Explanation, value_to_json
@@ -100,6 +102,7 @@ class _ReasonWriter:
         self._numbers_by_type_and_key = {
             (fact.fact_type, fact.fact_key): number for number, fact in enumerate(facts, 1)
         }
+        self._provenance = ProvenanceIndex(facts)
         self._values = _compute_values(nodes)
         self._texts: dict[int, str] = {}
         self._explained: set[int] = set()
@@ -133,7 +136,27 @@ class _ReasonWriter:
         if because and depth == MAX_DEPTH:
             return Reason(f"{says} (and so on)", self.format_place(node.span))
         further = (self.explain_node(child, depth + 1) for child in because)
-        return Reason(says, self.format_place(node.span), (*self._explain_elements(node), *further))
+        reasons = (*self._explain_elements(node), *further, *self._explain_origin(node, at))
+        return Reason(says, self.format_place(node.span), reasons)
+
+    def _explain_origin(self, node: DerivationNode, at: int) -> Iterator[Reason]:
+        """The document and the place that a member of a fact is from, if the snapshot tells."""
+        fact = self._find_fact(node.children[0]) if node.data.get("op") == "recordGet" else None
+        if fact is None or self._values[at] is None:
+            return
+        member = str(node.data["member"])
+        origin = self._provenance.find_origin(*fact, member)
+        if origin is not None:
+            yield Reason(f"{format_member(member, self._values[at])}: {origin.describe()}", None)
+
+    def _find_fact(self, at: int) -> tuple[str, str] | None:
+        """The type and key of the fact that a node gives; None if it gives something else."""
+        node = self._nodes[at]
+        while node.type == "ASSERT" and node.children:
+            node = self._nodes[node.children[0]]
+        if node.type != "FACT_GET" or "count" in node.data:
+            return None
+        return str(node.data["fact_type"]), str(self._values[node.children[0]])
 
     def _select_children(self, node: DerivationNode) -> list[int]:
         """The children worth telling: literals stand in the sentence already."""
@@ -227,7 +250,7 @@ class _ReasonWriter:
         if node.type == "FACT_GET":
             kind, prefix = str(node.data["fact_type"]), str(self._values[node.children[0]])
             keys = sorted(fact.fact_key for fact in self._facts if fact.fact_type == kind)
-            return [f"{key}{self._format_fact_number(kind, key)}," for key in keys if key.startswith(prefix)]
+            return [self._label_fact(kind, key) for key in keys if key.startswith(prefix)]
         if node.data.get("op") == "filter":
             labels = self._label_elements(node.children[0])
             return [labels[place] for place in node.data["kept"]]  # type: ignore[union-attr,index]
@@ -235,6 +258,11 @@ class _ReasonWriter:
             return [f"{label.rstrip(',')}," for label in self._label_elements(node.children[0])]
         plain = self._values[at]
         return [_format_value(value) for value in plain] if isinstance(plain, list) else []
+
+    def _label_fact(self, kind: str, key: str) -> str:
+        origin = self._provenance.find_fact_origin(kind, key)
+        place = "" if origin is None else f" ({origin.file_name or 'a document'}, {describe_place(origin.place)})"
+        return f"{key}{self._format_fact_number(kind, key)}{place},"
 
     def _format_node(self, at: int) -> str:
         """The node's value in words, made once: many nodes may speak of one long list."""
@@ -305,6 +333,37 @@ _WORDS: Final = {
     "productName": "the product's name",
     "issuedOn": "the day of issue",
 }
+
+
+# The unit that the end of a member's name says; the first that fits.
+_UNITS: Final = (
+    ("_gco2e_per_kwh", "g CO2e/kWh"),
+    ("_gco2e", "g CO2e"),
+    ("_pct_per_month", "% per month"),
+    ("_pct", "%"),
+    ("_kwh", "kWh"),
+    ("_ah", "Ah"),
+    ("_kg", "kg"),
+    ("_g", "g"),
+    ("_v", "V"),
+    ("_w", "W"),
+    ("_ohm", "ohm"),
+    ("_degc", "°C"),
+    ("_months", "months"),
+    ("_years", "years"),
+)
+_NUMBER: Final = re.compile("(-?)([0-9]+)(?:[.]([0-9]+))?")
+
+
+def format_member(member: str, value: Json) -> str:
+    """The value of a member with its unit: `total_gco2e`, `79000.00` is `79,000 g CO2e`."""
+    number = _NUMBER.fullmatch(str(value)) if isinstance(value, str | int) else None
+    unit = next((unit for suffix, unit in _UNITS if f"_{member}".endswith(suffix)), None)
+    if number is None or unit is None:
+        return _format_value(value)
+    sign, integer, fraction = number.groups(default="")
+    decimals = fraction.rstrip("0")
+    return f"{sign}{int(integer):,}{'.' if decimals else ''}{decimals} {unit}"
 
 
 def _describe_facts(data: Mapping[str, Json]) -> Json:

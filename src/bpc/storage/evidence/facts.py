@@ -1,18 +1,19 @@
 """Facts and their sources. A fact is written once; equal facts are one row with several sources.
 
-A snapshot's secret (`Blinding`) is stored as a fact. It is never listed and never returned by id.
+Facts that are made for snapshots, such as a snapshot's secret (`Blinding`), are never listed and never returned by id.
 
 Lists are newest first. Two have another order, so that reading a page never reads more rows than the page has: with a
 key prefix, keys in descending order (newest first for one key); in one document or snapshot, by id.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, LiteralString, cast
 from uuid import UUID
 
 import asyncpg
+import orjson
 
 from bpc.core.documents.reader import ExtractedFact
 from bpc.core.errors import UnknownResource
@@ -21,11 +22,11 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import DocumentVersionId, FactId, SnapshotId, TenantId
-from bpc.core.passport.payload import BLINDING_FACT_TYPE
 from bpc.runtime import clock
 from bpc.storage.connection import Connection, PageQuery, make_page_query, parse_row_count
 
 MAX_SOURCES_IN_LIST: Final = 100
+UNLISTED_FACT_TYPES: Final = frozenset({"Blinding", "Provenance", "Finding", "ReadingSeries"})
 MAX_SOURCES: Final = 1_000
 
 INSERT_FACTS: Final[LiteralString] = """
@@ -39,10 +40,10 @@ INSERT_FACTS: Final[LiteralString] = """
 """
 # A separate statement: it also sees equal facts that another transaction committed while the first one waited.
 INSERT_SOURCES: Final[LiteralString] = """
-    INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path)
-    SELECT $1, f.fact_id, $2, g.source_path
-      FROM unnest($3::text[], $4::text[], $5::int[], $6::bytea[], $7::text[])
-        AS g(fact_type, fact_key, schema_version, payload_hash, source_path)
+    INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path, member_places, unreadable)
+    SELECT $1, f.fact_id, $2, g.source_path, g.member_places::jsonb, g.unreadable::jsonb
+      FROM unnest($3::text[], $4::text[], $5::int[], $6::bytea[], $7::text[], $8::text[], $9::text[])
+        AS g(fact_type, fact_key, schema_version, payload_hash, source_path, member_places, unreadable)
       JOIN facts f ON f.tenant_id = $1 AND f.fact_type = g.fact_type AND f.fact_key = g.fact_key
        AND f.schema_version = g.schema_version AND f.payload_hash = g.payload_hash
         ON CONFLICT DO NOTHING
@@ -56,15 +57,19 @@ FACT_COLUMNS: Final[LiteralString] = """
     f.fact_id, f.fact_type, f.fact_key, f.schema_version, f.payload_canonical, f.payload_hash,
     f.source_document_version_id, f.source_path, f.created_at
 """
+# Facts that are made for snapshots are not listed. The first condition is that of the indexes.
+LISTED: Final[LiteralString] = """
+    f.fact_type <> 'Blinding' AND f.fact_type NOT IN ('Provenance', 'Finding', 'ReadingSeries')
+"""
 SELECT_FACTS: Final[LiteralString] = f"SELECT {FACT_COLUMNS} FROM facts f"
 SELECT_FACT: Final[LiteralString] = f"""
-    {SELECT_FACTS} WHERE f.tenant_id = $1 AND f.fact_id = $2 AND f.fact_type <> 'Blinding'
+    {SELECT_FACTS} WHERE f.tenant_id = $1 AND f.fact_id = $2 AND {LISTED}
 """
-SELECT_EXISTING_IDS: Final[LiteralString] = """
-    SELECT fact_id FROM facts WHERE tenant_id = $1 AND fact_id = ANY($2::uuid[]) AND fact_type <> 'Blinding'
+SELECT_EXISTING_IDS: Final[LiteralString] = f"""
+    SELECT f.fact_id FROM facts f WHERE f.tenant_id = $1 AND f.fact_id = ANY($2::uuid[]) AND {LISTED}
 """
 SELECT_FACT_PAGE: Final[LiteralString] = make_page_query(
-    SELECT_FACTS, time="f.created_at", key="f.fact_id", where="AND f.fact_type <> 'Blinding'"
+    SELECT_FACTS, time="f.created_at", key="f.fact_id", where=f"AND {LISTED}"
 )
 SELECT_FACT_PAGE_BY_TYPE: Final[LiteralString] = make_page_query(
     SELECT_FACTS, time="f.created_at", key="f.fact_id", where="AND f.fact_type = $5"
@@ -78,7 +83,7 @@ KEY_RANGE: Final[LiteralString] = """
 """
 KEY_ORDER: Final[LiteralString] = """ORDER BY f.fact_key COLLATE "C" DESC, f.created_at DESC, f.fact_id DESC LIMIT $4"""
 SELECT_FACT_PAGE_BY_KEY: Final[LiteralString] = f"""
-    {SELECT_FACTS} WHERE {KEY_RANGE} AND f.fact_type <> 'Blinding' {KEY_ORDER}
+    {SELECT_FACTS} WHERE {KEY_RANGE} AND {LISTED} {KEY_ORDER}
 """
 SELECT_FACT_PAGE_BY_TYPE_AND_KEY: Final[LiteralString] = f"""
     {SELECT_FACTS} WHERE {KEY_RANGE} AND f.fact_type = $7 {KEY_ORDER}
@@ -98,27 +103,40 @@ SELECT_FACT_PAGE_OF_DOCUMENT: Final[LiteralString] = f"""
 SELECT_FACT_PAGE_OF_SNAPSHOT: Final[LiteralString] = f"""
     SELECT {FACT_COLUMNS} FROM snapshot_items i
      CROSS JOIN LATERAL (SELECT * FROM facts WHERE tenant_id = $1 AND fact_id = i.fact_id LIMIT 1) AS f
-     WHERE i.tenant_id = $1 AND i.snapshot_id = $4 AND i.fact_id < $2 AND f.fact_type <> 'Blinding'
+     WHERE i.tenant_id = $1 AND i.snapshot_id = $4 AND i.fact_id < $2 AND {LISTED}
      ORDER BY i.fact_id DESC
      LIMIT $3
 """
 SELECT_PAYLOADS: Final[LiteralString] = """
     SELECT fact_id, schema_version, payload_canonical FROM facts WHERE tenant_id = $1 AND fact_id = ANY($2::uuid[])
 """
-INSERT_MERGED_FACT: Final[LiteralString] = """
+# Facts that no document states by itself. Equal ones are there already, perhaps as what a document says.
+INSERT_DERIVED_FACTS: Final[LiteralString] = """
     INSERT INTO facts (tenant_id, fact_id, fact_type, fact_key, schema_version, source_document_version_id, source_path,
                        payload, payload_canonical, payload_hash, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, convert_from($8, 'UTF8')::jsonb, $8, $9, $10)
+    SELECT $1, g.fact_id, g.fact_type, g.fact_key, g.schema_version, g.document_version_id, g.source_path,
+           convert_from(g.payload_canonical, 'UTF8')::jsonb, g.payload_canonical, g.payload_hash, $2
+      FROM unnest($3::uuid[], $4::text[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::bytea[], $10::bytea[])
+        AS g(fact_id, fact_type, fact_key, schema_version, document_version_id, source_path, payload_canonical,
+             payload_hash)
         ON CONFLICT ON CONSTRAINT facts_same_fact_key DO NOTHING
 """
-# A separate statement, as above. An equal fact may have been read from one of the documents: that source stays.
-SELECT_EQUAL_FACT: Final[LiteralString] = """
-    SELECT fact_id FROM facts
-     WHERE tenant_id = $1 AND fact_type = $2 AND fact_key = $3 AND schema_version = $4 AND payload_hash = $5
+# A separate statement, as above.
+SELECT_EQUAL_FACTS: Final[LiteralString] = """
+    SELECT f.fact_id
+      FROM unnest($2::text[], $3::text[], $4::int[], $5::bytea[]) WITH ORDINALITY
+        AS g(fact_type, fact_key, schema_version, payload_hash, position)
+      JOIN facts f ON f.tenant_id = $1 AND f.fact_type = g.fact_type AND f.fact_key = g.fact_key
+       AND f.schema_version = g.schema_version AND f.payload_hash = g.payload_hash
+     ORDER BY g.position
 """
-INSERT_MERGED_SOURCE: Final[LiteralString] = """
+INSERT_MEMBER_SOURCES: Final[LiteralString] = """
     INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path, members)
-    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+    SELECT $1, g.fact_id, g.document_version_id, g.source_path,
+           ARRAY(SELECT jsonb_array_elements_text(g.members::jsonb))
+      FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[])
+        AS g(fact_id, document_version_id, source_path, members)
+        ON CONFLICT DO NOTHING
 """
 SELECT_SOURCES: Final[LiteralString] = """
     SELECT w.fact_id, s.document_version_id, s.source_path
@@ -140,12 +158,19 @@ class FactSourceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSource:
-    """A place in a document, and the members of a merged fact that are from there."""
+class DerivedFact:
+    """A fact that no document states by itself, the version it counts most to, and the members from each place."""
 
+    fact: SnapshotFact
     document_version_id: DocumentVersionId
     source_path: str
-    members: Sequence[str]
+    sources: Mapping[tuple[DocumentVersionId, str], Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    schema_version: int
+    payload: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +211,15 @@ async def insert_facts(
     command_tag = await conn.execute(
         INSERT_FACTS, tenant, version, at, ids, types, keys, versions, paths, payloads, hashes
     )
-    await conn.execute(INSERT_SOURCES, tenant, version, types, keys, versions, hashes, paths)
+    places = [orjson.dumps(fact.member_places).decode() if fact.member_places else None for fact in rows]
+    unreadable = [_encode_unreadable(fact) for fact in rows]
+    await conn.execute(INSERT_SOURCES, tenant, version, types, keys, versions, hashes, paths, places, unreadable)
     return parse_row_count(command_tag)
+
+
+def _encode_unreadable(fact: ExtractedFact) -> str | None:
+    values = {each.member: {"place": each.place, "says": each.says} for each in fact.unreadable}
+    return orjson.dumps(values).decode() if values else None
 
 
 async def insert_blinding_fact(conn: Connection, tenant: TenantId, fact: SnapshotFact, *, at: datetime) -> FactId:
@@ -219,41 +251,52 @@ async def get_fact(conn: Connection, tenant: TenantId, fact: FactId) -> tuple[Fa
     return fact_row, await conn.fetchval(COUNT_SOURCES, tenant, fact)
 
 
-async def load_payloads(
+async def load_stored_facts(
     conn: Connection, tenant: TenantId, fact_ids: Sequence[FactId]
-) -> Mapping[FactId, tuple[int, Mapping[str, Json]]]:
+) -> Mapping[FactId, StoredFact]:
     """The schema version and the payload of each fact."""
     return {
-        FactId(row["fact_id"]): (
-            row["schema_version"],
-            cast("Mapping[str, Json]", canonical_json.decode(row["payload_canonical"])),
+        FactId(row["fact_id"]): StoredFact(
+            row["schema_version"], cast("Mapping[str, Json]", canonical_json.decode(row["payload_canonical"]))
         )
         for row in await conn.fetch(SELECT_PAYLOADS, tenant, fact_ids)
     }
 
 
-async def insert_merged_fact(
-    conn: Connection, tenant: TenantId, fact: SnapshotFact, sources: Sequence[MemberSource], *, at: datetime
-) -> FactId:
-    """Insert a fact that was merged from several documents; the first source is the one that counts most."""
-    canonical, digest = canonical_json.encode(fact.payload), fact.digest()
-    identity = fact.fact_type, fact.fact_key, fact.schema_version
-    first = sources[0]
-    await conn.execute(
-        INSERT_MERGED_FACT,
-        tenant,
-        clock.new_id(),
-        *identity,
-        first.document_version_id,
-        first.source_path,
-        canonical,
-        digest,
-        at,
+async def insert_derived_facts(
+    conn: Connection, tenant: TenantId, derived: Sequence[DerivedFact], *, at: datetime
+) -> list[FactId]:
+    """Insert facts that no document states by itself, with their sources; return their ids in some order."""
+    if not derived:
+        return []
+    # Always in the same order: two transactions that insert the same facts must not deadlock.
+    rows = sorted(derived, key=lambda each: (each.fact.fact_type, each.fact.fact_key, each.fact.digest()))
+    identity = (
+        [each.fact.fact_type for each in rows],
+        [each.fact.fact_key for each in rows],
+        [each.fact.schema_version for each in rows],
     )
-    fact_id: FactId = await conn.fetchval(SELECT_EQUAL_FACT, tenant, *identity, digest)
-    rows = [(tenant, fact_id, s.document_version_id, s.source_path, list(s.members)) for s in sources]
-    await conn.executemany(INSERT_MERGED_SOURCE, rows)
-    return fact_id
+    hashes = [each.fact.digest() for each in rows]
+    await conn.execute(
+        INSERT_DERIVED_FACTS,
+        tenant,
+        at,
+        [clock.new_id() for _ in rows],
+        *identity,
+        [each.document_version_id for each in rows],
+        [each.source_path for each in rows],
+        [canonical_json.encode(each.fact.payload) for each in rows],
+        hashes,
+    )
+    ids = [FactId(row["fact_id"]) for row in await conn.fetch(SELECT_EQUAL_FACTS, tenant, *identity, hashes)]
+    sources = [
+        (fact_id, version, path, orjson.dumps(list(members)).decode())
+        for fact_id, each in zip(ids, rows, strict=True)
+        for (version, path), members in each.sources.items()
+    ]
+    if sources:
+        await conn.execute(INSERT_MEMBER_SOURCES, tenant, *map(list, zip(*sources, strict=True)))
+    return ids
 
 
 async def find_existing_ids(conn: Connection, tenant: TenantId, facts: Sequence[FactId]) -> set[FactId]:
@@ -277,7 +320,7 @@ async def list_facts_of_snapshot(
 
 async def _fetch_page(conn: Connection, tenant: TenantId, filters: FactFilter, page: PageQuery) -> list[asyncpg.Record]:
     prefix = filters.fact_key_prefix or ""
-    if filters.fact_type == BLINDING_FACT_TYPE:
+    if filters.fact_type in UNLISTED_FACT_TYPES:
         return []
     if filters.document_version_id is not None:
         arguments = filters.document_version_id, filters.fact_type, prefix

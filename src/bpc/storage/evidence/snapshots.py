@@ -3,7 +3,8 @@
 Every change locks the snapshot's row first (`lock_snapshot`) and keeps the lock until the transaction ends, so what was
 counted, checked or hashed under the lock is still true at the end.
 
-The `Blinding` fact, the secret of a snapshot, is neither counted nor listed.
+Facts that are made for snapshots are neither counted nor listed: the secret (`Blinding`), where each value is from
+(`Provenance`), what is wrong about them (`Finding`), and a summary of each series of readings (`ReadingSeries`).
 """
 
 from collections.abc import Sequence
@@ -14,22 +15,27 @@ from typing import Any, Final, Literal, LiteralString, cast
 from bpc.core.audit.events import Act
 from bpc.core.errors import UnknownResource
 from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.findings import FINDING_FACT_TYPE
+from bpc.core.facts.provenance import PROVENANCE_FACT_TYPE
+from bpc.core.facts.readings import SERIES_FACT_TYPE
 from bpc.core.facts.snapshot import FactRef
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import FactId, SnapshotId, TenantId
+from bpc.core.passport.payload import BLINDING_FACT_TYPE
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 
 SnapshotStatus = Literal["BUILDING", "READY", "SEALED"]
+RESERVED_FACT_TYPES: Final = frozenset({BLINDING_FACT_TYPE, PROVENANCE_FACT_TYPE, FINDING_FACT_TYPE, SERIES_FACT_TYPE})
 
 INSERT_SNAPSHOT: Final[LiteralString] = """
     INSERT INTO data_snapshots (tenant_id, snapshot_id, status, label, created_at, created_by)
     VALUES ($1, $2, 'BUILDING', $3, $4, $5)
 """
 COUNT_ITEMS: Final[LiteralString] = """
-    SELECT (SELECT count(*) FROM snapshot_items WHERE tenant_id = $1 AND snapshot_id = $2)
+    SELECT (SELECT count(*) FROM snapshot_items WHERE tenant_id = $1 AND snapshot_id = $2 AND NOT is_reserved)
          - (SELECT count(*) FROM facts f
               JOIN snapshot_items i ON i.tenant_id = f.tenant_id AND i.snapshot_id = $2 AND i.fact_id = f.fact_id
              WHERE f.tenant_id = $1 AND f.fact_type = 'Blinding' AND f.fact_key = 'blinding:' || $2::uuid)
@@ -65,10 +71,14 @@ INSERT_ITEMS: Final[LiteralString] = """
         ON CONFLICT DO NOTHING
     RETURNING fact_id
 """
+INSERT_RESERVED_ITEMS: Final[LiteralString] = """
+    INSERT INTO snapshot_items (tenant_id, snapshot_id, fact_id, is_reserved)
+    SELECT $1, $2, unnest($3::uuid[]), true
+"""
 DELETE_ITEM: Final[LiteralString] = """
     DELETE FROM snapshot_items i USING facts f
      WHERE i.tenant_id = $1 AND i.snapshot_id = $2 AND i.fact_id = $3
-       AND f.tenant_id = i.tenant_id AND f.fact_id = i.fact_id AND f.fact_type <> 'Blinding'
+       AND f.tenant_id = i.tenant_id AND f.fact_id = i.fact_id AND f.fact_type <> 'Blinding' AND NOT i.is_reserved
     RETURNING true
 """
 UPDATE_STATUS: Final[LiteralString] = """
@@ -179,6 +189,12 @@ async def add_items(
 ) -> Sequence[FactId]:
     """Add facts; return those that were not in the snapshot yet."""
     return [FactId(row["fact_id"]) for row in await conn.fetch(INSERT_ITEMS, tenant, snapshot, facts)]
+
+
+async def add_reserved_items(conn: Connection, tenant: TenantId, snapshot: SnapshotId, facts: Sequence[FactId]) -> None:
+    """Add facts that were made for snapshots."""
+    if facts:
+        await conn.execute(INSERT_RESERVED_ITEMS, tenant, snapshot, facts)
 
 
 async def remove_item(conn: Connection, tenant: TenantId, snapshot: SnapshotId, fact: FactId) -> bool:

@@ -13,12 +13,11 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 from bpc.core.audit.events import Act
-from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, FactId, StatementId, TenantId
+from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, StatementId, TenantId
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
 from bpc.storage.evidence.documents import DocumentStatus
-from bpc.storage.evidence.facts import prefix_end
 
 # The document's row is locked, so nobody else takes the same number. Whoever waited for the lock may carry an earlier
 # time than the statement before; the list is in the order of times.
@@ -40,45 +39,6 @@ SELECT_NEWEST_STATEMENT: Final[LiteralString] = f"""
 SELECT_STATEMENT_PAGE: Final[LiteralString] = make_page_query(
     SELECT_STATEMENTS, time="s.stated_at", key="s.statement_id", where="AND s.document_id = $5"
 )
-# Which facts about a product count: those of the version that each document says now. A fact of a product is found by
-# its key; the statement in force is looked up once for each document, not once for each fact. Of several statements the
-# one whose supplier has the lowest rank comes first, then those without a rank; among equals the newest.
-SELECT_STATED_FACTS: Final[LiteralString] = """
-    WITH known AS (
-      SELECT fact_id, fact_type, fact_key FROM facts
-       WHERE tenant_id = $1 AND fact_key COLLATE "C" = ANY ($2::text[]) AND fact_type <> 'Blinding'
-       UNION ALL
-      SELECT fact_id, fact_type, fact_key FROM facts
-       WHERE tenant_id = $1 AND fact_type <> 'Blinding'
-         AND fact_key COLLATE "C" >= $3 AND fact_key COLLATE "C" < $4
-    ), said AS (
-      SELECT k.fact_id, k.fact_type, k.fact_key, s.document_version_id, min(s.source_path) AS source_path
-        FROM known k
-        JOIN fact_sources s ON s.tenant_id = $1 AND s.fact_id = k.fact_id AND s.members IS NULL
-       GROUP BY k.fact_id, k.fact_type, k.fact_key, s.document_version_id
-    ), in_force AS (
-      SELECT d.document_id, n.document_version_id, n.stated_at, u.rank
-        FROM (SELECT DISTINCT st.document_id FROM document_statements st
-               WHERE st.tenant_id = $1
-                 AND st.document_version_id IN (SELECT document_version_id FROM said)) AS d
-       CROSS JOIN LATERAL (
-         SELECT st.document_version_id, st.stated_at
-           FROM document_statements st
-           LEFT JOIN document_versions v
-             ON v.tenant_id = $1 AND v.document_version_id = st.document_version_id
-          WHERE st.tenant_id = $1 AND st.document_id = d.document_id
-            AND (st.document_version_id IS NULL OR v.status = 'VALIDATED')
-          ORDER BY st.sequence DESC
-          LIMIT 1) AS n
-        JOIN documents o ON o.tenant_id = $1 AND o.document_id = d.document_id
-        LEFT JOIN suppliers u ON u.tenant_id = $1 AND u.supplier_id = o.supplier_id
-    )
-    SELECT said.fact_id, said.fact_type, said.fact_key, f.document_id, said.document_version_id, said.source_path,
-           f.stated_at
-      FROM said JOIN in_force f ON f.document_version_id = said.document_version_id
-     ORDER BY said.fact_type COLLATE "C", said.fact_key COLLATE "C", f.rank NULLS LAST, f.stated_at DESC,
-              f.document_id DESC, said.source_path COLLATE "C", said.fact_id
-"""
 
 INSERT_DECISION: Final[LiteralString] = """
     INSERT INTO fact_decisions (tenant_id, decision_id, fact_type, fact_key, member, document_id, reason, decided_at,
@@ -109,19 +69,6 @@ class StatementRow:
     reason: str | None
     stated_at: datetime
     stated_by: ActorId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedFact:
-    """A fact that counts, and the document that says it."""
-
-    fact_id: FactId
-    fact_type: str
-    fact_key: str
-    document_id: DocumentId
-    document_version_id: DocumentVersionId
-    source_path: str
-    stated_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +118,6 @@ async def list_statements(
 ) -> Sequence[StatementRow]:
     """The statements of a document, newest first."""
     return await fetch_rows(conn, StatementRow, SELECT_STATEMENT_PAGE, tenant, *page, document)
-
-
-async def list_stated_facts(conn: Connection, tenant: TenantId, sku: str) -> Sequence[StatedFact]:
-    """The facts about a product that count, by type and key; of each, the statement to believe first comes first."""
-    single, components = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")], f"component:{sku}:"
-    return await fetch_rows(conn, StatedFact, SELECT_STATED_FACTS, tenant, single, components, prefix_end(components))
 
 
 async def list_decisions(conn: Connection, tenant: TenantId, fact_keys: Sequence[str]) -> Sequence[DecisionRow]:

@@ -252,7 +252,8 @@ MISTAKES = """
     getFact(«"Batery"», "k")                        unknown-fact            did you mean `Battery`?
     getFact(«"Battery@2"», "k")                     unknown-fact            `"Battery@1"`
     getFact(«"Battery@01"», "k")                    unknown-fact            *
-    getFact(«"Blinding"», "k")                      unknown-fact            the fact types are
+    getFact(«"Blinding"», "k")                      unknown-fact            did you mean `Finding`
+    getFact(«"Provenance"», "k")                    unknown-fact            the fact types are
     getFact(«@text», "k")                           literal-needed          -
     getFact("Battery", «@int»)                      wrong-type              *
     recordGet(«getFact("Battery", "k")», "sku")     wrong-type              requireSome

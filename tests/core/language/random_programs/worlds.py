@@ -12,7 +12,16 @@ from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Record, Type
 
-PREFIXES = {"Battery": "battery:", "Component": "component:", "PCF": "pcf:", "DueDiligence": "dd:", "Sample": "sample:"}
+PREFIXES = {
+    "Battery": "battery:",
+    "Component": "component:",
+    "PCF": "pcf:",
+    "DueDiligence": "dd:",
+    "Reading": "reading:",
+    "ReadingSeries": "series:",
+    "Finding": "finding:",
+    "Sample": "sample:",
+}
 _LETTERS = ["a", "b", "Z", "0", " ", "/", '"', "\\", "ß", "é", "Ω", "\u2028", "\x7f", "𝄞", "😀", "\uffff", "\n", "\t"]
 
 # A schema with what the published ones do not have; a test adds it to the table to see maps and lists in facts.

@@ -1,0 +1,159 @@
+"""Which facts about a product count, and where each is from: what documents say now, and all their readings.
+
+Rules of believing: a supplier's rank, then the time of the statement, then the document's id.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, LiteralString
+
+import asyncpg
+import orjson
+
+from bpc.core.facts.merge import UnreadableValue
+from bpc.core.facts.provenance import DocumentOrigin
+from bpc.core.formats.hashes import Digest
+from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, TenantId
+from bpc.storage.connection import Connection
+from bpc.storage.evidence.facts import prefix_end
+
+# Where a statement is from, for `provenance`; a document of a ranked supplier counts before the others.
+ORIGIN_COLUMNS: Final[LiteralString] = """
+    d.kind::text AS kind, coalesce(v.sha256, v.reread_sha256) AS sha256, f.file_name, p.name AS supplier
+"""
+ORIGIN_JOINS: Final[LiteralString] = """
+      JOIN documents d ON d.tenant_id = $1 AND d.document_id = f.document_id
+      JOIN document_versions v ON v.tenant_id = $1 AND v.document_version_id = said.document_version_id
+      LEFT JOIN suppliers p ON p.tenant_id = $1 AND p.supplier_id = d.supplier_id
+"""
+BELIEVED_FIRST: Final[LiteralString] = "p.rank NULLS LAST, f.stated_at DESC, f.document_id DESC"
+# A document may state the same fact at several places of a version: the first place stands for all.
+SAID: Final[LiteralString] = """
+      SELECT DISTINCT ON (k.fact_id, s.document_version_id)
+             k.fact_id, k.fact_type, k.fact_key, k.payload_hash, s.document_version_id, s.source_path,
+             s.member_places, s.unreadable
+        FROM known k
+        JOIN fact_sources s ON s.tenant_id = $1 AND s.fact_id = k.fact_id AND s.members IS NULL
+       ORDER BY k.fact_id, s.document_version_id, s.source_path COLLATE "C"
+"""
+# Which facts about a product count: those of the version that each document says now. A fact of a product is found by
+# its key; the statement in force is looked up once for each document, not once for each fact.
+SELECT_STATED_FACTS: Final[LiteralString] = f"""
+    WITH known AS (
+      SELECT fact_id, fact_type, fact_key, payload_hash FROM facts
+       WHERE tenant_id = $1 AND fact_key COLLATE "C" = ANY ($2::text[]) AND fact_type <> 'Blinding'
+       UNION ALL
+      SELECT fact_id, fact_type, fact_key, payload_hash FROM facts
+       WHERE tenant_id = $1 AND fact_type <> 'Blinding'
+         AND fact_key COLLATE "C" >= $3 AND fact_key COLLATE "C" < $4
+    ), said AS ({SAID}
+    ), in_force AS (
+      SELECT d.document_id, n.document_version_id, n.stated_at, n.file_name
+        FROM (SELECT DISTINCT st.document_id FROM document_statements st
+               WHERE st.tenant_id = $1
+                 AND st.document_version_id IN (SELECT document_version_id FROM said)) AS d
+       CROSS JOIN LATERAL (
+         SELECT st.document_version_id, st.stated_at, st.file_name
+           FROM document_statements st
+           LEFT JOIN document_versions v
+             ON v.tenant_id = $1 AND v.document_version_id = st.document_version_id
+          WHERE st.tenant_id = $1 AND st.document_id = d.document_id
+            AND (st.document_version_id IS NULL OR v.status = 'VALIDATED')
+          ORDER BY st.sequence DESC
+          LIMIT 1) AS n
+    )
+    SELECT said.fact_id, said.fact_type, said.fact_key, said.payload_hash, f.document_id, said.document_version_id,
+           said.source_path, f.stated_at, said.member_places, said.unreadable, {ORIGIN_COLUMNS}
+      FROM said
+      JOIN in_force f ON f.document_version_id = said.document_version_id
+      {ORIGIN_JOINS}
+     ORDER BY said.fact_type COLLATE "C", said.fact_key COLLATE "C", {BELIEVED_FIRST},
+              said.source_path COLLATE "C", said.fact_id
+"""
+# Readings are kept, also those of versions that were replaced. Withdrawing a document takes back what it said before.
+SELECT_READINGS: Final[LiteralString] = f"""
+    WITH known AS (
+      SELECT fact_id, fact_type, fact_key, payload_hash FROM facts
+       WHERE tenant_id = $1 AND fact_type = 'Reading' AND fact_key COLLATE "C" >= $2 AND fact_key COLLATE "C" < $3
+    ), said AS ({SAID}
+    ), kept AS (
+      SELECT DISTINCT ON (st.document_id, st.document_version_id)
+             st.document_id, st.document_version_id, st.stated_at, st.file_name
+        FROM document_statements st
+       WHERE st.tenant_id = $1
+         AND st.document_version_id IN (SELECT document_version_id FROM said)
+         AND NOT EXISTS (SELECT FROM document_statements w
+                          WHERE w.tenant_id = $1 AND w.document_id = st.document_id
+                            AND w.document_version_id IS NULL AND w.sequence > st.sequence)
+       ORDER BY st.document_id, st.document_version_id, st.sequence DESC
+    )
+    SELECT DISTINCT ON (said.fact_key COLLATE "C")
+           said.fact_id, said.fact_type, said.fact_key, said.payload_hash, f.document_id, said.document_version_id,
+           said.source_path, f.stated_at, said.member_places, said.unreadable, {ORIGIN_COLUMNS}
+      FROM said
+      JOIN kept f ON f.document_version_id = said.document_version_id
+      {ORIGIN_JOINS}
+     WHERE v.status = 'VALIDATED'
+     ORDER BY said.fact_key COLLATE "C", {BELIEVED_FIRST}, said.source_path COLLATE "C", said.fact_id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedFact:
+    """A fact that counts, and the document that says it."""
+
+    fact_id: FactId
+    fact_type: str
+    fact_key: str
+    payload_hash: Digest
+    source_path: str
+    member_places: Mapping[str, str]
+    unreadable: Mapping[str, UnreadableValue]
+    document: DocumentOrigin
+
+
+async def list_stated_facts(conn: Connection, tenant: TenantId, sku: str) -> Sequence[StatedFact]:
+    """The facts about a product that count, by type and key; of each, the statement that is believed first."""
+    single, components = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")], f"component:{sku}:"
+    rows = await conn.fetch(SELECT_STATED_FACTS, tenant, single, components, prefix_end(components))
+    return _to_stated_facts(rows)
+
+
+async def list_readings(conn: Connection, tenant: TenantId, sku: str) -> Sequence[StatedFact]:
+    """The readings of a product that count, one for each kind and time."""
+    readings = f"reading:{sku}:"
+    return _to_stated_facts(await conn.fetch(SELECT_READINGS, tenant, readings, prefix_end(readings)))
+
+
+def _to_stated_facts(rows: Sequence[asyncpg.Record]) -> list[StatedFact]:
+    documents: dict[tuple[DocumentId, DocumentVersionId], DocumentOrigin] = {}
+    return [_to_stated_fact(row, documents) for row in rows]
+
+
+def _to_stated_fact(
+    row: asyncpg.Record, documents: dict[tuple[DocumentId, DocumentVersionId], DocumentOrigin]
+) -> StatedFact:
+    # Thousands of rows are from a few documents.
+    name = DocumentId(row["document_id"]), DocumentVersionId(row["document_version_id"])
+    document = documents.get(name)
+    if document is None:
+        document = documents[name] = DocumentOrigin(
+            document_id=name[0],
+            document_version_id=name[1],
+            kind=row["kind"],
+            sha256=Digest(row["sha256"]),
+            file_name=row["file_name"],
+            supplier=row["supplier"],
+            stated_at=row["stated_at"],
+        )
+    unreadable = orjson.loads(row["unreadable"]) if row["unreadable"] else {}
+    return StatedFact(
+        fact_id=FactId(row["fact_id"]),
+        fact_type=row["fact_type"],
+        fact_key=row["fact_key"],
+        payload_hash=Digest(row["payload_hash"]),
+        source_path=row["source_path"],
+        member_places=orjson.loads(row["member_places"]) if row["member_places"] else {},
+        unreadable={member: UnreadableValue(**value) for member, value in unreadable.items()},
+        document=document,
+    )
