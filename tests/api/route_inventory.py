@@ -237,6 +237,22 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/suppliers"): Call(body={"name": "{new}"}),
     ("PATCH", "/v1/suppliers/{supplier_id}"): Call(body={"locale": "comma"}),
     ("POST", "/v1/suppliers/{supplier_id}:rank"): Call(body={"rank": 1}),
+    ("POST", "/v1/suppliers/{supplier_id}/column-mappings"): Call(
+        body={
+            "kind": "BOM",
+            "mapping": {
+                "sheets": [
+                    {
+                        "name": "",
+                        "fact_types": ["Battery"],
+                        "header_row": 1,
+                        "columns": [{"header": "{new}", "member": "sku"}],
+                    }
+                ]
+            },
+        }
+    ),
+    ("POST", "/v1/documents:propose-mapping"): Call(query={"kind": "BOM"}, file="sku,Gewicht\nA-1,1\n"),
     ("POST", "/v1/documents/{document_id}/ingest"): Call(body={"file_url": "https://supplier.example/{new}"}),
     ("POST", "/v1/documents/{document_id}:withdraw"): Call(
         path={"document_id": "withdrawn_document_id"}, body={"reason": "it was withdrawn"}

@@ -20,6 +20,7 @@ from typing import Final
 from service_jobs import NORMAL, Handler, SubmitQueue
 
 from bpc.core.audit.events import Act
+from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.reader import detect_mime_type
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats import canonical_json
@@ -40,7 +41,7 @@ from bpc.storage.evidence.documents import (
     VersionWithHash,
 )
 from bpc.storage.evidence.statements import StatementRow
-from bpc.storage.evidence.suppliers import NumberLocale, SupplierRow
+from bpc.storage.evidence.suppliers import SupplierRow
 
 NOT_PARSED: Final = "OTHER"
 TABLE_TYPES: Final = frozenset({CSV, XLSX})

@@ -14,13 +14,13 @@ from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, 
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.documents.fact_members import build_document_schema
+from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.errors import Invalid, NotFound
 from bpc.core.formats.ids import DocumentId, DocumentVersionId
 from bpc.core.outbound_urls import MAX_URL_LENGTH
 from bpc.pipeline.upload import find_or_create_supplier, withdraw
 from bpc.storage.evidence import documents, parse_results, statements
 from bpc.storage.evidence.documents import DocumentKind, DocumentStatus
-from bpc.storage.evidence.suppliers import NumberLocale
 from bpc.tasks.ingest import INGEST_LIMIT, IngestOrder
 
 document_routes = RouteFamily("Documents", resource="Document")

@@ -19,6 +19,7 @@ from bpc.api.http.request_body import SentUpload
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.api.routes.documents import LOCALE_DESCRIPTION, MIME_TYPE_PATTERN, MimeType, SupplierName
+from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.errors import Invalid
 from bpc.core.formats.file_types import UNKNOWN, resolve_type
 from bpc.core.formats.ids import DocumentId
@@ -27,7 +28,6 @@ from bpc.core.policies import Resource
 from bpc.pipeline.upload import DocumentReference, FileUpload, upload, upload_by_ref
 from bpc.storage.evidence import documents
 from bpc.storage.evidence.documents import DocumentKind, DocumentStatus, UploadedDocument
-from bpc.storage.evidence.suppliers import NumberLocale
 from bpc.storage.jobs import retry_if_unsuccessful
 from bpc.tasks.pdf_text import request_text
 
@@ -126,7 +126,7 @@ async def upload_document(
     sent: SentUpload = request.state.upload
     query = {"kind": kind, "supplier": supplier, "locale": locale, "file_name": file_name, "version_ref": version_ref}
     parameters = _merge_parameters(query, sent.fields)
-    file = await _check_file(sent, parameters.file_name, ctx.service.settings.upload_max_bytes)
+    file = await check_file(sent, parameters.file_name, ctx.service.settings.upload_max_bytes)
     await _require_upload_allowed(ctx, request, external_ref)
     reference = DocumentReference(
         external_ref=external_ref,
@@ -190,7 +190,8 @@ def _merge_parameters(query: dict[str, Any], fields: Any) -> UploadParameters:
         raise RequestValidationError(problems) from None
 
 
-async def _check_file(sent: SentUpload, file_name: str | None, max_bytes: int) -> FileUpload:
+async def check_file(sent: SentUpload, file_name: str | None, max_bytes: int) -> FileUpload:
+    """The file that was sent, with the type that its bytes show."""
     content, media_type = sent.file.content, sent.file.media_type
     if not content:
         raise Invalid("the file is empty", fix="send the bytes of the document")

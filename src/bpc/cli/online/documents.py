@@ -9,11 +9,12 @@ from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
 from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line, print_table
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import parse_uuid
+from bpc.core.passport.why import format_member
 
 documents_app = command_group(
     "Show, correct and withdraw what documents say.\n\n"
-    "A document says what its newest accepted version says. Where documents about one product differ, the one that was "
-    "stated last counts until somebody decides."
+    "A document says what its newest accepted version says. Where documents about one product differ, the supplier with "
+    "the best rank is believed, then the document that was stated last, until somebody decides."
 )
 
 DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="The document's id.", show_default=False)]
@@ -43,7 +44,10 @@ async def withdraw_document(
 
 @documents_app.command("statements")
 async def list_statements(document: DocumentArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """List what a document said, and since when, newest first."""
+    """List what a document said, and since when, newest first.
+
+    The newest statement that is VALIDATED or WITHDRAWN counts. UPLOADED is not read yet; REJECTED never counted.
+    """
     async with open_api(url, as_json=as_json) as bpc:
         statements = [statement async for statement in bpc.list_all(bpc.list_document_statements, parse_uuid(document))]
     if as_json:
@@ -53,17 +57,22 @@ async def list_statements(document: DocumentArgument, url: UrlOption = None, as_
         (
             str(statement.sequence),
             format_optional_time(statement.stated_at),
-            str(statement.document_version_id or "withdrawn"),
+            statement.status or "WITHDRAWN",
+            str(statement.document_version_id or ""),
+            statement.file_name or "",
             statement.reason or "",
         )
         for statement in statements
     ]
-    print_table(("no", "since", "version", "reason"), rows)
+    print_table(("no", "since", "status", "version", "file", "reason"), rows)
 
 
 @documents_app.command("conflicts")
 async def list_conflicts(sku: SkuArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """List where the documents about a product differ. The first value of a member is the one that counts."""
+    """List where the documents about a product differ. The first value of a member is the one that counts.
+
+    Until somebody decides, the supplier with the best rank is believed, then the document that was stated last.
+    """
     async with open_api(url, as_json=as_json) as bpc:
         conflicts = (await bpc.list_conflicts(sku=require_utf8("the SKU", sku))).conflicts
     if as_json:
@@ -73,15 +82,17 @@ async def list_conflicts(sku: SkuArgument, url: UrlOption = None, as_json: AsJso
         (
             conflict.fact_key,
             conflict.member,
-            "decided" if conflict.decided else "newest",
-            str(value.value),
+            ("yes, decided" if conflict.decided else "yes, not decided") if number == 0 else "no",
+            "cannot be read" if value.unreadable is not None else format_member(conflict.member, value.value),
             value.source_path,
+            value.file_name or "",
+            value.supplier or "",
             str(value.document_id),
         )
         for conflict in conflicts
-        for value in conflict.values
+        for number, value in enumerate(conflict.values)
     ]
-    print_table(("fact", "member", "by", "value", "at", "document"), rows)
+    print_table(("fact", "member", "counts", "value", "place", "file", "supplier", "document"), rows)
 
 
 @documents_app.command("resolve")

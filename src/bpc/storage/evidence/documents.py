@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Final, Literal, LiteralString
 
 from bpc.core.audit.events import Act
+from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, JobId, SupplierId, TenantId
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
-from bpc.storage.evidence.suppliers import NumberLocale, SupplierRow
+from bpc.storage.evidence.suppliers import SupplierRow
 
 DocumentKind = Literal["BOM", "PCF", "DUE_DILIGENCE", "OTHER"]
 DocumentStatus = Literal["UPLOADED", "VALIDATED", "REJECTED"]

@@ -12,12 +12,12 @@ from uuid import UUID
 import orjson
 
 from bpc.core.audit.events import Act
+from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.formats.ids import ActorId, SupplierId, TenantId
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 
-NumberLocale = Literal["comma", "point"]
 TableKind = Literal["BOM", "PCF", "DUE_DILIGENCE"]
 
 INSERT_SUPPLIER: Final[LiteralString] = """
