@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from bpc.core.documents.cells import MAX_COLUMNS
 from bpc.core.documents.csv_table import MAX_LINES, MAX_ROW_LENGTH
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
-from bpc.core.documents.cells import MAX_COLUMNS
 from bpc.core.documents.tables import MAX_ROWS
 from bpc.core.formats import canonical_json
 
@@ -21,6 +21,10 @@ def list_problems(text: str | bytes, kind: str = "BOM") -> list[tuple[str, str]]
     outcome = read_document(kind, "text/csv", text if isinstance(text, bytes) else text.encode())
     assert isinstance(outcome, DocumentProblems), outcome
     return [(note.at, note.says) for note in outcome.problems.first]
+
+
+def list_unreadable(outcome: DocumentFacts) -> list[tuple[str, str]]:
+    return [(lost.place, lost.says) for fact in outcome.facts for lost in fact.unreadable]
 
 
 def decode_payloads(outcome: DocumentFacts) -> list[Any]:
@@ -108,35 +112,42 @@ def test_records_and_texts_with_semicolons_have_columns_of_their_own() -> None:
     ]
 
 
-COMMA = "which has a comma; write a decimal point, and no thousands separator"
-THOUSANDS = "which has a thousands separator; write it like 1234.5"
 SHORTENED = "which is in scientific notation; format the column as a number with all its digits"
 GAP = "is empty but a later one is filled; fill them in order, starting with 1"
 
 
-def test_every_problem_is_at_its_line_and_column() -> None:
+def test_every_value_that_cannot_be_read_is_at_its_line_and_column() -> None:
     header = "sku,capacity_kwh,mass_kg,manufactured_on,has_bms,expected_cycles,labels[1].url,labels[2].url,power_w\n"
 
-    assert list_problems(
-        header
-        + 'A,"75,5",1.234.567,18.02.2027,perhaps,1.5,,v,#REF!\n'
-        + "A:B,1.2E+05,1.1234567,2027-02-30,,12 000,,,1\n"
-        + ",much,,,,,,,\n"
-    ) == [
-        ("line 2, column capacity_kwh", f'is "75,5", {COMMA}'),
-        ("line 2, column mass_kg", f'is "1.234.567", {THOUSANDS}'),
+    outcome = read_csv_facts(
+        header + "A,much,1.1234567,18.02.27,perhaps,1.5,,v,#REF!\n" + "B,1.2E+05,5,2027-02-30,,12 000,,,=A1\n"
+    )
+
+    assert list_unreadable(outcome) == [
+        ("line 2, column capacity_kwh", 'is "much", not a number'),
+        ("line 2, column manufactured_on", 'is "18.02.27", not a date written like 2027-02-18'),
         ("line 2, column has_bms", 'is "perhaps", not true or false, yes or no, 1 or 0'),
         ("line 2, column power_w", "is #REF!; correct the formula"),
         ("line 2, column labels[1]", GAP),
-        ("line 3, column capacity_kwh", f'is "1.2E+05", {SHORTENED}'),
-        ("line 3, column expected_cycles", f'is "12 000", {THOUSANDS}'),
-        ("line 2, column manufactured_on", 'is "18.02.2027", not a date written like 2027-02-18'),
+        ("line 2, column mass_kg", "has more than 6 decimals"),
         ("line 2, column expected_cycles", "is not a whole number"),
-        ("line 3, column mass_kg", "has more than 6 decimals"),
+        ("line 3, column capacity_kwh", f'is "1.2E+05", {SHORTENED}'),
         ("line 3, column manufactured_on", 'is "2027-02-30", not a date written like 2027-02-18'),
-        ("line 3, column sku", "has a colon, which separates the parts of a fact's key"),
-        ("line 4, column capacity_kwh", 'is "much", not a decimal number such as 75.5'),
-        ("line 4, column sku", "is missing; it identifies the product"),
+        ("line 3, column power_w", 'is "=A1", a formula written as text; enter its result'),
+    ]
+    assert decode_payloads(outcome) == [{"sku": "A"}, {"sku": "B", "mass_kg": "5.000000", "expected_cycles": 12000}]
+    assert [
+        (note.at, note.says.removesuffix("; the value was left out"))
+        for note in outcome.warnings.first
+        if "line 2" in note.at
+    ] == [note for note in list_unreadable(outcome) if "line 2" in note[0]]
+
+
+def test_every_problem_of_a_key_is_at_its_line_and_column() -> None:
+    assert list_problems("sku,part,mass_g\nA:B,cell,1\n,lid,2\n#REF!,x,3\n") == [
+        ("line 4, column sku", "is #REF!; correct the formula"),
+        ("line 2, column sku", "has a colon, which separates the parts of a fact's key"),
+        ("line 3, column sku", "is missing; it identifies the product"),
     ]
 
 

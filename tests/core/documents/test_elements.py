@@ -171,12 +171,15 @@ def test_a_document_has_a_maximum_number_of_values(content: bytes) -> None:
     assert (at, says.endswith("values; split the document")) == ("$", True)
 
 
-def test_however_many_problems_there_are_a_hundred_are_kept_and_all_are_counted() -> None:
-    notes = Notes()
+def test_ten_thousand_problems_are_listed_all_are_counted_and_a_list_that_was_cut_says_so() -> None:
+    few, many = Notes(), Notes()
 
-    parse_strict_json(b"[" + b",".join([b"NaN"] * 5000) + b"]", notes)
+    parse_strict_json(b"[" + b",".join([b"NaN"] * MAX_NOTES) + b"]", few)
+    parse_strict_json(b"[" + b",".join([b"NaN"] * (MAX_NOTES + 1)) + b"]", many)
 
-    assert (len(notes.problems.first), notes.problems.total) == (MAX_NOTES, 5000)
+    assert (len(few.problems.first), few.problems.total) == (MAX_NOTES, MAX_NOTES)
+    assert (len(many.problems.first), many.problems.total) == (MAX_NOTES + 1, MAX_NOTES + 1)
+    assert many.problems.first[-1] == ("$", "has 10,001 problems; 10,000 of them are listed")
 
 
 def test_places_can_be_stored_whatever_the_names_are() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.reader import DocumentFacts, read_document
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.formats.ids import find_sku_fault
@@ -18,9 +19,9 @@ SIGNS = st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]) | st.sampled_f
 
 
 def draw_texts(longest: int = 12) -> st.SearchStrategy[str]:
-    """Texts as cells hold them: something, without blanks around it."""
+    """Texts as cells hold them: something, without blanks around it, that is not a formula or its error."""
     stripped = st.text(SIGNS, min_size=1, max_size=longest).map(lambda text: text.strip(" \t\r\n\u00a0"))
-    return stripped.filter(lambda text: text != "" and text[0] != "#")
+    return stripped.filter(lambda text: text != "" and text[0] not in "#=")
 
 
 def draw_names() -> st.SearchStrategy[str]:
@@ -80,7 +81,8 @@ def draw_facts(draw: st.DrawFn, kind: str) -> list[tuple[str, Members]]:
 
 
 def read_facts(kind: str, mime_type: str, content: bytes) -> list[tuple[str, str, bytes]]:
-    outcome = read_document(kind, mime_type, content)
+    # Without a locale, a number such as 1.000 would be refused in CSV.
+    outcome = read_document(kind, mime_type, content, ReadOptions(locale="point"))
     assert isinstance(outcome, DocumentFacts), (outcome, content)
     return [(fact.fact_type, fact.fact_key, fact.payload_canonical) for fact in outcome.facts]
 

@@ -1,4 +1,4 @@
-"""Documents become facts: typed, exact, keyed, with their place; or everything that is wrong is named at once."""
+"""Documents become facts: typed, exact, keyed, with their place; and what is wrong is named, all of it."""
 
 import json
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bpc.core.documents import MAX_UNREADABLE
 from bpc.core.documents.reader import MAX_FACTS, DocumentFacts, DocumentProblems, ExtractedFact, read_document
 from bpc.core.facts.fact_table import read_members
 from bpc.core.facts.schemas import SCHEMAS
@@ -27,6 +28,10 @@ def list_problems(kind: str, document: Any) -> list[tuple[str, str]]:
     outcome = read_document(kind, "application/json", content)
     assert isinstance(outcome, DocumentProblems), outcome
     return [(note.at, note.says) for note in outcome.problems.first]
+
+
+def list_unreadable(outcome: DocumentFacts) -> list[tuple[str, str, str]]:
+    return [tuple(lost) for fact in outcome.facts for lost in fact.unreadable]
 
 
 def list_warnings(outcome: DocumentFacts) -> list[tuple[str, str]]:
@@ -160,45 +165,64 @@ def test_two_different_facts_with_one_key_are_warned_about() -> None:
     ]
 
 
-def test_every_problem_is_named_at_once() -> None:
-    battery = {
-        "sku": 5,
-        "capacity_kwh": "much",
-        "mass_kg": 1.1234567,
-        "rated_capacity_ah": True,
-        "expected_cycles": 1.5,
-        "cell_count": "1e3",
-        "manufactured_on": "20270218",
-        "warranty_until_on": "2027-02-30",
-        "put_into_service_on": 20270218,
-        "has_bms": "yes",
-        "fastenings": "4",
-        "disassembly_tools": ["saw", None, 3],
-        "labels": [1, {"url": False}],
-        "usable_energy_kwh": 10**36,
-        "model": "a\0b",
-        "cathode": "\ud800",
+BAD_VALUES: list[tuple[str, Any, str, str]] = [
+    ("capacity_kwh", "much", "", 'is "much", not a decimal number such as 75.5'),
+    ("mass_kg", 1.1234567, "", "has more than 6 decimals"),
+    ("rated_capacity_ah", True, "", "is a boolean (true or false), not a decimal number"),
+    ("expected_cycles", 1.5, "", "is not a whole number"),
+    ("cell_count", "1e3", "", 'is "1e3", not a whole number such as 12'),
+    ("manufactured_on", "20270218", "", 'is "20270218", not a date written like 2027-02-18'),
+    ("warranty_until_on", "2027-02-30", "", 'is "2027-02-30", not a date written like 2027-02-18'),
+    ("put_into_service_on", 20270218, "", "is a number, not a date written like 2027-02-18"),
+    ("has_bms", "yes", "", "is a text, not true or false"),
+    ("fastenings", "4", "", "is a text, not a list"),
+    ("disassembly_tools", ["saw", None, 3], "[1]", "is null; leave it out of the list"),
+    ("labels", [{"url": "u"}, {"url": False}], "[1].url", "is a boolean (true or false), not a text"),
+    ("usable_energy_kwh", 10**36, "", "is not below 10^36"),
+    ("model", "a\0b", "", "contains an invalid character: U+0000 or half of a surrogate pair"),
+    ("cathode", "\ud800", "", "contains an invalid character: U+0000 or half of a surrogate pair"),
+]
+
+
+def test_a_bad_value_loses_its_member_and_not_the_document() -> None:
+    battery = {"sku": "A", "name": "Pack", **{member: value for member, value, _, _ in BAD_VALUES}}
+
+    outcome = read_facts("BOM", {"battery": battery})
+
+    assert decode_payload(outcome.facts[0]) == {"sku": "A", "name": "Pack"}
+    assert list_unreadable(outcome) == [
+        (member, f"$.battery.{member}{below}", says) for member, _, below, says in BAD_VALUES
+    ]
+    second_tool = (
+        "$.battery.disassembly_tools[2]",
+        "is a number, not a text; put it in quotes; the value was left out",
+    )
+    assert second_tool in list_warnings(outcome)
+    assert outcome.warnings.total == len(BAD_VALUES) + 1
+
+
+def test_more_unreadable_values_than_can_be_listed_reject_the_document() -> None:
+    footprints = [{"sku": str(number), "year": "x"} for number in range(MAX_UNREADABLE + 1)]
+
+    assert len(read_facts("PCF", footprints[:-1]).warnings.first) == MAX_UNREADABLE
+    assert list_problems("PCF", footprints) == [
+        (
+            "$[10000].year",
+            'is "x", not a whole number such as 12; it is one of more than 10,000 values that cannot be read',
+        )
+    ]
+
+
+def test_every_problem_of_keys_is_named_at_once() -> None:
+    document = {
+        "battery": {"sku": 5, "mass_kg": "x"},
+        "components": [{"sku": "A", "part": True}, {"sku": "A:B", "part": "x"}],
     }
 
-    assert list_problems("BOM", {"battery": battery}) == [
+    assert list_problems("BOM", document) == [
         ("$.battery.sku", "is a number, not a text; put it in quotes"),
-        ("$.battery.capacity_kwh", 'is "much", not a decimal number such as 75.5'),
-        ("$.battery.mass_kg", "has more than 6 decimals"),
-        ("$.battery.rated_capacity_ah", "is a boolean (true or false), not a decimal number"),
-        ("$.battery.expected_cycles", "is not a whole number"),
-        ("$.battery.cell_count", 'is "1e3", not a whole number such as 12'),
-        ("$.battery.manufactured_on", 'is "20270218", not a date written like 2027-02-18'),
-        ("$.battery.warranty_until_on", 'is "2027-02-30", not a date written like 2027-02-18'),
-        ("$.battery.put_into_service_on", "is a number, not a date written like 2027-02-18"),
-        ("$.battery.has_bms", "is a text, not true or false"),
-        ("$.battery.fastenings", "is a text, not a list"),
-        ("$.battery.disassembly_tools[1]", "is null; leave it out of the list"),
-        ("$.battery.disassembly_tools[2]", "is a number, not a text; put it in quotes"),
-        ("$.battery.labels[0]", "is a number, not an object"),
-        ("$.battery.labels[1].url", "is a boolean (true or false), not a text"),
-        ("$.battery.usable_energy_kwh", "is not below 10^36"),
-        ("$.battery.model", "contains an invalid character: U+0000 or half of a surrogate pair"),
-        ("$.battery.cathode", "contains an invalid character: U+0000 or half of a surrogate pair"),
+        ("$.components[0].part", "is a boolean (true or false), not a text"),
+        ("$.components[1].sku", "has a colon, which separates the parts of a fact's key"),
     ]
 
 
@@ -258,9 +282,12 @@ def test_a_document_and_a_fact_have_a_largest_size() -> None:
 
 @pytest.mark.parametrize("number", [b"1e3000000", b"1e999", b"9" * 80, b"-1e36", b'"' + b"9" * 5000 + b'"'])
 def test_a_number_that_fits_nowhere_is_refused_at_once(number: bytes) -> None:
-    [(at, _)] = list_problems("PCF", b'{"sku":"A","total_gco2e":%s}' % number)
+    outcome = read_document("PCF", "application/json", b'{"sku":"A","total_gco2e":%s}' % number)
 
-    assert at == "$.total_gco2e"
+    if isinstance(outcome, DocumentProblems):
+        assert [note.at for note in outcome.problems.first] == ["$.total_gco2e"]
+    else:
+        assert [at for _, at, _ in list_unreadable(outcome)] == ["$.total_gco2e"]
 
 
 VALUES = st.recursive(
@@ -286,4 +313,6 @@ def test_what_is_accepted_is_what_rules_can_read(members: dict[str, Any]) -> Non
         for fact in outcome.facts:
             decoded = decode_payload(fact)
             read_members(FactRecordType(fact.fact_type, fact.schema_version), fact.fact_key, decoded)
-            assert set(decoded) == {name for name, value in members.items() if value is not None} | {"sku"}
+            lost = {member for member, _, _ in fact.unreadable}
+            assert set(decoded) | lost == {name for name, value in members.items() if value is not None} | {"sku"}
+            assert not set(decoded) & lost

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpc.core.documents import Notes
+from bpc.core.documents.cells import DateCell
 from bpc.core.documents.elements import NumberText
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
-from bpc.core.documents.cells import DateCell
 from bpc.core.documents.xlsx_cells import format_column_letters, parse_column_letters
 from bpc.core.documents.xlsx_package import XlsxParts
 from bpc.core.documents.xlsx_workbook import Workbook
@@ -60,6 +60,10 @@ def list_problems(content: bytes, kind: str = "BOM") -> list[tuple[str, str]]:
     outcome = read_document(kind, XLSX, content)
     assert isinstance(outcome, DocumentProblems), outcome
     return [(note.at, note.says) for note in outcome.problems.first]
+
+
+def list_unreadable(content: bytes, kind: str = "BOM") -> list[tuple[str, str]]:
+    return [(lost.place, lost.says) for fact in read_facts(content, kind).facts for lost in fact.unreadable]
 
 
 def decode_payloads(outcome: DocumentFacts) -> list[Any]:
@@ -109,28 +113,42 @@ def test_a_sheet_may_be_called_as_people_write_it_and_others_are_named() -> None
     ]
 
 
-def test_every_problem_names_its_cell() -> None:
+def test_every_value_that_cannot_be_read_names_its_cell() -> None:
     def fill(sheet: Any, workbook_writer: Any) -> None:
         fill_rows(
             ("sku", "part", "mass_g", "critical", "supplier", "quantity", "cas_number"),
-            ("A", "cell", "1,5", 2, 12.5, 1.5, date(2027, 2, 18)),
-            ("A", None, date(2027, 2, 18), None, True),
+            ("A", "cell", "1.500", 2, 12.5, 1.5, date(2027, 2, 18)),
+            ("A", "box", date(2027, 2, 18), None, True),
         )(sheet, workbook_writer)
         sheet.write_formula("C4", "=1/0", None, "#DIV/0!")
         sheet.write_formula("D4", "=A1", None, "yes")
         sheet.write_string("B4", "lid")
+        sheet.write_string("A4", "A")
 
-    assert list_problems(make_workbook(Components=fill)) == [
-        ("Components!C2", 'is "1,5", which has a comma; write a decimal point, and no thousands separator'),
+    assert list_unreadable(make_workbook(Components=fill)) == [
+        (
+            "Components!C2",
+            (
+                'is "1.500", which is 1.5 in English and 1500 in German; declare whether the document has decimal'
+                " commas or points, or store it as a number"
+            ),
+        ),
         ("Components!D2", "is the number 2, not true or false, yes or no, 1 or 0"),
         ("Components!E2", "is the number 12.5, not a text; format the cell as text and write it again"),
         ("Components!G2", "is the date 2027-02-18, not a text; format the cell as text and write it again"),
+        ("Components!F2", "is not a whole number"),
         ("Components!C3", "is the date 2027-02-18, not a number"),
         ("Components!E3", "is a boolean (true or false), not a text; format the cell as text and write it again"),
         ("Components!C4", "is #DIV/0!; correct the formula"),
-        ("Components!F2", "is not a whole number"),
-        ("Components!B3", "is missing; it identifies the product"),
-        ("Components!A4", "is missing; it identifies the product"),
+    ]
+
+
+def test_a_row_that_does_not_say_what_it_is_about_names_the_cell() -> None:
+    table = fill_rows(("sku", "part", "mass_g"), ("A", None, 1), (None, "lid", 1))
+
+    assert list_problems(make_workbook(Components=table)) == [
+        ("Components!B2", "is missing; it identifies the product"),
+        ("Components!A3", "is missing; it identifies the product"),
     ]
 
 
@@ -168,14 +186,14 @@ def test_cells_and_rows_without_a_place_come_one_after_the_other() -> None:
     assert decode_payloads(read_facts(content, "PCF")) == [{"sku": "A", "year": 2}]
 
 
-def test_a_formula_is_its_stored_result_and_one_without_is_a_problem() -> None:
+def test_a_formula_is_its_stored_result_and_one_without_cannot_be_read() -> None:
     cell = '<row r="1"><c r="A1" t="inlineStr"><is><t>sku</t></is></c><c r="B1" t="str"><v>year</v></c></row>'
 
     good = workbook(f'{cell}<row r="2"><c r="A2" t="str"><f>X</f><v>A</v></c><c r="B2"><f>1+1</f><v>2</v></c></row>')
     bad = workbook(f'{cell}<row r="2"><c r="A2" t="str"><v>A</v></c><c r="B2"><f>1+1</f></c></row>')
 
     assert decode_payloads(read_facts(good, "PCF")) == [{"sku": "A", "year": 2}]
-    assert list_problems(bad, "PCF") == [
+    assert list_unreadable(bad, "PCF") == [
         ("PCF!B2", "is a formula whose result is not stored; open the file in a spreadsheet and save it")
     ]
 
@@ -203,7 +221,7 @@ def test_a_number_is_what_a_spreadsheet_shows(stored: str, is_read: str | None) 
     content = workbook(f'{header}<row r="2"><c t="s"><v>0</v></c><c><v>{stored}</v></c></row>')
 
     if is_read is None:
-        [(at, _)] = list_problems(content, "PCF")
+        [(at, _)] = list_unreadable(content, "PCF")
         assert at == "PCF!B2"
     else:
         expected = read_document("PCF", "text/csv", f"sku,total_gco2e\nx,{is_read}\n".encode())
@@ -239,7 +257,7 @@ def test_a_day_is_counted_as_the_workbook_counts(serial: str, from_1904: bool, d
     content = _replace_bytes(buffer.getvalue(), b"<v>777</v>", f"<v>{serial}</v>".encode())
 
     if day is None:
-        assert [at for at, _ in list_problems(content, "PCF")] == ["PCF!B2"]
+        assert [at for at, _ in list_unreadable(content, "PCF")] == ["PCF!B2"]
     else:
         assert decode_payloads(read_facts(content, "PCF"))[0]["verified_on"] == day
 

@@ -2,7 +2,8 @@
 
 A mapping is accepted by a person once and then used instead of guessing. It is plain data, so that it can be stored:
 
-    {"sheets": [{"name": "Tabelle1", "fact_types": ["Battery"], "orientation": "rows", "header_row": 3, "header_rows": 1,
+    {"sheets": [{"name": "Tabelle1", "fact_types": ["Battery"], "orientation": "rows",
+                 "header_row": 3, "header_rows": 1,
                  "columns": [{"header": "Gewicht", "member": "mass_kg", "unit": "kg", "locale": "comma"}]}]}
 
 A column whose `member` is null is known and left out. `header_row` is the number of the row in the file (in a data
@@ -91,7 +92,9 @@ def parse_mapping(value: Json) -> ColumnMapping | MappingProblems:
         return MappingProblems((("$.sheets", f"is not a list of 1 to {MAX_MAPPED_SHEETS} sheets"),))
     sheets = [_parse_sheet(item, f"$.sheets[{index}]", problems) for index, item in enumerate(items)]
     names = [sheet.name for sheet in sheets if sheet is not None]
-    problems += [("$.sheets", f"names the sheet `{name}` twice") for name in sorted({n for n in names if names.count(n) > 1})]
+    problems += [
+        ("$.sheets", f"names the sheet `{name}` twice") for name in sorted({n for n in names if names.count(n) > 1})
+    ]
     if problems:
         return MappingProblems(tuple(problems))
     return ColumnMapping(tuple(sheet for sheet in sheets if sheet is not None))
@@ -107,11 +110,19 @@ def _parse_sheet(value: Json, path: str, problems: list[tuple[str, str]]) -> Map
     types = tuple(str(item) for item in fact_types) if isinstance(fact_types, list) else ()
     checks = (
         (_is_text(name, least=0), "name", "is not a text"),
-        (bool(types) and _KNOWN_TYPES.issuperset(types), "fact_types", f"must be among {', '.join(sorted(_KNOWN_TYPES))}"),
+        (
+            bool(types) and _KNOWN_TYPES.issuperset(types),
+            "fact_types",
+            f"must be among {', '.join(sorted(_KNOWN_TYPES))}",
+        ),
         (_is_number(value.get("header_row"), 1, 2_000_000), "header_row", "is not the number of a row"),
         (_is_number(value.get("header_rows", 1), 1, 2), "header_rows", "is not 1 or 2"),
         (orientation is not None, "orientation", "is not `rows` or `columns`"),
-        (isinstance(columns, list) and 1 <= len(columns) <= MAX_COLUMNS, "columns", f"is not a list of 1 to {MAX_COLUMNS:,}"),
+        (
+            isinstance(columns, list) and 1 <= len(columns) <= MAX_COLUMNS,
+            "columns",
+            f"is not a list of 1 to {MAX_COLUMNS:,}",
+        ),
     )
     faults = [(f"{path}.{member}", says) for is_valid, member, says in checks if not is_valid]
     problems += faults
@@ -120,7 +131,8 @@ def _parse_sheet(value: Json, path: str, problems: list[tuple[str, str]]) -> Map
     mapped = [_parse_column(item, f"{path}.columns[{index}]", types, problems) for index, item in enumerate(columns)]
     targets = [column.member for column in mapped if column is not None and column.member is not None]
     problems += [
-        (f"{path}.columns", f"maps two columns to `{member}`") for member in sorted({m for m in targets if targets.count(m) > 1})
+        (f"{path}.columns", f"maps two columns to `{member}`")
+        for member in sorted({m for m in targets if targets.count(m) > 1})
     ]
     return MappedSheet(
         name=str(name),
@@ -162,7 +174,10 @@ def find_member_fault(member: str, unit: str | None, fact_types: tuple[str, ...]
     if not targets:
         return "member", f"is `{member}`, which is not a member of {' or '.join(fact_types)}"
     if not all(fits_a_cell(target.kind) for target in targets):
-        return "member", f"is `{member}`, a list of records; map a column to one of its members, such as `{member}[1].name`"
+        return (
+            "member",
+            f"is `{member}`, a list of records; map a column to one of its members, such as `{member}[1].name`",
+        )
     if all(target.fault is not None for target in targets):
         symbols = " or ".join(target.unit.symbol for target in targets if target.unit is not None) or "no unit"
         return "unit", f"is `{unit}`, but `{member}` has {symbols}"

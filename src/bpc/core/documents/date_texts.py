@@ -18,7 +18,9 @@ MAX_DATE_LENGTH: Final = 40
 _YEAR_FIRST: Final = re.compile(r"([0-9]{4})[./]([0-9]{1,2})[./]([0-9]{1,2})")
 _WITH_DOTS: Final = re.compile(r"([0-9]{1,2})\. ?([0-9]{1,2})\. ?([0-9]{4})")
 _YEAR_LAST: Final = re.compile(r"([0-9]{1,2})([/-])([0-9]{1,2})\2([0-9]{4})")
-_DAY_AND_NAME: Final = re.compile(r"([0-9]{1,2})(?:\.|er|st|nd|rd|th|o)?[ -](?:de )?([a-z]+)\.?[ -](?:de |del )?([0-9]{4})")
+_DAY_AND_NAME: Final = re.compile(
+    r"([0-9]{1,2})(?:\.|er|st|nd|rd|th|o)?[ -](?:de )?([a-z]+)\.?[ -](?:de |del )?([0-9]{4})"
+)
 _NAME_AND_DAY: Final = re.compile(r"([a-z]+)\.? ([0-9]{1,2})(?:st|nd|rd|th)?,? ([0-9]{4})")
 _MONTHS: Final[Mapping[str, int]] = {
     name: number
@@ -42,8 +44,10 @@ _MONTHS: Final[Mapping[str, int]] = {
     for name in names.split()
 }
 _BOOLEANS: Final[Mapping[str, bool]] = {
-    **dict.fromkeys("true yes 1 ja wahr oui vrai si verdadero vero tak prawda".split(), True),
-    **dict.fromkeys("false no 0 nein falsch non faux falso nie falsz".split(), False),
+    **dict.fromkeys(
+        ["true", "yes", "1", "ja", "wahr", "oui", "vrai", "si", "verdadero", "vero", "tak", "prawda"], True
+    ),
+    **dict.fromkeys(["false", "no", "0", "nein", "falsch", "non", "faux", "falso", "nie", "falsz"], False),
 }
 
 

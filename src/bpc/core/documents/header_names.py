@@ -1,10 +1,10 @@
 """Which member a header means: by its own name, or by what people call it in six languages, with its unit.
 
-    mass_g, Mass g          exact: the member's name
-    Masse [kg]              a synonym; numbers are converted from kg to the member's unit
-    Masse                   a synonym without a unit: only numbers that say their unit themselves are read
-    Kapazität               two members fit, `capacity_kwh` and `rated_capacity_ah`: not guessed
-    Masse [V]               the unit does not fit: the values of the column cannot be read
+mass_g, Mass g          exact: the member's name
+Masse [kg]              a synonym; numbers are converted from kg to the member's unit
+Masse                   a synonym without a unit: only numbers that say their unit themselves are read
+Kapazität               two members fit, `capacity_kwh` and `rated_capacity_ah`: not guessed
+Masse [V]               the unit does not fit: the values of the column cannot be read
 """
 
 from collections.abc import Iterable, Mapping
@@ -111,6 +111,24 @@ def build_target(fact_type: str, steps: MemberPath, header_unit: str | None) -> 
     unit = find_member_unit(named[-1]) if isinstance(kind, Dec) or kind == INT else None
     target = ColumnTarget(steps, kind, unit)
     return target if header_unit is None else _apply_unit(target, header_unit)
+
+
+def build_mapped_target(fact_type: str, steps: MemberPath, unit: str | None) -> ColumnTarget | None:
+    """The target of a column that was mapped to a member.
+
+    In a table of batteries and components, one column may be `mass_kg` of the one and `mass_g` of the other: a member
+    that the fact type has not is the one that differs in its unit only.
+    """
+    target = build_target(fact_type, steps, unit)
+    own_unit = find_member_unit(str(steps[0]))
+    if target is not None or len(steps) > 1 or own_unit is None:
+        return target
+    siblings = [
+        member
+        for member in SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)]
+        if strip_unit_name(member) == strip_unit_name(str(steps[0]))
+    ]
+    return build_target(fact_type, (siblings[0],), unit or own_unit.symbol) if len(siblings) == 1 else None
 
 
 def _apply_unit(target: ColumnTarget, header_unit: str) -> ColumnTarget:

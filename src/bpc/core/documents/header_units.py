@@ -53,11 +53,13 @@ _PERCENT_PER_MONTH: Final = MemberUnit(
 )
 _CO2: Final = MemberUnit("g CO2e", {**GRAMS_CO2, "g": GRAMS["g"], "kg": GRAMS["kg"], "t": GRAMS["t"]})
 _CO2_PER_KWH: Final = MemberUnit(
-    "g CO2e/kWh", {**GRAMS_CO2_PER_KWH, "g/kWh": GRAMS["g"], "kg/kWh": GRAMS["kg"], "g/kwh": GRAMS["g"], "kg/kwh": GRAMS["kg"]}
+    "g CO2e/kWh",
+    {**GRAMS_CO2_PER_KWH, "g/kWh": GRAMS["g"], "kg/kWh": GRAMS["kg"], "g/kwh": GRAMS["g"], "kg/kwh": GRAMS["kg"]},
 )
 _YEARS: Final = MemberUnit("years", dict.fromkeys(("year", "years", "ANN", "a"), ONE))
 _MINUTES: Final = MemberUnit(
-    "minutes", {**dict.fromkeys(("min", "MIN", "minute", "minutes"), ONE), **dict.fromkeys(("h", "hour"), ExactNumber(60, 0))}
+    "minutes",
+    {**dict.fromkeys(("min", "MIN", "minute", "minutes"), ONE), **dict.fromkeys(("h", "hour"), ExactNumber(60, 0))},
 )
 _COUNT: Final = MemberUnit("pieces", {**PIECES, **CYCLES}, may_be_missing=True)
 # The end of a member's name, longest first.
@@ -91,8 +93,8 @@ _LOCAL_NAMES: Final[Mapping[str, str]] = {
     name: unit
     for unit, names in {
         "g": "gramm gramme grammes gram grams gramo gramos grammo grammi gramy gramow gr",
-        "kg": "kilo kilos kilogramme kilogrammes kilogramo kilogramos chilogrammo chilogrammi kilogram kilograms kilogramy"
-        " kgs",
+        "kg": "kilo kilos kilogramme kilogrammes kilogramo kilogramos chilogrammo chilogrammi kilogram kilograms"
+        " kilogramy kgs",
         "t": "tonnen tonnes tonelada toneladas tonnellata tonnellate tona tony ton",
         "%": "prozent pct procent porcentaje percentuale pourcent pourcentage percentage percent gew% gew.-% wt% wt.-%"
         " masse-% m%",
@@ -114,10 +116,16 @@ _LOCAL_NAMES: Final[Mapping[str, str]] = {
     }.items()
     for name in names.split()
 }
-_CO2_NAMES: Final = re.compile("co2[ -]*(?:aquivalente?|aequivalente?|equivalente?s?|aequiv|aquiv|equiv|aeq|aq|eq|e)[.]?")
+_CO2_NAMES: Final = re.compile(
+    "co2[ -]*(?:aquivalente?|aequivalente?|equivalente?s?|aequiv|aquiv|equiv|aeq|aq|eq|e)[.]?"
+)
 _BRACKETS: Final = re.compile(r"[\[(]([^\[\]()]{1,40})[\])]")
 _IN_UNIT: Final = re.compile(r"(.+?)[ \u00a0](?:in|en|w)[ \u00a0](\S{1,20}(?: \S{1,20})?)", re.IGNORECASE)
-_SEPARATED: Final = (re.compile(r"(.+?)\s+/\s*(\S.{0,40})"), re.compile(r"(.+?)\s*,\s*(\S.{0,20})"), re.compile(r"([^/]+)/(\S.{0,20})"))
+_SEPARATED: Final = (
+    re.compile(r"(.+?)\s+/\s*(\S.{0,40})"),
+    re.compile(r"(.+?)\s*,\s*(\S.{0,20})"),
+    re.compile(r"([^/]+)/(\S.{0,20})"),
+)
 _NUMBERING: Final = re.compile(r"\s*[0-9]{1,3}[.)]\s+")
 _LAST_WORDS: Final = 3
 # Remarks in brackets that do not change what a column means, folded.
@@ -126,7 +134,9 @@ _REMARKS: Final = frozenset(
     ,optional,required,mandatory,if any,if known,text,yes/no,true/false,pflicht,pflichtfeld,pflichtangabe,freiwillig,
     falls vorhanden,falls bekannt,ja/nein,facultatif,obligatoire,oui/non,opcional,obligatorio,si/no,facoltativo,
     obbligatorio,opcjonalne,wymagane,tak/nie,iso,yyyy-mm-dd,jjjj-mm-tt,dd.mm.yyyy,tt.mm.jjjj
-    """.replace("\n", "").replace("    ", "").split(",")
+    """.replace("\n", "")
+    .replace("    ", "")
+    .split(",")
 )
 # Where the name says what the unit leaves out: `Selbstentladung pro Monat [%]`, `CO2 per kWh (kg)`.
 _PER: Final = r"[ ,(/]*(?:pro|per|par|por|al|na|/)\s*"
@@ -140,9 +150,7 @@ def find_member_unit(member: str) -> MemberUnit | None:
     """The unit of a member, by its name; None for a member without one."""
     if member.startswith("minutes_"):
         return _MINUTES
-    return next(
-        (unit for suffix, unit in _BY_SUFFIX if member == suffix or member.endswith(f"_{suffix}")), None
-    )
+    return next((unit for suffix, unit in _BY_SUFFIX if member == suffix or member.endswith(f"_{suffix}")), None)
 
 
 def strip_unit_name(member: str) -> str:
@@ -160,7 +168,11 @@ def find_unit_factor(table: UnitTable, text: str) -> ExactNumber | None:
     if factor is not None:
         return factor
     folded = fold_text(text)
-    for spelling in (_LOCAL_NAMES.get(folded.replace(" ", "_")), _LOCAL_NAMES.get(folded.replace(" ", "")), _CO2_NAMES.sub("co2e", folded)):
+    for spelling in (
+        _LOCAL_NAMES.get(folded.replace(" ", "_")),
+        _LOCAL_NAMES.get(folded.replace(" ", "")),
+        _CO2_NAMES.sub("co2e", folded),
+    ):
         factor = None if spelling is None else find_factor(table, spelling)
         if factor is not None:
             return factor

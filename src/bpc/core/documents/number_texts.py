@@ -49,22 +49,21 @@ def parse_number_text(text: str, locale: NumberLocale | None) -> str | InvalidNu
     """The plain decimal that a text means; without a locale, only if it cannot mean two."""
     if locale is None and is_plain_decimal(text) and not _TWO_READINGS.fullmatch(text):
         return text
-    if len(text) > MAX_NUMBER_TEXT:
-        return InvalidNumber(f"is {quote_text(text)}, not a number")
     text = text.replace("\u2212", "-")
-    if _SCIENTIFIC.fullmatch(text):
-        return InvalidNumber(
-            f"is {quote_text(text)}, which is in scientific notation; format the column as a number with all its digits"
-        )
-    readings = {name: reading for name in LOCALES if (reading := _read_in_locale(text, name)) is not None}
+    fits = len(text) <= MAX_NUMBER_TEXT
+    readings = {name: reading for name in LOCALES if fits and (reading := _read_in_locale(text, name)) is not None}
     if not readings:
-        return InvalidNumber(f"is {quote_text(text)}, not a number")
+        shortened = ", which is in scientific notation; format the column as a number with all its digits"
+        return InvalidNumber(
+            f"is {quote_text(text)}" + (shortened if _SCIENTIFIC.fullmatch(text) else ", not a number")
+        )
     if locale is not None:
         return readings.get(locale) or InvalidNumber(_explain_other_locale(text, locale))
     if len(set(readings.values())) > 1:
         return InvalidNumber(
-            f"is {quote_text(text)}, which is {_strip_zeros(readings['point'])} in English and {readings['comma']} in"
-            " German; declare whether the document has decimal commas or points, or store it as a number"
+            f"is {quote_text(text)}, which is {_strip_zeros(readings['point'])} in English and"
+            f" {_strip_zeros(readings['comma'])} in German; declare whether the document has decimal commas or points,"
+            " or store it as a number"
         )
     return next(iter(readings.values()))
 

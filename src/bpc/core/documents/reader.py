@@ -229,9 +229,7 @@ def read_document(
     return DocumentFacts(facts, notes.warnings)
 
 
-def _read_elements(
-    kind: str, mime_type: str, content: bytes, options: ReadOptions, notes: Notes
-) -> list[FactElement]:
+def _read_elements(kind: str, mime_type: str, content: bytes, options: ReadOptions, notes: Notes) -> list[FactElement]:
     read_format = FORMAT_READERS.get(detect_mime_type(mime_type, content))
     if read_format is None:
         supported = ", ".join(sorted(FORMAT_READERS))

@@ -13,9 +13,11 @@ _NUMBER: Final = re.compile("[0-9]*")
 # For each kind of document: the fact types of a sheet's rows, and the names of such sheets.
 _NAMES: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
     "BOM": {
-        ("Battery",): "Battery; Batteries; Battery data; Battery pack; Batterie; Batterien; Batteriedaten; Batterie Daten;"
-        " Batteriestammdaten; Produktdaten; Données batterie; Données de la batterie; Batteries; Batería; Baterías; Datos"
-        " de la batería; Datos batería; Batteria; Dati batteria; Dati della batteria; Bateria; Baterie; Dane baterii",
+        (
+            "Battery",
+        ): "Battery; Batteries; Battery data; Battery pack; Batterie; Batterien; Batteriedaten; Batterie Daten;"
+        " Batteriestammdaten; Produktdaten; Données batterie; Données de la batterie; Batería; Baterías; Datos de"
+        " la batería; Datos batería; Batteria; Dati batteria; Dati della batteria; Bateria; Baterie; Dane baterii",
         ("Component",): "Component; Components; Parts; Part list; Parts list; Komponente; Komponenten; Bauteile; Teile;"
         " Teileliste; Composant; Composants; Pièces; Liste des composants; Componente; Componentes; Piezas; Lista de"
         " componentes; Componenti; Parti; Elenco componenti; Komponent; Komponenty; Części; Lista części",
@@ -23,21 +25,25 @@ _NAMES: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
         " Lista de materiales; Distinta base; Distinta materiali; Zestawienie materiałów; Lista materiałowa",
     },
     "PCF": {
-        ("PCF",): "PCF; Carbon footprint; Product carbon footprint; CO2 footprint; CO2-Fußabdruck; CO2 Bilanz; Klimabilanz;"
+        (
+            "PCF",
+        ): "PCF; Carbon footprint; Product carbon footprint; CO2 footprint; CO2-Fußabdruck; CO2 Bilanz; Klimabilanz;"
         " Empreinte carbone; Huella de carbono; Impronta di carbonio; Impronta carbonica; Ślad węglowy",
     },
     "DUE_DILIGENCE": {
-        ("DueDiligence",): "Due diligence; Supply chain due diligence; Sorgfaltspflicht; Sorgfaltspflichten; Lieferkette;"
-        " Devoir de diligence; Diligence raisonnable; Devoir de vigilance; Diligencia debida; Dovuta diligenza; Dovere di"
-        " diligenza; Należyta staranność",
+        (
+            "DueDiligence",
+        ): "Due diligence; Supply chain due diligence; Sorgfaltspflicht; Sorgfaltspflichten; Lieferkette;"
+        " Devoir de diligence; Diligence raisonnable; Devoir de vigilance; Diligencia debida; Dovuta diligenza; Dovere"
+        " di diligenza; Należyta staranność",
     },
 }
 _NOTES: Final = (
-    "Notes; Note; Readme; Read me; Info; Information; Informations; Instructions; Legend; Cover; Cover sheet; Title; About;"
-    " Help; Changelog; History; Lists; Notizen; Hinweise; Bemerkungen; Anmerkungen; Anleitung; Erläuterungen; Legende;"
+    "Notes; Note; Readme; Read me; Info; Information; Informations; Instructions; Legend; Cover; Cover sheet; Title;"
+    " About; Help; Changelog; History; Lists; Notizen; Hinweise; Bemerkungen; Anmerkungen; Anleitung; Erläuterungen; Legende;"
     " Deckblatt; Hilfe; Änderungen; Listen; Remarques; Consignes; Légende; Aide; Listes; Notas; Observaciones;"
-    " Instrucciones; Leyenda; Portada; Ayuda; Listas; Istruzioni; Osservazioni; Legenda; Copertina; Guida; Elenchi; Uwagi;"
-    " Notatki; Instrukcja; Instrukcje; Pomoc; Listy"
+    " Instrucciones; Leyenda; Portada; Ayuda; Listas; Istruzioni; Osservazioni; Legenda; Copertina; Guida; Elenchi;"
+    " Uwagi; Notatki; Instrukcja; Instrukcje; Pomoc; Listy"
 )
 
 

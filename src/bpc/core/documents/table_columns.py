@@ -9,7 +9,7 @@ from bpc.core.documents import Notes, quote_text
 from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.column_mapping import MappedSheet, index_columns
 from bpc.core.documents.fact_members import fits_a_cell, list_columns, normalize_name, parse_column_name
-from bpc.core.documents.header_names import ColumnTarget, HeaderMatch, build_target
+from bpc.core.documents.header_names import ColumnTarget, HeaderMatch, build_mapped_target
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_layout import (
     MAX_HEAD_ROWS,
@@ -70,13 +70,13 @@ def read_columns(layout: TableLayout, matcher: HeaderMatcher, notes: Notes) -> l
     return columns
 
 
-def _warn_unknown_column(
-    cell: Cell, match: HeaderMatch, fact_types: tuple[str, ...], at: str, notes: Notes
-) -> None:
+def _warn_unknown_column(cell: Cell, match: HeaderMatch, fact_types: tuple[str, ...], at: str, notes: Notes) -> None:
     fact_names = " or ".join(fact_types)
     if match.options:
         options = " or ".join(f"`{name}`" for name in match.options)
-        notes.add_warning(at, f"({quote_text(str(cell))}) may be {options} and was left out; write its unit, or that name")
+        notes.add_warning(
+            at, f"({quote_text(str(cell))}) may be {options} and was left out; write its unit, or that name"
+        )
         return
     known = (name for fact_type in fact_types for name in SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)])
     suggestion = notes.suggestions.suggest(normalize_name(cell), known) if isinstance(cell, str) else None
@@ -122,7 +122,7 @@ def _check_columns(layout: TableLayout, columns: list[Column], fact_types: tuple
         )
 
 
-# Tables with a mapping -------------------------------------------------------------------------------------------------
+# Tables with a mapping ------------------------------------------------------------------------------------------
 
 
 def find_mapped_layout(
@@ -156,7 +156,9 @@ def _find_mapped_header(
     best: tuple[int, bool, int, TableRow] | None = None
     for first, row in enumerate(head[: len(head) - mapped.header_rows + 1]):
         header = row if mapped.header_rows == 1 else combine_rows(row, head[first + 1], matcher)
-        texts = set() if header is None else {clean_header(cell) for cell in header.cells.values() if isinstance(cell, str)}
+        texts = (
+            set() if header is None else {clean_header(cell) for cell in header.cells.values() if isinstance(cell, str)}
+        )
         rank = (len(texts & known), row.number == mapped.header_row, -first)
         if header is not None and rank[0] and (best is None or rank > best[:3]):
             best = (*rank, header)
@@ -185,7 +187,7 @@ def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) 
         targets = {
             fact_type: target
             for fact_type in mapped.fact_types
-            if steps and (target := build_target(fact_type, steps, column.unit)) is not None
+            if steps and (target := build_mapped_target(fact_type, steps, column.unit)) is not None
         }
         if targets:
             columns.append(Column(index, label, targets, column.locale))

@@ -132,9 +132,7 @@ def combine_rows(upper: TableRow, lower: TableRow, matcher: HeaderMatcher) -> Ta
     return TableRow(upper.place, cells, upper.number)
 
 
-def _combine_names(
-    group: Cell | None, part: Cell | None, matcher: HeaderMatcher, *, is_stretched: bool
-) -> Cell | None:
+def _combine_names(group: Cell | None, part: Cell | None, matcher: HeaderMatcher, *, is_stretched: bool) -> Cell | None:
     if part is None or part in _NOTHING:
         return group
     if not isinstance(part, str) or not isinstance(group, str):
@@ -149,7 +147,7 @@ def _combine_names(
     return part
 
 
-# Data sheets: names down the first column ------------------------------------------------------------------------------
+# Data sheets: names down the first column ----------------------------------------------------------------------------
 
 
 def find_names_column(head: Sequence[TableRow], matcher: HeaderMatcher, row_points: int) -> int | None:

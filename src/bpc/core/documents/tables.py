@@ -39,6 +39,7 @@ class TableSource(NamedTuple):
     sheet: Sheet
     fact_types: tuple[str, ...]
     mapped: MappedSheet | None = None
+    label: str = ""  # the name of the sheet as people see it; empty for CSV
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ class CellLocator:
         while name not in columns and name.endswith("]"):  # one of several in a cell
             name = name.rpartition("[")[0]
         column = columns.get(name)
-        return sheet.locate_cell(row, None if column is None else column.index, name if column is None else column.label)
+        return sheet.locate_cell(
+            row, None if column is None else column.index, name if column is None else column.label
+        )
 
 
 class RowPlaces(Mapping[str, str]):
@@ -92,9 +95,7 @@ class RowPlaces(Mapping[str, str]):
         return len(self._parts)
 
 
-def read_tables(
-    tables: Iterable[TableSource], notes: Notes, locale: NumberLocale | None = None
-) -> list[FactElement]:
+def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocale | None = None) -> list[FactElement]:
     """The elements of all tables."""
     elements: list[FactElement] = []
     headers: list[str] = []

@@ -1,9 +1,9 @@
 """Cells of a spreadsheet: from what is stored to a value.
 
 A number is its stored text, rounded to the 15 significant digits that a spreadsheet keeps and shows: 0.29 is stored as
-0.28999999999999998 and read as 0.29. A number with a format that shows `%` is a percentage: 0.95 is read as 95 %. A date
-is a number of days with a format that shows days. A formula is its stored result. An error value is a problem, never an
-empty cell.
+0.28999999999999998 and read as 0.29. A number with a format that shows `%` is a percentage: 0.95 is read as 95 %. A
+date is a number of days with a format that shows days. A formula is its stored result. An error value is a problem,
+never an empty cell.
 """
 
 import re

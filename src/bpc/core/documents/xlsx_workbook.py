@@ -37,6 +37,7 @@ MAX_SHEETS: Final = 200
 _PLAIN_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _TRUE: Final = ("1", "true")
 
+
 def read_xlsx(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
     """The elements of a workbook."""
     try:
@@ -61,15 +62,17 @@ def open_workbook(content: bytes, notes: Notes) -> "Workbook | None":
     return Workbook.from_parts(XlsxParts(content))
 
 
-def choose_sheets(kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes) -> list[TableSource]:
-    """The sheets that are read, each with the fact types that its rows may be."""
+def choose_sheets(
+    kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes, *, read_unknown: bool = False
+) -> list[TableSource]:
+    """The sheets that are read, each with the fact types that its rows may be; if asked, those of unknown names too."""
     candidates = [sheet for sheet in sheets if not sheet.label.startswith("#")]
     visible = [sheet for sheet in candidates if not sheet.is_hidden]
     chosen = {sheet.label: types for sheet in visible if (types := find_sheet_types(kind, sheet.label)) is not None}
     others = [sheet for sheet in visible if sheet.label not in chosen]
     about_batteries = [sheet for sheet in others if not is_sheet_of_notes(sheet.label)] or others
-    if not chosen and len(about_batteries) == 1:
-        chosen[about_batteries[0].label] = FACT_TYPES[kind]
+    if not chosen and (len(about_batteries) == 1 or read_unknown):
+        chosen = {sheet.label: FACT_TYPES[kind] for sheet in about_batteries}
     if not chosen:
         names = ", ".join(quote_text(sheet.label) + " (hidden)" * sheet.is_hidden for sheet in sheets) or "none"
         missing = {"BOM": "`Battery` or `Components`", "PCF": "`PCF`", "DUE_DILIGENCE": "`Due diligence`"}[kind]
@@ -78,7 +81,7 @@ def choose_sheets(kind: str, sheets: Sequence["WorkbookSheet"], notes: Notes) ->
     for sheet in candidates:
         if sheet.label not in chosen or sheet.is_hidden:
             notes.add_warning(sheet.name, _explain_unread_sheet(kind, sheet))
-    return [TableSource(sheet, chosen[sheet.label]) for sheet in visible if sheet.label in chosen]
+    return [TableSource(sheet, chosen[sheet.label], None, sheet.label) for sheet in visible if sheet.label in chosen]
 
 
 def _explain_unread_sheet(kind: str, sheet: "WorkbookSheet") -> str:
@@ -92,9 +95,7 @@ def _explain_unread_sheet(kind: str, sheet: "WorkbookSheet") -> str:
     return "is a sheet that was not read; start its name with `#` to mark it as a comment"
 
 
-def _choose_mapped_sheets(
-    mapping: ColumnMapping, sheets: Sequence["WorkbookSheet"], notes: Notes
-) -> list[TableSource]:
+def _choose_mapped_sheets(mapping: ColumnMapping, sheets: Sequence["WorkbookSheet"], notes: Notes) -> list[TableSource]:
     """The sheets that the mapping has. One that is not in the file is a problem: its facts would be lost."""
     by_label = {sheet.label: sheet for sheet in sheets}
     names = ", ".join(quote_text(sheet.label) for sheet in sheets) or "none"
@@ -108,7 +109,7 @@ def _choose_mapped_sheets(
                 " columns again",
             )
         else:
-            tables.append(TableSource(sheet, mapped.fact_types, mapped))
+            tables.append(TableSource(sheet, mapped.fact_types, mapped, sheet.label))
     for sheet in sheets:
         if mapping.find_sheet(sheet.label) is None and not sheet.label.startswith("#"):
             notes.add_warning(sheet.name, "is a sheet that the column mapping does not have; it was not read")

@@ -30,6 +30,14 @@ def list_problems(kind: str, document: object) -> list[tuple[str, str]]:
     return [(note.at, note.says) for note in outcome.problems.first]
 
 
+def list_faults(kind: str, document: object) -> list[tuple[str, str]]:
+    """The problems of a document that is rejected, or the values that are left out of one that is accepted."""
+    outcome = read_document(kind, "application/json", json.dumps(document).encode())
+    if isinstance(outcome, DocumentProblems):
+        return [(note.at, note.says) for note in outcome.problems.first]
+    return [(lost.place, lost.says) for fact in outcome.facts for lost in fact.unreadable]
+
+
 def list_warnings(outcome: DocumentFacts) -> list[tuple[str, str]]:
     return [(note.at, note.says) for note in outcome.warnings.first if note.at != "$"]
 

@@ -144,12 +144,13 @@ def test_every_rounding_is_reported_however_many_there_are() -> None:
 def test_other_warnings_do_not_crowd_roundings_out() -> None:
     document = make_bill(150)
     lost = {"ownerPartId": "P", "partQuantity": {"quantityNumber": 1, "measurementUnit": "litre"}}
-    document["item"] = [{"part": [lost] * 200}, *document["item"], {"part": [lost]}]
+    document["item"] = [{"part": [lost] * (MAX_NOTES + 100)}, *document["item"], {"part": [lost]}]
 
     outcome = read_facts("BOM", document)
 
-    assert outcome.warnings.total == 351
-    assert len(outcome.warnings.first) == MAX_NOTES + 150
+    assert outcome.warnings.total == MAX_NOTES + 251
+    assert len(outcome.warnings.first) == MAX_NOTES + 150 + 1
+    assert outcome.warnings.first[-1].says == "has 10,251 warnings; 10,150 of them are listed"
     assert sum("it was rounded to" in note.says for note in outcome.warnings.first) == 150
 
 

@@ -10,6 +10,7 @@ from tests.core.documents.public.example_outcomes import (
     KINDS,
     change_example,
     decode_payloads,
+    list_faults,
     list_problems,
     read_facts,
 )
@@ -138,7 +139,7 @@ def test_an_example_is_read_the_same_way_whatever_the_order_of_its_members(name:
     ],
 )
 def test_a_problem_is_reported_at_its_place(name: str, path: str, value: object, at: str, says: str) -> None:
-    assert list_problems("BOM", change_example(name, path, value)) == [(at, says)]
+    assert list_faults("BOM", change_example(name, path, value)) == [(at, says)]
 
 
 @pytest.mark.parametrize(
