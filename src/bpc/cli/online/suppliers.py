@@ -1,6 +1,8 @@
 """`bpc suppliers`: who sends documents, how they write numbers, and whom to believe first, over the API."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from bpc_client import Client
@@ -98,6 +100,43 @@ async def find_supplier(bpc: Client, name: str) -> Supplier:
     if not page.items:
         raise NotFound(f"there is no supplier `{name}`", fix="`bpc suppliers list` lists them")
     return page.items[0]
+
+
+async def find_or_create_supplier(bpc: Client, name: str) -> Supplier:
+    """The supplier with this name, which is created if there is none."""
+    page = await bpc.list_suppliers(name=require_utf8("the name", name))
+    return page.items[0] if page.items else await bpc.create_supplier(name=name)
+
+
+class ColumnChange(NamedTuple):
+    """What a person says that a column is; without a member it is left out."""
+
+    header: str
+    member: str | None
+    unit: str | None
+
+
+def parse_column_change(text: str) -> ColumnChange:
+    """Read `Header=member`, `Header=member unit` or `Header=`."""
+    header, separator, target = require_utf8("the column", text).rpartition("=")
+    member, _, unit = target.strip().partition(" ")
+    if not separator or not header.strip():
+        raise Invalid(f"`{text}` does not say what a column is", fix='write it like "Gewicht=mass_kg g"')
+    return ColumnChange(header.strip(), member or None, unit.strip() or None)
+
+
+def change_columns(mapping: Mapping[str, Any], changes: Sequence[ColumnChange]) -> dict[str, Any]:
+    """The mapping with what a person says about its columns; every sheet with such a header is changed."""
+    changed: dict[str, Any] = deepcopy(dict(mapping))
+    columns = [column for sheet in changed["sheets"] for column in sheet["columns"]]
+    for change in changes:
+        matching = [column for column in columns if column["header"] == change.header]
+        if not matching:
+            headers = ", ".join(f"`{column['header']}`" for column in columns)
+            raise Invalid(f"there is no column `{change.header}`", fix=f"the columns are {headers}")
+        for column in matching:
+            column.update(member=change.member, unit=change.unit)
+    return changed
 
 
 def _parse_rank(text: str | None) -> int | None:
