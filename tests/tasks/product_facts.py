@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from bpc.core.audit.events import Act
-from bpc.core.documents.reader import ExtractedFact, UnreadableMember
+from bpc.core.documents.elements import UnreadableMember
+from bpc.core.documents.reader import ExtractedFact
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json

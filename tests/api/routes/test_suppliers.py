@@ -108,7 +108,7 @@ async def test_a_rank_is_a_number_from_one(admin: Api, rank: Any) -> None:
 
 async def test_the_supplier_with_the_best_rank_is_believed_before_the_newest(admin: Api, service: Service) -> None:
     for number, supplier in enumerate([CELLS, PACKS, None]):
-        query = {} if supplier is None else {"supplier": supplier}
+        query: Any = {} if supplier is None else {"supplier": supplier}
         content = orjson.dumps({"battery": {"sku": "A-1", "mass_kg": 400 + number}})
         await put_ok(admin, f"BOM-{number}", content, kind="BOM", **query)
     ids = {each["name"]: each["supplier_id"] for each in (await admin.get_json("/v1/suppliers"))["items"]}

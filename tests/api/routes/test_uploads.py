@@ -16,18 +16,18 @@ from tests.api.conftest import Api
 from tests.api.evidence_fixtures import run_all_jobs
 from tests.measurements import choose_effort
 
-PCF = {"kind": "PCF"}
+PCF: Any = {"kind": "PCF"}
 
 
 def footprint(total: int) -> bytes:
     return orjson.dumps({"sku": "A-1", "total_gco2e": total})
 
 
-async def put(api: Api, ref: str, content: bytes, *, headers: Any = None, **query: str) -> httpx2.Response:
+async def put(api: Api, ref: str, content: bytes, *, headers: Any = None, **query: Any) -> httpx2.Response:
     return await api.send("PUT", f"/v1/documents/by-ref/{ref}", content=content, params=query, headers=headers)
 
 
-async def put_ok(api: Api, ref: str, content: bytes, *, status: int = 201, **query: str) -> Any:
+async def put_ok(api: Api, ref: str, content: bytes, *, status: int = 201, **query: Any) -> Any:
     answer = await put(api, ref, content, **query)
     assert answer.status_code == status, answer.text
     return answer.json()

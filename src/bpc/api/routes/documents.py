@@ -55,10 +55,10 @@ class Document(ResponseBody):
     document_id: Id
     kind: DocumentKind
     external_ref: str | None
-    supplier_id: Id | None
-    supplier: str | None = Field(description="The name of its supplier.", examples=["Example Cells GmbH"])
+    supplier_id: Id | None = None
+    supplier: str | None = Field(None, description="The name of its supplier.", examples=["Example Cells GmbH"])
     locale: NumberLocale | None = Field(
-        description="The decimal separator of numbers in its tables; null: its supplier's, if that is declared."
+        None, description="The decimal separator of numbers in its tables; null: its supplier's, if that is declared."
     )
     created_at: Moment
 
@@ -119,9 +119,9 @@ class Statement(ResponseBody):
     sequence: int = Field(description="1 for the first statement of the document.", examples=[1])
     document_version_id: Id | None = Field(description="The version that counts once it is read; null: withdrawn.")
     status: DocumentStatus | None = Field(
-        description="The version's status. VALIDATED counts; UPLOADED is not read yet; REJECTED never counted."
+        None, description="The version's status. VALIDATED counts; UPLOADED is not read yet; REJECTED never counted."
     )
-    file_name: str | None = Field(description="The name of the file as it was sent.", examples=["bom.xlsx"])
+    file_name: str | None = Field(None, description="The name of the file as it was sent.", examples=["bom.xlsx"])
     reason: str | None = Field(description="Why it was withdrawn.")
     stated_at: Moment
     stated_by: Id | None = Field(description="The actor; null if it is not known.")

@@ -27,10 +27,10 @@ UPDATE_DOCUMENT: Final[LiteralString] = """
     UPDATE documents SET supplier_id = $3, number_locale = $4 WHERE tenant_id = $1 AND document_id = $2
 """
 SELECT_DOCUMENTS: Final[LiteralString] = """
-    SELECT d.document_id, d.kind::text AS kind, d.external_ref, d.supplier_id, s.name AS supplier,
+    SELECT d.document_id, d.kind::text AS kind, d.external_ref, d.supplier_id,
+           (SELECT s.name FROM suppliers s WHERE s.tenant_id = d.tenant_id AND s.supplier_id = d.supplier_id) AS supplier,
            d.number_locale AS locale, d.created_at
       FROM documents d
-      LEFT JOIN suppliers s ON s.tenant_id = d.tenant_id AND s.supplier_id = d.supplier_id
 """
 SELECT_DOCUMENT: Final[LiteralString] = f"{SELECT_DOCUMENTS} WHERE d.tenant_id = $1 AND d.document_id = $2"
 SELECT_DOCUMENT_PAGE: Final[LiteralString] = make_page_query(SELECT_DOCUMENTS, time="d.created_at", key="d.document_id")
@@ -38,14 +38,16 @@ SELECT_DOCUMENT_PAGE_BY_REF: Final[LiteralString] = make_page_query(
     SELECT_DOCUMENTS, time="d.created_at", key="d.document_id", where="AND d.external_ref = $5"
 )
 SELECT_DOCUMENT_FOR_UPDATE: Final[LiteralString] = f"{SELECT_DOCUMENT} FOR NO KEY UPDATE OF d"
-# The version with these bytes, and the versions in which they were read again under other options.
+# The version with these bytes, and the versions in which they were read again under other options: each by its index.
 SELECT_VERSIONS_BY_HASH: Final[LiteralString] = """
     SELECT v.document_version_id, v.document_id, d.kind::text AS kind, v.version, v.status::text AS status,
            v.read_options
-      FROM document_versions v
+      FROM (SELECT tenant_id, document_version_id, document_id, version, status, read_options FROM document_versions
+             WHERE tenant_id = $1 AND sha256 = $2 AND status <> 'REJECTED'
+             UNION ALL
+            SELECT tenant_id, document_version_id, document_id, version, status, read_options FROM document_versions
+             WHERE tenant_id = $1 AND reread_sha256 = $2 AND status <> 'REJECTED') AS v
       JOIN documents d ON d.tenant_id = v.tenant_id AND d.document_id = v.document_id
-     WHERE v.tenant_id = $1 AND (v.sha256 = $2 OR v.reread_sha256 = $2) AND v.status <> 'REJECTED'
-     ORDER BY v.uploaded_at, v.document_version_id
 """
 INSERT_VERSION: Final[LiteralString] = """
     INSERT INTO document_versions (tenant_id, document_version_id, document_id, version, status, mime_type, sha256,
