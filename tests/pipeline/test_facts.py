@@ -81,16 +81,17 @@ async def test_an_invalid_document_is_rejected_with_every_problem(database: Data
         ran = await _run_parse(conn, tenant, version)
         again = await _run_parse(conn, tenant, version)
 
-        problems = [
-            {"at": "$.components[0].mass_g", "says": 'is "much", not a decimal number such as 75.5'},
-            {"at": "$.components[1].part", "says": "is a number, not a text; put it in quotes"},
+        problems = [{"at": "$.components[1].part", "says": "is a number, not a text; put it in quotes"}]
+        unreadable = 'is "much", not a decimal number such as 75.5; the value was left out'
+        warnings = [
+            {"at": "$.battery.colour", "says": "is not a member of Battery and was left out"},
+            {"at": "$.components[0].mass_g", "says": unreadable},
         ]
-        warnings = [{"at": "$.battery.colour", "says": "is not a member of Battery and was left out"}]
         assert await _get_status(conn, tenant, version) == "REJECTED"
         assert await _read_events(conn, tenant, version) == [
             (
                 "DOCUMENT_REJECTED",
-                {"problems": problems, "problems_total": 2, "warnings": warnings, "warnings_total": 1},
+                {"problems": problems, "problems_total": 1, "warnings": warnings, "warnings_total": 2},
             )
         ]
         for outcome in (ran, again):
@@ -100,7 +101,7 @@ async def test_an_invalid_document_is_rejected_with_every_problem(database: Data
             assert outcome.error.details["problems"] == problems
         assert await facts.list_facts(conn, tenant, FactFilter(), PageQuery.after_cursor(None, 10)) == []
         stored = await parse_results.load_parse_result(conn, tenant, version)
-        assert (stored.problems, stored.warnings, stored.warnings_total) == (problems, warnings, 1)
+        assert (stored.problems, stored.warnings, stored.warnings_total) == (problems, warnings, 2)
 
 
 async def test_reading_a_version_again_changes_nothing(database: Database, tenant: TenantId) -> None:

@@ -1,12 +1,12 @@
 """Facts, the second step: a document version in, its facts out, all of them or none.
 
-UPLOADED ─┬─► VALIDATED   all facts are stored; the event has their number and the members that were ignored
+UPLOADED ─┬─► VALIDATED   all facts are stored; the event has their number and everything that was left out
           └─► REJECTED    no fact is stored; the event has every problem of the document
 
 A table is read under the options that were chosen when it was uploaded; they are in both events. The same bytes under
 the same options give the same facts, whatever the supplier's options are by now.
 
-Documents are untrusted. A small text is read in this process: the worst one that we know takes 30 milliseconds.
+Documents are untrusted. A small text is read in this process: the worst one that we know takes 60 milliseconds.
 Everything else is read in a child process with limits. A document that exceeds a limit is rejected: it would exceed it
 again next time.
 """
@@ -34,6 +34,7 @@ from bpc.storage.evidence import facts, parse_results
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 MAX_INLINE_BYTES: Final = 4_096  # a larger document may take so long that other jobs are delayed
+MAX_PROBLEMS_IN_ERROR: Final = 100
 # With the program itself that is below 256 MB. 50,000 components take most of the memory and a fifth of the time.
 READ_LIMITS: Final = ProcessLimits(memory_bytes=220_000_000, cpu_seconds=30)
 
@@ -47,7 +48,7 @@ class ParseOrder:
 
 
 class DocumentRejected(Invalid):
-    """The document does not have the format of its kind."""
+    """The document does not have the format of its kind. The version lists all of its problems."""
 
     def __init__(self, version: DocumentVersionId, problems: list[dict[str, str]], total: int) -> None:
         first = f": `{problems[0]['at']}` {problems[0]['says']}" if problems else ""
@@ -55,7 +56,11 @@ class DocumentRejected(Invalid):
         super().__init__(
             f"the document was rejected{first}{more}",
             fix="correct the document and upload it as a new version",
-            details={"document_version_id": str(version), "problems": problems, "problems_total": total},
+            details={
+                "document_version_id": str(version),
+                "problems": problems[:MAX_PROBLEMS_IN_ERROR],
+                "problems_total": total,
+            },
         )
 
 

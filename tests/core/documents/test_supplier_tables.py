@@ -7,7 +7,8 @@ from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
 from bpc.core.formats import canonical_json
 from tests.core.documents.render_facts import XLSX
-from tests.core.documents.supplier_tables import LANGUAGE_TABLES, LANGUAGES, SupplierTable
+from tests.core.documents.supplier_tables import LANGUAGE_TABLES, SupplierTable
+from tests.core.documents.supplier_words import LANGUAGES
 from tests.core.documents.table_traps import CELL_TRAPS, TABLE_TRAPS
 
 TABLES = (*LANGUAGE_TABLES, *CELL_TRAPS, *TABLE_TRAPS)

@@ -94,14 +94,15 @@ class DocumentRemark(ResponseBody):
 
 
 class DocumentVersionRead(DocumentVersion):
-    """A version with the problems and warnings of reading its facts: the first hundred of each, and their number.
+    """A version with all problems and warnings of reading its facts, and their number.
 
-    A warning that a number was rounded is always listed, in addition to the hundred.
+    Lists are cut at ten thousand problems and ten thousand warnings; their last entry then says so. A warning that a
+    number was rounded or that a value could not be read is always listed, in addition to those.
     """
 
     problems: list[DocumentRemark] = Field(description="Why it was rejected.")
     problems_total: int
-    warnings: list[DocumentRemark] = Field(description="What was left out of its facts, and what was rounded.")
+    warnings: list[DocumentRemark] = Field(description="What was left out, could not be read, or was rounded.")
     warnings_total: int
 
 

@@ -278,15 +278,14 @@ def _print_details(summary: UploadSummary) -> None:
     if summary.job_id is not None:
         print_line(f"job       {summary.job_id}")
     if version is not None:
-        _print_remarks(version.problems, version.problems_total, "problem", "red")
-        _print_remarks(version.warnings, version.warnings_total, "warning", "yellow")
+        _print_remarks(version.problems, "problem", "red")
+        _print_remarks(version.warnings, "warning", "yellow")
 
 
-def _print_remarks(remarks: Sequence[DocumentRemark], total: int, what: str, colour: str) -> None:
+def _print_remarks(remarks: Sequence[DocumentRemark], what: str, colour: str) -> None:
+    """Print all remarks; if a document has more than are kept, the last one says so."""
     for remark in remarks:
         print_line(f"{what}   {remark.at} {remark.says}", colour=colour)
-    if total > len(remarks):
-        print_line(f"… and {total - len(remarks):,} more", colour=colour)
 
 
 async def fetch_bundle(

@@ -30,7 +30,7 @@ _SEPARATORS: Final = (",", ";", "\t")
 _SEPARATOR_LINE: Final = re.compile(r"sep=([;,\t|])", re.IGNORECASE | re.ASCII)
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _ALL_TYPES: Final = tuple(dict.fromkeys(name for types in FACT_TYPES.values() for name in types))
-MAX_NAMES_COUNTED: Final = 300
+MAX_NAMES_COUNTED: Final = 120
 
 
 class RowTooLong(Exception):

@@ -34,6 +34,8 @@ from bpc.core.documents.header_units import (
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
 from bpc.core.language.types import INT, Dec, FactRecordType, Type
 
+MOST_POINTS: Final = 3
+
 Confidence: TypeAlias = Literal["exact", "synonym", "similar", "none"]
 
 
@@ -69,7 +71,9 @@ class HeaderMatch:
 
     @property
     def points(self) -> int:
-        """How much it tells: nothing, a name without the unit it needs or with one that does not fit, or all."""
+        """How much it tells: nothing, a name without a unit that fits, what people call a member, or its own name."""
+        if self.confidence == "exact":
+            return MOST_POINTS
         if not self.targets:
             return 1 if self.options else 0
         return 2 if any(target.fault is None and target.factor is not None for target in self.targets.values()) else 1

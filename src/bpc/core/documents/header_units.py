@@ -181,7 +181,19 @@ def find_unit_factor(table: UnitTable, text: str) -> ExactNumber | None:
 
 def is_unit(text: str) -> bool:
     """Whether a text is a unit of any member."""
-    return len(text) <= MAX_UNIT_LENGTH and find_unit_factor(_ALL_UNITS, text) is not None
+    if len(text) > MAX_UNIT_LENGTH:
+        return False
+    folded = _fold_unit(text)
+    is_candidate = folded in _FOLDED_UNITS or folded.rpartition(":")[2] in _FOLDED_UNITS or "co2" in folded
+    return is_candidate and find_unit_factor(_ALL_UNITS, text) is not None
+
+
+def _fold_unit(text: str) -> str:
+    return fold_text(text.strip(" .\u00a0")).replace(" ", "").replace("_", "")
+
+
+# What is not here, and does not speak of CO2, is no unit: most words of a header are none.
+_FOLDED_UNITS: Final = frozenset(_fold_unit(spelling) for spelling in (*_ALL_UNITS, *_LOCAL_NAMES))
 
 
 class HeaderReading(NamedTuple):

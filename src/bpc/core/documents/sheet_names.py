@@ -40,8 +40,8 @@ _NAMES: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
 }
 _NOTES: Final = (
     "Notes; Note; Readme; Read me; Info; Information; Informations; Instructions; Legend; Cover; Cover sheet; Title;"
-    " About; Help; Changelog; History; Lists; Notizen; Hinweise; Bemerkungen; Anmerkungen; Anleitung; Erläuterungen; Legende;"
-    " Deckblatt; Hilfe; Änderungen; Listen; Remarques; Consignes; Légende; Aide; Listes; Notas; Observaciones;"
+    " About; Help; Changelog; History; Lists; Notizen; Hinweise; Bemerkungen; Anmerkungen; Anleitung; Erläuterungen;"
+    " Legende; Deckblatt; Hilfe; Änderungen; Listen; Remarques; Consignes; Légende; Aide; Listes; Notas; Observaciones;"
     " Instrucciones; Leyenda; Portada; Ayuda; Listas; Istruzioni; Osservazioni; Legenda; Copertina; Guida; Elenchi;"
     " Uwagi; Notatki; Instrukcja; Instrukcje; Pomoc; Listy"
 )

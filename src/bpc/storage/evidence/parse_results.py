@@ -46,9 +46,10 @@ class UnparsedVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseResult:
-    """Problems and warnings of a version, each as `{"at", "says"}`: the first hundred, and how many there are.
+    """Problems and warnings of a version, each as `{"at", "says"}`, and how many there are.
 
-    Every warning about a rounded number is listed, in addition to the hundred.
+    The lists are complete up to ten thousand of each. Every warning about a number that was rounded, or a value that
+    could not be read, is listed in addition to those.
     """
 
     problems: list[dict[str, str]]
