@@ -212,11 +212,11 @@ async def test_the_same_number_of_a_version_at_once_is_one_statement(admin: Api)
 
 
 async def test_several_documents_with_the_reference_are_a_conflict_with_their_ids(admin: Api) -> None:
-    made = [await admin.post_json("/v1/documents", {"kind": "PCF", "external_ref": "ERP-1"}) for _ in range(2)]
+    documents = [await admin.post_json("/v1/documents", {"kind": "PCF", "external_ref": "ERP-1"}) for _ in range(2)]
 
     error = read_error(await put(admin, "ERP-1", footprint(1), **PCF), 409)
 
-    assert error["details"]["document_ids"] == [document["document_id"] for document in made]
+    assert error["details"]["document_ids"] == [document["document_id"] for document in documents]
 
 
 async def test_the_one_document_with_the_reference_is_used_and_stays_the_one(admin: Api) -> None:

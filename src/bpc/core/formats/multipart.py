@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from bpc.core.errors import Invalid
 
@@ -24,6 +23,7 @@ MAX_FILE_NAME_CHARS: Final = 200
 BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]")
 # A parameter of a header: `name="quoted"`, `name=token`, or `name*=UTF-8''encoded` (RFC 8187).
 PARAMETER: Final = re.compile(r';\s*([A-Za-z0-9!#$&+^_`|~-]{1,40}\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"\s]*)')
+PERCENT_CODE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 FORM_FIX: Final = "send one file part and the parameters as text fields, as `curl -F file=@bom.xlsx` does"
 
 
@@ -75,7 +75,8 @@ def read_file_name(disposition: str) -> str | None:
     _, parameters = parse_header(disposition)
     charset, _, encoded = parameters.get("filename*", "").partition("'")
     if encoded and charset.lower() in {"utf-8", "iso-8859-1"}:
-        return clean_file_name(unquote_to_bytes(encoded.partition("'")[2]).decode(charset, "replace"))
+        raw = PERCENT_CODE.sub(lambda code: bytes.fromhex(code[1].decode()), encoded.partition("'")[2].encode())
+        return clean_file_name(raw.decode(charset, "replace"))
     return clean_file_name(parameters.get("filename"))
 
 
