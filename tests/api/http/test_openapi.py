@@ -105,8 +105,9 @@ def _list_bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _list_request_schemas(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if "requestBody" in operation:
-        yield operation["requestBody"]["content"]["application/json"]["schema"]
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/octet-stream" not in content:  # a file has no members
+        yield from (media["schema"] for media in content.values())
 
 
 def _resolve_schema(schema: Any) -> Any:

@@ -35,7 +35,7 @@ class NewSupplier(RequestBody):
 
 class SupplierChange(RequestBody):
     locale: Literal["comma", "point", "unknown"] = Field(
-        description="The decimal separator of numbers in its tables; `unknown`: no longer declared."
+        description="The decimal separator of numbers in its tables; `unknown`: no longer declared.", examples=["comma"]
     )
 
 
