@@ -16,6 +16,19 @@ DISPUTED_SKU = "DISPUTED-1"  # of every tenant
 
 
 async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
+    supplier = add_id(tenant_data, "supplier_id")
+    await insert_row(
+        conn, "suppliers", tenant_id=tenant_data.tenant, supplier_id=supplier, name=f"{tenant_data.mark} supplier"
+    )
+    await insert_row(
+        conn,
+        "column_mappings",
+        tenant_id=tenant_data.tenant,
+        supplier_id=supplier,
+        kind="BOM",
+        version=1,
+        mapping=canonical_json.encode({"mark": tenant_data.mark}).decode(),
+    )
     document = add_id(tenant_data, "document_id")
     content = canonical_json.encode({"battery": {"sku": tenant_data.mark}, "components": []})
     await insert_row(
@@ -25,6 +38,14 @@ async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
         document_id=document,
         kind="BOM",
         external_ref=f"{tenant_data.mark} ref",
+        supplier_id=supplier,
+    )
+    await insert_row(
+        conn,
+        "document_refs",
+        tenant_id=tenant_data.tenant,
+        external_ref=f"{tenant_data.mark} ref",
+        document_id=document,
     )
     await insert_row(
         conn,

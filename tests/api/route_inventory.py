@@ -2,7 +2,7 @@
 
     for route in ROUTES:
         sent = request_for(route, stage.ids)
-        answer = await stage.calls["Admin"].send(sent.method, sent.path, sent.body, params=sent.query)
+        answer = await stage.calls["Admin"].send(sent.method, sent.path, sent.body, **sent.options)
 
 A route that takes a body needs a line in CALLS; without one the suite fails and says so. In a line, a text `{name}` is
 the id that the stage knows by that name, and `{new}` something that was not there before.
@@ -43,7 +43,7 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
 # What is no route of ours although it answers, and why.
 OTHERS: Final[Mapping[str, str]] = {}
 
-PLACE: Final = re.compile(r"\{([a-z0-9_]+)\}")
+PLACE: Final = re.compile(r"\{([a-z0-9_]+)(?::path)?\}")
 NEW: Final = "new"
 NEW_BYTES: Final = "new_bytes"
 
@@ -52,10 +52,11 @@ NEW_BYTES: Final = "new_bytes"
 class Call:
     """How to call a route so that it succeeds: its body, and which of the stage's ids stand in its path.
 
-    In `path`, what begins with `=` is no id's name and stands there as it is.
+    In `path`, what begins with `=` is no id's name and stands there as it is. A `file` is sent instead of a body.
     """
 
     body: Any = None
+    file: str | None = None
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
 
@@ -68,6 +69,12 @@ class PreparedRequest:
     path: str
     body: Any
     query: Mapping[str, str]
+    content: bytes | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a client is told beside the method, the path and the body."""
+        return {"params": self.query} | ({} if self.content is None else {"content": self.content})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +151,9 @@ def prepare_request(route: Route, ids: Mapping[str, str], others: Mapping[str, s
     """A request with the ids of a stage; `others` replaces some of them by name."""
     call, known = route.call, {**ids, **(others or {})}
     path = PLACE.sub(lambda place: _resolve_id(route, call.path.get(place[1], place[1]), known), route.path)
+    file = None if call.file is None else _fill_template(route, call.file, known)
     return PreparedRequest(
+        content=None if file is None else file.encode(),
         method=route.method,
         path=path,
         body=_fill_template(route, call.body, known),
@@ -221,6 +230,29 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/documents/{document_id}/versions"): Call(
         body={"mime_type": "application/json", "content_base64": "{new_bytes}"}
     ),
+    ("PATCH", "/v1/documents/{document_id}"): Call(body={"supplier": "{new}"}),
+    ("PUT", "/v1/documents/by-ref/{external_ref:path}"): Call(
+        path={"external_ref": "=ERP/4711"}, query={"kind": "BOM"}, file='{"battery":{"sku":"{new}"}}'
+    ),
+    ("POST", "/v1/suppliers"): Call(body={"name": "{new}"}),
+    ("PATCH", "/v1/suppliers/{supplier_id}"): Call(body={"locale": "comma"}),
+    ("POST", "/v1/suppliers/{supplier_id}:rank"): Call(body={"rank": 1}),
+    ("POST", "/v1/suppliers/{supplier_id}/column-mappings"): Call(
+        body={
+            "kind": "BOM",
+            "mapping": {
+                "sheets": [
+                    {
+                        "name": "",
+                        "fact_types": ["Battery"],
+                        "header_row": 1,
+                        "columns": [{"header": "{new}", "member": "sku"}],
+                    }
+                ]
+            },
+        }
+    ),
+    ("POST", "/v1/documents:propose-mapping"): Call(query={"kind": "BOM"}, file="sku,Gewicht\nA-1,1\n"),
     ("POST", "/v1/documents/{document_id}/ingest"): Call(body={"file_url": "https://supplier.example/{new}"}),
     ("POST", "/v1/documents/{document_id}:withdraw"): Call(
         path={"document_id": "withdrawn_document_id"}, body={"reason": "it was withdrawn"}

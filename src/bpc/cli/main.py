@@ -54,8 +54,9 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "restore": ("setup.database:restore", "Restore a backup into an empty database and check it."),
     },
     "Over the API": {
-        "upload": ("online.transfer:upload", "Upload a document over the API."),
+        "upload": ("online.transfer:upload", "Upload documents over the API."),
         "documents": ("online.documents:documents_app", "Show, correct and withdraw what documents say."),
+        "suppliers": ("online.suppliers:suppliers_app", "List, add and change who sends documents."),
         "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
         "passports": ("online.passports:passports_app", "Compile passports for many products over the API."),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),

@@ -69,6 +69,7 @@ ACTOR_TYPES: Final = ("USER", "API_CLIENT", "SERVICE")
 RESOURCE_TYPES: Final = (
     "Document",
     "DocumentVersion",
+    "Supplier",
     "Fact",
     "DataSnapshot",
     "RulePackage",

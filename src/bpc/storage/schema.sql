@@ -1203,10 +1203,12 @@ CREATE TABLE document_versions (
     version integer NOT NULL,
     status document_status NOT NULL,
     mime_type text NOT NULL,
-    sha256 hash256 NOT NULL,
+    sha256 hash256,
     content bytea,
     content_removed_at timestamp with time zone,
     uploaded_at timestamp with time zone DEFAULT now() NOT NULL,
+    read_options bytea DEFAULT '\x7b7d'::bytea NOT NULL,
+    reread_sha256 hash256,
     CONSTRAINT document_versions_content_or_removed CHECK (((content IS NULL) = (content_removed_at IS NOT NULL))),
     CONSTRAINT document_versions_version_check CHECK ((version >= 1))
 );
@@ -1216,12 +1218,14 @@ ALTER TABLE document_versions ADD CONSTRAINT document_versions_version_key UNIQU
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX document_versions_by_time ON document_versions USING btree (tenant_id, document_id, uploaded_at, document_version_id);
+CREATE UNIQUE INDEX document_versions_reread_key ON document_versions USING btree (tenant_id, reread_sha256, sha256(read_options)) WHERE ((reread_sha256 IS NOT NULL) AND (status <> 'REJECTED'::document_status));
 CREATE UNIQUE INDEX document_versions_sha256_key ON document_versions USING btree (tenant_id, sha256) WHERE (status <> 'REJECTED'::document_status);
 CREATE INDEX document_versions_with_content ON document_versions USING btree (tenant_id, uploaded_at) WHERE (content IS NOT NULL);
 CREATE CONSTRAINT TRIGGER document_versions_are_stated AFTER INSERT ON document_versions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION state_new_version();
 CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
 CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
+CREATE TRIGGER document_versions_reading_frozen BEFORE UPDATE OF read_options, reread_sha256 ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_status_forward BEFORE UPDATE OF status ON document_versions FOR EACH ROW WHEN (((new.status <> old.status) AND ((((((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'PARSED'::document_status)) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'REJECTED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'REJECTED'::document_status))))) EXECUTE FUNCTION refuse('a document version''s status only moves forward');
 CREATE TRIGGER document_versions_stay BEFORE DELETE ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version is never deleted');
 ALTER TABLE document_versions ENABLE ROW LEVEL SECURITY;

@@ -323,7 +323,7 @@ async def test_every_route_can_be_called_as_the_inventory_says(
 
 async def _call_route(caller: Api, route: Route, tenant_data: FilledTenant) -> httpx2.Response:
     sent = prepare_request(route, tenant_data.ids)
-    return await caller.send(sent.method, sent.path, sent.body, params=sent.query)
+    return await caller.send(sent.method, sent.path, sent.body, **sent.options)
 
 
 async def _read_denials(two_tenants: TwoTenantApp) -> list[dict[str, str]]:

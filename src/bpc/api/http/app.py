@@ -42,6 +42,8 @@ from bpc.api.routes import (
     products_and_passports,
     rule_versions,
     rules,
+    suppliers,
+    uploads,
     webhooks,
 )
 from bpc.core.errors import Refusal
@@ -173,6 +175,8 @@ def _find_route_template(scope: Scope) -> str | None:
 # In the order of the OpenAPI document.
 FAMILIES: Final = (
     documents.document_routes,
+    uploads.routes,
+    suppliers.routes,
     facts_and_snapshots.fact_routes,
     facts_and_snapshots.conflict_routes,
     facts_and_snapshots.snapshot_routes,

@@ -53,6 +53,7 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "rule package": "/v1/rule-packages",
             "rule package version": "/v1/rule-packages/{{rule_package_id}}/versions",
             "snapshot": "/v1/snapshots",
+            "supplier": "/v1/suppliers",
             "webhook delivery": "/v1/webhook-deliveries",
             "webhook endpoint": "/v1/webhook-endpoints",
             "webhook subscription": "/v1/webhook-subscriptions",

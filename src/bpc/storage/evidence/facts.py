@@ -211,7 +211,7 @@ async def insert_facts(
     command_tag = await conn.execute(
         INSERT_FACTS, tenant, version, at, ids, types, keys, versions, paths, payloads, hashes
     )
-    places = [orjson.dumps(fact.member_places).decode() if fact.member_places else None for fact in rows]
+    places = [orjson.dumps(dict(fact.member_places)).decode() if fact.member_places else None for fact in rows]
     unreadable = [_encode_unreadable(fact) for fact in rows]
     await conn.execute(INSERT_SOURCES, tenant, version, types, keys, versions, hashes, paths, places, unreadable)
     return parse_row_count(command_tag)
