@@ -41,6 +41,7 @@ ALTER POLICY own_tenant ON public.facts USING ((tenant_id = current_tenant())) W
 ALTER POLICY own_tenant ON public.idempotency_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.passport_exports USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.passport_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.passport_waivers USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.passports USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.policies USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.policy_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -53,6 +54,7 @@ ALTER POLICY own_tenant ON public.rule_package_versions USING ((tenant_id = curr
 ALTER POLICY own_tenant ON public.rule_packages USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.rule_tests_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.snapshot_items USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.tenant_settings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.tenants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_deliveries USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_endpoints USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -84,9 +86,11 @@ SELECT create_distributed_table('public.api_keys', 'tenant_id', colocate_with =>
 SELECT create_distributed_table('public.data_snapshots', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.documents', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.events', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.passport_waivers', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.policies', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.role_permissions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_packages', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.tenant_settings', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_endpoints', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.fact_decisions', 'tenant_id', colocate_with => 'public.actors');

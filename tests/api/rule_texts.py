@@ -16,6 +16,11 @@ field materials.critical_mass @interest @authority: Qty(kg) =
 field duty.needs_passport @public: Bool = issuedOn() >= date("2027-02-18");
 """
 TESTS: Final = b"""
+example it_stores_what_its_sheet_says: {
+  fact b("Battery", "battery:SKU-1") = {"capacity_kwh": "75.5"};
+} => expect(battery.energy, == qty(75.5, kWh));;
+example without_a_sheet: {} => expectError("B1");;
+example without_a_capacity: { fact b("Battery", "battery:SKU-1") = {"sku": "SKU-1"}; } => expectError("B2");;
 example from_the_first_day: { issued("2027-02-18"); } => expect(duty.needs_passport, == true);;
 example not_before: { issued("2027-02-17"); } => expect(duty.needs_passport, == false);;
 property never_negative: cases(500) seed(7) given {

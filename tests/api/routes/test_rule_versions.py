@@ -27,7 +27,9 @@ WAITING = """
                                     WHERE d.datname = current_database())
 """
 COVERAGE: dict[str, Any] = {
-    **{kind: {"total": 2, "reached": 1, "percent": 50} for kind in ("fields", "branches", "assertions")},
+    **{kind: {"total": 2, "reached": 1, "percent": 50} for kind in ("fields", "assertions")},
+    "branches": {"total": 5, "reached": 4, "percent": 80},
+    "untested_fields": ["a.b"],
     "unreached": [{"kind": "field", "label": "a.b", "file": "rules.bpc", "line": 3, "column": 1}],
 }
 
@@ -52,6 +54,7 @@ async def _insert_run(
         passed=cases - failed,
         failed=failed,
         discarded=0,
+        cases_without_field=0,
         status=status,
         coverage=COVERAGE,
         failure=None,

@@ -23,7 +23,10 @@ from tests.cli.lossy_proxy import lose_answers
 from tests.cli.program import Program, start_command
 from tests.cli.test_main import run_on_terminal
 
-TESTS = "property one_is_one: cases(500) seed(1) given {} => forall x: Int . implies(x == x, 1 == 1);;\n"
+TESTS = (
+    "property it_has_a_name: cases(500) seed(1) given {} => "
+    'forall x: Int . implies(x == x, field("battery.name") != "");;\n'
+)
 FAILING = """
 property sums_are_small: cases(500) seed(1) given {
   product("SKU-1", "Pack");

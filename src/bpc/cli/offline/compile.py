@@ -135,7 +135,8 @@ def _make_report(
     out: Path, files: Mapping[str, bytes], compiled: CompiledPassport, *, has_secret: bool
 ) -> dict[str, Any]:
     payload: Any = decode(compiled.payload)
-    statuses = Counter(entry["status"] for entry in payload["compliance"])
+    statuses = Counter({"FAIL": 0, "WARN": 0})
+    statuses.update(entry["status"] for entry in payload["compliance"])
     return {
         **{name: to_hex(getattr(compiled, name)) for name in HASHES},
         "compliance": dict(sorted(statuses.items())),
@@ -151,9 +152,8 @@ def _print_report(report: Mapping[str, Any], warnings: Sequence[LocatedDiagnosti
         print_line(f"{name:<16} {report[name]}")
     for name, size in report["files"].items():
         print_line(f"{size:>16,} bytes  {report['out'] / name}")
-    if report["compliance"]:
-        counts = ", ".join(f"{number} {status}" for status, number in report["compliance"].items())
-        print_line(f"compliance       {counts}")
+    counts = ", ".join(f"{number} {status}" for status, number in report["compliance"].items())
+    print_line(f"compliance       {counts}")
     if warnings:
         print_line(f"{count_diagnostics(warnings)} in the rules: `bpc rules check` shows them")
     if not report["signed"]:

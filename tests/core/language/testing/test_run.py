@@ -159,7 +159,16 @@ def test_the_same_seed_gives_the_same_report_and_another_seed_other_cases() -> N
 def test_the_report_is_json_with_these_members() -> None:
     report_json = run(create_example("expect(battery.capacity_kwh, == 1);")).as_json()
 
-    assert list(report_json) == ["status", "cases", "passed", "failed", "discarded", "failures", "coverage"]
+    assert list(report_json) == [
+        "status",
+        "cases",
+        "passed",
+        "failed",
+        "discarded",
+        "cases_without_field",
+        "failures",
+        "coverage",
+    ]
     assert report_json["failures"] == [
         {
             "test": "e",
