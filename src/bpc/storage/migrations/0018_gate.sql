@@ -19,13 +19,6 @@ CREATE POLICY own_tenant ON tenant_settings USING (tenant_id = (SELECT current_t
 GRANT SELECT, INSERT, UPDATE (activation_blocked_by, minimum_branch_coverage_pct, changed_at, changed_by)
   ON tenant_settings TO bpc_app;
 
-CREATE TRIGGER tenant_settings_of_one_tenant BEFORE UPDATE OF tenant_id ON tenant_settings
-  FOR EACH ROW EXECUTE FUNCTION refuse('settings stay with their tenant');
-CREATE TRIGGER tenant_settings_stay BEFORE DELETE ON tenant_settings
-  FOR EACH ROW EXECUTE FUNCTION refuse('settings are changed, never deleted');
-CREATE TRIGGER tenant_settings_not_truncated BEFORE TRUNCATE ON tenant_settings
-  EXECUTE FUNCTION refuse('settings are changed, never deleted');
-
 -- Compliance entries of one version that do not block its activation, each by its code and the field whose rule
 -- reported it. `entries` is how many the payload has of them. No foreign key to the version: retention removes
 -- versions, and who waived what stays.
@@ -72,20 +65,5 @@ $$;
 REVOKE ALL ON FUNCTION count_compliance(bytea, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION count_compliance(bytea, text) TO bpc_app;
 
--- A role that has every permission has the new one too.
+-- No role gets it here: who may waive is decided by an administrator, on record.
 INSERT INTO permissions (permission) VALUES ('passport:waive');
-DO $$
-DECLARE
-  v_tenant uuid;
-BEGIN
-  FOR v_tenant IN SELECT tenant_id FROM tenants LOOP
-    PERFORM set_config('app.tenant_id', v_tenant::text, true);
-    INSERT INTO role_permissions (tenant_id, role_id, permission)
-    SELECT tenant_id, role_id, 'passport:waive'
-      FROM role_permissions
-     WHERE tenant_id = v_tenant
-     GROUP BY tenant_id, role_id
-    HAVING count(*) = (SELECT count(*) - 1 FROM permissions);
-  END LOOP;
-  PERFORM set_config('app.tenant_id', '', true);
-END $$;
