@@ -48,9 +48,9 @@ class ComplianceBlocked(Conflict):
     def __init__(self, version: object, blocker: ActivationBlocker, entries: Sequence[ComplianceEntry]) -> None:
         counts = count_compliance(entries)
         parts = [f"{number} {status}" for number, status in ((counts.fail, "FAIL"), (counts.warn, "WARN")) if number]
-        noun = "entry" if len(entries) == 1 else "entries"
+        noun = "a compliance entry" if len(entries) == 1 else "compliance entries"
         super().__init__(
-            f"passport version `{version}` has compliance {noun} that nobody waived: {' and '.join(parts)}",
+            f"passport version `{version}` has {noun} that nobody waived: {' and '.join(parts)}",
             fix="correct the evidence or the rules and compile again, or waive the entries with a reason",
             hint="waive entries",
             details={
