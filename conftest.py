@@ -1,3 +1,3 @@
-"""Fixtures of all tests, those of the packages included: see tests/fixtures.py."""
+"""Fixtures of all tests, those of the packages included."""
 
-pytest_plugins = ["tests.fixtures"]
+pytest_plugins = ["tests.fixtures", "tests.running_installation"]

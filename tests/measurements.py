@@ -1,7 +1,7 @@
 """Figures in tests: how much to do, and what it took.
 
-`effort(test=…, shown=…, campaign=…)` is the figure for this run, chosen by BPC_EFFORT. The fixture
-`measured` keeps what a test found out, as one JSON file per name in the folder BPC_MEASUREMENTS; without
+`choose_effort(test=…, shown=…, campaign=…)` is the figure for this run, chosen by BPC_EFFORT. The fixture
+`record_measurement` keeps what a test found out, as one JSON file per name in the folder BPC_MEASUREMENTS; without
 that variable it keeps nothing.
 """
 
@@ -32,6 +32,11 @@ def choose_effort(test: T, shown: T, campaign: T) -> T:
     if chosen not in figures:
         raise pytest.UsageError(f"BPC_EFFORT is `{chosen}`; it can be `test`, `shown` or `campaign`")
     return figures[chosen]
+
+
+def choose_examples(count: int) -> int:
+    """Return how many examples a property is tried with: `count` where figures are shown, else a fifth."""
+    return choose_effort(test=max(10, count // 5), shown=count, campaign=10 * count)
 
 
 def allow_seconds(seconds: float) -> float:

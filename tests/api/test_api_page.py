@@ -5,13 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from bpc.core.errors import CODES
-from tests.cli.program import Program, start_command
+from tests.running_installation import RunningInstallation
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text()
@@ -20,27 +19,25 @@ ROW = re.compile(r"^\| (?P<code>[A-Z_]+) \| (?P<status>\d+) \| (?P<again>yes|no)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl, and there is none")
-def test_the_journey_goes_as_it_is_written(run_folder: Path, tmp_path: Path) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="page-", dir=run_folder))
-    folder.chmod(0o711)
+def test_the_journey_goes_as_it_is_written(running_installation: RunningInstallation, tmp_path: Path) -> None:
+    settings = running_installation.create_tenant().settings
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     script = "\n".join(["set -euo pipefail", *SCRIPT.findall(PAGE)])
 
-    with start_command(Program(folder, {"BPC_LOG_LEVEL": "error"}), "up", "--port", "0") as (_, output):
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=tmp_path,
-            env={
-                "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
-                "HOME": str(tmp_path),
-                "BPC_URL": output["url"],
-                "BPC_API_KEY": output["api_key"],
-            },
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={
+            "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "BPC_URL": settings["BPC_URL"],
+            "BPC_API_KEY": settings["BPC_API_KEY"],
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ACTIVE\nOK\n" in done.stdout

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from bpc.core.api_keys import ApiKeySecret, Unauthorized
 from bpc.core.errors import CODES
+from tests.measurements import choose_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "api-key.md"
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PEPPER = b"sixteen bytes of"
 KEY = ApiKeySecret.generate(bytes(range(40)))
 
-repeatable = settings(derandomize=True, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=choose_examples(100))
 entropies = st.binary(min_size=40, max_size=40)
 keys = entropies.map(ApiKeySecret.generate)
 

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from bpc.core.api_keys import ApiKeySecret, Peppers, SamePepper, compute_pepper_id
 from bpc.runtime.next_steps import OPERATOR_STEPS
+from tests.measurements import choose_examples
 
 KEY = ApiKeySecret.generate(bytes(range(40)))
 OLD, NOW, NEW = b"the one before it", b"the one that is used", b"the one to come"
 ALL = Peppers(in_use=NOW, previous=OLD, next=NEW)
 
-repeatable = settings(derandomize=True, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=choose_examples(100))
 peppers = st.binary(min_size=16, max_size=64)
 
 

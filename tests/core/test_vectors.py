@@ -14,6 +14,7 @@ from bpc.core.formats.hashes import Digest, from_hex, sha256, to_hex
 from bpc.core.formats.ids import PassportVersionId, SnapshotId, parse_uuid
 from bpc.core.passport.proof import hash_node
 from bpc.core.passport.qr import format_qr_text
+from tests.measurements import choose_examples
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -59,7 +60,7 @@ def test_snapshots(vector: dict[str, Any]) -> None:
 names = st.text(st.sampled_from("ab\x7fé\ue000\uffff😀"), max_size=3)
 
 
-@settings(derandomize=True, max_examples=150)
+@settings(derandomize=True, max_examples=choose_examples(150))
 @given(st.lists(st.builds(FactRef, names, names, st.binary(min_size=32, max_size=32).map(Digest)), max_size=6))
 def test_the_facts_of_a_snapshot_are_sorted_by_their_bytes(facts: list[FactRef]) -> None:
     snapshot: Any = canonical_json.decode(

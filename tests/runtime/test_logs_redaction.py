@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bpc.runtime import logs
+from tests.measurements import choose_examples
 from tests.runtime.log_lines import Lines, raise_lookup_error
 
-repeatable = settings(derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))
+repeatable = settings(derandomize=True, max_examples=choose_examples(150), suppress_health_check=list(HealthCheck))
 API_KEY = "bpc_4fzyo82mFQ_" + "0aB" * 16 + "Z"
 PEM = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n-----END PRIVATE KEY-----"
 log = logs.get_logger("bpc.somewhere")

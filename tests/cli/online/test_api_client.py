@@ -3,9 +3,7 @@
 import asyncio
 import hashlib
 import json
-import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -13,20 +11,17 @@ from uuid import UUID
 import pytest
 from bpc_client import Client
 
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 
 NOBODY = "http://127.0.0.1:9"
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "first"
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    """The program beside a running `bpc up`, whose address it is told."""
-    folder = Path(tempfile.mkdtemp(prefix="online-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder)
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    """The program beside a running `bpc up`, whose address it is told, but not a key."""
+    return running_installation.bpc
 
 
 @pytest.fixture

@@ -1,24 +1,19 @@
 """`bpc documents` and `bpc snapshot`: what documents say is decided, sealed and withdrawn on the command line."""
 
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bpc_client import SyncClient
 
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    folder = Path(tempfile.mkdtemp(prefix="documents-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder)
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
 
 
 def upload_battery(bpc: Program, folder: Path, **members: Any) -> str:

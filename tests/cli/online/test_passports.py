@@ -3,9 +3,7 @@
 import asyncio
 import csv
 import json
-import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,7 +15,8 @@ from typer.testing import CliRunner
 from bpc.api.routes.compile_runs import MAX_ITEMS
 from bpc.cli.online import passports
 from bpc.runtime import clock
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 
 RULES = """
 field battery.capacity_kwh @public: Dec(6) =
@@ -31,17 +30,12 @@ property it_stores_what_its_sheet_says: cases(500) seed(1) given {
 """
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    """The program beside a running `bpc up`, whose address it is told."""
-    folder = Path(tempfile.mkdtemp(prefix="passports-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder)
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rules(bpc: Program) -> str:
     return asyncio.run(_publish_rules(bpc))
 

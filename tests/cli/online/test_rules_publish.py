@@ -3,8 +3,6 @@
 import asyncio
 import json
 import re
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,9 @@ from bpc.core.language.source import Source
 from bpc.runtime import clock
 from bpc.storage.rules import lifecycle
 from tests.cli.lossy_proxy import lose_answers
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
 from tests.cli.test_main import run_on_terminal
+from tests.running_installation import RunningInstallation
 
 TESTS = (
     "property it_has_a_name: cases(500) seed(1) given {} => "
@@ -37,14 +36,9 @@ property sums_are_small: cases(500) seed(1) given {
 """
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    """The program beside a running `bpc up`, whose address it is told."""
-    folder = Path(tempfile.mkdtemp(prefix="publish-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder).with_settings(BPC_LOG_LEVEL="warn")  # nobody reads its log here, and a pipe holds 64 KiB
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
 
 
 class RuleFiles:

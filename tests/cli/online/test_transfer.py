@@ -2,31 +2,26 @@
 
 import hashlib
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 
 BOM = b'{"battery":{"sku":"SKU-1","name":"Cell","category":"EV","chemistry":"LFP","capacity_kwh":"75"},"components":[]}'
 
 
-@pytest.fixture(scope="module")
-def supplier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("supplied")
+@pytest.fixture(scope="session")
+def supplier_folder(running_installation: RunningInstallation) -> Path:
+    folder = running_installation.supplier_folder
     (folder / "bom.json").write_bytes(BOM)
     return folder
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path, supplier_folder: Path) -> Iterator[Program]:
-    folder = Path(tempfile.mkdtemp(prefix="upload-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder).with_settings(BPC_OUTBOUND_ALLOW=str(supplier_folder))
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
 
 
 def test_a_url_is_fetched_and_read(bpc: Program, supplier_folder: Path) -> None:

@@ -18,6 +18,7 @@ from bpc.core.audit.events import (
     find_chain_faults,
 )
 from bpc.core.formats.ids import ActorId, AggregateId, EventId, TenantId
+from tests.measurements import choose_examples
 
 NOON = datetime(2027, 2, 18, 12, tzinfo=UTC)
 ACTOR = ActorId(UUID("0b9dbb10-2222-4222-8222-6f1d7c3a5e90"))
@@ -34,7 +35,7 @@ TWO_PAYLOADS = "its queryable payload differs from the canonical one"
 WRONG_HASH = "its members do not give its event hash"
 WRONG_ID = "its id does not belong to its hash"
 
-repeatable = settings(derandomize=True, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=choose_examples(200))
 
 
 def make_event(payload: dict[str, object], *, actor: ActorId | None = ACTOR, at: datetime = NOON) -> NewEvent:

@@ -37,12 +37,13 @@ from tests.core.audit.sample_checkpoints import (
     make_digest,
     make_stream,
 )
+from tests.measurements import choose_examples
 
 PAGE = Path(__file__).parents[3] / "docs" / "formats" / "checkpoint.md"
 
 MALFORMED = "the checkpoint is not of the form BPC-CHECKPOINT-1"
 
-repeatable = settings(derandomize=True, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=choose_examples(200))
 
 
 # Writing and reading
@@ -296,7 +297,7 @@ def test_any_other_json_is_refused_and_never_a_crash(value: object) -> None:
     expect_refusal(encode(value))
 
 
-@settings(repeatable, max_examples=400)
+@settings(repeatable, max_examples=choose_examples(400))
 @given(st.data())
 def test_any_other_value_anywhere_in_it_is_refused_or_read_and_never_a_crash(data: st.DataObject) -> None:
     members: dict[str, Any] = json.loads(FILE)

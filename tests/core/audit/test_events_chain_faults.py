@@ -36,6 +36,7 @@ from tests.core.audit.sample_chains import (
     make_event,
     repeatable,
 )
+from tests.measurements import choose_examples
 
 # Checking: each of the six
 
@@ -281,7 +282,7 @@ new_event_lists = st.builds(
 )
 
 
-@settings(repeatable, max_examples=500)
+@settings(repeatable, max_examples=choose_examples(500))
 @given(st.lists(new_event_lists, min_size=1, max_size=6), st.data())
 def test_one_flipped_bit_anywhere_is_found_there_or_at_the_next_event(
     new_events: list[NewEvent], data: st.DataObject

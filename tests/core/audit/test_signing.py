@@ -29,8 +29,9 @@ from bpc.core.audit.signing import (
 )
 from bpc.core.errors import CODES, Invalid
 from bpc.core.formats.hashes import Digest, sha256
+from tests.measurements import choose_examples
 
-repeatable = settings(derandomize=True, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=choose_examples(100))
 seeds = st.binary(min_size=32, max_size=32).map(Seed)
 SEED = Seed(bytes(range(32)))
 DIGEST = sha256(b"a receipt")
@@ -300,7 +301,7 @@ def test_what_is_no_point_is_refused() -> None:
             parse_public_key(y.to_bytes(32, "little"))
 
 
-@settings(repeatable, max_examples=300)
+@settings(repeatable, max_examples=choose_examples(300))
 @given(st.binary(min_size=32, max_size=32))
 def test_any_32_bytes_are_accepted_exactly_if_the_reference_does(raw: bytes) -> None:
     point = decode_point(raw)

@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from bpc.core.formats.canonical_json import NotCanonical, encode
+from tests.measurements import choose_examples
 
-repeatable = settings(derandomize=True, max_examples=250)
+repeatable = settings(derandomize=True, max_examples=choose_examples(250))
 
 SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from bpc.core.errors import Invalid
 from bpc.core.formats.hashes import Digest, from_base32, from_hex, sha256, to_base32, to_hex
+from tests.measurements import choose_examples
 
-repeatable = settings(derandomize=True, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=choose_examples(200))
 digests = st.binary(min_size=32, max_size=32).map(Digest)
 HEX = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 

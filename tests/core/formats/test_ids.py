@@ -15,8 +15,9 @@ from bpc.core.formats.ids import (
     parse_uuid,
     uuid_from_hash,
 )
+from tests.measurements import choose_examples
 
-repeatable = settings(derandomize=True, max_examples=200)
+repeatable = settings(derandomize=True, max_examples=choose_examples(200))
 TEXT = "f17fd374-1111-4111-8111-1a8ca6233255"
 
 

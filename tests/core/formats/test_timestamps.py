@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpc.core.formats.timestamps import NotATime, format_time, parse_time
+from tests.measurements import choose_examples
 
-repeatable = settings(derandomize=True, max_examples=300)
+repeatable = settings(derandomize=True, max_examples=choose_examples(300))
 zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 moments = st.datetimes(timezones=st.just(UTC))
 

@@ -22,9 +22,10 @@ from bpc.runtime.settings.data_dir import (
     load_signing_seed,
 )
 from bpc.runtime.settings.value_types import decode_pepper, decode_seed
+from tests.measurements import choose_examples
 from tests.runtime.settings.values import PEPPER, PROD, PUBLIC, SEED, load_from, load_refused
 
-repeatable = settings(derandomize=True, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=choose_examples(100))
 SIGNING = "BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64"
 RACE = (
     "import sys; from pathlib import Path; from bpc.runtime.settings import Settings;"

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from bpc.runtime.settings import ConfigMissing, SettingProblem, load_settings
 from bpc.runtime.settings.model import VARIABLES
+from tests.measurements import choose_examples
 from tests.runtime.settings.values import NOWHERE, PROD, list_wrong_names, load_from, load_refused
 
-repeatable = settings(derandomize=True, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=choose_examples(100))
 LEASE = "`BPC_JOBS_LEASE_RENEW_SECONDS` must be below `BPC_JOBS_LEASE_SECONDS`, otherwise running jobs lose their lease"
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from bpc import __version__
 from bpc.runtime.settings import Settings
+from tests.measurements import choose_examples
 from tests.runtime.settings.values import NOWHERE, PROD, list_wrong_names, load_from, load_refused
 
 BROKER = "`amqp://user:password@host:port/name`"
@@ -247,7 +248,7 @@ def test_a_database_url_wins_over_the_parts() -> None:
     assert dsn.get_secret_value() == "postgres://me:pw@one/bpc"
 
 
-repeatable = settings(derandomize=True, max_examples=100)
+repeatable = settings(derandomize=True, max_examples=choose_examples(100))
 TEXTS = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_categories=["Cs", "Cc"]),
     min_size=1,
