@@ -202,12 +202,11 @@ def disclose_opened(opened: OpenedBundle, audience: Audience, waived: int | None
 
 def _count_waived(opened: OpenedBundle) -> int:
     events: Sequence[Any] = opened.events or ()
-    return sum(
-        waiver["entries"]
-        for event in events
-        if event["event_type"] == WAIVED_EVENT_TYPE
-        for waiver in event["payload"]["waived"]
-    )
+    waived = [event["payload"] for event in events if event["event_type"] == WAIVED_EVENT_TYPE]
+    try:
+        return sum(waiver["entries"] for payload in waived for waiver in payload["waived"])
+    except (LookupError, TypeError):
+        raise _refuse_unsound(f"an event {WAIVED_EVENT_TYPE} does not say what was waived") from None
 
 
 def list_receipt_members(passport: DisclosedPassport) -> dict[str, str]:
