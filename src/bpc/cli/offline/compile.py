@@ -135,11 +135,10 @@ def _make_report(
     out: Path, files: Mapping[str, bytes], compiled: CompiledPassport, *, has_secret: bool
 ) -> dict[str, Any]:
     payload: Any = decode(compiled.payload)
-    statuses = Counter({"FAIL": 0, "WARN": 0})
-    statuses.update(entry["status"] for entry in payload["compliance"])
+    statuses = Counter(entry["status"] for entry in payload["compliance"])
     return {
         **{name: to_hex(getattr(compiled, name)) for name in HASHES},
-        "compliance": dict(sorted(statuses.items())),
+        "compliance": {**dict.fromkeys(("FAIL", "WARN"), 0), **dict(sorted(statuses.items()))},
         "signed": BUNDLE_FILE in files,
         "views": has_secret,
         "out": out,
