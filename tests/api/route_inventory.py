@@ -299,6 +299,9 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/passport-versions/{passport_version_id}/revoke"): Call(
         path={"passport_version_id": "revoked_version_id"}, body={"reason": "it was withdrawn"}
     ),
+    ("POST", "/v1/passport-versions/{passport_version_id}:waive"): Call(
+        body={"entries": [{"code": "D1", "field": "duty.parts_listed"}], "reason": "they are listed elsewhere"}
+    ),
     ("POST", "/v1/passport-versions/{passport_version_id}/replay"): Call(),
     ("GET", "/v1/passport-versions/{passport_version_id}/view"): Call(query={"audience": "public"}),
     ("POST", "/v1/passport-versions/{passport_version_id}/exports"): Call(body={"format": "PDF"}),
@@ -313,6 +316,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/jobs/{job_id}:cancel"): Call(body={"reason": "no longer wanted"}),
     ("POST", "/v1/jobs/{job_id}:retry"): Call(path={"job_id": "failed_job_id"}),
     # Who may do what
+    ("PUT", "/v1/tenant/settings"): Call(body={"activation_blocked_by": "FAIL_AND_WARN"}),
     ("POST", "/v1/actors"): Call(body={"type": "USER", "display_name": "{new}", "roles": ["Auditor"]}),
     ("POST", "/v1/roles"): Call(body={"name": "{new}", "permissions": ["docs:read"]}),
     ("POST", "/v1/api-keys"): Call(body={"actor_id": "{actor_id}", "label": "{new}"}),

@@ -30,6 +30,7 @@ PERMISSIONS: Final = (
     "passport:sign",
     "passport:replay",
     "passport:revoke",
+    "passport:waive",
     "rules:read",
     "rules:write",
     "rules:publish",

@@ -31,6 +31,7 @@ MATRIX = """
     passport:sign     yes no  no
     passport:replay   yes yes no
     passport:revoke   yes no  no
+    passport:waive    yes no  no
     rules:read        yes yes yes
     rules:write       yes no  no
     rules:publish     yes no  no
@@ -97,6 +98,10 @@ DECLARED = """
     GET    /v1/passport-versions/{passport_version_id}/view                 passport:read
     POST   /v1/passport-versions/{passport_version_id}/activate             passport:compile
     POST   /v1/passport-versions/{passport_version_id}/revoke               passport:revoke
+    POST   /v1/passport-versions/{passport_version_id}:waive                passport:waive
+    GET    /v1/passport-versions/{passport_version_id}/waivers              passport:read
+    GET    /v1/tenant/settings                                              passport:read
+    PUT    /v1/tenant/settings                                              tenant:admin
     POST   /v1/passport-versions/{passport_version_id}/replay               passport:replay
     POST   /v1/passport-versions/{passport_version_id}/exports              passport:read
     GET    /v1/passport-versions/{passport_version_id}/exports              passport:read

@@ -62,6 +62,10 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
     "list passport version": (
         "list them with GET /v1/passports/{{passport_id}}/versions; a new version is there when its job has finished"
     ),
+    "waive entries": (
+        "correct the evidence or the rules and compile again, or waive the entries with "
+        "POST /v1/passport-versions/{passport_version_id}:waive"
+    ),
 }
 MAX_PATH_CHARS: Final = 200  # a member's name comes from the sender and may be as long as a body
 MAX_PROBLEMS: Final = 100

@@ -98,6 +98,12 @@ class CompileRun(ListedRun):
         description="Number of rows by status; 0 for a status that no row has.", examples=[{"ISSUED": 118, "FAILED": 2}]
     )
     progress: int = Field(description="Percentage of rows that are finished.", examples=[100])
+    fail_count: int | None = Field(
+        description="Number of compliance entries FAIL in all versions of the run; null if an earlier release compiled "
+        "one of them.",
+        examples=[3],
+    )
+    warn_count: int | None = Field(description="The same of entries WARN.", examples=[5])
     started_at: Moment | None = Field(description="When the first row started.")
     finished_at: Moment | None = Field(description="When the last row finished; null until all have finished.")
 
@@ -122,6 +128,9 @@ class CompileRunRow(ResponseBody):
     passport_version_status: str | None = Field(
         description="The present status of the version; null until it is compiled, and after it was removed."
     )
+    fail_count: int | None = Field(description="Number of compliance entries FAIL; null until it is compiled.")
+    warn_count: int | None = Field(description="Number of compliance entries WARN; null until it is compiled.")
+    waived_count: int = Field(description="Number of compliance entries that are waived.")
     job_id: Id | None = Field(description="The next or last job of the row.")
     error: RowProblem | None
 
@@ -259,6 +268,8 @@ async def _load_run(ctx: RequestContext, run_id: CompileRunId) -> CompileRun:
         **dict(ListedRun.model_validate(run)),
         counts={status: standing.counts.get(status, 0) for status in ROW_STATUSES},
         progress=100 * ended_count // run.total,
+        fail_count=None if standing.compliance is None else standing.compliance.fail,
+        warn_count=None if standing.compliance is None else standing.compliance.warn,
         started_at=standing.started_at,
         finished_at=standing.finished_at,
     )

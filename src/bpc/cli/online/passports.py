@@ -15,6 +15,7 @@ from bpc_client import Client
 from bpc_client.models import BulkItem, CompileRun, CompileRunRow, ListedRun, RunRequested
 
 from bpc.cli.online.api_client import open_api
+from bpc.cli.online.passport_gate import activate_version, show_version, waive_entries
 from bpc.cli.online.remote_rules import require_published
 from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
 from bpc.cli.support.output import (
@@ -32,12 +33,22 @@ from bpc.core.formats.ids import NotAnId, parse_uuid
 from bpc.core.formats.timestamps import format_time
 
 passports_app = command_group(
-    "Compile passports for many products over the API.\n\n"
+    "Compile passports for many products over the API; waive entries; activate versions.\n\n"
     "A run has a row for each product. Rows are independent: a row that fails reports why and stops no other row."
 )
 
 COLUMNS: Final = ("sku", "name", "snapshot_id")
-REPORT_COLUMNS: Final = ("row", "sku", "status", "passport_version_id", "error_code", "error_message", "run_id")
+COUNT_COLUMNS: Final = ("fail_count", "warn_count", "waived_count")
+REPORT_COLUMNS: Final = (
+    "row",
+    "sku",
+    "status",
+    "passport_version_id",
+    "error_code",
+    "error_message",
+    "run_id",
+    *COUNT_COLUMNS,
+)
 MAX_ROWS_PER_RUN: Final = 5_000  # limit of the API
 LONGEST_WAIT: Final = 24 * 3600.0
 MAX_FAILURES_SHOWN: Final = 20
@@ -158,6 +169,11 @@ async def cancel(run: RunIdArgument, url: UrlOption = None, as_json: AsJson = Fa
     _print_run(result, as_json=as_json)
 
 
+passports_app.command("version")(show_version)
+passports_app.command("waive")(waive_entries)
+passports_app.command("activate")(activate_version)
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """A run, and its rows if they were loaded."""
@@ -261,7 +277,8 @@ def _write_report(results: Sequence[RunResult]) -> bytes:
     for number, run_id, row in _number_rows(results):
         code, message = ("", "") if row.error is None else (row.error.code, row.error.message)
         version = row.passport_version_id or ""
-        writer.writerow([number, _escape_formula(row.sku), row.status, version, code, _escape_formula(message), run_id])
+        ending = code, _escape_formula(message), run_id, *(getattr(row, name) for name in COUNT_COLUMNS)
+        writer.writerow([number, _escape_formula(row.sku), row.status, version, *ending])
     return file.getvalue().encode()
 
 
@@ -299,6 +316,8 @@ def _print_summary(results: Sequence[RunResult]) -> None:
         print_line(f"run       {result.run.run_id}")
     counts = ", ".join(f"{count:,} {status}" for status, count in _sum_counts(results).items() if count)
     print_line(f"rows      {sum(result.run.rows for result in results):,}: {counts}")
+    if (compliance := _describe_compliance(results)) is not None:
+        print_line(f"entries   {compliance}")
     failed = [(number, row, row.error) for number, _, row in _number_rows(results) if row.error is not None]
     for number, row, error in failed[:MAX_FAILURES_SHOWN]:
         print_line(f"row {number}, {row.sku}: {error.code}: {error.message}", colour="red")
@@ -307,6 +326,14 @@ def _print_summary(results: Sequence[RunResult]) -> None:
     for result in results:
         if result.run.finished_at is None:
             print_line(f"          `bpc passports run {result.run.run_id} --wait` waits for the remaining rows")
+
+
+def _describe_compliance(results: Sequence[RunResult]) -> str | None:
+    """How many compliance entries are FAIL and WARN; None where an earlier release compiled a version."""
+    fails, warns = [result.run.fail_count for result in results], [result.run.warn_count for result in results]
+    if None in fails or None in warns:
+        return None
+    return f"{sum(count or 0 for count in fails):,} FAIL, {sum(count or 0 for count in warns):,} WARN"
 
 
 def _print_started_runs(requested: Sequence[RunRequested]) -> None:
@@ -345,6 +372,8 @@ def _run_to_json(run: CompileRun) -> dict[str, object]:
         **_listed_run_to_json(run),
         "counts": dict(run.counts),
         "progress": run.progress,
+        "fail_count": run.fail_count,
+        "warn_count": run.warn_count,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
     }

@@ -32,8 +32,10 @@ from bpc.core.formats.ids import (
     SnapshotId,
     TenantId,
 )
+from bpc.core.passport.gate import ComplianceCounts
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.passports.passport_versions import COMPLIANCE_COLUMNS
 
 CompileRowStatus = Literal["WAITING", "COMPILING", "ISSUED", "ACTIVE", "REMOVED", "FAILED", "CANCELLED"]
 ROW_STATUSES: Final[tuple[CompileRowStatus, ...]] = get_args(CompileRowStatus)
@@ -77,10 +79,11 @@ UPDATE_ROW_PROBLEM: Final[LiteralString] = """
      WHERE tenant_id = $1 AND run_id = $2 AND row_number = $3
 """
 # Rows, each with its version and its next (or last) job, which is looked up by its key.
-SELECT_ROW_STATES: Final[LiteralString] = """
+SELECT_ROW_STATES: Final[LiteralString] = f"""
     SELECT r.row_number, r.sku, r.activate, r.passport_version_id, v.status::text AS passport_version_status,
            r.problem_code, r.problem_message, j.job_id, j.last_error::text AS last_error,
-           next.type AS next_type, state.status,
+           next.type AS next_type, state.status, v.fail_count AS stored_fails, v.warn_count AS stored_warns,
+           {COMPLIANCE_COLUMNS},
            CASE WHEN state.status = 'CANCELLED' AND r.passport_version_id IS NULL
                 THEN least(c.cancelled_at, j.finished_at)  -- its job may run again, and then does nothing
                 ELSE coalesce(j.finished_at, v.activated_at, v.created_at, c.created_at) END AS ended_at
@@ -129,7 +132,10 @@ SELECT_ROW_STATE_PAGE: Final[LiteralString] = f"""
      LIMIT $4
 """
 COUNT_ROWS_BY_STATUS: Final[LiteralString] = f"""
-    SELECT status, count(*) AS rows, max(ended_at) AS ended_at FROM ({SELECT_ROW_STATES}) AS standing GROUP BY status
+    SELECT status, count(*) AS rows, max(ended_at) AS ended_at, sum(stored_fails)::int AS fails,
+           sum(stored_warns)::int AS warns, count(passport_version_status) = count(stored_fails) AS are_counted
+      FROM ({SELECT_ROW_STATES}) AS standing
+     GROUP BY status
 """
 SELECT_STARTED_AT: Final[LiteralString] = """
     SELECT min(j.started_at)
@@ -190,9 +196,14 @@ class StoredCompileRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRunProgress:
-    """How far a run is. `finished_at` is None until every row has ended."""
+    """How far a run is. `finished_at` is None until every row has ended.
+
+    `compliance` counts the entries of all its versions. It is None if an earlier build compiled one of them: to count
+    those, each payload would have to be read.
+    """
 
     counts: Mapping[CompileRowStatus, int]
+    compliance: ComplianceCounts | None
     started_at: datetime | None
     finished_at: datetime | None
 
@@ -220,6 +231,9 @@ class CompileRowState:
     status: CompileRowStatus
     passport_version_id: PassportVersionId | None
     passport_version_status: str | None
+    fail_count: int | None
+    warn_count: int | None
+    waived_count: int
     problem: CompileRowProblem | None
     job_id: JobId | None
 
@@ -282,8 +296,12 @@ async def load_progress(conn: Connection, tenant: TenantId, run: CompileRunId) -
     finished_at = (
         None if counts.keys() & UNFINISHED_STATUSES else max((row["ended_at"] for row in status_rows), default=None)
     )
+    fails, warns = (sum(row[name] or 0 for row in status_rows) for name in ("fails", "warns"))
     return CompileRunProgress(
-        counts=counts, started_at=await conn.fetchval(SELECT_STARTED_AT, tenant, run), finished_at=finished_at
+        counts=counts,
+        compliance=ComplianceCounts(fails, warns) if all(row["are_counted"] for row in status_rows) else None,
+        started_at=await conn.fetchval(SELECT_STARTED_AT, tenant, run),
+        finished_at=finished_at,
     )
 
 
@@ -353,7 +371,9 @@ def _to_row_state(
     problem_code: str | None,
     problem_message: str | None,
     next_type: str,
-    ended_at: datetime | None,  # noqa: ARG001 (a column that only `load_progress` needs)
+    ended_at: datetime | None,  # noqa: ARG001 (this and the next are columns that only `load_progress` needs)
+    stored_fails: int | None,  # noqa: ARG001
+    stored_warns: int | None,  # noqa: ARG001
     **columns: Any,
 ) -> CompileRowState:
     failed = status == "FAILED"
