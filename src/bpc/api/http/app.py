@@ -33,6 +33,7 @@ from bpc.api.routes import (
     artifacts_and_exports,
     audit_and_signing_keys,
     compile_runs,
+    differences,
     documents,
     facts_and_snapshots,
     graphql,
@@ -40,9 +41,11 @@ from bpc.api.routes import (
     jobs,
     policies,
     products_and_passports,
+    readiness,
     rule_versions,
     rules,
     webhooks,
+    what_if,
 )
 from bpc.core.errors import Refusal
 from bpc.runtime import clock

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.provenance import PROVENANCE_FACT_TYPE, ProvenanceIndex, SealedOrigin
 from bpc.core.facts.snapshot import read_facts
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
@@ -21,7 +22,6 @@ from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source
 from bpc.core.language.typed import Program, ProgramField
 from bpc.core.passport.payload import BLINDING_FACT_TYPE, get_at_path
-from bpc.core.readiness.origins import PROVENANCE_FACT_TYPE, Origin, Origins, read_origins
 from bpc.core.readiness.rule_reads import FactMember, RuleReads
 
 RuleChange = Literal["added", "removed", "changed"]
@@ -50,8 +50,8 @@ class FactDifference:
     member: str
     before: Json
     after: Json
-    before_origin: Origin | None
-    after_origin: Origin | None
+    before_origin: SealedOrigin | None
+    after_origin: SealedOrigin | None
 
     @property
     def says(self) -> str:
@@ -136,7 +136,7 @@ def compare_passports(before: PassportContents, after: PassportContents) -> Pass
 def compare_facts(before: Iterable[SnapshotFact], after: Iterable[SnapshotFact]) -> Iterator[FactDifference]:
     """Each member that differs, by type, key and member."""
     before, after = tuple(before), tuple(after)
-    origins = read_origins(before), read_origins(after)
+    origins = ProvenanceIndex(before), ProvenanceIndex(after)
     one, other = _index_facts(before), _index_facts(after)
     for name in sorted(one.keys() | other.keys()):
         was, now = one.get(name, {}), other.get(name, {})
@@ -170,7 +170,7 @@ def format_value(value: Json) -> str:
             return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
-def _format_origin(origin: Origin | None) -> str:
+def _format_origin(origin: SealedOrigin | None) -> str:
     return "" if origin is None else f" ({origin.describe()})"
 
 
@@ -181,7 +181,7 @@ def _index_facts(facts: Iterable[SnapshotFact]) -> dict[tuple[str, str], Mapping
 
 
 def _compare_members(
-    name: tuple[str, str], was: Mapping[str, Json], now: Mapping[str, Json], origins: tuple[Origins, Origins]
+    name: tuple[str, str], was: Mapping[str, Json], now: Mapping[str, Json], origins: tuple[ProvenanceIndex, ProvenanceIndex]
 ) -> Iterator[FactDifference]:
     for member in sorted(was.keys() | now.keys()):
         if canonical_json.encode(was.get(member)) != canonical_json.encode(now.get(member)):
@@ -191,8 +191,8 @@ def _compare_members(
                 member=member,
                 before=was.get(member),
                 after=now.get(member),
-                before_origin=origins[0].find(*name, member) if member in was else None,
-                after_origin=origins[1].find(*name, member) if member in now else None,
+                before_origin=origins[0].find_origin(*name, member) if member in was else None,
+                after_origin=origins[1].find_origin(*name, member) if member in now else None,
             )
 
 

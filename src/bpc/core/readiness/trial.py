@@ -4,6 +4,7 @@ Pure. A compile ends at the first field that fails; a trial goes on, so that all
 nothing fails, the fields and the compliance entries are exactly those that a compile would write.
 
     facts, product, moment, Machine ── try_rules ──► Trial(fields, compliance, failures, problems)
+    payload of a passport, Trial ── says_the_same ──► whether a compile would write the same
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact
+from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluating.machine import Machine
 from bpc.core.language.evaluating.values import value_to_json
@@ -23,6 +25,7 @@ from bpc.core.language.evaluation import (
 )
 from bpc.core.language.source import Span
 from bpc.core.language.types import FactRecordType
+from bpc.core.passport.payload import nest_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,3 +135,20 @@ def _describe_failure(machine: Machine, path: str, failure: RuleFailure, depende
         span=failure.span,
         dependents=tuple(dependents),
     )
+
+
+def says_the_same(payload: bytes, trial: Trial, machine: Machine, *, sku: str, name: str) -> bool:
+    """Whether a passport with this payload says what a compile would write now: fields, compliance, access, product."""
+    if not trial.is_complete:
+        return False
+    document = canonical_json.decode(payload)
+    if not isinstance(document, Mapping) or not isinstance(product := document["battery_product"], Mapping):
+        return False
+    would_be: dict[str, Json] = {
+        "access": {field.path: sorted(field.access) for field in machine.program.fields},
+        "battery_product": {**product, "name": name, "sku": sku},
+        "compliance": [dict(entry.to_json()) for entry in trial.compliance],
+        "fields": nest_fields(trial.fields),
+    }
+    # Bytes, because True == 1 to Python.
+    return all(canonical_json.encode(document[part]) == canonical_json.encode(would_be[part]) for part in would_be)
