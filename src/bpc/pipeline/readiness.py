@@ -1,6 +1,6 @@
 """Readiness: what products still need for their passports. Everything is read, nothing is stored.
 
-    SKUs ─► what is known of each, in pieces ─► try the rules, in a child process ─► issues ─► where documents say it
+SKUs ─► what is known of each, in pieces ─► try the rules, in a child process ─► issues ─► where documents say it
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,7 +93,9 @@ def _list_origins(issue: ReadinessIssue, facts: dict[FactName, ProductFact]) -> 
     for member in issue.members:
         naming = [statement for statement in fact.statements if statement.names(member)]
         if issue.kind != "conflicting":
-            naming = [fact.merged.sources.get(member) or fact.merged.unreadable.get(member) or each for each in naming[:1]]
+            naming = [
+                fact.merged.sources.get(member) or fact.merged.unreadable.get(member) or each for each in naming[:1]
+            ]
         yield from (_locate(statement, member) for statement in naming)
 
 

@@ -165,9 +165,7 @@ async def check_passports(ctx: Context, request: Request, body: ReadinessRequest
     require_not_denied(ctx, request, list_fact_resources(ctx), "docs:read")
     skus, next_after = await _choose_skus(ctx, body)
     allowed, refused = await split_by_policy(ctx, request, skus)
-    results = await check_readiness(
-        ctx.conn, ctx.tenant, allowed, rules, pool=ChildComputePool(ctx.service.processes)
-    )
+    results = await check_readiness(ctx.conn, ctx.tenant, allowed, rules, pool=ChildComputePool(ctx.service.processes))
     return ReadinessReport(
         rule_package_version_id=version,
         issued_on=rules.issued_at.date().isoformat(),

@@ -277,7 +277,10 @@ class _Assessment:
 
     def _list_paths(self) -> Iterable[str]:
         """The fields of the rules, whether they have a value or not."""
-        return (*self._trial.fields, *(path for each in self._trial.failures for path in (each.field, *each.dependents)))
+        return (
+            *self._trial.fields,
+            *(path for each in self._trial.failures for path in (each.field, *each.dependents)),
+        )
 
     def _list_points(
         self, issues: Sequence[ReadinessIssue], open_parts: Mapping[int, Sequence[PointPart]]

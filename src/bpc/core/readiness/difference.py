@@ -126,9 +126,7 @@ def compare_passports(before: PassportContents, after: PassportContents) -> Pass
         compliance=compare_compliance(before.payload["compliance"], after.payload["compliance"]),
         facts=facts,
         rules=rules,
-        access=tuple(
-            path for path in paths if before.payload["access"].get(path) != after.payload["access"].get(path)
-        ),
+        access=tuple(path for path in paths if before.payload["access"].get(path) != after.payload["access"].get(path)),
         product=tuple(_compare_products(before.payload["battery_product"], after.payload["battery_product"])),
     )
 
@@ -181,7 +179,10 @@ def _index_facts(facts: Iterable[SnapshotFact]) -> dict[tuple[str, str], Mapping
 
 
 def _compare_members(
-    name: tuple[str, str], was: Mapping[str, Json], now: Mapping[str, Json], origins: tuple[ProvenanceIndex, ProvenanceIndex]
+    name: tuple[str, str],
+    was: Mapping[str, Json],
+    now: Mapping[str, Json],
+    origins: tuple[ProvenanceIndex, ProvenanceIndex],
 ) -> Iterator[FactDifference]:
     for member in sorted(was.keys() | now.keys()):
         if canonical_json.encode(was.get(member)) != canonical_json.encode(now.get(member)):

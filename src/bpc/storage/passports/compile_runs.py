@@ -35,9 +35,7 @@ from bpc.core.formats.ids import (
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 
-CompileRowStatus = Literal[
-    "WAITING", "COMPILING", "ISSUED", "ACTIVE", "SKIPPED", "REMOVED", "FAILED", "CANCELLED"
-]
+CompileRowStatus = Literal["WAITING", "COMPILING", "ISSUED", "ACTIVE", "SKIPPED", "REMOVED", "FAILED", "CANCELLED"]
 ROW_STATUSES: Final[tuple[CompileRowStatus, ...]] = get_args(CompileRowStatus)
 UNFINISHED_STATUSES: Final[frozenset[CompileRowStatus]] = frozenset({"WAITING", "COMPILING"})
 
