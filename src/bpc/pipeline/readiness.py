@@ -3,7 +3,7 @@
 SKUs ─► what is known of each, in pieces ─► try the rules, in a child process ─► issues ─► where documents say it
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -47,7 +47,7 @@ def assess_products(rules: TrialRules, products: Sequence[ProductFacts]) -> list
 
 async def _assess_piece(
     piece: Sequence[ProductEvidence],
-    products: dict[str, ProductPassport],
+    products: Mapping[str, ProductPassport],
     rules: TrialRules,
     pool: ComputePool | None,
 ) -> list[Readiness]:
@@ -82,7 +82,7 @@ def _describe_unknown_product(sku: str) -> ReadinessIssue:
     )
 
 
-def _list_origins(issue: ReadinessIssue, facts: dict[FactName, ProductFact]) -> Iterator[IssueOrigin]:
+def _list_origins(issue: ReadinessIssue, facts: Mapping[FactName, ProductFact]) -> Iterator[IssueOrigin]:
     fact = facts.get((issue.fact_type or "", issue.fact_key or ""))
     if fact is None:
         return

@@ -147,8 +147,9 @@ class CompileRunRow(ResponseBody):
 async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> RunRequested:
     """Compile passports of many products. Rows are independent: a row that fails does not stop the others.
 
-    A passport whose active version says what a new one would say today is left out, unless `force` is true. A row creates what is missing: the product (if it has a name), its passport, and a sealed snapshot of the newest
-    facts. If a policy denies the product or the activation, the row fails at once with FORBIDDEN.
+    A passport whose active version says what a new one would say today is left out, unless `force` is true. A row
+    creates what is missing: the product (if it has a name), its passport, and a sealed snapshot of the newest facts. If
+    a policy denies the product or the activation, the row fails at once with FORBIDDEN.
     """
     version = body.rule_package_version_id
     require_not_denied(

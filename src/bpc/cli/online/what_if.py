@@ -16,9 +16,8 @@ from bpc.core.formats.ids import parse_uuid
 from bpc.core.readiness.difference import format_value
 
 ANY_TYPE: Final = "application/octet-stream"  # the API detects the format
-KindOption = Annotated[
-    Literal["BOM", "PCF", "DUE_DILIGENCE"] | None, typer.Option("--kind", help="Kind of the documents.")
-]
+DocumentKind = Literal["BOM", "PCF", "DUE_DILIGENCE"]
+KindOption = Annotated[DocumentKind | None, typer.Option("--kind", help="Kind of the documents.")]
 
 
 async def try_changes(
@@ -53,10 +52,12 @@ async def try_changes(
         raise typer.BadParameter("Use either --rules FILE or --document FILE.")
     if document and (kind is None or skus):
         raise typer.BadParameter("--document needs --kind, and takes no SKU.")
+    if rules is not None and kind is not None:
+        raise typer.BadParameter("--kind goes with --document.")
     if replaces is not None and len(document or ()) != 1:
         raise typer.BadParameter("--replaces goes with one --document.")
     source = None if rules is None else _read_text(rules)
-    documents = [_read_document(file, kind or "", replaces) for file in document or ()] or None
+    documents = None if kind is None else [_read_document(file, kind, replaces) for file in document or ()]
     chosen = [require_utf8("the SKU", sku) for sku in skus or ()] or None
     checked, passports = 0, list[PassportWhatIf]()
     async with open_api(url, as_json=as_json) as bpc:
@@ -76,9 +77,9 @@ def _read_text(file: str) -> str:
         raise Invalid(f"`{file}` is not UTF-8 text", fix="save the rules in UTF-8") from None
 
 
-def _read_document(file: str, kind: str, replaces: str | None) -> DocumentToTry:
+def _read_document(file: str, kind: DocumentKind, replaces: str | None) -> DocumentToTry:
     return DocumentToTry(
-        kind=kind,  # type: ignore[arg-type] # one of the choices of the option
+        kind=kind,
         mime_type=ANY_TYPE,
         content_base64=b64encode(read_bytes(file)).decode(),
         document_id=None if replaces is None else parse_uuid(replaces),

@@ -217,7 +217,7 @@ class _Assessment:
     def _find_open_parts(self) -> Mapping[int, Sequence[PointPart]]:
         """The parts of each point that nothing fills: no fact, and no field whose checks name the point.
 
-        Rules may compute a value, such as a fade, from others. Of a point with several parts a field does not say which.
+        Rules may compute a value, such as a fade, from others. A field does not say which of several parts it fills.
         """
         valued_paths = [path for path, value in self._trial.fields.items() if value not in (None, "", [], {})]
         computed = {point for path in valued_paths for point in self._reads.list_points_named(path)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from bpc.core.exports.data_points import POINTS
 from bpc.core.exports.field_sources import NON_VALUE_OPS, list_value_parts
 from bpc.core.language import typed
 from bpc.core.language.source import Span
@@ -114,7 +115,7 @@ class RuleReads:
 def read_point_code(code: str) -> int | None:
     """The number of the data point that a code such as `DP12` names."""
     match = _POINT_CODE.fullmatch(code)
-    return int(match[1]) if match else None
+    return int(match[1]) if match and 1 <= int(match[1]) <= len(POINTS) else None
 
 
 _CHECKS: Final = (typed.RequireSome, typed.TypedAssert)
