@@ -90,3 +90,28 @@ def test_mistakes_say_what_to_do(bpc: Program, bundle: Path, arguments: tuple[st
     assert ended.code == 1
     assert ended.err.startswith("VALIDATION_ERROR: ")
     assert says in ended.err
+
+
+def test_a_finding_of_a_bundle_is_explained_by_its_code(bpc: Program, tmp_path: Path) -> None:
+    document = json.loads((FIRST / "input.json").read_text())
+    members = {"sku": "SKU-123", "code": "MASS", "severity": "error", "message": "the mass is 0", "points": [10]}
+    about = {"fact_type": "Battery", "fact_key": "battery:SKU-123", "members": ["capacity_kwh"]}
+    document["facts"].append(
+        {
+            "fact_type": "Finding",
+            "fact_key": "finding:SKU-123:MASS:0001",
+            "schema_version": 1,
+            "payload": {**members, **about},
+        }
+    )
+    (tmp_path / "input.json").write_text(json.dumps(document))
+    bpc.run_ok("keygen", "--out", tmp_path / "k.key")
+    arguments = ("compile", tmp_path / "input.json", "--rules", FIRST / "rules.bpc", "--out", tmp_path / "out")
+    bpc.run_ok(*arguments, "--key", tmp_path / "k.key")
+
+    explanation = bpc.run_ok("why", tmp_path / "out" / "bundle.zip", "MASS").out
+    tree = bpc.run_ok("why", tmp_path / "out" / "bundle.zip", "MASS", "--json").json()
+
+    assert explanation.startswith("MASS (error): the mass is 0")
+    assert "capacity_kwh of battery:SKU-123 is 75.5 kWh" in explanation
+    assert [reason["says"] for reason in tree["findings"]] == ["MASS (error): the mass is 0"]

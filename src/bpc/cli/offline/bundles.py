@@ -32,6 +32,7 @@ from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.compile import read_compile_input
 from bpc.core.passport.payload import get_at_path
 from bpc.core.passport.why import Reason, explain_field
+from bpc.core.passport.why_findings import explain_findings, list_finding_codes
 from bpc.core.verify import VerificationReport
 from bpc.core.verify.artifacts import Pin
 from bpc.core.verify.bundle import CLAIM, is_view, verify_bundle_or_view
@@ -220,14 +221,20 @@ def print_explanation(
     file: Annotated[
         str, typer.Argument(metavar="BUNDLE|INPUT", help="A bundle, or an input file together with --rules.")
     ],
-    path: Annotated[str, typer.Argument(metavar="FIELD", help="The field's path, like battery.capacity_kwh.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIELD", help="The field's path, like battery.capacity_kwh; or the code of a finding in the bundle."
+        ),
+    ],
     rules: Annotated[str | None, typer.Option("--rules", metavar="FILE", help="The rules for an input file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain how a field got its value.
+    """Explain how a field got its value, or what a finding is about.
 
-    Prints every step in plain words, with its position in the rules, down to the facts. An input file is the input of
-    `bpc compile` or `bpc rules eval`. If the field has no value, it explains why and exits 1.
+    Prints every step in plain words, with its position in the rules, down to the facts and the cells they are from.
+    An input file is the input of `bpc compile` or `bpc rules eval`. If the field has no value, it explains why and
+    exits 1.
 
     \b
     bpc why bundle.zip battery.capacity_kwh
@@ -242,6 +249,9 @@ def print_explanation(
     if rules is not None:
         program = read_program(read_bytes(rules), name=rules)
         _, explained, reason = _explain(program, path, read_rule_input(data), fact_label="fact {} of the input")
+    elif finding_reasons := _explain_bundle_findings(data, path):
+        _print_finding_reasons(finding_reasons, as_json=as_json)
+        return
     else:
         explained, reason = explain_bundle(data, path)
     if as_json:
@@ -250,6 +260,18 @@ def print_explanation(
         _print_reason(reason)
     if explained.failure is not None:
         raise typer.Exit(REFUSED)
+
+
+def _explain_bundle_findings(data: bytes, name: str) -> list[Reason]:
+    return explain_findings(read_compile_input(read_bundle(data).entries).facts, name)
+
+
+def _print_finding_reasons(reasons: Sequence[Reason], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"findings": [reason.as_json() for reason in reasons]})
+    else:
+        for reason in reasons:
+            _print_reason(reason)
 
 
 def explain_bundle(data: bytes, path: str) -> tuple[Explanation, Reason]:
@@ -279,7 +301,8 @@ def _explain(
     field = next((field for field in program.fields if field.path == path), None)
     if field is None:
         known = [field.path for field in program.fields]
-        fix = Suggestions().suggest(path, known) or f"known fields: {', '.join(sorted(known)[:20])}"
+        codes = list_finding_codes(rule_input.facts)
+        fix = Suggestions().suggest(path, [*known, *codes]) or f"known fields: {', '.join(sorted(known)[:20])}"
         raise NotFound(f"no field is called `{escape_controls(path)}`", fix=fix)
     explained = explain(program, rule_input.make_world(program.facts), path)
     return field, explained, explain_field(field, explained, program.source, rule_input.facts, number_format=fact_label)
