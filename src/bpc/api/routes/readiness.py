@@ -56,7 +56,7 @@ class ChosenProducts(RequestBody):
         return self
 
 
-class ReadinessRequest(ChosenProducts):
+class PassportCheckRequest(ChosenProducts):
     rule_package_version_id: IdOf[RulePackageVersionId] | None = Field(
         None, description="A version of rules, of any status."
     )
@@ -142,7 +142,7 @@ class RefusedProduct(ResponseBody):
     message: str
 
 
-class ReadinessReport(ResponseBody):
+class PassportCheckReport(ResponseBody):
     rule_package_version_id: Id
     issued_on: str = Field(examples=["2027-02-18"])
     products: list[ProductReadiness]
@@ -156,7 +156,7 @@ class ReadinessReport(ResponseBody):
     heavy=True,
     errors=("NOT_FOUND", "CONFLICT"),
 )
-async def check_passports(ctx: Context, request: Request, body: ReadinessRequest) -> ReadinessReport:
+async def check_passports(ctx: Context, request: Request, body: PassportCheckRequest) -> PassportCheckReport:
     """Compile without storing, and list everything that is missing, failing, unreadable, conflicting or implausible.
 
     One request checks at most 100 products. The rules are tried on what is known of each product now.
@@ -166,7 +166,7 @@ async def check_passports(ctx: Context, request: Request, body: ReadinessRequest
     skus, next_after = await _choose_skus(ctx, body)
     allowed, refused = await split_by_policy(ctx, request, skus)
     results = await check_readiness(ctx.conn, ctx.tenant, allowed, rules, pool=ChildComputePool(ctx.service.processes))
-    return ReadinessReport(
+    return PassportCheckReport(
         rule_package_version_id=version,
         issued_on=rules.issued_at.date().isoformat(),
         products=[ProductReadiness.model_validate(readiness) for readiness in results],
@@ -176,7 +176,7 @@ async def check_passports(ctx: Context, request: Request, body: ReadinessRequest
 
 
 async def _load_rules(
-    ctx: RequestContext, request: Request, body: ReadinessRequest
+    ctx: RequestContext, request: Request, body: PassportCheckRequest
 ) -> tuple[RulePackageVersionId, TrialRules]:
     version = body.rule_package_version_id
     if version is None:
@@ -208,7 +208,7 @@ def _make_rules(ctx: RequestContext, dsl: bytes, day: str | None) -> TrialRules:
     return TrialRules(dsl=dsl, issued_at=issued_at, max_steps=ctx.service.settings.rules_max_steps)
 
 
-async def _choose_skus(ctx: RequestContext, body: ReadinessRequest) -> tuple[Sequence[str], str | None]:
+async def _choose_skus(ctx: RequestContext, body: PassportCheckRequest) -> tuple[Sequence[str], str | None]:
     """The SKUs of this request, and the one to go on after if there are more."""
     if body.skus is not None:
         return body.skus, None

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 from bpc_client import Client
-from bpc_client.models import Issue, ProductReadiness, ReadinessReport, RefusedProduct
+from bpc_client.models import Issue, ProductReadiness, PassportCheckReport, RefusedProduct
 
 from bpc.cli.online.api_client import open_api
 from bpc.cli.online.remote_rules import require_published
@@ -112,7 +112,7 @@ async def _find_version(bpc: Client, name: str) -> UUID:
 
 async def _iterate_reports(
     bpc: Client, skus: Sequence[str] | None, version: UUID | None, day: str | None
-) -> AsyncIterator[ReadinessReport]:
+) -> AsyncIterator[PassportCheckReport]:
     """Ask piece by piece. The first answer says which rules it used; the others use the same."""
     if skus is not None:
         unique = list(dict.fromkeys(skus))
