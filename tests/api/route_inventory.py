@@ -308,6 +308,13 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/passports:bulk-compile"): Call(
         body={"rule_package_version_id": "{published_version_id}", "items": [{"sku": "{new}"}]}
     ),
+    ("POST", "/v1/passports:check"): Call(
+        body={"skus": [DISPUTED_SKU], "rule_package_version_id": "{published_version_id}"}
+    ),
+    ("POST", "/v1/passports:what-if"): Call(body={"all": True, "rule_package_version_id": "{published_version_id}"}),
+    ("GET", "/v1/passport-versions/{passport_version_id}/diff/{other_version_id}"): Call(
+        path={"other_version_id": "passport_version_id"}
+    ),
     ("GET", "/v1/compile-runs/{run_id}"): Call(path={"run_id": "run_id_of_compiles"}),
     ("GET", "/v1/compile-runs/{run_id}/rows"): Call(path={"run_id": "run_id_of_compiles"}),
     ("POST", "/v1/compile-runs/{run_id}:cancel"): Call(path={"run_id": "run_id_of_compiles"}),

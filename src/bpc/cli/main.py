@@ -63,7 +63,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
         "passports": (
             "online.passports:passports_app",
-            "Compile passports for many products over the API; waive entries; activate versions.",
+            "Check and compile passports for many products; waive entries; activate versions.",
         ),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),
@@ -78,6 +78,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "keygen": ("setup.signing_keys:generate_key", "Generate a new signing key."),
         "canonicalize": ("offline.canonicalize:canonicalize_app", "Write JSON in canonical form: one exact spelling."),
         "why": ("offline.bundles:print_explanation", "Explain how a field got its value."),
+        "diff": ("offline.differences:print_difference", "Show what differs between two passports, and why."),
     },
 }
 # Errors of a stream whose disk is full. Files that we open ourselves are refused where they are written.

@@ -1029,10 +1029,12 @@ CREATE TABLE compile_run_rows (
     passport_version_id uuid,
     problem_code text,
     problem_message text,
+    is_unchanged boolean DEFAULT false NOT NULL,
     CONSTRAINT compile_run_rows_name_check CHECK ((name <> ''::text)),
     CONSTRAINT compile_run_rows_problem_whole CHECK (((problem_code IS NULL) = (problem_message IS NULL))),
     CONSTRAINT compile_run_rows_row_number_check CHECK ((row_number > 0)),
-    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text))
+    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text)),
+    CONSTRAINT compile_run_rows_unchanged_names_version CHECK (((NOT is_unchanged) OR (passport_version_id IS NOT NULL)))
 );
 ALTER TABLE compile_run_rows FORCE ROW LEVEL SECURITY;
 ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_pkey PRIMARY KEY (tenant_id, run_id, row_number);
@@ -1042,12 +1044,14 @@ CREATE TRIGGER compile_run_rows_begun_once BEFORE UPDATE OF passport_version_id,
 CREATE TRIGGER compile_run_rows_frozen BEFORE UPDATE OF tenant_id, run_id, row_number, sku, name, snapshot_id, activate ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('what a row was asked for never changes');
 CREATE TRIGGER compile_run_rows_not_truncated BEFORE TRUNCATE ON compile_run_rows FOR EACH STATEMENT EXECUTE FUNCTION refuse('rows of runs are never deleted');
 CREATE TRIGGER compile_run_rows_stay BEFORE DELETE ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('a row of a run is never deleted');
+CREATE TRIGGER compile_run_rows_unchanged_once BEFORE UPDATE OF is_unchanged ON compile_run_rows FOR EACH ROW WHEN ((old.passport_version_id IS NOT NULL)) EXECUTE FUNCTION refuse('a row asks for one version');
 ALTER TABLE compile_run_rows ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON compile_run_rows USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE compile_run_rows TO bpc_app;
 GRANT UPDATE(passport_version_id) ON TABLE compile_run_rows TO bpc_app;
 GRANT UPDATE(problem_code) ON TABLE compile_run_rows TO bpc_app;
 GRANT UPDATE(problem_message) ON TABLE compile_run_rows TO bpc_app;
+GRANT UPDATE(is_unchanged) ON TABLE compile_run_rows TO bpc_app;
 
 -- compile_runs --------------------------------------------------------------------------------------------------
 CREATE TABLE compile_runs (
@@ -1060,6 +1064,7 @@ CREATE TABLE compile_runs (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by uuid,
     cancelled_at timestamp with time zone,
+    skip_unchanged boolean DEFAULT false NOT NULL,
     CONSTRAINT compile_runs_total_check CHECK ((total > 0))
 );
 ALTER TABLE compile_runs FORCE ROW LEVEL SECURITY;
@@ -1071,6 +1076,7 @@ CREATE INDEX compile_runs_by_time ON compile_runs USING btree (tenant_id, create
 CREATE TRIGGER compile_runs_cancelled_once BEFORE UPDATE OF cancelled_at ON compile_runs FOR EACH ROW WHEN ((old.cancelled_at IS NOT NULL)) EXECUTE FUNCTION refuse('a run is cancelled once');
 CREATE TRIGGER compile_runs_frozen BEFORE UPDATE OF tenant_id, run_id, rule_package_version_id, activate, total, batch_id, created_at, created_by ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
 CREATE TRIGGER compile_runs_not_truncated BEFORE TRUNCATE ON compile_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('runs are never deleted');
+CREATE TRIGGER compile_runs_skipping_frozen BEFORE UPDATE OF skip_unchanged ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
 CREATE TRIGGER compile_runs_stay BEFORE DELETE ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('a run is never deleted');
 ALTER TABLE compile_runs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON compile_runs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));

@@ -89,6 +89,8 @@ DECLARED = """
     GET    /v1/passports/{passport_id}/versions                             passport:read
     POST   /v1/passports/{passport_id}/compile                              passport:compile
     POST   /v1/passports:bulk-compile                                       passport:compile
+    POST   /v1/passports:check                                              passport:compile
+    POST   /v1/passports:what-if                                            passport:compile
     GET    /v1/passport-versions/{passport_version_id}                      passport:read
     GET    /v1/passport-versions/{passport_version_id}/payload              passport:read
     GET    /v1/passport-versions/{passport_version_id}/proof                passport:read
@@ -96,6 +98,7 @@ DECLARED = """
     GET    /v1/passport-versions/{passport_version_id}/qr.png               passport:read
     GET    /v1/passport-versions/{passport_version_id}/bundle               passport:read
     GET    /v1/passport-versions/{passport_version_id}/view                 passport:read
+    GET    /v1/passport-versions/{passport_version_id}/diff/{other_version_id} passport:read
     POST   /v1/passport-versions/{passport_version_id}/activate             passport:compile
     POST   /v1/passport-versions/{passport_version_id}/revoke               passport:revoke
     POST   /v1/passport-versions/{passport_version_id}:waive                passport:waive

@@ -33,6 +33,7 @@ from bpc.api.routes import (
     artifacts_and_exports,
     audit_and_signing_keys,
     compile_runs,
+    differences,
     documents,
     facts_and_snapshots,
     gate,
@@ -41,11 +42,13 @@ from bpc.api.routes import (
     jobs,
     policies,
     products_and_passports,
+    readiness,
     rule_versions,
     rules,
     suppliers,
     uploads,
     webhooks,
+    what_if,
 )
 from bpc.core.errors import Refusal
 from bpc.runtime import clock
@@ -186,8 +189,11 @@ FAMILIES: Final = (
     products_and_passports.product_routes,
     products_and_passports.passport_routes,
     compile_runs.routes,
+    readiness.routes,
+    what_if.routes,
     products_and_passports.version_routes,
     gate.waiver_routes,
+    differences.routes,
     artifacts_and_exports.artifact_routes,
     artifacts_and_exports.export_routes,
     jobs.routes,

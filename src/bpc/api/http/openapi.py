@@ -49,6 +49,7 @@ TAGS: Final = {
     "Waivers": "Compliance entries of a version that do not block its activation.",
     "Artifacts": "The stored bytes of a version: payload, proof, receipt, QR code, bundle, views.",
     "Bulk compiles": "Passports of many products at once, with a report for each.",
+    "Readiness": "What products still need, and what would change. Nothing is stored.",
     "Exports": "Versions in other formats: PDF, JSON-LD, XML, data points.",
     "Jobs": "Background jobs.",
     "Audit": "Everything that happened, in hash chains that reveal any change.",

@@ -19,7 +19,7 @@ from bpc.core.verify.canonical import OpenedBundle
 from bpc.core.verify.proof_structure import ParsedNode, parse_nodes
 
 # What these give is not what they are given, only something about it.
-_NON_VALUE_OPS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count"})
+NON_VALUE_OPS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count"})
 _LAMBDA_OPS: Final = frozenset({"map", "filter", "fold"})
 
 
@@ -92,7 +92,7 @@ class FieldSources:
         op, children = node.data.get("op"), node.children
         if node.type == "FIELD_REF":
             return children if node.data["path"] in self._hidden_paths else ()
-        if node.type in {"CONST", "FACT_GET", "COMPLIANCE_EMIT"} or op in _NON_VALUE_OPS:
+        if node.type in {"CONST", "FACT_GET", "COMPLIANCE_EMIT"} or op in NON_VALUE_OPS:
             return ()
         if op in {"if", "assert"}:
             return children[1:]
@@ -133,7 +133,7 @@ def _list_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one
         case typed.Logic():
             return expr.first, *(operand.expr for operand in expr.operands)
         case typed.TypedIf():
-            return *(branch.condition for branch in expr.branches), *_list_value_parts(expr)
+            return *(branch.condition for branch in expr.branches), *list_value_parts(expr)
         case typed.EmitCompliance():
             return expr.status, expr.message
         case typed.TypedBlock():
@@ -144,10 +144,10 @@ def _list_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one
         case typed.Loop(op="filter"):
             return expr.items, expr.body
         case _:
-            return _list_value_parts(expr)
+            return list_value_parts(expr)
 
 
-def _list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one rule a case)
+def list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one rule a case)
     """The parts of an expression that its value is made of."""
     match expr:
         case typed.TypedUnary():
@@ -186,8 +186,8 @@ def _iterate_members(expr: typed.Expr, bound: Mapping[str, typed.Expr]) -> Itera
             yield from _iterate_members(expr.body, bound)
         case typed.BuiltinCall(op="recordGet") if isinstance(expr.arguments[0].type, FactRecordType):
             yield MemberRead(expr.arguments[0].type, str(expr.static["member"]))
-        case typed.BuiltinCall(op=op) if op in _NON_VALUE_OPS:
+        case typed.BuiltinCall(op=op) if op in NON_VALUE_OPS:
             return
         case _:
-            for part in _list_value_parts(expr):
+            for part in list_value_parts(expr):
                 yield from _iterate_members(part, bound)
