@@ -25,6 +25,8 @@ ALTER POLICY own_tenant ON public.actor_roles USING ((tenant_id = current_tenant
 ALTER POLICY own_tenant ON public.actors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.attachment_withdrawals USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.attachments USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.battery_products USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.column_mappings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_run_rows USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -102,6 +104,7 @@ SELECT create_distributed_table('public.retention_anchors', 'tenant_id', colocat
 SELECT create_distributed_table('public.rule_package_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_deliveries', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_subscriptions', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.attachments', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.compile_runs', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_statements', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_texts', 'tenant_id', colocate_with => 'public.actors');
@@ -109,6 +112,7 @@ SELECT create_distributed_table('public.document_version_refs', 'tenant_id', col
 SELECT create_distributed_table('public.facts', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_fields', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_tests_runs', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.attachment_withdrawals', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.compile_run_rows', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.fact_sources', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.snapshot_items', 'tenant_id', colocate_with => 'public.actors');

@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Over the API": {
         "upload": ("online.transfer:upload", "Upload a document over the API."),
         "documents": ("online.documents:documents_app", "Show, correct and withdraw what documents say."),
+        "attachments": ("online.attachments:attachments_app", "Attach files to data points of products."),
         "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
         "passports": ("online.passports:passports_app", "Compile passports for many products over the API."),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),

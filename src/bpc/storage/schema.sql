@@ -973,6 +973,56 @@ GRANT UPDATE(revoked_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(last_used_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(pepper_id) ON TABLE api_keys TO bpc_app;
 
+-- attachment_withdrawals ----------------------------------------------------------------------------------------
+CREATE TABLE attachment_withdrawals (
+    tenant_id uuid NOT NULL,
+    attachment_id uuid NOT NULL,
+    reason text NOT NULL,
+    withdrawn_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_by uuid,
+    CONSTRAINT attachment_withdrawals_reason_check CHECK ((reason <> ''::text))
+);
+ALTER TABLE attachment_withdrawals FORCE ROW LEVEL SECURITY;
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_pkey PRIMARY KEY (tenant_id, attachment_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_attachment_id_fkey FOREIGN KEY (tenant_id, attachment_id) REFERENCES attachments(tenant_id, attachment_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_withdrawn_by_fkey FOREIGN KEY (tenant_id, withdrawn_by) REFERENCES actors(tenant_id, actor_id);
+CREATE TRIGGER attachment_withdrawals_never_change BEFORE DELETE OR UPDATE ON attachment_withdrawals FOR EACH ROW EXECUTE FUNCTION refuse('a withdrawal is never changed or deleted');
+CREATE TRIGGER attachment_withdrawals_not_truncated BEFORE TRUNCATE ON attachment_withdrawals FOR EACH STATEMENT EXECUTE FUNCTION refuse('withdrawals are never deleted');
+ALTER TABLE attachment_withdrawals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON attachment_withdrawals USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE attachment_withdrawals TO bpc_app;
+
+-- attachments ---------------------------------------------------------------------------------------------------
+CREATE TABLE attachments (
+    tenant_id uuid NOT NULL,
+    attachment_id uuid NOT NULL,
+    sku text NOT NULL,
+    data_point integer NOT NULL,
+    document_version_id uuid NOT NULL,
+    title text,
+    mime_type text NOT NULL,
+    attached_at timestamp with time zone DEFAULT now() NOT NULL,
+    attached_by uuid,
+    CONSTRAINT attachments_data_point_check CHECK ((((data_point >= 40) AND (data_point <= 43)) OR ((data_point >= 47) AND (data_point <= 50)))),
+    CONSTRAINT attachments_mime_type_check CHECK ((mime_type <> ''::text)),
+    CONSTRAINT attachments_sku_check CHECK ((sku <> ''::text)),
+    CONSTRAINT attachments_title_check CHECK ((title <> ''::text))
+);
+ALTER TABLE attachments FORCE ROW LEVEL SECURITY;
+ALTER TABLE attachments ADD CONSTRAINT attachments_pkey PRIMARY KEY (tenant_id, attachment_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_attached_by_fkey FOREIGN KEY (tenant_id, attached_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX attachments_by_time ON attachments USING btree (tenant_id, attached_at, attachment_id);
+CREATE INDEX attachments_of_product ON attachments USING btree (tenant_id, sku, attached_at, attachment_id);
+CREATE INDEX attachments_of_version ON attachments USING btree (tenant_id, document_version_id);
+CREATE TRIGGER attachments_never_change BEFORE DELETE OR UPDATE ON attachments FOR EACH ROW EXECUTE FUNCTION refuse('an attachment is never changed or deleted');
+CREATE TRIGGER attachments_not_truncated BEFORE TRUNCATE ON attachments FOR EACH STATEMENT EXECUTE FUNCTION refuse('attachments are never deleted');
+ALTER TABLE attachments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON attachments USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE attachments TO bpc_app;
+
 -- battery_products ----------------------------------------------------------------------------------------------
 CREATE TABLE battery_products (
     tenant_id uuid NOT NULL,
@@ -1778,6 +1828,7 @@ ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapsho
 CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
 CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at, passport_version_id);
 CREATE INDEX passport_versions_ended ON passport_versions USING btree (tenant_id, GREATEST(superseded_at, revoked_at)) WHERE (status = ANY (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status]));
+CREATE INDEX passport_versions_of_snapshot ON passport_versions USING btree (tenant_id, snapshot_id);
 CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE INDEX passport_versions_to_replay ON passport_versions USING btree (tenant_id, replayed_at NULLS FIRST, passport_version_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');

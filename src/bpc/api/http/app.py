@@ -31,6 +31,7 @@ from bpc.api.http.telemetry import UNKNOWN_PATH, HttpMetrics, RequestSpan, start
 from bpc.api.routes import (
     actors_and_keys,
     artifacts_and_exports,
+    attachments,
     audit_and_signing_keys,
     compile_runs,
     documents,
@@ -173,6 +174,7 @@ def _find_route_template(scope: Scope) -> str | None:
 # In the order of the OpenAPI document.
 FAMILIES: Final = (
     documents.document_routes,
+    attachments.attachment_routes,
     facts_and_snapshots.fact_routes,
     facts_and_snapshots.conflict_routes,
     facts_and_snapshots.snapshot_routes,
@@ -183,6 +185,7 @@ FAMILIES: Final = (
     compile_runs.routes,
     products_and_passports.version_routes,
     artifacts_and_exports.artifact_routes,
+    attachments.attached_file_routes,
     artifacts_and_exports.export_routes,
     jobs.routes,
     audit_and_signing_keys.routes,
