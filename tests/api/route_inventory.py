@@ -24,8 +24,9 @@ from bpc.api.http.app import create_app
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import PermissionedRoute
 from bpc.api.http.telemetry import HttpMetrics
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.runtime import clock
-from tests.api.evidence_rows import DISPUTED_SKU
+from tests.api.evidence_rows import ATTACHED_FILE, DISPUTED_SKU
 
 # What may be asked without a key, and why.
 PUBLIC: Final[Mapping[tuple[str, str], str]] = {
@@ -256,6 +257,15 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/documents/{document_id}/ingest"): Call(body={"file_url": "https://supplier.example/{new}"}),
     ("POST", "/v1/documents/{document_id}:withdraw"): Call(
         path={"document_id": "withdrawn_document_id"}, body={"reason": "it was withdrawn"}
+    ),
+    ("POST", "/v1/attachments"): Call(
+        body={"sku": "{new}", "data_point": 42, "document_version_id": "{attached_version_id}"}
+    ),
+    ("POST", "/v1/attachments/{attachment_id}:withdraw"): Call(
+        path={"attachment_id": "withdrawn_attachment_id"}, body={"reason": "it was withdrawn"}
+    ),
+    ("GET", "/v1/passport-versions/{passport_version_id}/attachments/{sha256}"): Call(
+        path={"sha256": f"={to_hex(sha256(ATTACHED_FILE))}"}
     ),
     ("GET", "/v1/conflicts"): Call(query={"sku": DISPUTED_SKU}),
     ("POST", "/v1/conflicts:resolve"): Call(

@@ -111,6 +111,23 @@ async def insert_supplier_rows(conn: Connection, tenant: TenantId) -> None:
     )
 
 
+async def insert_attachment(conn: Connection, tenant: TenantId) -> UUID:
+    """A file that was attached to a data point, and is withdrawn."""
+    attachment, version = clock.new_id(), await insert_document_version(conn, tenant)
+    await insert_row(
+        conn,
+        "attachments",
+        tenant_id=tenant,
+        attachment_id=attachment,
+        sku="SKU-1",
+        data_point=42,
+        document_version_id=version,
+        mime_type="application/pdf",
+    )
+    await insert_row(conn, "attachment_withdrawals", tenant_id=tenant, attachment_id=attachment, reason="A mistake.")
+    return attachment
+
+
 async def insert_document_version(conn: Connection, tenant: TenantId, *, status: str = "UPLOADED") -> UUID:
     document, version = clock.new_id(), clock.new_id()
     content = b'{"document":"%s"}' % str(document).encode()
@@ -370,6 +387,7 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_document_text(conn, tenant)
         await insert_statement_and_decision(conn, tenant, act)
         await insert_supplier_rows(conn, tenant)
+        await insert_attachment(conn, tenant)
         await insert_export(conn, tenant, version=await insert_passport_version(conn, tenant, status="SIGNED"))
         await insert_compile_run(conn, tenant, await insert_rule_version(conn, tenant))
         await insert_setting_and_waiver(conn, tenant, act)

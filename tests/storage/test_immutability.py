@@ -32,6 +32,8 @@ PROTECTED: Final = (
     "document_statements",
     "fact_decisions",
     "column_mappings",
+    "attachments",
+    "attachment_withdrawals",
     "facts",
     "fact_sources",
     "data_snapshots",
@@ -82,6 +84,7 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
         await rows.insert_document_text(conn, tenant)
         await rows.insert_statement_and_decision(conn, tenant, act)
         await rows.insert_supplier_rows(conn, tenant)
+        await rows.insert_attachment(conn, tenant)
         await rows.insert_passport_version(
             conn, tenant, status="REVOKED", qr_png=b"png", qr_payload="{}", activated_at=act.at, superseded_at=act.at
         )

@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "upload": ("online.transfer:upload", "Upload documents over the API."),
         "documents": ("online.documents:documents_app", "Show, correct and withdraw what documents say."),
         "suppliers": ("online.suppliers:suppliers_app", "List, add and change who sends documents."),
+        "attachments": ("online.attachments:attachments_app", "Attach files to data points of products."),
         "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
         "passports": (
             "online.passports:passports_app",

@@ -629,6 +629,14 @@ CREATE FUNCTION api_keys_by_pepper() RETURNS TABLE(slug text, pepper_id text, ke
    GROUP BY t.slug, k.pepper_id
    ORDER BY t.slug, k.pepper_id
 $$;
+CREATE FUNCTION count_compliance(payload bytea, wanted text) RETURNS integer
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path TO 'pg_catalog'
+    AS $$
+  SELECT count(*)::int
+    FROM json_array_elements(replace(convert_from(payload, 'UTF8'), '\u0000', '')::json -> 'compliance') AS entry
+   WHERE entry ->> 'status' = wanted
+$$;
 CREATE FUNCTION current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -862,6 +870,8 @@ REVOKE ALL ON FUNCTION answered(p_tenant uuid, p_key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION answered(p_tenant uuid, p_key text) TO bpc_app;
 REVOKE ALL ON FUNCTION api_keys_by_pepper() FROM PUBLIC;
 GRANT ALL ON FUNCTION api_keys_by_pepper() TO bpc_system;
+REVOKE ALL ON FUNCTION count_compliance(payload bytea, wanted text) FROM PUBLIC;
+GRANT ALL ON FUNCTION count_compliance(payload bytea, wanted text) TO bpc_app;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION end_cancelled_delivery() FROM PUBLIC;
@@ -972,6 +982,56 @@ GRANT UPDATE(expires_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(revoked_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(last_used_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(pepper_id) ON TABLE api_keys TO bpc_app;
+
+-- attachment_withdrawals ----------------------------------------------------------------------------------------
+CREATE TABLE attachment_withdrawals (
+    tenant_id uuid NOT NULL,
+    attachment_id uuid NOT NULL,
+    reason text NOT NULL,
+    withdrawn_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_by uuid,
+    CONSTRAINT attachment_withdrawals_reason_check CHECK ((reason <> ''::text))
+);
+ALTER TABLE attachment_withdrawals FORCE ROW LEVEL SECURITY;
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_pkey PRIMARY KEY (tenant_id, attachment_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_attachment_id_fkey FOREIGN KEY (tenant_id, attachment_id) REFERENCES attachments(tenant_id, attachment_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_withdrawn_by_fkey FOREIGN KEY (tenant_id, withdrawn_by) REFERENCES actors(tenant_id, actor_id);
+CREATE TRIGGER attachment_withdrawals_never_change BEFORE DELETE OR UPDATE ON attachment_withdrawals FOR EACH ROW EXECUTE FUNCTION refuse('a withdrawal is never changed or deleted');
+CREATE TRIGGER attachment_withdrawals_not_truncated BEFORE TRUNCATE ON attachment_withdrawals FOR EACH STATEMENT EXECUTE FUNCTION refuse('withdrawals are never deleted');
+ALTER TABLE attachment_withdrawals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON attachment_withdrawals USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE attachment_withdrawals TO bpc_app;
+
+-- attachments ---------------------------------------------------------------------------------------------------
+CREATE TABLE attachments (
+    tenant_id uuid NOT NULL,
+    attachment_id uuid NOT NULL,
+    sku text NOT NULL,
+    data_point integer NOT NULL,
+    document_version_id uuid NOT NULL,
+    title text,
+    mime_type text NOT NULL,
+    attached_at timestamp with time zone DEFAULT now() NOT NULL,
+    attached_by uuid,
+    CONSTRAINT attachments_data_point_check CHECK ((((data_point >= 40) AND (data_point <= 43)) OR ((data_point >= 47) AND (data_point <= 50)))),
+    CONSTRAINT attachments_mime_type_check CHECK ((mime_type <> ''::text)),
+    CONSTRAINT attachments_sku_check CHECK ((sku <> ''::text)),
+    CONSTRAINT attachments_title_check CHECK ((title <> ''::text))
+);
+ALTER TABLE attachments FORCE ROW LEVEL SECURITY;
+ALTER TABLE attachments ADD CONSTRAINT attachments_pkey PRIMARY KEY (tenant_id, attachment_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_attached_by_fkey FOREIGN KEY (tenant_id, attached_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX attachments_by_time ON attachments USING btree (tenant_id, attached_at, attachment_id);
+CREATE INDEX attachments_of_product ON attachments USING btree (tenant_id, sku, attached_at, attachment_id);
+CREATE INDEX attachments_of_version ON attachments USING btree (tenant_id, document_version_id);
+CREATE TRIGGER attachments_never_change BEFORE DELETE OR UPDATE ON attachments FOR EACH ROW EXECUTE FUNCTION refuse('an attachment is never changed or deleted');
+CREATE TRIGGER attachments_not_truncated BEFORE TRUNCATE ON attachments FOR EACH STATEMENT EXECUTE FUNCTION refuse('attachments are never deleted');
+ALTER TABLE attachments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON attachments USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE attachments TO bpc_app;
 
 -- battery_products ----------------------------------------------------------------------------------------------
 CREATE TABLE battery_products (
@@ -1772,9 +1832,13 @@ CREATE TABLE passport_versions (
     qr_png bytea,
     qr_payload text,
     replayed_at timestamp with time zone,
+    fail_count integer,
+    warn_count integer,
+    CONSTRAINT passport_versions_fail_count_check CHECK ((fail_count >= 0)),
     CONSTRAINT passport_versions_signature_alg_check CHECK ((signature_alg = 'ED25519'::text)),
     CONSTRAINT passport_versions_signature_check CHECK ((octet_length(signature) = 64)),
-    CONSTRAINT passport_versions_signed_has_signature CHECK ((((status = 'COMPILING'::passport_status) = (signature IS NULL)) AND ((signature IS NULL) OR (signing_key_id IS NOT NULL))))
+    CONSTRAINT passport_versions_signed_has_signature CHECK ((((status = 'COMPILING'::passport_status) = (signature IS NULL)) AND ((signature IS NULL) OR (signing_key_id IS NOT NULL)))),
+    CONSTRAINT passport_versions_warn_count_check CHECK ((warn_count >= 0))
 );
 ALTER TABLE passport_versions FORCE ROW LEVEL SECURITY;
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_of_passport_key UNIQUE (tenant_id, passport_id, passport_version_id);
@@ -1788,8 +1852,10 @@ ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapsho
 CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
 CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at, passport_version_id);
 CREATE INDEX passport_versions_ended ON passport_versions USING btree (tenant_id, GREATEST(superseded_at, revoked_at)) WHERE (status = ANY (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status]));
+CREATE INDEX passport_versions_of_snapshot ON passport_versions USING btree (tenant_id, snapshot_id);
 CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE INDEX passport_versions_to_replay ON passport_versions USING btree (tenant_id, replayed_at NULLS FIRST, passport_version_id) WHERE (status = 'ACTIVE'::passport_status);
+CREATE TRIGGER passport_versions_counts_frozen BEFORE UPDATE OF fail_count, warn_count ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
 CREATE TRIGGER passport_versions_qr_once BEFORE UPDATE OF qr_png, qr_payload ON passport_versions FOR EACH ROW WHEN ((((old.qr_png IS NOT NULL) AND (new.qr_png IS DISTINCT FROM old.qr_png)) OR ((old.qr_payload IS NOT NULL) AND (new.qr_payload IS DISTINCT FROM old.qr_payload)))) EXECUTE FUNCTION refuse('a passport version''s QR code is written once');
@@ -1811,6 +1877,32 @@ GRANT UPDATE(signing_key_id) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_png) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_payload) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(replayed_at) ON TABLE passport_versions TO bpc_app;
+
+-- passport_waivers ----------------------------------------------------------------------------------------------
+CREATE TABLE passport_waivers (
+    tenant_id uuid NOT NULL,
+    waiver_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    code text NOT NULL,
+    field text NOT NULL,
+    entries integer NOT NULL,
+    reason text NOT NULL,
+    waived_at timestamp with time zone DEFAULT now() NOT NULL,
+    waived_by uuid,
+    CONSTRAINT passport_waivers_entries_check CHECK ((entries >= 1)),
+    CONSTRAINT passport_waivers_field_check CHECK ((field <> ''::text)),
+    CONSTRAINT passport_waivers_reason_check CHECK ((reason <> ''::text))
+);
+ALTER TABLE passport_waivers FORCE ROW LEVEL SECURITY;
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_once UNIQUE (tenant_id, passport_version_id, field, code);
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_pkey PRIMARY KEY (tenant_id, waiver_id);
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_tenant_id_waived_by_fkey FOREIGN KEY (tenant_id, waived_by) REFERENCES actors(tenant_id, actor_id);
+CREATE TRIGGER passport_waivers_never_change BEFORE DELETE OR UPDATE ON passport_waivers FOR EACH ROW EXECUTE FUNCTION refuse('a waiver is never changed or deleted');
+CREATE TRIGGER passport_waivers_not_truncated BEFORE TRUNCATE ON passport_waivers FOR EACH STATEMENT EXECUTE FUNCTION refuse('waivers are never deleted');
+ALTER TABLE passport_waivers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON passport_waivers USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE passport_waivers TO bpc_app;
 
 -- passports -----------------------------------------------------------------------------------------------------
 CREATE TABLE passports (
@@ -2149,6 +2241,28 @@ CREATE POLICY own_tenant ON suppliers USING ((tenant_id = ( SELECT current_tenan
 GRANT SELECT,INSERT ON TABLE suppliers TO bpc_app;
 GRANT UPDATE(number_locale) ON TABLE suppliers TO bpc_app;
 GRANT UPDATE(rank) ON TABLE suppliers TO bpc_app;
+
+-- tenant_settings -----------------------------------------------------------------------------------------------
+CREATE TABLE tenant_settings (
+    tenant_id uuid NOT NULL,
+    activation_blocked_by text DEFAULT 'FAIL'::text NOT NULL,
+    minimum_branch_coverage_pct integer DEFAULT 80 NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_by uuid,
+    CONSTRAINT tenant_settings_blocked_by_check CHECK ((activation_blocked_by = ANY (ARRAY['FAIL'::text, 'FAIL_AND_WARN'::text, 'NOTHING'::text]))),
+    CONSTRAINT tenant_settings_coverage_check CHECK (((minimum_branch_coverage_pct >= 0) AND (minimum_branch_coverage_pct <= 100)))
+);
+ALTER TABLE tenant_settings FORCE ROW LEVEL SECURITY;
+ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_pkey PRIMARY KEY (tenant_id);
+ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_tenant_id_changed_by_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE tenant_settings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON tenant_settings USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(activation_blocked_by) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(minimum_branch_coverage_pct) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(changed_at) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(changed_by) ON TABLE tenant_settings TO bpc_app;
 
 -- tenants -------------------------------------------------------------------------------------------------------
 CREATE TABLE tenants (

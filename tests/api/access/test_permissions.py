@@ -58,6 +58,11 @@ DECLARED = """
     POST   /v1/documents/{document_id}/versions                             docs:upload
     POST   /v1/documents/{document_id}/ingest                               docs:upload
     POST   /v1/documents/{document_id}:withdraw                             docs:upload
+    POST   /v1/attachments                                                  docs:upload
+    GET    /v1/attachments                                                  docs:read
+    GET    /v1/attachments/{attachment_id}                                  docs:read
+    POST   /v1/attachments/{attachment_id}:withdraw                         docs:upload
+    GET    /v1/passport-versions/{passport_version_id}/attachments/{sha256} passport:read
     GET    /v1/conflicts                                                    docs:read
     POST   /v1/conflicts:resolve                                            snapshot:build
     GET    /v1/document-versions/{document_version_id}                      docs:read

@@ -75,9 +75,9 @@ def test_a_sheet_is_texts_and_has_every_field_that_may_be_seen(name: str) -> Non
 @pytest.mark.parametrize(
     ("audience", "says"),
     [
-        ("public", "For everybody: 77 of the passport's 142 fields."),
+        ("public", "For everybody: 85 of the passport's 151 fields."),
         ("interest", "For persons with a legitimate interest: "),
-        ("tenant", "Holds all 142 fields of the passport, restricted ones among them. Not for handing on."),
+        ("tenant", "Holds all 151 fields of the passport, restricted ones among them. Not for handing on."),
     ],
 )
 def test_a_sheet_says_whom_it_is_for(audience: Audience, says: str) -> None:

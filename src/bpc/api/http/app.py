@@ -31,6 +31,7 @@ from bpc.api.http.telemetry import UNKNOWN_PATH, HttpMetrics, RequestSpan, start
 from bpc.api.routes import (
     actors_and_keys,
     artifacts_and_exports,
+    attachments,
     audit_and_signing_keys,
     compile_runs,
     differences,
@@ -181,6 +182,7 @@ FAMILIES: Final = (
     documents.document_routes,
     uploads.routes,
     suppliers.routes,
+    attachments.attachment_routes,
     facts_and_snapshots.fact_routes,
     facts_and_snapshots.conflict_routes,
     facts_and_snapshots.snapshot_routes,
@@ -195,6 +197,7 @@ FAMILIES: Final = (
     gate.waiver_routes,
     differences.routes,
     artifacts_and_exports.artifact_routes,
+    attachments.attached_file_routes,
     artifacts_and_exports.export_routes,
     jobs.routes,
     audit_and_signing_keys.routes,

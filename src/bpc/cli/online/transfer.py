@@ -293,6 +293,9 @@ async def fetch_bundle(
         str, typer.Argument(metavar="VERSION_ID", help="The passport version's id.", show_default=False)
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")],
+    attachments: Annotated[
+        bool, typer.Option("--attachments", help="Include the files that are attached to the passport.")
+    ] = False,
     url: UrlOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -306,7 +309,7 @@ async def fetch_bundle(
     """
     version_id = parse_uuid(version)
     async with open_api(url, as_json=as_json) as bpc:
-        bundle = await bpc.get_bundle(version_id)
+        bundle = await bpc.get_bundle(version_id, attachments=attachments)
     replace_file(out, bundle.content)
     print_result(
         {"file": out, "bytes": len(bundle.content), "sha256": (bundle.etag or "").strip('"')},

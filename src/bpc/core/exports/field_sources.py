@@ -8,6 +8,7 @@ has read what it read. Any other field that is read stands in the passport itsel
     FieldSources(opened bundle).trace_field(node) ──► ValueSources(reads, codes)
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -20,6 +21,8 @@ from bpc.core.verify.proof_structure import ParsedNode, parse_nodes
 
 # What these give is not what they are given, only something about it.
 NON_VALUE_OPS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count"})
+# `attachment:<sku>:<data point>:<hash>`; a SKU may contain colons.
+_ATTACHMENT_KEY: Final = re.compile("attachment:.*:([0-9]{2}):", re.DOTALL)
 _LAMBDA_OPS: Final = frozenset({"map", "filter", "fold"})
 
 
@@ -63,6 +66,7 @@ class FieldSources:
             node = self._nodes[at]
             if node.type == "ASSERT":
                 codes.add(node.data["code"])
+            codes.update(self._list_attached_points(node))
             for read in self._list_reads(node):
                 reads.setdefault((read.fact, read.member), read)
             pending += reversed(self._list_value_children(node))
@@ -86,6 +90,13 @@ class FieldSources:
             loop = self._lambdas.get((first, last))
             if loop is not None:
                 yield from _iterate_members(loop.body, {})
+
+    def _list_attached_points(self, node: ParsedNode) -> Iterator[str]:
+        """The code of the data point whose attached files a node looks up: their key names it."""
+        if node.type == "FACT_GET" and node.data["fact_type"] == "Attachment":
+            match = _ATTACHMENT_KEY.match(str(self._nodes[node.children[0]].data.get("value")))
+            if match is not None:
+                yield f"DP{match[1]}"
 
     def _list_value_children(self, node: ParsedNode) -> Sequence[int]:
         """The children that a node's value is made of."""
