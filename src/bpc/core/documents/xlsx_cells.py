@@ -225,7 +225,7 @@ class SheetRowReader(XmlReader):
 
     def _read_cell(self) -> Cell | None:
         stored = "".join(self._value)
-        # The result of a formula may be an empty text, but not an empty number: programs that cannot compute write that.
+        # The result of a formula may be an empty text, not an empty number: programs that cannot compute write that.
         if self._has_formula and not stored and (self._kind != "str" or not self._has_value):
             return InvalidCell("is a formula whose result is not stored; open the file in a spreadsheet and save it")
         if not self._has_value:
