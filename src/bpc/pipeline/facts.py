@@ -3,7 +3,7 @@
 UPLOADED ─┬─► VALIDATED   all facts are stored; the event has their number and everything that was left out
           └─► REJECTED    no fact is stored; the event has every problem of the document
 
-Documents are untrusted. A small text is read in this process: the worst one that we know takes 60 milliseconds.
+Documents are untrusted. A small text is read in this process: the worst one that we know takes a tenth of a second.
 Everything else is read in a child process with limits. A document that exceeds a limit is rejected: it would exceed it
 again next time.
 """
