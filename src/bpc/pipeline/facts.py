@@ -6,7 +6,7 @@ UPLOADED ─┬─► VALIDATED   all facts are stored; the event has their numb
 A table is read under the options that were chosen when it was uploaded; they are in both events. The same bytes under
 the same options give the same facts, whatever the supplier's options are by now.
 
-Documents are untrusted. A small text is read in this process: the worst one that we know takes 60 milliseconds.
+Documents are untrusted. A small text is read in this process: the worst one that we know takes a tenth of a second.
 Everything else is read in a child process with limits. A document that exceeds a limit is rejected: it would exceed it
 again next time.
 """

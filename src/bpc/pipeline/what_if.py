@@ -22,7 +22,7 @@ from bpc.pipeline.compile import ComputePool, run_in_child_or_thread
 from bpc.pipeline.facts import ParseOrder, parse
 from bpc.pipeline.product_facts import load_product_evidence
 from bpc.pipeline.trial import ProductFacts, TrialRules, try_product
-from bpc.pipeline.upload import upload
+from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import documents, snapshots, statements
@@ -172,7 +172,13 @@ async def _upload_all(
         if earlier is not None and earlier.document_version_id is not None:
             version_ids.append(earlier.document_version_id)
         uploaded = await upload(
-            conn, _NoQueue(), parse_job, tenant, document, mime_type=each.mime_type, content=each.content, act=act
+            conn,
+            _NoQueue(),
+            parse_job,
+            tenant,
+            document,
+            FileUpload(content=each.content, mime_type=each.mime_type),
+            act=act,
         )
         rejection = await parse(conn, tenant, uploaded.document_version_id, reader_pool=reader_pool, act=act)
         if rejection is not None:

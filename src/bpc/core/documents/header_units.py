@@ -51,11 +51,8 @@ _PERCENT: Final = MemberUnit("%", PER_CENT)
 _PERCENT_PER_MONTH: Final = MemberUnit(
     "%/month", dict.fromkeys(("%/month", "% per month", "%/mo", "percentPerMonth"), ONE)
 )
-_CO2: Final = MemberUnit("g CO2e", {**GRAMS_CO2, "g": GRAMS["g"], "kg": GRAMS["kg"], "t": GRAMS["t"]})
-_CO2_PER_KWH: Final = MemberUnit(
-    "g CO2e/kWh",
-    {**GRAMS_CO2_PER_KWH, "g/kWh": GRAMS["g"], "kg/kWh": GRAMS["kg"], "g/kwh": GRAMS["g"], "kg/kwh": GRAMS["kg"]},
-)
+_CO2: Final = MemberUnit("g CO2e", GRAMS_CO2)
+_CO2_PER_KWH: Final = MemberUnit("g CO2e/kWh", GRAMS_CO2_PER_KWH)
 _YEARS: Final = MemberUnit("years", dict.fromkeys(("year", "years", "ANN", "a"), ONE))
 _MINUTES: Final = MemberUnit(
     "minutes",
@@ -127,6 +124,11 @@ _SEPARATED: Final = (
 )
 _NUMBERING: Final = re.compile(r"\s*[0-9]{1,3}[.)]\s+")
 _LAST_WORDS: Final = 3
+# A mass is one of CO2 only where the name says so: `Production [t]` may be what a plant produces.
+_BARE_MASS: Final = re.compile("(g|kg|t)((?:/kwh)?)", re.IGNORECASE)
+_SPEAKS_OF_CO2: Final = re.compile(
+    "co2|pcf|gwp|footprint|fussabdruck|emission|empreinte|emision|huella|impronta|emissioni|slad weglowy|emisj"
+)
 # Some codes of UN/ECE Recommendation 20 are numbers; in a table they are the number of something else. `Mg` is a
 # million grams, and in capitals nobody can tell it from a thousandth.
 _UNCERTAIN: Final = re.compile("[0-9]+|M[gG]")
@@ -225,12 +227,12 @@ def split_header(text: str) -> Iterator[HeaderReading]:
     for form in (_IN_UNIT, *_SEPARATED):
         parts = form.fullmatch(text)
         if parts and is_unit(parts[2]):
-            yield HeaderReading(parts[1], parts[2])
+            yield _move_base(HeaderReading(parts[1], parts[2]))
     words = text.split()
     for count in range(min(_LAST_WORDS, len(words) - 1), 0, -1):
         unit = " ".join(words[-count:])
         if is_unit(unit):
-            yield HeaderReading(" ".join(words[:-count]), unit)
+            yield _move_base(HeaderReading(" ".join(words[:-count]), unit))
     yield HeaderReading(text, None)
     for bracket in brackets:
         yield HeaderReading(text[: bracket.start()] + " " + text[bracket.end() :], bracket[1], True)
@@ -241,10 +243,14 @@ def split_header(text: str) -> Iterator[HeaderReading]:
 
 
 def _move_base(reading: HeaderReading) -> HeaderReading:
-    """The reading with what its number is counted per in the unit, if the name says that and the unit does not."""
+    """The reading with all of its unit, if the name says what the unit leaves out: per month, per kWh, of CO2."""
     for form, base in _BASES_IN_NAMES:
         match = form.search(reading.name)
         if match and "/" not in str(reading.unit):
             name = reading.name[: match.start()] + " " + reading.name[match.end() :]
-            return reading._replace(name=name, unit=f"{reading.unit}{base}")
+            reading = reading._replace(name=name, unit=f"{reading.unit}{base}")
+            break
+    mass = _BARE_MASS.fullmatch(str(reading.unit))
+    if mass and _SPEAKS_OF_CO2.search(fold_text(reading.name)):
+        return reading._replace(unit=f"{mass[1]} CO2e{mass[2]}")
     return reading

@@ -149,7 +149,7 @@ async def add_attachment(
     """Bind a document version to a data point of a product, append an event; and whether the binding is new."""
     version = await documents.get_document_version(conn, tenant, version_id)
     # Until the transaction ends, nobody else binds a version of this document or lets it say something else.
-    kind = await documents.lock_document(conn, tenant, version.document_id)
+    kind = (await documents.lock_document(conn, tenant, version.document_id)).kind
     bound = await conn.fetchrow(SELECT_BOUND, tenant, version_id, sku, data_point)
     if bound is not None:
         return _require_same_title(_to_row(**bound), title), False

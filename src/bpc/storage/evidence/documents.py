@@ -28,7 +28,8 @@ UPDATE_DOCUMENT: Final[LiteralString] = """
 """
 SELECT_DOCUMENTS: Final[LiteralString] = """
     SELECT d.document_id, d.kind::text AS kind, d.external_ref, d.supplier_id,
-           (SELECT s.name FROM suppliers s WHERE s.tenant_id = d.tenant_id AND s.supplier_id = d.supplier_id) AS supplier,
+           (SELECT s.name FROM suppliers s
+             WHERE s.tenant_id = d.tenant_id AND s.supplier_id = d.supplier_id) AS supplier,
            d.number_locale AS locale, d.created_at
       FROM documents d
 """
