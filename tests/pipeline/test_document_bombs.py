@@ -46,6 +46,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_every_document_bomb_is_refused_within_two_seconds_and_256_megabytes(
     tmp_path: Path, record_measurement: RecordMeasurement
 ) -> None:
