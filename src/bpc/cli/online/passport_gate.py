@@ -22,7 +22,7 @@ VersionArgument = Annotated[
 
 
 async def show_version(version: VersionArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """Show a passport version with its FAIL and WARN entries, and which of them are waived."""
+    """Show a version with its FAIL and WARN entries and its waivers."""
     version_id = parse_uuid(version)
     async with open_api(url, as_json=as_json) as bpc:
         row = await bpc.get_passport_version(version_id)
@@ -49,7 +49,7 @@ async def waive_entries(
     url: UrlOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Waive compliance entries of a version, so that they do not block its activation.
+    """Waive compliance entries of a version: they do not block it.
 
     \b
     bpc passports waive 0f0e… --entry circularity.recycled.cobalt:R12 --reason "Not due before 2031"
