@@ -94,7 +94,7 @@ def test_programs_get_everything_as_json(bpc: Program) -> None:
 
     assert [product["sku"] for product in report["products"]] == ["SKU-1", "SKU-2"]
     assert [product["compiles"] for product in report["products"]] == [True, False]
-    assert UUID(report["rule_package_version_id"])
+    assert str(UUID(report["rule_package_version_id"])) == report["rule_package_version_id"]
 
 
 def test_a_spreadsheet_has_products_issues_and_matrix(bpc: Program, tmp_path: Path) -> None:

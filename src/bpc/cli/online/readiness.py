@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 from bpc_client import Client
-from bpc_client.models import Issue, ProductReadiness, PassportCheckReport, RefusedProduct
+from bpc_client.models import Issue, PassportCheckReport, ProductReadiness, RefusedProduct
 
 from bpc.cli.online.api_client import open_api
 from bpc.cli.online.remote_rules import require_published
