@@ -161,11 +161,11 @@ def format_value(value: Json) -> str:
             return "absent"
         case {"unit": unit, "value": number, **others} if not others:
             return f"{number} {unit}"
-        case str() if value and len(value) <= MAX_VALUE_LENGTH and value.isprintable() and value.strip() == value:
-            return value
+        case str() if value.strip() == value != "" and canonical_json.encode(value) == f'"{value}"'.encode():
+            text = value  # nothing in it needs to be escaped
         case _:
             text = canonical_json.encode(value).decode()
-            return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
 def _format_origin(origin: SealedOrigin | None) -> str:
