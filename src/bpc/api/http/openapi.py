@@ -37,6 +37,7 @@ HEADERS: Final = {
 }
 TAGS: Final = {
     "Documents": "Files of suppliers, stored unchanged.",
+    "Attachments": "Files that stand behind data points of products.",
     "Facts": "Statements that were read from documents.",
     "Snapshots": "Collections of facts, sealed for compiling.",
     "Rules": "Packages of rules: checked, tested, published.",
