@@ -1,4 +1,4 @@
-"""`bpc attachments` and `bpc bundle --attachments`: files behind data points on the command line."""
+"""`bpc attachments`: files behind data points on the command line."""
 
 import json
 import tempfile

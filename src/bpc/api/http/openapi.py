@@ -40,6 +40,7 @@ HEADERS: Final = {
 TAGS: Final = {
     "Documents": "Files of suppliers, stored unchanged.",
     "Suppliers": "Who sends documents: how they write numbers, whom to believe first, what their columns mean.",
+    "Attachments": "Files that stand behind data points of products.",
     "Facts": "Statements that were read from documents.",
     "Snapshots": "Collections of facts, sealed for compiling.",
     "Rules": "Packages of rules: checked, tested, published.",
