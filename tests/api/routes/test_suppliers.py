@@ -13,6 +13,7 @@ from tests.api.conftest import Api
 from tests.api.evidence_fixtures import run_all_jobs
 from tests.api.routes.test_uploads import list_statements, put, put_ok, read_error
 from tests.measurements import choose_effort
+from tests.pipeline.document_bombs import entities
 
 CELLS, PACKS = "Example Cells GmbH", "Example Packs Ltd"
 TABLE = b"sku;Masse [kg];Wert X\nA-1;1.000;2,5\n"
@@ -299,6 +300,12 @@ async def test_a_mapping_is_proposed_without_any_effect(admin: Api, database: Da
     ]
     supplier = await create_supplier(admin)
     assert (await accept_mapping(admin, supplier, raw.json()["mapping"]))["version"] == 1
+
+
+async def test_a_bomb_gets_no_proposal(admin: Api) -> None:
+    answer = await admin.send("POST", "/v1/documents:propose-mapping?kind=BOM", content=entities())
+
+    assert answer.status_code == 422 or (answer.status_code == 200 and answer.json()["mapping"] is None), answer.text
 
 
 async def test_a_file_that_is_no_table_gets_no_proposal_but_a_reason(admin: Api) -> None:
