@@ -133,7 +133,7 @@ async def test_the_two_step_way_keeps_the_name_and_the_supplier_too(admin: Api) 
 
 async def test_a_second_run_of_an_importer_changes_nothing(admin: Api, database: Database, tenant: TenantId) -> None:
     runs = [("1", 86_700), ("2", 79_000)]
-    supplier = {"supplier": "Example Cells GmbH"}
+    supplier: Any = {"supplier": "Example Cells GmbH"}
     first = [await put_ok(admin, "PCF-1", footprint(total), version_ref=ref, **PCF, **supplier) for ref, total in runs]
     before = await count_rows(database, tenant)
 
