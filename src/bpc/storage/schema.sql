@@ -1093,8 +1093,7 @@ CREATE TABLE compile_run_rows (
     CONSTRAINT compile_run_rows_name_check CHECK ((name <> ''::text)),
     CONSTRAINT compile_run_rows_problem_whole CHECK (((problem_code IS NULL) = (problem_message IS NULL))),
     CONSTRAINT compile_run_rows_row_number_check CHECK ((row_number > 0)),
-    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text)),
-    CONSTRAINT compile_run_rows_unchanged_names_version CHECK (((NOT is_unchanged) OR (passport_version_id IS NOT NULL)))
+    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text))
 );
 ALTER TABLE compile_run_rows FORCE ROW LEVEL SECURITY;
 ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_pkey PRIMARY KEY (tenant_id, run_id, row_number);
