@@ -20,8 +20,8 @@ from bpc.storage.audit import events
 from bpc.storage.database import Database
 from bpc.storage.evidence import snapshots
 from bpc.storage.jobs import open_job_sessions
-from bpc.storage.passports import compile_runs
-from bpc.storage.passports.compile_runs import CompileRowRequest, CompileRowState
+from bpc.storage.passports import compile_run_progress, compile_runs
+from bpc.storage.passports.compile_run_progress import CompileRowRequest, CompileRowState
 from bpc.tasks.compile_rows import RowOrder, request_run
 from bpc.tasks.job_types import JobTypes, declare_job_types
 from tests.pipeline.compile_fixtures import KEY_ID, SIGNER, publish_rules
@@ -80,7 +80,7 @@ async def _run_row(
 
 async def _get_row(database: Database, tenant: TenantId, run: CompileRunId) -> CompileRowState:
     async with database.tenant(tenant) as conn:
-        [row] = await compile_runs.list_row_states(conn, tenant, run, after=0, limit=1)
+        [row] = await compile_run_progress.list_row_states(conn, tenant, run, after=0, limit=1)
     return row
 
 

@@ -32,7 +32,8 @@ from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.jobs import load_job_input
 from bpc.storage.passports import compile_runs, passports
-from bpc.storage.passports.compile_runs import CompileRowProblem, CompileRowRequest, LockedCompileRow
+from bpc.storage.passports.compile_run_progress import CompileRowProblem, CompileRowRequest
+from bpc.storage.passports.compile_runs import LockedCompileRow
 from bpc.storage.passports.products_by_sku import ProductPassport, find_products_by_sku
 from bpc.storage.rules import packages
 

@@ -8,7 +8,7 @@ from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.storage.database import Database
 from bpc.storage.evidence import stated_facts
-from bpc.storage.passports import compile_runs, passport_versions
+from bpc.storage.passports import compile_run_progress, compile_runs, passport_versions
 from tests.storage.rows import (
     insert_compile_run,
     insert_fact,
@@ -62,7 +62,7 @@ async def test_runs_and_rows_are_read_in_the_order_of_their_index(database: Data
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         runs, rows = (
             await explain_plan(conn, compile_runs.SELECT_RUN_PAGE),
-            await explain_plan(conn, compile_runs.SELECT_ROW_STATE_PAGE),
+            await explain_plan(conn, compile_run_progress.SELECT_ROW_STATE_PAGE),
         )
 
     require_no_full_scan([*runs, *rows])

@@ -19,8 +19,8 @@ from bpc.core.formats.cursor import CursorPosition
 from bpc.core.formats.ids import CompileRunId, RulePackageVersionId, SnapshotId
 from bpc.core.policies import Resource
 from bpc.pipeline.compile import RulesNotPublished
-from bpc.storage.passports import compile_runs, products_by_sku
-from bpc.storage.passports.compile_runs import (
+from bpc.storage.passports import compile_run_progress, compile_runs, products_by_sku
+from bpc.storage.passports.compile_run_progress import (
     ROW_STATUSES,
     UNFINISHED_STATUSES,
     CompileRowProblem,
@@ -206,7 +206,7 @@ async def list_compile_run_rows(
     """
     run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
     after = 0 if page.after is None else page.after.id.int
-    rows = await compile_runs.list_row_states(
+    rows = await compile_run_progress.list_row_states(
         ctx.conn, ctx.tenant, run.run_id, after=after, limit=page.limit + 1, status=status
     )
     items, cursor = page.cut_page(rows, lambda row: CursorPosition(run.created_at, UUID(int=row.row_number)))
@@ -242,7 +242,7 @@ async def _build_rows(ctx: RequestContext, body: BulkCompile) -> Sequence[Compil
 
 async def _list_failed_rows(ctx: RequestContext, run_id: CompileRunId) -> Sequence[CompileRowRequest]:
     run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
-    rows = await compile_runs.list_failed_requests(ctx.conn, ctx.tenant, run.run_id, limit=MAX_PRODUCTS)
+    rows = await compile_run_progress.list_failed_requests(ctx.conn, ctx.tenant, run.run_id, limit=MAX_PRODUCTS)
     if not rows:
         raise Conflict(f"no row of compile run `{run_id}` has failed", fix="there is nothing to repeat")
     return rows
@@ -285,7 +285,7 @@ def _require_row_allowed(
 
 async def _load_run(ctx: RequestContext, run_id: CompileRunId) -> CompileRun:
     run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
-    standing = await compile_runs.load_progress(ctx.conn, ctx.tenant, run_id)
+    standing = await compile_run_progress.load_progress(ctx.conn, ctx.tenant, run_id)
     ended_count = sum(count for status, count in standing.counts.items() if status not in UNFINISHED_STATUSES)
     return CompileRun(
         **dict(ListedRun.model_validate(run)),
