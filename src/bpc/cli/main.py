@@ -78,7 +78,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "export": ("offline.bundles:write_export", "Export a passport as PDF, JSON-LD, XML or a table."),
         "keygen": ("setup.signing_keys:generate_key", "Generate a new signing key."),
         "canonicalize": ("offline.canonicalize:canonicalize_app", "Write JSON in canonical form: one exact spelling."),
-        "why": ("offline.bundles:print_explanation", "Explain how a field got its value."),
+        "why": ("offline.bundles:print_explanation", "Explain how a field got its value, or what a finding is about."),
         "diff": ("offline.differences:print_difference", "Show what differs between two passports, and why."),
     },
 }
