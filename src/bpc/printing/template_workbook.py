@@ -69,7 +69,9 @@ class _TemplateWriter:
         self._point = add({"align": "center", "font_color": "#595959", "font_size": 9})
         border = {"border": 1, "border_color": "#FFFFFF"}
         self._labels = {
-            mark: add({"bold": True, "text_wrap": True, "valign": "top", "bg_color": ground, "font_color": ink, **border})
+            mark: add(
+                {"bold": True, "text_wrap": True, "valign": "top", "bg_color": ground, "font_color": ink, **border}
+            )
             for mark, (ground, ink) in _MARK_COLOURS.items()
         }
         self._marks = {
@@ -154,8 +156,8 @@ class _TemplateWriter:
         sheet.write_string(POINT_ROW, FIRST_COLUMN, words.data_point, self._point)
         for index, column in enumerate(plan.columns, FIRST_COLUMN):
             self._write_column(sheet, index, column)
-        for number, row in enumerate(plan.rows, FIRST_ROW):
-            self._write_row(sheet, number, row, plan.columns)
+        for number, product in enumerate(plan.rows, FIRST_ROW):
+            self._write_row(sheet, number, product, plan.columns)
         if first is not None:
             _offer_products(sheet, first)
         _set_page(sheet)
@@ -174,7 +176,9 @@ class _TemplateWriter:
             column.comment,
             {"author": "bpc", "width": 330, "height": 34 + 17 * _count_lines(column.comment), "font_size": 9},
         )
-        sheet.write_string(MARK_ROW, index, _join_mark(column.mark, self._words.marks[column.mark]), self._marks[column.mark])
+        sheet.write_string(
+            MARK_ROW, index, _join_mark(column.mark, self._words.marks[column.mark]), self._marks[column.mark]
+        )
         sheet.write_string(NAME_ROW, index, column.name, self._name)
         if column.choices:
             self._offer_choices(sheet, index, column)
@@ -182,9 +186,7 @@ class _TemplateWriter:
     def _offer_choices(self, sheet: Worksheet, index: int, column: TemplateColumn) -> None:
         source: object = list(column.choices)
         if len(",".join(column.choices)) > MAX_LIST_CHARACTERS:
-            letters = format_column_letters(list(self._lists).index(column.choices)) if column.choices in self._lists else (
-                format_column_letters(len(self._lists))
-            )
+            letters = format_column_letters(len(self._lists))
             source = self._lists.setdefault(
                 column.choices, f"='{LIST_SHEET}'!${letters}$1:${letters}${len(column.choices)}"
             )
@@ -196,9 +198,7 @@ class _TemplateWriter:
             {"validate": "list", "source": source, "show_error": not column.is_open, "error_type": "warning"},
         )
 
-    def _write_row(
-        self, sheet: Worksheet, number: int, row: TemplateRow, columns: Sequence[TemplateColumn]
-    ) -> None:
+    def _write_row(self, sheet: Worksheet, number: int, row: TemplateRow, columns: Sequence[TemplateColumn]) -> None:
         for index, column in enumerate(columns, FIRST_COLUMN):
             if column.name == "sku":
                 sheet.write_string(number, index, row.sku, self._key)

@@ -42,6 +42,7 @@ from bpc.api.routes import (
     products_and_passports,
     rule_versions,
     rules,
+    templates,
     webhooks,
 )
 from bpc.core.errors import Refusal
@@ -197,6 +198,7 @@ FAMILIES: Final = (
     graphql.routes,
     health_and_docs.health_routes,
     health_and_docs.documentation_routes,
+    templates.routes,
     documents.schema_routes,  # last: its path would also match those of others
 )
 

@@ -11,6 +11,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from bpc.core.documents.fact_members import list_columns
+from bpc.core.documents.forms.template_groups import (
+    BESIDE,
+    FIRST_IN_RECORD,
+    GROUPS,
+    KEYS,
+    OF_CATEGORY,
+    PENDING_TYPES,
+    RECORDS,
+    TemplateGroup,
+)
 from bpc.core.documents.forms.template_words import (
     WORDS,
     Language,
@@ -83,105 +93,6 @@ class Template:
     is_of_missing: bool = False
 
 
-class _Group(NamedTuple):
-    """A sheet: the type of its rows, the first data point on it, and by language its title and legal source.
-
-    The name of a sheet is its title with a number; `sheet_names` knows them all.
-    """
-
-    fact_type: str
-    first_point: int
-    titles: Mapping[Language, str]
-    sources: Mapping[Language, str]
-
-
-_GROUPS: Final = (
-    _Group(
-        "Battery",
-        1,
-        {"en": "Identity and label data", "de": "Kennung und Kennzeichnung"},
-        {"en": "Art. 77(3), Annex VI A", "de": "Art. 77 Abs. 3, Anhang VI Teil A"},
-    ),
-    _Group(
-        "Battery",
-        16,
-        {"en": "Recycled content", "de": "Rezyklatanteil"},
-        {"en": "Annex XIII 1(b) to (f)", "de": "Anhang XIII Nr. 1 Buchst. b bis f"},
-    ),
-    _Group(
-        "Battery",
-        25,
-        {"en": "Performance and lifetime", "de": "Leistung und Lebensdauer"},
-        {"en": "Annex XIII 1(g) to (p)", "de": "Anhang XIII Nr. 1 Buchst. g bis p"},
-    ),
-    _Group(
-        "Battery",
-        40,
-        {"en": "Marking and documents", "de": "Zeichen und Unterlagen"},
-        {"en": "Annex XIII 1(q) to (t)", "de": "Anhang XIII Nr. 1 Buchst. q bis t"},
-    ),
-    _Group(
-        "Battery",
-        45,
-        {"en": "Dismantling and tests", "de": "Demontage und Prüfberichte"},
-        {"en": "Annex XIII 2 and 3", "de": "Anhang XIII Nr. 2 und 3"},
-    ),
-    _Group(
-        "Component",
-        45,
-        {"en": "Components", "de": "Bauteile"},
-        {"en": "Annex XIII 2(a) and (b)", "de": "Anhang XIII Nr. 2 Buchst. a und b"},
-    ),
-    _Group(
-        "Battery",
-        51,
-        {"en": "State of the battery", "de": "Zustand der Batterie"},
-        {"en": "Annex XIII 4", "de": "Anhang XIII Nr. 4"},
-    ),
-    _Group(
-        "PCF",
-        17,
-        {"en": "PCF", "de": "CO2-Fußabdruck"},
-        {"en": "Annex XIII 1(c)", "de": "Anhang XIII Nr. 1 Buchst. c"},
-    ),
-    _Group(
-        "DueDiligence",
-        19,
-        {"en": "Due diligence", "de": "Sorgfaltspflicht"},
-        {"en": "Annex XIII 1(d)", "de": "Anhang XIII Nr. 1 Buchst. d"},
-    ),
-)
-# Facts whose data points are pending: asked only where a list says that they are missing.
-_PENDING_TYPES: Final = frozenset({"PCF", "DueDiligence"})
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = {"Component": ("sku", "part")}
-# Members without a data point of their own: the point they stand beside, so that they have a place.
-_BESIDE: Final[Mapping[str, int]] = {
-    "previous_passport_uri": 1,
-    "granularity": 1,
-    "vehicle_category": 6,
-    "external_storage": 6,
-    "has_bms": 6,
-    "name": 7,
-    "placed_on_market_on": 9,
-    "put_into_service_on": 9,
-    "capacity_kwh": 25,
-    "usable_energy_kwh": 25,
-    "power_to_energy_ratio": 30,
-    "state_recorded_on": 51,
-    "mercury_pct": 13,
-}
-# Members that say something about batteries of one category only.
-_OF_CATEGORY: Final[Mapping[str, Category]] = {"vehicle_category": "ev", "external_storage": "industrial"}
-# How many records of a list have columns; whoever has more adds columns with the next number.
-_RECORDS: Final[Mapping[str, int]] = {
-    "hazardous_substances": 3,
-    "spare_part_sources": 2,
-    "power_limits": 2,
-    "original_power_by_charge": 2,
-    "negative_events": 2,
-}
-# The member of a record that is asked first, where there is one.
-_FIRST_IN_RECORD: Final = ("name", "limit", "subject", "event", "recorded_at", "power_w")
 _MARK_ORDER: Final[Sequence[Mark]] = ("mandatory", "alternative", "conditional", "optional")
 _NOT_ASKED: Final = frozenset({"X", "P"})
 
@@ -214,7 +125,7 @@ def _list_ordered_columns(name: str, member: SchemaMember, records: int = 1) -> 
 
     def get_order(column: str) -> tuple[str, int]:
         record, _, inner = column.partition("].")
-        return record, _FIRST_IN_RECORD.index(inner) if inner in _FIRST_IN_RECORD else len(_FIRST_IN_RECORD)
+        return record, FIRST_IN_RECORD.index(inner) if inner in FIRST_IN_RECORD else len(FIRST_IN_RECORD)
 
     columns = [(column, kind) for column, kind, _ in list_columns(name, member, records=records)]
     return sorted(columns, key=lambda column: get_order(column[0]))
@@ -236,9 +147,9 @@ class _TemplateBuilder:
 
     def build_sheets(self) -> Iterator[TemplateSheet]:
         number = 0
-        for group in _GROUPS:
+        for group in GROUPS:
             columns = list(self._build_columns(group))
-            keys = _KEYS.get(group.fact_type, ("sku",))
+            keys = KEYS.get(group.fact_type, ("sku",))
             if all(column.name in keys for column in columns):
                 continue
             number += 1
@@ -254,8 +165,8 @@ class _TemplateBuilder:
 
     # Columns ----------------------------------------------------------------------------------------------------
 
-    def _build_columns(self, group: _Group) -> Iterator[TemplateColumn]:
-        keys = _KEYS.get(group.fact_type, ("sku",))
+    def _build_columns(self, group: TemplateGroup) -> Iterator[TemplateColumn]:
+        keys = KEYS.get(group.fact_type, ("sku",))
         schema = _get_schema(group.fact_type)
         for key in keys:
             yield self._build_column(group.fact_type, key, schema[key].type, "mandatory", ())
@@ -267,7 +178,7 @@ class _TemplateBuilder:
         for _, name in sorted(members, key=lambda member: member[0]):  # stable: else in the order of the schema
             yield from self._build_member_columns(group.fact_type, name, schema[name])
 
-    def _place_member(self, group: _Group, name: str) -> int | None:
+    def _place_member(self, group: TemplateGroup, name: str) -> int | None:
         """The data point at which a member stands on this sheet; None if it is not on it."""
         place = self._find_point(group.fact_type, name)
         if place is None or not self._is_wanted(group.fact_type, name):
@@ -277,18 +188,18 @@ class _TemplateBuilder:
     def _find_point(self, fact_type: str, name: str) -> int | None:
         member = _get_schema(fact_type)[name]
         if self._wanted is None and (
-            fact_type in _PENDING_TYPES or _OF_CATEGORY.get(name, self._category) != self._category
+            fact_type in PENDING_TYPES or OF_CATEGORY.get(name, self._category) != self._category
         ):
             return None
-        if not member.points or fact_type in _PENDING_TYPES:
-            return _BESIDE.get(name, 0)
+        if not member.points or fact_type in PENDING_TYPES:
+            return BESIDE.get(name, 0)
         asked = [point.number for point in self._asked_points if point.number in member.points]
         if not asked:
             return None if self._wanted is None else member.points[0]
         return asked[0]
 
-    def _find_group(self, fact_type: str, place: int) -> _Group:
-        own = [group for group in _GROUPS if group.fact_type == fact_type]
+    def _find_group(self, fact_type: str, place: int) -> TemplateGroup:
+        own = [group for group in GROUPS if group.fact_type == fact_type]
         return next((group for group in reversed(own) if group.first_point <= place), own[0])
 
     def _is_wanted(self, fact_type: str, name: str) -> bool:
@@ -308,7 +219,7 @@ class _TemplateBuilder:
             for each in self._list_wanted()
             if each.fact_type == fact_type and each.member.partition(".")[0] == name
         }
-        for column, kind in _list_ordered_columns(name, member, _RECORDS.get(name, 1)):
+        for column, kind in _list_ordered_columns(name, member, RECORDS.get(name, 1)):
             inner = column.partition("].")[2]
             if self._wanted is None or not inner or "" in inner_wanted or inner in inner_wanted or not inner_wanted:
                 yield self._build_column(fact_type, column, kind, *self._find_mark(fact_type, column), member)
@@ -332,7 +243,7 @@ class _TemplateBuilder:
         for way in ways:
             columns = _list_way_columns(way, way.fact_type)
             names = [name_column(way.fact_type, column, self._language) for column in columns]
-            sheet = next(group.titles[self._language] for group in _GROUPS if group.fact_type == way.fact_type)
+            sheet = next(group.titles[self._language] for group in GROUPS if group.fact_type == way.fact_type)
             yield " + ".join(names) + (f" ({sheet})" if way.fact_type != fact_type else "")
 
     def _build_column(
@@ -427,4 +338,3 @@ def _is_column_of(column: str, member: str) -> bool:
     name, _, inner = member.partition(".")
     own, _, rest = column.partition("[")
     return own == name and (not inner or rest.partition("].")[2] == inner)
-

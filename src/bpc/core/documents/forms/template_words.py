@@ -76,7 +76,7 @@ _ENGLISH: Final = TemplateWords(
         "Enter what you know. An empty cell says nothing; 0 means zero.",
         "Numbers are in the unit that the column names. Dates look like 2027-02-18.",
         "Point at a column's name to read what is meant and which article of the regulation asks for it.",
-        "Keep the grey row of technical names: by it the file is read. Columns and rows may be moved or removed.",
+        "Keep the grey row of technical names: by it the file is read. You may move or remove columns and rows.",
         "Check the file before you send it: bpc check FILE.xlsx",
     ),
     step_missing="Only the cells with a frame are asked for; everything else is known already.",
@@ -127,8 +127,7 @@ _GERMAN: Final = TemplateWords(
         "Tragen Sie ein, was Sie wissen. Eine leere Zelle sagt nichts aus; 0 bedeutet null.",
         "Zahlen stehen in der Einheit, die die Spalte nennt. Ein Datum sieht so aus: 2027-02-18.",
         "Zeigen Sie auf den Namen einer Spalte: Dort steht, was gemeint ist und welcher Artikel es verlangt.",
-        "Die graue Zeile mit den technischen Namen bleibt stehen: Nach ihr wird die Datei gelesen. Spalten und Zeilen"
-        " dürfen verschoben oder entfernt werden.",
+        "Die graue Zeile mit technischen Namen bleibt: Nach ihr wird gelesen. Spalten und Zeilen dürfen wandern.",
         "Prüfen Sie die Datei vor dem Senden: bpc check DATEI.xlsx",
     ),
     step_missing="Gefragt sind nur die umrahmten Zellen; alles andere ist schon bekannt.",
