@@ -79,9 +79,11 @@ class _CommentScanner(PartScanner):
 
 
 def _build_runs(note: CellNote, prefix: str = "", leading: str = "") -> str:
-    text = escape_xml(leading + "\n".join(note.texts))
-    bold = f"<{prefix}r><{prefix}rPr><{prefix}b/></{prefix}rPr><{prefix}t>{note.severity}:</{prefix}t></{prefix}r>"
-    return f'{bold}<{prefix}r><{prefix}t xml:space="preserve"> {text}</{prefix}t></{prefix}r>'
+    heading, text = escape_xml(f"{leading}{note.severity}:"), escape_xml("\n".join(note.texts))
+    return (
+        f'<{prefix}r><{prefix}rPr><{prefix}b/></{prefix}rPr><{prefix}t xml:space="preserve">{heading}</{prefix}t>'
+        f'</{prefix}r><{prefix}r><{prefix}t xml:space="preserve"> {text}</{prefix}t></{prefix}r>'
+    )
 
 
 def _build_comment(cell: tuple[int, int], note: CellNote, prefix: str = "", author: int = 0) -> str:
