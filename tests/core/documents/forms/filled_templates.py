@@ -111,7 +111,8 @@ def _draw_value(draw: Random, column: TemplateColumn) -> tuple[Any, Any]:
             texts = [f"text {draw.randrange(10**6)}" for _ in range(draw.randint(1, 4))]
             return "; ".join(texts), texts
         case _:
-            text = draw.choice(["0042", "1.000", "12,5", "TRUE", "2027-02-18", "x" + draw.choice(LETTERS) * 2 + "y"])
+            free = "".join(draw.choice(LETTERS) for _ in range(draw.randint(0, 30)))
+            text = draw.choice(["0042", "1.000", "12,5", "TRUE", "2027-02-18", *[f"x{free}y"] * 5])
             return text, text
 
 
