@@ -21,8 +21,9 @@ endif
 # uv from the machine if it has one, otherwise our own pinned copy in .uv, never in the system's Python.
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
-MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+# The tests of a file run on one of two workers, in their order, so that what they share is set up once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 PACKAGES := packages/service-jobs packages/bpc-client
 TESTS := tests packages
 # Tests that also run on a PostgreSQL that is not ours.

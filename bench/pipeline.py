@@ -5,7 +5,7 @@ compile to the end of the last QR code. Durable defaults, events, locks and chec
 second stands the processor time that one passport takes, which does not depend on who else uses the machine.
 
     small       the two rules of examples/first for any product; a battery, a footprint and ten components each
-    reference   examples/reference: 142 fields, 300 parts each
+    reference   examples/reference: 151 fields, 300 parts each
 
     BENCH_PASSPORTS=2000  BENCH_REFERENCE=200   how many of each
     BENCH_WORKERS=2  BENCH_CONCURRENCY=4        worker processes, and jobs that each runs at a time

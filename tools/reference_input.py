@@ -1,32 +1,46 @@
-"""Write examples/reference/input.json: a made-up electric-vehicle battery with a bill of materials of 300 parts.
+"""Write examples/reference: a made-up electric-vehicle battery with a bill of materials of 300 parts.
 
-The same numbers every time: a part's figures come from its number, not from chance. `python tools/reference_input.py`
+    input.json     what `bpc compile` takes
+    documents/     the same facts as a manufacturer and its suppliers would send them
+    files/         the files that are attached to data points
+
+The same bytes every time: a part's figures come from its number, not from chance. `python tools/reference_input.py`
 """
 
 import json
+import struct
+import zlib
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FILE = ROOT / "examples" / "reference" / "input.json"
+FOLDER = ROOT / "examples" / "reference"
 SKU = "EV-400-NMC"
 PARTS = 300
 
 # What a battery is made of: name, location, material, grams of one part, how many parts in 300, critical, active.
 KINDS = (
-    ("cathode sheet", "cathode", "NMC811", 1_450_000, 60, True, True),
-    ("anode sheet", "anode", "natural graphite", 910_000, 60, True, True),
-    ("electrolyte charge", "electrolyte", "LiPF6 in carbonates", 620_000, 24, True, True),
-    ("separator", "cell", "polyethylene", 96_000, 36, False, False),
-    ("current collector", "cell", "copper", 640_000, 24, True, False),
-    ("cell can", "cell", "aluminium", 810_000, 24, True, False),
-    ("busbar", "module", "copper", 240_000, 18, True, False),
+    ("cathode sheets of a module", "cathode", "NMC811", 14_500_000, 6, True, True),
+    ("anode sheets of a module", "anode", "natural graphite", 9_100_000, 6, True, True),
+    ("electrolyte of a module", "electrolyte", "LiPF6 in carbonates", 2_480_000, 6, True, True),
+    ("separators", "cell", "polyethylene", 45_000, 78, False, False),
+    ("current collectors", "cell", "copper", 320_000, 48, True, False),
+    ("cell cans", "cell", "aluminium", 405_000, 48, True, False),
+    ("busbar", "module", "copper", 120_000, 36, True, False),
     ("module frame", "module", "steel", 1_900_000, 12, False, False),
     ("cooling plate", "pack", "aluminium", 2_300_000, 12, True, False),
     ("harness", "pack", "copper", 380_000, 12, True, False),
     ("control board", "pack", "electronics", 210_000, 12, False, False),
-    ("housing part", "pack", "steel", 9_500_000, 6, False, False),
+    ("housing part", "pack", "steel", 2_375_000, 24, False, False),
 )
+
+# Thousandths of each metal in active materials, by location.
+METALS = {
+    "cathode": {"nickel": 480, "cobalt": 60, "lithium": 72},
+    "anode": {"nickel": 0, "cobalt": 0, "lithium": 0},
+    "electrolyte": {"nickel": 0, "cobalt": 0, "lithium": 5},
+}
 
 BATTERY = {
     "sku": SKU,
@@ -71,6 +85,7 @@ BATTERY = {
     "cadmium_pct": "0.0001",
     "lead_pct": "0.001",
     "extinguishing_agents": ["water, large amounts", "F-500 EA"],
+    "recycled_lead_pct": "0",
     "recycled_content_year": 2026,
     "recycled_content_plant": "Plant 2",
     "renewable_content_pct": "0.4",
@@ -120,19 +135,22 @@ BATTERY = {
     "disassembly_tools": ["insulated hexagon set", "sealant knife"],
     "disassembly_warnings": ["live parts up to 450 V", "do not pierce module frames"],
     "cell_count": 216,
-    "cell_layout": "108s2p in 12 modules",
+    "cell_layout": "108s2p in 6 modules",
     "safety_measures_url": "https://example.com/repair/safety.pdf",
     "test_report_urls": ["https://example.com/tests/annex-v.pdf"],
     "state_recorded_on": "2027-09-01",
     "power_w": "209000",
     "internal_resistance_ohm": "0.0524",
     "round_trip_efficiency_pct": "95.2",
+    "round_trip_efficiency_fade_pct": "0.21",
     "remaining_energy_kwh": "79.5",
     "remaining_capacity_ah": "209.2",
     "self_discharge_pct_per_month": "2.1",
     "status": "original",
     "full_cycles": 3,
     "negative_events": [],
+    "deep_discharge_events": 0,
+    "overcharge_events": 0,
     "minutes_in_extreme_heat": 0,
     "minutes_in_extreme_cold": 0,
     "state_of_charge_pct": "60",
@@ -159,6 +177,17 @@ DUE_DILIGENCE = {
 }
 
 
+# Attached files: data point, name, what it is.
+ATTACHED = (
+    (40, "separate-collection.png", "Symbol for separate collection"),
+    (42, "declaration-of-conformity.pdf", "EU declaration of conformity DOC-2027-0417"),
+    (43, "waste-information.pdf", "Information on waste batteries"),
+    (48, "dismantling.pdf", "Dismantling instructions"),
+    (49, "safety-measures.pdf", "Safety measures"),
+    (50, "test-report.pdf", "Test report, Annex V"),
+)
+
+
 def format_thousandths(count: int) -> str:
     """A count of thousandths as a plain decimal."""
     return f"{count // 1000}.{count % 1000:03d}"
@@ -175,7 +204,6 @@ def generate_parts() -> Iterator[dict[str, object]]:
                 "sku": SKU,
                 "part": f"{number:03d}",
                 "name": name,
-                "part_number": f"EX-{10_000 + number * 7}",
                 "material": material,
                 "location": location,
                 "mass_g": format_thousandths(mass),
@@ -183,18 +211,77 @@ def generate_parts() -> Iterator[dict[str, object]]:
                 "active_material": active,
                 "origin_country": ("DE", "FR", "PL", "SE")[number % 4],
             }
+            if location == "pack":
+                part["part_number"] = f"EX-{10_000 + number * 7}"
             yield {**part, **list_metals(location, mass, number)}
 
 
 def list_metals(location: str, mass: int, number: int) -> dict[str, str]:
-    """What is in active materials, in grams, and how much of it was recovered."""
-    shares = {"cathode": {"nickel": 480, "cobalt": 60, "lithium": 72}, "electrolyte": {"lithium": 5}}.get(location, {})
-    members = {f"{metal}_g": format_thousandths(mass * share // 1000) for metal, share in shares.items()}
-    if location == "cathode":
+    """What is in active materials, in grams, and how much of it was recovered. None of a metal is said as 0."""
+    members = {
+        f"{metal}_g": format_thousandths(mass * share // 1000) for metal, share in METALS.get(location, {}).items()
+    }
+    if location in {"cathode", "electrolyte"}:
         members |= {"recycled_pre_pct": f"{number % 5}.25", "recycled_post_pct": f"{2 + number % 7}.5"}
     if number % 3 == 0:
         members["pcf_gco2e"] = format_thousandths(mass * 9)[:-1]
     return members
+
+
+def make_pdf(title: str) -> bytes:
+    """A PDF of one page that says its title."""
+    text = f"BT /F1 18 Tf 60 760 Td ({title}) Tj 0 -30 Td (Made up, for the reference example.) Tj ET".encode()
+    objects = (
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%b\nendstream" % (len(text), text),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    )
+    pdf, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(pdf))
+        pdf += b"%d 0 obj\n%b\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % len(pdf)
+    return pdf + b"xref\n0 6\n0000000000 65535 f \n" + table + trailer
+
+
+def make_png() -> bytes:
+    """A PNG of 16 by 16 pixels with a cross, which stands for the crossed-out bin."""
+    rows = b"".join(b"\x00" + bytes(0 if x in {y, 15 - y} else 255 for x in range(16)) for y in range(16))
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows, 0)),
+        (b"IEND", b""),
+    )
+    written = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
+
+
+def make_files() -> dict[str, bytes]:
+    """The attached files by name."""
+    return {name: make_png() if name.endswith(".png") else make_pdf(title) for _, name, title in ATTACHED}
+
+
+def generate_attachments() -> Iterator[tuple[str, dict[str, object]]]:
+    """The attached files as facts, each with its key."""
+    files = make_files()
+    for number, (point, name, title) in enumerate(ATTACHED, 1):
+        digest = sha256(files[name]).hexdigest()
+        payload = {
+            "sku": SKU,
+            "data_point": point,
+            "title": title,
+            "file_name": name,
+            "mime_type": "image/png" if name.endswith(".png") else "application/pdf",
+            "size": len(files[name]),
+            "sha256": digest,
+            "document_version_id": f"4e8d7c60-6000-4000-8000-00000000000{number}",
+        }
+        yield f"attachment:{SKU}:{point}:{digest[:16]}", payload
 
 
 def make_fact(kind: str, key: str, payload: Mapping[str, object]) -> dict[str, object]:
@@ -223,6 +310,7 @@ def make_input() -> dict[str, object]:
             make_fact("PCF", f"pcf:{SKU}", PCF),
             make_fact("DueDiligence", f"dd:{SKU}", DUE_DILIGENCE),
             *(make_fact("Component", f"component:{SKU}:{part['part']}", part) for part in generate_parts()),
+            *(make_fact("Attachment", key, payload) for key, payload in generate_attachments()),
             make_fact("Blinding", f"blinding:{snapshot}", {"key": bytes(range(32)).hex()}),
         ],
     }
@@ -237,5 +325,26 @@ def format_input() -> str:
     return f'{{\n{head}  "facts": [\n{lines}\n  ]\n}}\n'
 
 
+def format_documents() -> dict[str, str]:
+    """What the manufacturer and its suppliers send, by file name: the facts of the input, except the attached files."""
+    documents = {
+        "bom.json": {"battery": BATTERY, "components": list(generate_parts())},
+        "pcf.json": PCF,
+        "due-diligence.json": DUE_DILIGENCE,
+    }
+    return {name: f"{json.dumps(document, ensure_ascii=False, indent=1)}\n" for name, document in documents.items()}
+
+
+def list_files() -> dict[Path, bytes]:
+    """Every file of the example that this writes."""
+    return {
+        FOLDER / "input.json": format_input().encode(),
+        **{FOLDER / "documents" / name: text.encode() for name, text in format_documents().items()},
+        **{FOLDER / "files" / name: content for name, content in make_files().items()},
+    }
+
+
 if __name__ == "__main__":
-    FILE.write_text(format_input())
+    for path, content in list_files().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)

@@ -22,6 +22,7 @@ KEYS: Mapping[str, str] = {
     "Reading": "reading:<sku>:<kind>:<time>",
     "ReadingSeries": "series:<sku>:<kind>",
     "Finding": "finding:<sku>:<code>:<number>",
+    "Attachment": "attachment:<sku>:<data point>:<hash>",
 }
 
 GENERATED = "<!-- Made by tools/rule_reference.py from {table}; `make cases` rewrites it. -->"

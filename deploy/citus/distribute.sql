@@ -25,6 +25,8 @@ ALTER POLICY own_tenant ON public.actor_roles USING ((tenant_id = current_tenant
 ALTER POLICY own_tenant ON public.actors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.attachment_withdrawals USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.attachments USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.battery_products USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.column_mappings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_run_rows USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -44,6 +46,7 @@ ALTER POLICY own_tenant ON public.facts USING ((tenant_id = current_tenant())) W
 ALTER POLICY own_tenant ON public.idempotency_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.passport_exports USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.passport_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.passport_waivers USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.passports USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.policies USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.policy_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -57,6 +60,7 @@ ALTER POLICY own_tenant ON public.rule_packages USING ((tenant_id = current_tena
 ALTER POLICY own_tenant ON public.rule_tests_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.snapshot_items USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.suppliers USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.tenant_settings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.tenants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_deliveries USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_endpoints USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -90,9 +94,11 @@ SELECT create_distributed_table('public.column_mappings', 'tenant_id', colocate_
 SELECT create_distributed_table('public.data_snapshots', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.documents', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.events', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.passport_waivers', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.policies', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.role_permissions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_packages', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.tenant_settings', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_endpoints', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_refs', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_versions', 'tenant_id', colocate_with => 'public.actors');
@@ -102,6 +108,7 @@ SELECT create_distributed_table('public.retention_anchors', 'tenant_id', colocat
 SELECT create_distributed_table('public.rule_package_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_deliveries', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_subscriptions', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.attachments', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.compile_runs', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_statements', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.document_texts', 'tenant_id', colocate_with => 'public.actors');
@@ -109,6 +116,7 @@ SELECT create_distributed_table('public.document_version_refs', 'tenant_id', col
 SELECT create_distributed_table('public.facts', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_fields', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_tests_runs', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.attachment_withdrawals', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.compile_run_rows', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.fact_sources', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.snapshot_items', 'tenant_id', colocate_with => 'public.actors');

@@ -26,6 +26,7 @@ DOCUMENT: Final = FOLDER / "openapi.json"
 PACKAGE: Final = FOLDER / "src" / "bpc_client"
 GENERATED_NOTE: Final = "Generated from openapi.json when the package is built; do not edit."
 JSON: Final = "application/json"
+BYTES: Final = "application/octet-stream"
 CLASS_HEAD: Final = '''\
 class {name}({base}):
     """The operations, in the order of the OpenAPI document.
@@ -44,7 +45,7 @@ IMPORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "typing": ("Any", "Literal", "TypeAlias"),
     "uuid": ("UUID",),
     "bpc_client.base_models": ("Model", "Page", "StoredBytes"),
-    "bpc_client.calls": ("Calls", "SyncCalls", "drop_missing", "new_idempotency_key", "quote_path_part"),
+    "bpc_client.calls": ("Calls", "SyncCalls", "drop_missing", "new_idempotency_key", "quote_path", "quote_path_part"),
 }
 
 
@@ -77,7 +78,7 @@ class Argument:
 
     name: str
     type: str
-    where: str  # path, query, body or whole body
+    where: str  # path, query, body, whole body or file
     required: bool
     default: Any = None
     description: str = ""
@@ -139,13 +140,20 @@ class ClientWriter:
             by_keyword.append("known: StoredBytes | None = None")
         if by_keyword:
             signature += ["*", *by_keyword]
-        call_arguments = [*answer.first_arguments, _quote(method), _format_path(path)]
+        texts_with_slashes = {
+            argument["name"]
+            for argument in operation.get("parameters", ())
+            if argument["in"] == "path" and argument["schema"].get("format") == "path"
+        }
+        call_arguments = [*answer.first_arguments, _quote(method), _format_path(path, texts_with_slashes)]
         if query := [argument for argument in arguments if argument.where == "query"]:
             call_arguments.append(f"query={_format_mapping(query)}")
         if body := [argument for argument in arguments if argument.where == "body"]:
             call_arguments.append(f"body=drop_missing({_format_mapping(body)})")
         if any(argument.where == "whole body" for argument in arguments):
             call_arguments.append("body=body")
+        if any(argument.where == "file" for argument in arguments):
+            call_arguments += ["content=content", "content_type=content_type"]
         if is_idempotent:
             call_arguments.append("key=idempotency_key or new_idempotency_key()")
         if answer.call == "_request_bytes":
@@ -182,6 +190,11 @@ class ClientWriter:
         if "requestBody" not in operation:
             return []
         (kind, content), *more = operation["requestBody"]["content"].items()
+        if kind == BYTES:
+            return [
+                Argument("content", "bytes", "file", True, None, "The bytes of the file."),
+                Argument("content_type", "str", "file", False, BYTES, "Their media type, if it is known."),
+            ]
         if kind != JSON or more:
             raise NotImplementedError(f"{operation['operationId']}: a body of {kind}")
         schema = self._drop_null(content["schema"])
@@ -324,9 +337,13 @@ def _quote(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def _format_path(path: str) -> str:
+def _format_path(path: str, texts_with_slashes: set[str]) -> str:
     """The path as a string literal; ids become `{quote_path_part(id)}` of an f-string."""
-    quoted = _quote(re.sub(r"\{(\w+)\}", r"{quote_path_part(\1)}", path))
+
+    def format_part(match: re.Match[str]) -> str:
+        return f"{{quote_path({match[1]})}}" if match[1] in texts_with_slashes else f"{{quote_path_part({match[1]})}}"
+
+    quoted = _quote(re.sub(r"\{(\w+)\}", format_part, path))
     return f"f{quoted}" if "{" in path else quoted
 
 

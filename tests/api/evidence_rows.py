@@ -2,10 +2,11 @@
 
 from uuid import UUID
 
+from bpc.core.facts.attachments import AttachedFile, build_attachment_fact
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
-from bpc.core.formats.ids import SnapshotId
+from bpc.core.formats.ids import DocumentVersionId, SnapshotId
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from tests.api.tenant_data import FilledTenant, add_id, get_id
@@ -13,9 +14,23 @@ from tests.storage.rows import seal_snapshot
 from tests.storage.statements import insert_row
 
 DISPUTED_SKU = "DISPUTED-1"  # of every tenant
+ATTACHED_FILE = b"%PDF-1.4 of every tenant"
 
 
 async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
+    supplier = add_id(tenant_data, "supplier_id")
+    await insert_row(
+        conn, "suppliers", tenant_id=tenant_data.tenant, supplier_id=supplier, name=f"{tenant_data.mark} supplier"
+    )
+    await insert_row(
+        conn,
+        "column_mappings",
+        tenant_id=tenant_data.tenant,
+        supplier_id=supplier,
+        kind="BOM",
+        version=1,
+        mapping=canonical_json.encode({"mark": tenant_data.mark}).decode(),
+    )
     document = add_id(tenant_data, "document_id")
     content = canonical_json.encode({"battery": {"sku": tenant_data.mark}, "components": []})
     await insert_row(
@@ -25,6 +40,14 @@ async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
         document_id=document,
         kind="BOM",
         external_ref=f"{tenant_data.mark} ref",
+        supplier_id=supplier,
+    )
+    await insert_row(
+        conn,
+        "document_refs",
+        tenant_id=tenant_data.tenant,
+        external_ref=f"{tenant_data.mark} ref",
+        document_id=document,
     )
     await insert_row(
         conn,
@@ -46,6 +69,7 @@ async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
         pages=1,
         text=f"{tenant_data.mark} text",
     )
+    await insert_attached_file(conn, tenant_data)
     for name, mass in (
         ("withdrawn_document_id", None),
         ("believed_document_id", "400.000000"),
@@ -70,6 +94,52 @@ async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
         await insert_snapshot(
             conn, tenant_data, add_id(tenant_data, name), status, [get_id(tenant_data, fact) for fact in facts]
         )
+
+
+async def insert_attached_file(conn: Connection, tenant_data: FilledTenant) -> None:
+    """A file that is attached to a data point, twice: one of the two can be withdrawn."""
+    document, version = add_id(tenant_data, "attached_document_id"), add_id(tenant_data, "attached_version_id")
+    content = ATTACHED_FILE
+    await insert_row(conn, "documents", tenant_id=tenant_data.tenant, document_id=document, kind="OTHER")
+    await insert_row(
+        conn,
+        "document_versions",
+        tenant_id=tenant_data.tenant,
+        document_version_id=version,
+        document_id=document,
+        version=1,
+        status="UPLOADED",
+        mime_type="application/pdf",
+        sha256=sha256(content),
+        content=content,
+    )
+    for name in ("attachment_id", "withdrawn_attachment_id"):
+        await insert_row(
+            conn,
+            "attachments",
+            tenant_id=tenant_data.tenant,
+            attachment_id=add_id(tenant_data, name),
+            sku=f"{tenant_data.mark} {name}",
+            data_point=42,
+            document_version_id=version,
+            title=f"{tenant_data.mark} title",
+            mime_type="application/pdf",
+        )
+
+
+def make_attachment_fact(tenant_data: FilledTenant, sku: str) -> SnapshotFact:
+    """The fact by which a passport of `sku` names the attached file."""
+    file = AttachedFile(
+        sku=sku,
+        data_point=42,
+        document_version_id=DocumentVersionId(get_id(tenant_data, "attached_version_id")),
+        title=f"{tenant_data.mark} title",
+        file_name=None,
+        mime_type="application/pdf",
+        size=len(ATTACHED_FILE),
+        sha256=sha256(ATTACHED_FILE),
+    )
+    return build_attachment_fact(file)
 
 
 async def insert_stated_document(conn: Connection, tenant_data: FilledTenant, name: str, mass_kg: str | None) -> None:

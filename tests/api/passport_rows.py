@@ -1,5 +1,6 @@
 """Rows of a filled tenant: its rules, products, passports and exports."""
 
+from typing import Final
 from uuid import UUID
 
 from bpc.core.audit.signing import Signer
@@ -22,10 +23,16 @@ from bpc.core.passport.receipt import read_receipt, sign_receipt
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from tests.api.conftest import KEY_ID, SEED
-from tests.api.evidence_rows import insert_fact, insert_snapshot
+from tests.api.evidence_rows import insert_fact, insert_snapshot, make_attachment_fact
 from tests.api.rule_texts import RULES, TESTS
 from tests.api.tenant_data import FilledTenant, add_id, get_id
 from tests.storage.statements import insert_row
+
+FILES_RULE: Final = b"""
+field papers.declaration @public: List(Text) =
+  map(getFactsByPrefix("Attachment", concat("attachment:", productSku(), ":42:")),
+      fn(a) => requireSome(recordGet(a, "sha256"), "F1", "no hash"));
+"""
 
 
 async def insert_rules(conn: Connection, tenant_data: FilledTenant) -> None:
@@ -51,7 +58,7 @@ async def insert_rules(conn: Connection, tenant_data: FilledTenant) -> None:
 
 
 def make_rule_text(tenant_data: FilledTenant, number: int) -> bytes:
-    return f"-- {tenant_data.mark} {number}\n".encode() + RULES
+    return f"-- {tenant_data.mark} {number}\n".encode() + RULES + FILES_RULE
 
 
 async def _insert_rule_version(
@@ -165,6 +172,7 @@ async def _insert_passport_version(
             schema_version=1,
             payload={"sku": sku, "capacity_kwh": "75.500000"},
         ),
+        make_attachment_fact(tenant_data, sku),
         make_blinding_fact(snapshot, sha256(tenant_data.mark.encode() + bytes([number]))),
     )
     await insert_snapshot(

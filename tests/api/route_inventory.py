@@ -2,7 +2,7 @@
 
     for route in ROUTES:
         sent = request_for(route, stage.ids)
-        answer = await stage.calls["Admin"].send(sent.method, sent.path, sent.body, params=sent.query)
+        answer = await stage.calls["Admin"].send(sent.method, sent.path, sent.body, **sent.options)
 
 A route that takes a body needs a line in CALLS; without one the suite fails and says so. In a line, a text `{name}` is
 the id that the stage knows by that name, and `{new}` something that was not there before.
@@ -24,8 +24,9 @@ from bpc.api.http.app import create_app
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import PermissionedRoute
 from bpc.api.http.telemetry import HttpMetrics
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.runtime import clock
-from tests.api.evidence_rows import DISPUTED_SKU
+from tests.api.evidence_rows import ATTACHED_FILE, DISPUTED_SKU
 
 # What may be asked without a key, and why.
 PUBLIC: Final[Mapping[tuple[str, str], str]] = {
@@ -44,7 +45,7 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
 # What is no route of ours although it answers, and why.
 OTHERS: Final[Mapping[str, str]] = {}
 
-PLACE: Final = re.compile(r"\{([a-z0-9_]+)\}")
+PLACE: Final = re.compile(r"\{([a-z0-9_]+)(?::path)?\}")
 NEW: Final = "new"
 NEW_BYTES: Final = "new_bytes"
 
@@ -53,10 +54,11 @@ NEW_BYTES: Final = "new_bytes"
 class Call:
     """How to call a route so that it succeeds: its body, and which of the stage's ids stand in its path.
 
-    In `path`, what begins with `=` is no id's name and stands there as it is.
+    In `path`, what begins with `=` is no id's name and stands there as it is. A `file` is sent instead of a body.
     """
 
     body: Any = None
+    file: str | None = None
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,6 +71,12 @@ class PreparedRequest:
     path: str
     body: Any
     query: Mapping[str, str]
+    content: bytes | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a client is told beside the method, the path and the body."""
+        return {"params": self.query} | ({} if self.content is None else {"content": self.content})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +153,9 @@ def prepare_request(route: Route, ids: Mapping[str, str], others: Mapping[str, s
     """A request with the ids of a stage; `others` replaces some of them by name."""
     call, known = route.call, {**ids, **(others or {})}
     path = PLACE.sub(lambda place: _resolve_id(route, call.path.get(place[1], place[1]), known), route.path)
+    file = None if call.file is None else _fill_template(route, call.file, known)
     return PreparedRequest(
+        content=None if file is None else file.encode(),
         method=route.method,
         path=path,
         body=_fill_template(route, call.body, known),
@@ -222,9 +232,41 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/documents/{document_id}/versions"): Call(
         body={"mime_type": "application/json", "content_base64": "{new_bytes}"}
     ),
+    ("PATCH", "/v1/documents/{document_id}"): Call(body={"supplier": "{new}"}),
+    ("PUT", "/v1/documents/by-ref/{external_ref:path}"): Call(
+        path={"external_ref": "=ERP/4711"}, query={"kind": "BOM"}, file='{"battery":{"sku":"{new}"}}'
+    ),
+    ("POST", "/v1/suppliers"): Call(body={"name": "{new}"}),
+    ("PATCH", "/v1/suppliers/{supplier_id}"): Call(body={"locale": "comma"}),
+    ("POST", "/v1/suppliers/{supplier_id}:rank"): Call(body={"rank": 1}),
+    ("POST", "/v1/suppliers/{supplier_id}/column-mappings"): Call(
+        body={
+            "kind": "BOM",
+            "mapping": {
+                "sheets": [
+                    {
+                        "name": "",
+                        "fact_types": ["Battery"],
+                        "header_row": 1,
+                        "columns": [{"header": "{new}", "member": "sku"}],
+                    }
+                ]
+            },
+        }
+    ),
+    ("POST", "/v1/documents:propose-mapping"): Call(query={"kind": "BOM"}, file="sku,Gewicht\nA-1,1\n"),
     ("POST", "/v1/documents/{document_id}/ingest"): Call(body={"file_url": "https://supplier.example/{new}"}),
     ("POST", "/v1/documents/{document_id}:withdraw"): Call(
         path={"document_id": "withdrawn_document_id"}, body={"reason": "it was withdrawn"}
+    ),
+    ("POST", "/v1/attachments"): Call(
+        body={"sku": "{new}", "data_point": 42, "document_version_id": "{attached_version_id}"}
+    ),
+    ("POST", "/v1/attachments/{attachment_id}:withdraw"): Call(
+        path={"attachment_id": "withdrawn_attachment_id"}, body={"reason": "it was withdrawn"}
+    ),
+    ("GET", "/v1/passport-versions/{passport_version_id}/attachments/{sha256}"): Call(
+        path={"sha256": f"={to_hex(sha256(ATTACHED_FILE))}"}
     ),
     ("GET", "/v1/conflicts"): Call(query={"sku": DISPUTED_SKU}),
     ("POST", "/v1/conflicts:resolve"): Call(
@@ -268,11 +310,21 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/passport-versions/{passport_version_id}/revoke"): Call(
         path={"passport_version_id": "revoked_version_id"}, body={"reason": "it was withdrawn"}
     ),
+    ("POST", "/v1/passport-versions/{passport_version_id}:waive"): Call(
+        body={"entries": [{"code": "D1", "field": "duty.parts_listed"}], "reason": "they are listed elsewhere"}
+    ),
     ("POST", "/v1/passport-versions/{passport_version_id}/replay"): Call(),
     ("GET", "/v1/passport-versions/{passport_version_id}/view"): Call(query={"audience": "public"}),
     ("POST", "/v1/passport-versions/{passport_version_id}/exports"): Call(body={"format": "PDF"}),
     ("POST", "/v1/passports:bulk-compile"): Call(
         body={"rule_package_version_id": "{published_version_id}", "items": [{"sku": "{new}"}]}
+    ),
+    ("POST", "/v1/passports:check"): Call(
+        body={"skus": [DISPUTED_SKU], "rule_package_version_id": "{published_version_id}"}
+    ),
+    ("POST", "/v1/passports:what-if"): Call(body={"all": True, "rule_package_version_id": "{published_version_id}"}),
+    ("GET", "/v1/passport-versions/{passport_version_id}/diff/{other_version_id}"): Call(
+        path={"other_version_id": "passport_version_id"}
     ),
     ("GET", "/v1/compile-runs/{run_id}"): Call(path={"run_id": "run_id_of_compiles"}),
     ("GET", "/v1/compile-runs/{run_id}/rows"): Call(path={"run_id": "run_id_of_compiles"}),
@@ -282,6 +334,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/jobs/{job_id}:cancel"): Call(body={"reason": "no longer wanted"}),
     ("POST", "/v1/jobs/{job_id}:retry"): Call(path={"job_id": "failed_job_id"}),
     # Who may do what
+    ("PUT", "/v1/tenant/settings"): Call(body={"activation_blocked_by": "FAIL_AND_WARN"}),
     ("POST", "/v1/actors"): Call(body={"type": "USER", "display_name": "{new}", "roles": ["Auditor"]}),
     ("POST", "/v1/roles"): Call(body={"name": "{new}", "permissions": ["docs:read"]}),
     ("POST", "/v1/api-keys"): Call(body={"actor_id": "{actor_id}", "label": "{new}"}),

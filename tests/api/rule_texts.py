@@ -1,4 +1,4 @@
-"""Rules for the tests: three fields, of which not everybody may see all, and tests that pass 500 cases."""
+"""Rules for the tests: four fields, of which not everybody may see all, and tests that pass 500 cases."""
 
 from typing import Final
 
@@ -14,8 +14,21 @@ field materials.critical_mass @interest @authority: Qty(kg) =
   convert("g", "kg", sumQty("g", grams));
 
 field duty.needs_passport @public: Bool = issuedOn() >= date("2027-02-18");
+
+field duty.parts_listed @public: Bool =
+  let parts = getFactsByPrefix("Component", concat("component:", productSku(), ":"));
+  emitCompliance("D1", if (count(parts) > 0) then "PASS" else "WARN", "the parts are listed");
 """
 TESTS: Final = b"""
+example it_stores_what_its_sheet_says: {
+  fact b("Battery", "battery:SKU-1") = {"capacity_kwh": "75.5"};
+} => expect(battery.energy, == qty(75.5, kWh));;
+example no_parts: {} => expect(duty.parts_listed, == false);;
+example a_part: {
+  fact c("Component", "component:SKU-1:cell") = {"part": "cell"};
+} => expect(duty.parts_listed, == true);;
+example without_a_sheet: {} => expectError("B1");;
+example without_a_capacity: { fact b("Battery", "battery:SKU-1") = {"sku": "SKU-1"}; } => expectError("B2");;
 example from_the_first_day: { issued("2027-02-18"); } => expect(duty.needs_passport, == true);;
 example not_before: { issued("2027-02-17"); } => expect(duty.needs_passport, == false);;
 property never_negative: cases(500) seed(7) given {

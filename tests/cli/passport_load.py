@@ -24,7 +24,7 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.ids import RulePackageVersionId, TenantId
 from bpc.pipeline.compile import request_compile
 from bpc.pipeline.snapshot import snapshot_product
-from bpc.pipeline.upload import upload
+from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.postgres.address import Address
@@ -125,8 +125,7 @@ class PassportLoad:
                 self._steps.parse,
                 self.tenant,
                 document.document_id,
-                mime_type="application/json",
-                content=content,
+                FileUpload(content=content, mime_type="application/json"),
                 act=act,
             )
 

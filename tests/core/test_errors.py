@@ -58,6 +58,7 @@ ADDED_CODES = """
     JOB_LEASE_LOST          500 Y
     HANDLER_NOT_FOUND       422 N
     QUEUE_FULL              503 Y
+    COMPLIANCE_BLOCKED      409 N
 """
 # Of a connection, before there is a request.
 WIRE_CODES = """
@@ -79,7 +80,7 @@ def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: st
 
 
 def test_there_are_no_other_codes() -> None:
-    assert len(TABLE) == 27 + 14 + 3 + 1
+    assert len(TABLE) == 27 + 15 + 3 + 1
     assert set(CODES) == {code for code, _, _ in TABLE}
 
 

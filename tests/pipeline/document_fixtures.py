@@ -9,7 +9,7 @@ from bpc.core.formats.ids import DocumentVersionId, TenantId
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import documents
-from bpc.storage.evidence.documents import DocumentKind
+from bpc.storage.evidence.documents import NO_OPTIONS, DocumentKind
 
 T = TypeVar("T")
 
@@ -30,6 +30,7 @@ async def create_unread_version(
     *,
     kind: DocumentKind = "BOM",
     mime_type: str = "application/json",
+    read_options: bytes = NO_OPTIONS,
 ) -> DocumentVersionId:
     """A document version that was uploaded and not read yet."""
     act = Act(None, clock.now())
@@ -43,6 +44,7 @@ async def create_unread_version(
         mime_type=mime_type,
         sha256=sha256(content),
         content=content,
+        read_options=read_options,
         at=act.at,
     )
     return version

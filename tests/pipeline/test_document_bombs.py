@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from service_jobs import ProcessPool
 
+from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.reader import DocumentFacts
 from bpc.pipeline.facts import READ_LIMITS, _read_content
 from tests.core.documents.render_facts import render_csv, render_xlsx
@@ -45,6 +46,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_every_document_bomb_is_refused_within_two_seconds_and_256_megabytes(
     tmp_path: Path, record_measurement: RecordMeasurement
 ) -> None:
@@ -103,7 +105,7 @@ async def test_the_largest_documents_we_accept_stay_within_the_limits(form: str)
     }[form]()
     reading = ProcessPool(1, limits=READ_LIMITS)
 
-    outcome = await _read_content(reading, "BOM", "application/octet-stream", content)
+    outcome = await _read_content(reading, "BOM", "application/octet-stream", content, ReadOptions())
     await reading.close()
 
     assert isinstance(outcome, DocumentFacts)

@@ -71,6 +71,7 @@ async def test_a_valid_document_is_validated_and_ignored_members_are_recorded(
             "new_fact_count": 3,
             "warnings": [{"at": "$.battery.colour", "says": "is not a member of Battery and was left out"}],
             "warnings_total": 1,
+            "options": {},
         }
 
 
@@ -81,16 +82,17 @@ async def test_an_invalid_document_is_rejected_with_every_problem(database: Data
         ran = await _run_parse(conn, tenant, version)
         again = await _run_parse(conn, tenant, version)
 
-        problems = [
-            {"at": "$.components[0].mass_g", "says": 'is "much", not a decimal number such as 75.5'},
-            {"at": "$.components[1].part", "says": "is a number, not a text; put it in quotes"},
+        problems = [{"at": "$.components[1].part", "says": "is a number, not a text; put it in quotes"}]
+        unreadable = 'is "much", not a decimal number such as 75.5; the value was left out'
+        warnings = [
+            {"at": "$.battery.colour", "says": "is not a member of Battery and was left out"},
+            {"at": "$.components[0].mass_g", "says": unreadable},
         ]
-        warnings = [{"at": "$.battery.colour", "says": "is not a member of Battery and was left out"}]
         assert await _get_status(conn, tenant, version) == "REJECTED"
         assert await _read_events(conn, tenant, version) == [
             (
                 "DOCUMENT_REJECTED",
-                {"problems": problems, "problems_total": 2, "warnings": warnings, "warnings_total": 1},
+                {"problems": problems, "problems_total": 1, "warnings": warnings, "warnings_total": 2, "options": {}},
             )
         ]
         for outcome in (ran, again):
@@ -100,7 +102,35 @@ async def test_an_invalid_document_is_rejected_with_every_problem(database: Data
             assert outcome.error.details["problems"] == problems
         assert await facts.list_facts(conn, tenant, FactFilter(), PageQuery.after_cursor(None, 10)) == []
         stored = await parse_results.load_parse_result(conn, tenant, version)
-        assert (stored.problems, stored.warnings, stored.warnings_total) == (problems, warnings, 1)
+        assert (stored.problems, stored.warnings, stored.warnings_total) == (problems, warnings, 2)
+
+
+async def test_a_table_is_read_under_the_options_that_were_stored_with_it(database: Database, tenant: TenantId) -> None:
+    table = b"sku;Masse [kg]\nSKU-1;1.000\n"
+    async with database.tenant(tenant) as conn:
+        version = await create_unread_version(conn, tenant, table, mime_type=CSV, read_options=b'{"locale":"comma"}')
+
+        await _run_parse(conn, tenant, version)
+
+        [(event, payload)] = await _read_events(conn, tenant, version)
+        [fact] = await facts.list_facts(conn, tenant, FactFilter(), PageQuery.after_cursor(None, 10))
+    assert (event, payload["options"]) == ("FACTS_PARSED", {"locale": "comma"})
+    assert fact.payload["mass_kg"] == "1000.000000"
+
+
+async def test_a_mapping_that_is_no_longer_understood_rejects_the_document(
+    database: Database, tenant: TenantId
+) -> None:
+    async with database.tenant(tenant) as conn:
+        version = await create_unread_version(
+            conn, tenant, b"sku\nSKU-1\n", mime_type=CSV, read_options=b'{"mapping":{"sheets":[7]}}'
+        )
+
+        ran = await _run_parse(conn, tenant, version)
+
+        assert await _get_status(conn, tenant, version) == "REJECTED"
+    assert ran.error is not None
+    assert "column mapping that cannot be used" in ran.error.message
 
 
 async def test_reading_a_version_again_changes_nothing(database: Database, tenant: TenantId) -> None:

@@ -1,7 +1,7 @@
 """What one test leaves behind stops no other: a fixture that works in something shared lives as long as it does.
 
-Idle workers steal tests, so the tests of a module do not run one after the other, and its fixtures are set up again
-each time the module comes up. What they make in the shared installation would be there already.
+A worker may come back to a module, as it does with `--dist worksteal` or when tests are named one by one. Then the
+module's fixtures are set up again, and what they make in the shared installation would be there already.
 """
 
 import ast

@@ -15,14 +15,16 @@ from bpc.core.audit.checkpoint import describe_anchors
 from bpc.core.audit.events import Act, ChainHead, EventStream
 from bpc.core.facts.snapshot import FactRef, encode_snapshot
 from bpc.core.formats.hashes import sha256
-from bpc.core.formats.ids import ActorId, AggregateId, DocumentVersionId, SnapshotId, TenantId
+from bpc.core.formats.ids import ActorId, AggregateId, DocumentVersionId, PassportVersionId, SnapshotId, TenantId
+from bpc.core.passport.gate import EntryName
 from bpc.runtime import clock
-from bpc.storage.access import api_keys, tenants_and_actors
+from bpc.storage.access import api_keys, tenant_settings, tenants_and_actors
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.evidence import statements
 from bpc.storage.evidence.statements import DecisionRow
+from bpc.storage.passports import waivers
 from tests.storage.access_and_job_rows import (
     insert_idempotency_key,
     insert_jobs_in_every_state,
@@ -107,6 +109,23 @@ async def insert_supplier_rows(conn: Connection, tenant: TenantId) -> None:
         version_ref="1",
         document_version_id=version,
     )
+
+
+async def insert_attachment(conn: Connection, tenant: TenantId) -> UUID:
+    """A file that was attached to a data point, and is withdrawn."""
+    attachment, version = clock.new_id(), await insert_document_version(conn, tenant)
+    await insert_row(
+        conn,
+        "attachments",
+        tenant_id=tenant,
+        attachment_id=attachment,
+        sku="SKU-1",
+        data_point=42,
+        document_version_id=version,
+        mime_type="application/pdf",
+    )
+    await insert_row(conn, "attachment_withdrawals", tenant_id=tenant, attachment_id=attachment, reason="A mistake.")
+    return attachment
 
 
 async def insert_document_version(conn: Connection, tenant: TenantId, *, status: str = "UPLOADED") -> UUID:
@@ -314,6 +333,13 @@ async def insert_export(
     return export
 
 
+async def insert_setting_and_waiver(conn: Connection, tenant: TenantId, act: Act) -> None:
+    """A setting that is not the default, and an entry of some version that is waived."""
+    await tenant_settings.change_settings(conn, tenant, {"minimum_branch_coverage_pct": 90}, act=act)
+    version, entries = PassportVersionId(clock.new_id()), {EntryName("C1", "battery.mass"): 1}
+    await waivers.insert_waivers(conn, tenant, version, entries, reason="It was weighed.", act=act)
+
+
 async def insert_compile_run(conn: Connection, tenant: TenantId, rules: UUID) -> UUID:
     """A run with one row."""
     run = clock.new_id()
@@ -361,8 +387,10 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_document_text(conn, tenant)
         await insert_statement_and_decision(conn, tenant, act)
         await insert_supplier_rows(conn, tenant)
+        await insert_attachment(conn, tenant)
         await insert_export(conn, tenant, version=await insert_passport_version(conn, tenant, status="SIGNED"))
         await insert_compile_run(conn, tenant, await insert_rule_version(conn, tenant))
+        await insert_setting_and_waiver(conn, tenant, act)
         await insert_policy_version(conn, tenant)
         await insert_webhook(conn, tenant, await insert_event(conn, tenant, act))
         await insert_idempotency_key(conn, tenant)

@@ -32,6 +32,8 @@ PROTECTED: Final = (
     "document_statements",
     "fact_decisions",
     "column_mappings",
+    "attachments",
+    "attachment_withdrawals",
     "facts",
     "fact_sources",
     "data_snapshots",
@@ -40,6 +42,7 @@ PROTECTED: Final = (
     "rule_fields",
     "rule_tests_runs",
     "passport_versions",
+    "passport_waivers",
     "compile_runs",
     "compile_run_rows",
     "policy_versions",
@@ -54,7 +57,16 @@ STILL_CHANGES: Final = {
 # Of events what lies behind an anchor, see test_events.py.
 RETENTION_DELETES: Final = {(SYSTEM_ROLE, table) for table in ("passport_versions", "document_texts")}
 # What is deactivated or retired, never deleted.
-NEVER_DELETED: Final = ("tenants", "actors", "documents", "battery_products", "rule_packages", "passports", "api_keys")
+NEVER_DELETED: Final = (
+    "tenants",
+    "tenant_settings",
+    "actors",
+    "documents",
+    "battery_products",
+    "rule_packages",
+    "passports",
+    "api_keys",
+)
 
 GUARDED: Final = r"SELECT tgrelid::regclass::text AS name FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated'"
 
@@ -72,9 +84,11 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
         await rows.insert_document_text(conn, tenant)
         await rows.insert_statement_and_decision(conn, tenant, act)
         await rows.insert_supplier_rows(conn, tenant)
+        await rows.insert_attachment(conn, tenant)
         await rows.insert_passport_version(
             conn, tenant, status="REVOKED", qr_png=b"png", qr_payload="{}", activated_at=act.at, superseded_at=act.at
         )
+        await rows.insert_setting_and_waiver(conn, tenant, act)
         await conn.execute("UPDATE signing_keys SET status = 'RETIRED', retired_at = now()")
 
 

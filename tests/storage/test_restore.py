@@ -16,6 +16,7 @@ from bpc.storage.connection import open_connection
 from bpc.storage.database import Database
 from bpc.storage.restore import COUNT_TABLES, SKIPPED_LINE, RestoreTargetNotEmpty, ScriptLines, restore_dump
 from tests.fixtures import TestServer
+from tests.storage import rows
 
 pytestmark = pytest.mark.external
 AWKWARD = "tab\there, \\. alone, \\N, ünï\u2028code, 'quote' \"double\""
@@ -38,7 +39,10 @@ async def read_all_tables(address: Address) -> dict[str, list[str]]:
 async def dump_backup(server: TestServer, database: Database, tmp_path: Path) -> tuple[Path, BackupManifest, Address]:
     """A backup of a database, and the address of that database."""
     for slug in ("acme", "other"):
-        await tenants_and_actors.create_tenant(database, slug=slug, name=AWKWARD, act=Act(None, clock.now()))
+        act = Act(None, clock.now())
+        tenant = await tenants_and_actors.create_tenant(database, slug=slug, name=AWKWARD, act=act)
+        async with database.tenant(tenant) as conn:
+            await rows.insert_attachment(conn, tenant)
     source = server.admin.with_database(database.address.database)
     backup_folder, manifest = await take_backup(tmp_path, source, None, keys=None, build="test", at=clock.now())
     return backup_folder, manifest, source
@@ -57,6 +61,8 @@ async def test_a_restored_dump_has_the_same_rows(
     assert await read_all_tables(target) == before
     async with open_connection(target) as conn:
         assert await conn.fetchval("SELECT name FROM tenants WHERE slug = 'acme'") == AWKWARD
+        attached_files = "SELECT count(content) FROM attachments JOIN document_versions USING (document_version_id)"
+        assert await conn.fetchval(attached_files) == 2
     with pytest.raises(RestoreTargetNotEmpty):
         await restore_dump(backup_folder, manifest, target)
 

@@ -12,7 +12,7 @@ from service_jobs.testing import InlineRun, run_inline
 
 from bpc.core.audit.events import Act, EventStream
 from bpc.core.formats.ids import AggregateId, CompileRunId, RulePackageVersionId, TenantId
-from bpc.pipeline.product_facts import collect_fact_ids
+from bpc.pipeline.product_facts import load_product_evidence
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
@@ -148,10 +148,9 @@ async def test_a_snapshot_has_the_newest_facts_even_if_an_old_value_returns(
             await insert_document_facts(conn, tenant, snapshot_facts, at=now - timedelta(hours=hours))
         await insert_document_facts(conn, tenant, [make_battery("B"), make_component("A B", "cell")], at=now)
 
-        fact_ids, _ = await collect_fact_ids(conn, tenant, "A", act=Act(None, now))
-        known = await conn.fetch("SELECT fact_key, payload_hash FROM facts WHERE fact_id = ANY ($1)", fact_ids)
+        evidence = await load_product_evidence(conn, tenant, "A")
 
-    assert {row["fact_key"]: row["payload_hash"] for row in known} == {
+    assert {each.fact.fact_key: each.fact.digest() for each in evidence.product_facts} == {
         fact.fact_key: fact.digest() for fact in (old, make_footprint("A"), make_component("A", "cell"))
     }
 

@@ -329,3 +329,16 @@ async def _read_bytes_saved(rig: IngestRig, job_id: UUID) -> int:
     async with rig.database.tenant(rig.tenant) as conn:
         text = await conn.fetchval("SELECT checkpoint FROM jobs.job WHERE job_id = $1", job_id)
     return int(orjson.loads(text or "{}").get("bytes", 0))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://supplier.example/files/St%C3%BCckliste.xlsx?token=abc", "St\u00fcckliste.xlsx"),
+        ("https://supplier.example/share/9f86d081884c7d65", None),  # it may be a secret
+        ("https://supplier.example/", None),
+        ("file:///srv/documents/bom.CSV", "bom.CSV"),
+    ],
+)
+def test_the_name_of_a_file_is_taken_from_its_url_only_if_it_looks_like_one(url: str, name: str | None) -> None:
+    assert ingest._read_file_name(url) == name

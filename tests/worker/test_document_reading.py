@@ -7,7 +7,7 @@ from service_jobs import Jobs, RequestQueue
 
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import DocumentVersionId, TenantId
-from bpc.pipeline.upload import upload
+from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
@@ -31,7 +31,8 @@ async def _upload_document(
     async with database.tenant(tenant) as conn:
         document = (await documents.create_document(conn, tenant, kind=kind, external_ref=None, act=act)).document_id
         queue = RequestQueue(jobs=jobs, conn=conn, tenant=tenant)
-        uploaded = await upload(conn, queue, steps.parse, tenant, document, mime_type=XLSX, content=content, act=act)
+        file = FileUpload(content=content, mime_type=XLSX)
+        uploaded = await upload(conn, queue, steps.parse, tenant, document, file, act=act)
     return uploaded.document_version_id
 
 

@@ -11,6 +11,7 @@ from service_jobs import Metrics
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import TenantId
 from bpc.core.passport.compile import CompiledPassport
+from bpc.core.passport.gate import ComplianceCounts
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
 from bpc.storage.access import api_requests
@@ -89,6 +90,7 @@ def make_compiled_passport(*, payload: bytes, proof: bytes, receipt: bytes) -> C
         snapshot=b"",
         snapshot_hash=digest,
         facts=b"",
+        compliance=ComplianceCounts(fail=0, warn=0),
     )
 
 

@@ -45,7 +45,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Set it up": {
         "migrate": ("setup.database:migrate_tables", "Bring the database's tables up to date."),
         "seed": ("setup.access:seed_installation", "Register the signing key; outside prod, create a tenant."),
-        "tenant": ("setup.access:tenant_app", "Create, list, deactivate and reactivate tenants."),
+        "tenant": (
+            "setup.access:tenant_app",
+            "Create, list, deactivate and reactivate tenants; show and change settings.",
+        ),
         "apikey": ("setup.access:apikey_app", "Create, list and revoke API keys."),
         "keys": ("setup.signing_keys:keys_app", "List, add and retire signing keys."),
         "audit": ("setup.audit:audit_app", "Verify the audit log, or write a signed checkpoint."),
@@ -54,10 +57,15 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "restore": ("setup.database:restore", "Restore a backup into an empty database and check it."),
     },
     "Over the API": {
-        "upload": ("online.transfer:upload", "Upload a document over the API."),
+        "upload": ("online.transfer:upload", "Upload documents over the API."),
         "documents": ("online.documents:documents_app", "Show, correct and withdraw what documents say."),
+        "suppliers": ("online.suppliers:suppliers_app", "List, add and change who sends documents."),
+        "attachments": ("online.attachments:attachments_app", "Attach files to data points of products."),
         "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
-        "passports": ("online.passports:passports_app", "Compile passports for many products over the API."),
+        "passports": (
+            "online.passports:passports_app",
+            "Check and compile passports for many products; waive entries; activate versions.",
+        ),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),
     },
@@ -75,6 +83,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "keygen": ("setup.signing_keys:generate_key", "Generate a new signing key."),
         "canonicalize": ("offline.canonicalize:canonicalize_app", "Write JSON in canonical form: one exact spelling."),
         "why": ("offline.bundles:print_explanation", "Explain how a field got its value."),
+        "diff": ("offline.differences:print_difference", "Show what differs between two passports, and why."),
     },
 }
 # Errors of a stream whose disk is full. Files that we open ourselves are refused where they are written.

@@ -34,6 +34,7 @@ CODES: Final[Mapping[str, ErrorCode]] = {
     "RULE_PKG_NOT_PUBLISHED": ErrorCode(http=409),
     "RULE_TESTS_FAILED": ErrorCode(http=409),
     "REPLAY_MISMATCH": ErrorCode(http=409),
+    "COMPLIANCE_BLOCKED": ErrorCode(http=409),
     "JOB_CANCELLED": ErrorCode(http=409),
     "REQUEST_TOO_LARGE": ErrorCode(http=413),
     "UNSUPPORTED_MEDIA_TYPE": ErrorCode(http=415),

@@ -30,6 +30,7 @@ PERMISSIONS: Final = (
     "passport:sign",
     "passport:replay",
     "passport:revoke",
+    "passport:waive",
     "rules:read",
     "rules:write",
     "rules:publish",
@@ -69,6 +70,7 @@ ACTOR_TYPES: Final = ("USER", "API_CLIENT", "SERVICE")
 RESOURCE_TYPES: Final = (
     "Document",
     "DocumentVersion",
+    "Supplier",
     "Fact",
     "DataSnapshot",
     "RulePackage",

@@ -7,6 +7,8 @@ it began.
 
 A person may activate an older version again. The job never does: a version that was requested later stays active.
 
+Compliance entries that block end the activation before anything changes (bpc.pipeline.gate).
+
     SIGNED ─► ACTIVE ─► SUPERSEDED      SIGNED, ACTIVE, SUPERSEDED ─► REVOKED
 """
 
@@ -17,6 +19,7 @@ from service_jobs import Context, Handler, Handlers, Rejection
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
+from bpc.pipeline.gate import check_gate
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
@@ -89,12 +92,16 @@ def declare_activate_job(handlers: Handlers) -> Handler[ActivateOrder, None]:
 
 
 async def activate(conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act) -> ActivationResult:
-    """SIGNED → ACTIVE. The version that was ACTIVE becomes SUPERSEDED at the same time. Both record an event."""
+    """SIGNED → ACTIVE. The version that was ACTIVE becomes SUPERSEDED at the same time. Both record an event.
+
+    Raises `ComplianceBlocked` if entries of the version block it.
+    """
     passport, version = await _lock_passport_and_version(conn, tenant, version_id)
     if version.status != "SIGNED":
         raise WrongVersionStatus(version, "only a SIGNED one can be activated")
     if not version.has_qr:
         raise WrongVersionStatus(version, "its QR code is not there yet", fix="wait for the GENERATE_QR job")
+    gate = await check_gate(conn, tenant, version)
     previous_id = await passport_versions.find_active_version(conn, tenant, passport.passport_id)
     act = _delay_act(act, version)
     if previous_id is not None:
@@ -104,7 +111,8 @@ async def activate(conn: Connection, tenant: TenantId, version_id: PassportVersi
         await events.append_act(conn, act, tenant, "PassportVersion", previous_id, "PASSPORT_SUPERSEDED", by)
     await passport_versions.set_version_status(conn, tenant, version_id, "ACTIVE", at=act.at)
     await passports.set_current_version(conn, tenant, passport.passport_id, version_id)
-    payload = {"superseded_passport_version_id": None if previous_id is None else str(previous_id)}
+    superseded = {"superseded_passport_version_id": None if previous_id is None else str(previous_id)}
+    payload = {**superseded, **gate.to_event_payload()}
     await append_and_announce(conn, act, tenant, "PassportVersion", version_id, "PASSPORT_ACTIVATED", payload)
     return ActivationResult(passport_version_id=version_id, status="ACTIVE", superseded_passport_version_id=previous_id)
 

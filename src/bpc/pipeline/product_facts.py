@@ -13,6 +13,7 @@ from itertools import groupby
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, NotFound
+from bpc.core.facts.attachments import iterate_named_files
 from bpc.core.facts.evidence_findings import describe_conflict, describe_unreadable
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, build_finding_facts
@@ -32,7 +33,7 @@ from bpc.core.facts.schemas import STATE_MEMBERS
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, TenantId
 from bpc.storage.connection import Connection
-from bpc.storage.evidence import documents, facts, stated_facts, statements
+from bpc.storage.evidence import attachments, documents, facts, stated_facts, statements
 from bpc.storage.evidence.facts import DerivedFact, StoredFact
 from bpc.storage.evidence.stated_facts import StatedFact
 from bpc.storage.evidence.statements import DecisionRow
@@ -74,6 +75,7 @@ class ProductEvidence:
     readings: Sequence[ReadingFact]
     series: Sequence[Series]
     findings: Sequence[Finding]
+    attachments: Sequence[SnapshotFact] = ()
 
     @property
     def facts(self) -> tuple[SnapshotFact, ...]:
@@ -110,10 +112,11 @@ class ProductEvidence:
         return sum(not conflict.is_decided for _, conflict in self.iterate_conflicts())
 
     def list_computed_facts(self) -> list[SnapshotFact]:
-        """Facts that no document states: a summary of each series, and the findings."""
+        """Facts that no document states: a summary of each series, the findings, and the attached files."""
         return [
             *(build_series_fact(self.sku, series) for series in self.series),
             *build_finding_facts(self.sku, self.findings),
+            *self.attachments,
         ]
 
 
@@ -138,6 +141,7 @@ async def load_product_evidence(conn: Connection, tenant: TenantId, sku: str) ->
         readings=readings,
         series=series,
         findings=_list_findings(product_facts, readings),
+        attachments=await attachments.list_attachment_facts(conn, tenant, sku),
     )
 
 
@@ -152,9 +156,17 @@ async def store_evidence(
     merged = [_to_derived(each) for each in evidence.product_facts if each.find_stored_id() is None]
     merged_ids = await facts.insert_derived_facts(conn, tenant, merged, at=act.at)
     computed = [*evidence.list_computed_facts(), *build_provenance_facts(evidence.sources)]
-    # Every fact names a version; these are about all of them.
-    version = next(evidence.iterate_statements()).document_version_id
-    reserved = [DerivedFact(fact=fact, document_version_id=version, source_path="$") for fact in computed]
+    # Every fact names a version. An attached file is one; the others are about all of them.
+    versions = [each.document_version_id for each in evidence.iterate_statements()]
+    attached = {file.sha256: file.document_version_id for file in iterate_named_files(evidence.attachments)}
+    reserved = [
+        DerivedFact(
+            fact=fact,
+            document_version_id=attached.get(str(fact.payload.get("sha256"))) or versions[0],
+            source_path="$",
+        )
+        for fact in computed
+    ]
     reserved_ids = await facts.insert_derived_facts(conn, tenant, reserved, at=act.at)
     return [*stored_ids, *merged_ids, *(each.fact_id for each in evidence.readings)], reserved_ids
 

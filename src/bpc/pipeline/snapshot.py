@@ -27,7 +27,8 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.error_mapping import SnapshotAlreadySealed, SnapshotNotReady
 from bpc.storage.evidence import facts, snapshots
-from bpc.storage.evidence.snapshots import RESERVED_FACT_TYPES, SnapshotItemRow, SnapshotStatus
+from bpc.storage.evidence.facts import RESERVED_FACT_TYPES
+from bpc.storage.evidence.snapshots import SnapshotItemRow, SnapshotStatus
 from bpc.storage.jobs import retry_if_unsuccessful
 
 MAX_FACTS: Final = 10_000

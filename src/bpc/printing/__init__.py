@@ -66,12 +66,15 @@ _VERBATIM_MEMBERS: Final = frozenset({"qr_svg", "status", "hashes", "signature",
 _compiler_lock = threading.Lock()
 
 
-def render_export(bundle: Bundle, name: ExportFormat, audience: Audience) -> bytes:
-    """The passport of `bundle` in that format, for that audience. Raises `NoExport` if the bundle is not valid."""
+def render_export(bundle: Bundle, name: ExportFormat, audience: Audience, *, waived: int | None = None) -> bytes:
+    """The passport of `bundle` in that format, for that audience. Raises `ExportRefused` if the bundle is not valid.
+
+    `waived` is the number of waived compliance entries, for a bundle that comes without its events.
+    """
     opened = open_for_export(bundle)
     match name:
         case "PDF":
-            return print_pdf(build_sheet(disclose_opened(opened, audience)), at=opened.receipt.issued_at)
+            return print_pdf(build_sheet(disclose_opened(opened, audience, waived)), at=opened.receipt.issued_at)
         case "JSON_LD":
             return export_json_ld(disclose_opened(opened, audience))
         case "XML":

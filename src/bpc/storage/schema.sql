@@ -629,6 +629,14 @@ CREATE FUNCTION api_keys_by_pepper() RETURNS TABLE(slug text, pepper_id text, ke
    GROUP BY t.slug, k.pepper_id
    ORDER BY t.slug, k.pepper_id
 $$;
+CREATE FUNCTION count_compliance(payload bytea, wanted text) RETURNS integer
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path TO 'pg_catalog'
+    AS $$
+  SELECT count(*)::int
+    FROM json_array_elements(replace(convert_from(payload, 'UTF8'), '\u0000', '')::json -> 'compliance') AS entry
+   WHERE entry ->> 'status' = wanted
+$$;
 CREATE FUNCTION current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -862,6 +870,8 @@ REVOKE ALL ON FUNCTION answered(p_tenant uuid, p_key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION answered(p_tenant uuid, p_key text) TO bpc_app;
 REVOKE ALL ON FUNCTION api_keys_by_pepper() FROM PUBLIC;
 GRANT ALL ON FUNCTION api_keys_by_pepper() TO bpc_system;
+REVOKE ALL ON FUNCTION count_compliance(payload bytea, wanted text) FROM PUBLIC;
+GRANT ALL ON FUNCTION count_compliance(payload bytea, wanted text) TO bpc_app;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION end_cancelled_delivery() FROM PUBLIC;
@@ -973,6 +983,56 @@ GRANT UPDATE(revoked_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(last_used_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(pepper_id) ON TABLE api_keys TO bpc_app;
 
+-- attachment_withdrawals ----------------------------------------------------------------------------------------
+CREATE TABLE attachment_withdrawals (
+    tenant_id uuid NOT NULL,
+    attachment_id uuid NOT NULL,
+    reason text NOT NULL,
+    withdrawn_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_by uuid,
+    CONSTRAINT attachment_withdrawals_reason_check CHECK ((reason <> ''::text))
+);
+ALTER TABLE attachment_withdrawals FORCE ROW LEVEL SECURITY;
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_pkey PRIMARY KEY (tenant_id, attachment_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_attachment_id_fkey FOREIGN KEY (tenant_id, attachment_id) REFERENCES attachments(tenant_id, attachment_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE attachment_withdrawals ADD CONSTRAINT attachment_withdrawals_tenant_id_withdrawn_by_fkey FOREIGN KEY (tenant_id, withdrawn_by) REFERENCES actors(tenant_id, actor_id);
+CREATE TRIGGER attachment_withdrawals_never_change BEFORE DELETE OR UPDATE ON attachment_withdrawals FOR EACH ROW EXECUTE FUNCTION refuse('a withdrawal is never changed or deleted');
+CREATE TRIGGER attachment_withdrawals_not_truncated BEFORE TRUNCATE ON attachment_withdrawals FOR EACH STATEMENT EXECUTE FUNCTION refuse('withdrawals are never deleted');
+ALTER TABLE attachment_withdrawals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON attachment_withdrawals USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE attachment_withdrawals TO bpc_app;
+
+-- attachments ---------------------------------------------------------------------------------------------------
+CREATE TABLE attachments (
+    tenant_id uuid NOT NULL,
+    attachment_id uuid NOT NULL,
+    sku text NOT NULL,
+    data_point integer NOT NULL,
+    document_version_id uuid NOT NULL,
+    title text,
+    mime_type text NOT NULL,
+    attached_at timestamp with time zone DEFAULT now() NOT NULL,
+    attached_by uuid,
+    CONSTRAINT attachments_data_point_check CHECK ((((data_point >= 40) AND (data_point <= 43)) OR ((data_point >= 47) AND (data_point <= 50)))),
+    CONSTRAINT attachments_mime_type_check CHECK ((mime_type <> ''::text)),
+    CONSTRAINT attachments_sku_check CHECK ((sku <> ''::text)),
+    CONSTRAINT attachments_title_check CHECK ((title <> ''::text))
+);
+ALTER TABLE attachments FORCE ROW LEVEL SECURITY;
+ALTER TABLE attachments ADD CONSTRAINT attachments_pkey PRIMARY KEY (tenant_id, attachment_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_attached_by_fkey FOREIGN KEY (tenant_id, attached_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_document_version_id_fkey FOREIGN KEY (tenant_id, document_version_id) REFERENCES document_versions(tenant_id, document_version_id);
+ALTER TABLE attachments ADD CONSTRAINT attachments_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX attachments_by_time ON attachments USING btree (tenant_id, attached_at, attachment_id);
+CREATE INDEX attachments_of_product ON attachments USING btree (tenant_id, sku, attached_at, attachment_id);
+CREATE INDEX attachments_of_version ON attachments USING btree (tenant_id, document_version_id);
+CREATE TRIGGER attachments_never_change BEFORE DELETE OR UPDATE ON attachments FOR EACH ROW EXECUTE FUNCTION refuse('an attachment is never changed or deleted');
+CREATE TRIGGER attachments_not_truncated BEFORE TRUNCATE ON attachments FOR EACH STATEMENT EXECUTE FUNCTION refuse('attachments are never deleted');
+ALTER TABLE attachments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON attachments USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE attachments TO bpc_app;
+
 -- battery_products ----------------------------------------------------------------------------------------------
 CREATE TABLE battery_products (
     tenant_id uuid NOT NULL,
@@ -1029,10 +1089,12 @@ CREATE TABLE compile_run_rows (
     passport_version_id uuid,
     problem_code text,
     problem_message text,
+    is_unchanged boolean DEFAULT false NOT NULL,
     CONSTRAINT compile_run_rows_name_check CHECK ((name <> ''::text)),
     CONSTRAINT compile_run_rows_problem_whole CHECK (((problem_code IS NULL) = (problem_message IS NULL))),
     CONSTRAINT compile_run_rows_row_number_check CHECK ((row_number > 0)),
-    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text))
+    CONSTRAINT compile_run_rows_sku_check CHECK ((sku <> ''::text)),
+    CONSTRAINT compile_run_rows_unchanged_names_version CHECK (((NOT is_unchanged) OR (passport_version_id IS NOT NULL)))
 );
 ALTER TABLE compile_run_rows FORCE ROW LEVEL SECURITY;
 ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_pkey PRIMARY KEY (tenant_id, run_id, row_number);
@@ -1042,12 +1104,14 @@ CREATE TRIGGER compile_run_rows_begun_once BEFORE UPDATE OF passport_version_id,
 CREATE TRIGGER compile_run_rows_frozen BEFORE UPDATE OF tenant_id, run_id, row_number, sku, name, snapshot_id, activate ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('what a row was asked for never changes');
 CREATE TRIGGER compile_run_rows_not_truncated BEFORE TRUNCATE ON compile_run_rows FOR EACH STATEMENT EXECUTE FUNCTION refuse('rows of runs are never deleted');
 CREATE TRIGGER compile_run_rows_stay BEFORE DELETE ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('a row of a run is never deleted');
+CREATE TRIGGER compile_run_rows_unchanged_once BEFORE UPDATE OF is_unchanged ON compile_run_rows FOR EACH ROW WHEN ((old.passport_version_id IS NOT NULL)) EXECUTE FUNCTION refuse('a row asks for one version');
 ALTER TABLE compile_run_rows ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON compile_run_rows USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE compile_run_rows TO bpc_app;
 GRANT UPDATE(passport_version_id) ON TABLE compile_run_rows TO bpc_app;
 GRANT UPDATE(problem_code) ON TABLE compile_run_rows TO bpc_app;
 GRANT UPDATE(problem_message) ON TABLE compile_run_rows TO bpc_app;
+GRANT UPDATE(is_unchanged) ON TABLE compile_run_rows TO bpc_app;
 
 -- compile_runs --------------------------------------------------------------------------------------------------
 CREATE TABLE compile_runs (
@@ -1060,6 +1124,7 @@ CREATE TABLE compile_runs (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by uuid,
     cancelled_at timestamp with time zone,
+    skip_unchanged boolean DEFAULT false NOT NULL,
     CONSTRAINT compile_runs_total_check CHECK ((total > 0))
 );
 ALTER TABLE compile_runs FORCE ROW LEVEL SECURITY;
@@ -1071,6 +1136,7 @@ CREATE INDEX compile_runs_by_time ON compile_runs USING btree (tenant_id, create
 CREATE TRIGGER compile_runs_cancelled_once BEFORE UPDATE OF cancelled_at ON compile_runs FOR EACH ROW WHEN ((old.cancelled_at IS NOT NULL)) EXECUTE FUNCTION refuse('a run is cancelled once');
 CREATE TRIGGER compile_runs_frozen BEFORE UPDATE OF tenant_id, run_id, rule_package_version_id, activate, total, batch_id, created_at, created_by ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
 CREATE TRIGGER compile_runs_not_truncated BEFORE TRUNCATE ON compile_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('runs are never deleted');
+CREATE TRIGGER compile_runs_skipping_frozen BEFORE UPDATE OF skip_unchanged ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
 CREATE TRIGGER compile_runs_stay BEFORE DELETE ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('a run is never deleted');
 ALTER TABLE compile_runs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON compile_runs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1203,10 +1269,12 @@ CREATE TABLE document_versions (
     version integer NOT NULL,
     status document_status NOT NULL,
     mime_type text NOT NULL,
-    sha256 hash256 NOT NULL,
+    sha256 hash256,
     content bytea,
     content_removed_at timestamp with time zone,
     uploaded_at timestamp with time zone DEFAULT now() NOT NULL,
+    read_options bytea DEFAULT '\x7b7d'::bytea NOT NULL,
+    reread_sha256 hash256,
     CONSTRAINT document_versions_content_or_removed CHECK (((content IS NULL) = (content_removed_at IS NOT NULL))),
     CONSTRAINT document_versions_version_check CHECK ((version >= 1))
 );
@@ -1216,12 +1284,14 @@ ALTER TABLE document_versions ADD CONSTRAINT document_versions_version_key UNIQU
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_document_id_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES documents(tenant_id, document_id);
 ALTER TABLE document_versions ADD CONSTRAINT document_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX document_versions_by_time ON document_versions USING btree (tenant_id, document_id, uploaded_at, document_version_id);
+CREATE UNIQUE INDEX document_versions_reread_key ON document_versions USING btree (tenant_id, reread_sha256, sha256(read_options)) WHERE ((reread_sha256 IS NOT NULL) AND (status <> 'REJECTED'::document_status));
 CREATE UNIQUE INDEX document_versions_sha256_key ON document_versions USING btree (tenant_id, sha256) WHERE (status <> 'REJECTED'::document_status);
 CREATE INDEX document_versions_with_content ON document_versions USING btree (tenant_id, uploaded_at) WHERE (content IS NOT NULL);
 CREATE CONSTRAINT TRIGGER document_versions_are_stated AFTER INSERT ON document_versions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION state_new_version();
 CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
 CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
+CREATE TRIGGER document_versions_reading_frozen BEFORE UPDATE OF read_options, reread_sha256 ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_status_forward BEFORE UPDATE OF status ON document_versions FOR EACH ROW WHEN (((new.status <> old.status) AND ((((((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'PARSED'::document_status)) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'UPLOADED'::document_status) OR (new.status <> 'REJECTED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'VALIDATED'::document_status))) AND ((old.status <> 'PARSED'::document_status) OR (new.status <> 'REJECTED'::document_status))))) EXECUTE FUNCTION refuse('a document version''s status only moves forward');
 CREATE TRIGGER document_versions_stay BEFORE DELETE ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version is never deleted');
 ALTER TABLE document_versions ENABLE ROW LEVEL SECURITY;
@@ -1762,9 +1832,13 @@ CREATE TABLE passport_versions (
     qr_png bytea,
     qr_payload text,
     replayed_at timestamp with time zone,
+    fail_count integer,
+    warn_count integer,
+    CONSTRAINT passport_versions_fail_count_check CHECK ((fail_count >= 0)),
     CONSTRAINT passport_versions_signature_alg_check CHECK ((signature_alg = 'ED25519'::text)),
     CONSTRAINT passport_versions_signature_check CHECK ((octet_length(signature) = 64)),
-    CONSTRAINT passport_versions_signed_has_signature CHECK ((((status = 'COMPILING'::passport_status) = (signature IS NULL)) AND ((signature IS NULL) OR (signing_key_id IS NOT NULL))))
+    CONSTRAINT passport_versions_signed_has_signature CHECK ((((status = 'COMPILING'::passport_status) = (signature IS NULL)) AND ((signature IS NULL) OR (signing_key_id IS NOT NULL)))),
+    CONSTRAINT passport_versions_warn_count_check CHECK ((warn_count >= 0))
 );
 ALTER TABLE passport_versions FORCE ROW LEVEL SECURITY;
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_of_passport_key UNIQUE (tenant_id, passport_id, passport_version_id);
@@ -1778,8 +1852,10 @@ ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapsho
 CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
 CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at, passport_version_id);
 CREATE INDEX passport_versions_ended ON passport_versions USING btree (tenant_id, GREATEST(superseded_at, revoked_at)) WHERE (status = ANY (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status]));
+CREATE INDEX passport_versions_of_snapshot ON passport_versions USING btree (tenant_id, snapshot_id);
 CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE INDEX passport_versions_to_replay ON passport_versions USING btree (tenant_id, replayed_at NULLS FIRST, passport_version_id) WHERE (status = 'ACTIVE'::passport_status);
+CREATE TRIGGER passport_versions_counts_frozen BEFORE UPDATE OF fail_count, warn_count ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
 CREATE TRIGGER passport_versions_qr_once BEFORE UPDATE OF qr_png, qr_payload ON passport_versions FOR EACH ROW WHEN ((((old.qr_png IS NOT NULL) AND (new.qr_png IS DISTINCT FROM old.qr_png)) OR ((old.qr_payload IS NOT NULL) AND (new.qr_payload IS DISTINCT FROM old.qr_payload)))) EXECUTE FUNCTION refuse('a passport version''s QR code is written once');
@@ -1801,6 +1877,32 @@ GRANT UPDATE(signing_key_id) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_png) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_payload) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(replayed_at) ON TABLE passport_versions TO bpc_app;
+
+-- passport_waivers ----------------------------------------------------------------------------------------------
+CREATE TABLE passport_waivers (
+    tenant_id uuid NOT NULL,
+    waiver_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    code text NOT NULL,
+    field text NOT NULL,
+    entries integer NOT NULL,
+    reason text NOT NULL,
+    waived_at timestamp with time zone DEFAULT now() NOT NULL,
+    waived_by uuid,
+    CONSTRAINT passport_waivers_entries_check CHECK ((entries >= 1)),
+    CONSTRAINT passport_waivers_field_check CHECK ((field <> ''::text)),
+    CONSTRAINT passport_waivers_reason_check CHECK ((reason <> ''::text))
+);
+ALTER TABLE passport_waivers FORCE ROW LEVEL SECURITY;
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_once UNIQUE (tenant_id, passport_version_id, field, code);
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_pkey PRIMARY KEY (tenant_id, waiver_id);
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE passport_waivers ADD CONSTRAINT passport_waivers_tenant_id_waived_by_fkey FOREIGN KEY (tenant_id, waived_by) REFERENCES actors(tenant_id, actor_id);
+CREATE TRIGGER passport_waivers_never_change BEFORE DELETE OR UPDATE ON passport_waivers FOR EACH ROW EXECUTE FUNCTION refuse('a waiver is never changed or deleted');
+CREATE TRIGGER passport_waivers_not_truncated BEFORE TRUNCATE ON passport_waivers FOR EACH STATEMENT EXECUTE FUNCTION refuse('waivers are never deleted');
+ALTER TABLE passport_waivers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON passport_waivers USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE passport_waivers TO bpc_app;
 
 -- passports -----------------------------------------------------------------------------------------------------
 CREATE TABLE passports (
@@ -2139,6 +2241,28 @@ CREATE POLICY own_tenant ON suppliers USING ((tenant_id = ( SELECT current_tenan
 GRANT SELECT,INSERT ON TABLE suppliers TO bpc_app;
 GRANT UPDATE(number_locale) ON TABLE suppliers TO bpc_app;
 GRANT UPDATE(rank) ON TABLE suppliers TO bpc_app;
+
+-- tenant_settings -----------------------------------------------------------------------------------------------
+CREATE TABLE tenant_settings (
+    tenant_id uuid NOT NULL,
+    activation_blocked_by text DEFAULT 'FAIL'::text NOT NULL,
+    minimum_branch_coverage_pct integer DEFAULT 80 NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_by uuid,
+    CONSTRAINT tenant_settings_blocked_by_check CHECK ((activation_blocked_by = ANY (ARRAY['FAIL'::text, 'FAIL_AND_WARN'::text, 'NOTHING'::text]))),
+    CONSTRAINT tenant_settings_coverage_check CHECK (((minimum_branch_coverage_pct >= 0) AND (minimum_branch_coverage_pct <= 100)))
+);
+ALTER TABLE tenant_settings FORCE ROW LEVEL SECURITY;
+ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_pkey PRIMARY KEY (tenant_id);
+ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_tenant_id_changed_by_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE tenant_settings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON tenant_settings USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(activation_blocked_by) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(minimum_branch_coverage_pct) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(changed_at) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(changed_by) ON TABLE tenant_settings TO bpc_app;
 
 -- tenants -------------------------------------------------------------------------------------------------------
 CREATE TABLE tenants (

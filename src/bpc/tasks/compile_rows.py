@@ -1,6 +1,7 @@
 """Bulk compiles: one request for many passports. Each row has a job of its own and succeeds or fails on its own.
 
     request_run ─► COMPILE_ROW, one per row ─► product, passport, sealed snapshot ─► COMPILE_PASSPORT and the next steps
+                                         └──► nothing, if the active version says what a new one would say today
 
 A row uses one transaction. Either its passport has everything it needs and the compile is requested, or nothing has
 changed and the row has the reason.
@@ -26,11 +27,14 @@ from bpc.core.formats.ids import (
 )
 from bpc.pipeline.compile import CompileOrder, request_compile
 from bpc.pipeline.snapshot import snapshot_product
+from bpc.pipeline.trial import TrialRules, find_same_version
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.jobs import load_job_input
 from bpc.storage.passports import compile_runs, passports
 from bpc.storage.passports.compile_runs import CompileRowProblem, CompileRowRequest, LockedCompileRow
+from bpc.storage.passports.products_by_sku import ProductPassport, find_products_by_sku
+from bpc.storage.rules import packages
 
 PRIORITY: Final = LOW  # a request for one passport does not wait for thousands of rows
 COMPILE_PRIORITY: Final = NORMAL  # a compile that was requested alone is HIGH
@@ -63,6 +67,7 @@ async def request_run(
     *,
     rule_version: RulePackageVersionId,
     activate: bool,
+    skip_unchanged: bool = False,
     act: Act,
     correlation_id: str | None = None,
 ) -> RequestedRun:
@@ -81,13 +86,26 @@ async def request_run(
         actor=None if act.actor_id is None else str(act.actor_id),
     )
     await compile_runs.insert_run(
-        conn, tenant, run, rows, rule_version=rule_version, activate=activate, batch=batch.batch_id, act=act
+        conn,
+        tenant,
+        run,
+        rows,
+        rule_version=rule_version,
+        activate=activate,
+        skip_unchanged=skip_unchanged,
+        batch=batch.batch_id,
+        act=act,
     )
     return RequestedRun(run_id=run, rows=len(rows), job_ids=batch.job_ids)
 
 
 def declare_row_job(
-    handlers: Handlers, *, compile_job: Handler[CompileOrder, None], compiler_build_id: str, signing_key_id: str
+    handlers: Handlers,
+    *,
+    compile_job: Handler[CompileOrder, None],
+    compiler_build_id: str,
+    signing_key_id: str,
+    max_steps: int,
 ) -> Handler[RowOrder, None]:
     """The job COMPILE_ROW. A row that was started, or whose run is cancelled, stays as it is."""
 
@@ -98,7 +116,16 @@ def declare_row_job(
         if row.passport_version_id is not None or row.cancelled_at is not None:
             return
         act = Act(order.actor_id, clock.now())
-        passport = await _find_or_create_passport(conn, tenant, row, act)
+        product = (await find_products_by_sku(conn, tenant, [row.sku])).get(row.sku)
+        if row.skip_unchanged and product is not None:
+            rules = await _load_rules(conn, tenant, row, act, max_steps)
+            same = await find_same_version(conn, tenant, product, rules, snapshot=row.snapshot_id, pool=ctx.compute)
+            if same is not None:
+                await compile_runs.set_row_unchanged(
+                    conn, tenant, order.run_id, order.row_number, passport=same.passport, version=same.version, act=act
+                )
+                return
+        passport = await _find_or_create_passport(conn, tenant, row, product, act)
         requested = await request_compile(
             conn,
             JobQueue(ctx),
@@ -125,9 +152,17 @@ def declare_row_job(
     return run
 
 
-async def _find_or_create_passport(conn: Connection, tenant: TenantId, row: LockedCompileRow, act: Act) -> PassportId:
+async def _load_rules(
+    conn: Connection, tenant: TenantId, row: LockedCompileRow, act: Act, max_steps: int
+) -> TrialRules:
+    sources = await packages.load_sources(conn, tenant, row.rule_package_version_id)
+    return TrialRules(dsl=sources.dsl, issued_at=act.at, max_steps=max_steps)
+
+
+async def _find_or_create_passport(
+    conn: Connection, tenant: TenantId, row: LockedCompileRow, product: ProductPassport | None, act: Act
+) -> PassportId:
     """The passport of the row's product. A missing product or passport is created; concurrent rows get the same one."""
-    product = (await compile_runs.find_products_by_sku(conn, tenant, [row.sku])).get(row.sku)
     if product is not None and product.passport_id is not None:
         return product.passport_id
     product_id = await _create_product(conn, tenant, row, act) if product is None else product.battery_product_id

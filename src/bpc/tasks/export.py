@@ -4,7 +4,8 @@
                                       └─► FAILED: the reason is stored
 
 No transaction is open while an export is made. A version never changes, so an export that is made again has the same
-bytes. Only a bundle also contains the version's audit chain, as it is when the job runs.
+bytes. Only a bundle also contains the version's audit chain, and a PDF the number of waived compliance entries, as they
+are when the job runs.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import OpenTransaction
 from bpc.storage.jobs import load_job_input
-from bpc.storage.passports import exports, passport_versions
+from bpc.storage.passports import exports, passport_versions, waivers
 from bpc.storage.passports.exports import ExportRow, VersionNotIssued
 
 TIMEOUT_SECONDS: Final = 120.0
@@ -95,8 +96,9 @@ def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction)
                 return
             with_events = export.format == "BUNDLE"
             bundle = await exports.load_bundle(conn, tenant, export.passport_version_id, with_events=with_events)
+            waived = await waivers.count_waived(conn, tenant, export.passport_version_id)
         content = await run_in_child_or_thread(
-            ctx.compute, build_export, dict(bundle.entries), export.format, export.audience
+            ctx.compute, build_export, dict(bundle.entries), export.format, export.audience, waived
         )
         conn, act = await ctx.transaction(), Act(order.actor_id, clock.now())
         if (await exports.lock_export(conn, tenant, export_id)).status == "READY":
@@ -114,9 +116,9 @@ def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction)
     return run
 
 
-def build_export(entries: Mapping[str, bytes], name: ExportFormat, audience: Audience) -> bytes:
+def build_export(entries: Mapping[str, bytes], name: ExportFormat, audience: Audience, waived: int) -> bytes:
     """The export of a bundle with these entries. Takes a while: run it in a child process."""
-    return render_export(Bundle(entries), name, audience)
+    return render_export(Bundle(entries), name, audience, waived=waived)
 
 
 async def _append_created_event(

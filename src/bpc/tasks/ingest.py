@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from service_jobs import Context, Handler, Handlers, JobError, JobQueue, Limit
@@ -22,11 +23,12 @@ from bpc.core.errors import Invalid
 from bpc.core.formats.file_types import resolve_type
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, JobId, TenantId
+from bpc.core.formats.multipart import clean_file_name
 from bpc.outbound import Guard, OutboundFailed
 from bpc.outbound.folders import SCHEME, AllowedFolders
 from bpc.outbound.guard import CHECK_SERVER_HINT
 from bpc.pipeline.facts import ParseOrder
-from bpc.pipeline.upload import upload
+from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
 from bpc.storage.evidence import documents
 from bpc.tasks.pdf_text import TextOrder, request_text
@@ -34,6 +36,7 @@ from bpc.tasks.pdf_text import TextOrder, request_text
 TIMEOUT_SECONDS: Final = 3600.0
 INGEST_LIMIT: Final = Limit(key="ingest", at_most=2)  # so that one tenant's slow servers leave room for others
 FOLDER: Final = "ingest"
+FILE_ENDINGS: Final = (".csv", ".json", ".jsonld", ".pdf", ".tsv", ".txt", ".xls", ".xlsm", ".xlsx", ".xml", ".zip")
 CHUNK_BYTES: Final = 65_536  # a broken connection loses at most this much
 CHECKPOINT_EVERY: Final = 1.0  # seconds
 ABANDONED_AFTER_SECONDS: Final = 3 * 86_400.0  # a file without a change for so long is removed
@@ -120,9 +123,8 @@ def declare_ingest_job(
         mime_type = await asyncio.to_thread(resolve_type, order.mime_type, content)
         conn, tenant, queue = await ctx.transaction(), TenantId(ctx.tenant), JobQueue(ctx)
         act = Act(order.actor_id, clock.now())
-        uploaded = await upload(
-            conn, queue, parse_job, tenant, order.document_id, mime_type=mime_type, content=content, act=act
-        )
+        file = FileUpload(content=content, mime_type=mime_type, file_name=_read_file_name(order.file_url))
+        uploaded = await upload(conn, queue, parse_job, tenant, order.document_id, file, act=act)
         if uploaded.is_new:
             await request_text(queue, text_job, uploaded.document_version_id, content)
         version = await documents.get_document_version(conn, tenant, uploaded.document_version_id)
@@ -137,6 +139,15 @@ def declare_ingest_job(
         )
 
     return run
+
+
+def _read_file_name(url: str) -> str | None:
+    """The name of the file in a URL; None if the last part of its path does not end like a document's name.
+
+    Such a part may be a secret, as in the links of file-sharing services; so may the query.
+    """
+    name = clean_file_name(unquote(urlsplit(url).path))
+    return name if name is not None and name.lower().endswith(FILE_ENDINGS) else None
 
 
 def _prepare_file(folder: Path, job_id: UUID) -> Path:

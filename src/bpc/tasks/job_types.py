@@ -99,6 +99,7 @@ def declare_job_types(
             compile_job=pipeline_jobs.compile,
             compiler_build_id=settings.compiler_build_id,
             signing_key_id=settings.signing_key_id,
+            max_steps=settings.rules_max_steps,
         ),
         replay_audit=declare_audit_jobs(
             handlers, sample=settings.replay_audit_sample, open_transaction=database.tenant, metrics=metrics

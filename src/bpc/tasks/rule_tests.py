@@ -71,6 +71,7 @@ def run_package_tests(dsl: bytes, tests: bytes, seed: int, max_steps: int) -> Ru
         passed=report.passed,
         failed=report.failed,
         discarded=report.discarded,
+        cases_without_field=report.without_field,
         status=report.status,
         coverage=report.coverage.as_json(),
         failure=report.failures[0].as_json() if report.failures else None,

@@ -31,6 +31,7 @@ MATRIX = """
     passport:sign     yes no  no
     passport:replay   yes yes no
     passport:revoke   yes no  no
+    passport:waive    yes no  no
     rules:read        yes yes yes
     rules:write       yes no  no
     rules:publish     yes no  no
@@ -57,6 +58,11 @@ DECLARED = """
     POST   /v1/documents/{document_id}/versions                             docs:upload
     POST   /v1/documents/{document_id}/ingest                               docs:upload
     POST   /v1/documents/{document_id}:withdraw                             docs:upload
+    POST   /v1/attachments                                                  docs:upload
+    GET    /v1/attachments                                                  docs:read
+    GET    /v1/attachments/{attachment_id}                                  docs:read
+    POST   /v1/attachments/{attachment_id}:withdraw                         docs:upload
+    GET    /v1/passport-versions/{passport_version_id}/attachments/{sha256} passport:read
     GET    /v1/conflicts                                                    docs:read
     POST   /v1/conflicts:resolve                                            snapshot:build
     GET    /v1/document-versions/{document_version_id}                      docs:read
@@ -88,6 +94,8 @@ DECLARED = """
     GET    /v1/passports/{passport_id}/versions                             passport:read
     POST   /v1/passports/{passport_id}/compile                              passport:compile
     POST   /v1/passports:bulk-compile                                       passport:compile
+    POST   /v1/passports:check                                              passport:compile
+    POST   /v1/passports:what-if                                            passport:compile
     GET    /v1/passport-versions/{passport_version_id}                      passport:read
     GET    /v1/passport-versions/{passport_version_id}/payload              passport:read
     GET    /v1/passport-versions/{passport_version_id}/proof                passport:read
@@ -95,8 +103,13 @@ DECLARED = """
     GET    /v1/passport-versions/{passport_version_id}/qr.png               passport:read
     GET    /v1/passport-versions/{passport_version_id}/bundle               passport:read
     GET    /v1/passport-versions/{passport_version_id}/view                 passport:read
+    GET    /v1/passport-versions/{passport_version_id}/diff/{other_version_id} passport:read
     POST   /v1/passport-versions/{passport_version_id}/activate             passport:compile
     POST   /v1/passport-versions/{passport_version_id}/revoke               passport:revoke
+    POST   /v1/passport-versions/{passport_version_id}:waive                passport:waive
+    GET    /v1/passport-versions/{passport_version_id}/waivers              passport:read
+    GET    /v1/tenant/settings                                              passport:read
+    PUT    /v1/tenant/settings                                              tenant:admin
     POST   /v1/passport-versions/{passport_version_id}/replay               passport:replay
     POST   /v1/passport-versions/{passport_version_id}/exports              passport:read
     GET    /v1/passport-versions/{passport_version_id}/exports              passport:read
@@ -324,7 +337,7 @@ async def test_every_route_can_be_called_as_the_inventory_says(
 
 async def _call_route(caller: Api, route: Route, tenant_data: FilledTenant) -> httpx2.Response:
     sent = prepare_request(route, tenant_data.ids)
-    return await caller.send(sent.method, sent.path, sent.body, params=sent.query)
+    return await caller.send(sent.method, sent.path, sent.body, **sent.options)
 
 
 async def _read_denials(two_tenants: TwoTenantApp) -> list[dict[str, str]]:

@@ -173,6 +173,10 @@ def _misplace_secret(
     yield "a cookie", {**right, "headers": {"Cookie": f"session={secret}"}}
     yield "the Idempotency-Key", {**right, "headers": {**headers, "Idempotency-Key": f"{secret} {secret}"}}
     yield "the content type", {**right, "headers": {**headers, "Content-Type": secret}, "content": b"{}"}
+    if (
+        sent.content is not None
+    ):  # any bytes are a document, and any path is a reference: they are the sender's to choose
+        return
     for name in route.parameters:
         yield f"{name} of the path", {**right, "url": route.path.replace(f"{{{name}}}", secret.replace("/", "%2F"))}
     yield "another path", {**right, "url": f"{sent.path}/{secret}"}

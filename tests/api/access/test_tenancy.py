@@ -7,6 +7,7 @@ that only row-level security is left. The product has no switch for that.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -275,12 +276,12 @@ def _prepare_graphql(query: str) -> PreparedRequest:
 
 
 def _add_query(sent: PreparedRequest, more: Mapping[str, str]) -> PreparedRequest:
-    return PreparedRequest(method=sent.method, path=sent.path, body=sent.body, query={**sent.query, **more})
+    return replace(sent, query={**sent.query, **more})
 
 
 async def _send_request(caller: Api, sent: PreparedRequest) -> httpx2.Response:
     headers = {"X-Correlation-Id": "11111111-1111-4111-8111-111111111111"}
-    return await caller.send(sent.method, sent.path, sent.body, params=sent.query, headers=headers)
+    return await caller.send(sent.method, sent.path, sent.body, headers=headers, **sent.options)
 
 
 def _read_answer_bytes(answer: httpx2.Response) -> bytes:

@@ -36,7 +36,7 @@ def test_making_it_twice_gives_the_same_bytes() -> None:
 
 def test_every_route_is_in_it_but_those_of_the_document_itself() -> None:
     declared = {
-        (route.path, method.lower())
+        (route.path_format, method.lower())
         for family in FAMILIES
         for route in family.routes
         if isinstance(route, APIRoute)
@@ -105,8 +105,9 @@ def _list_bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _list_request_schemas(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if "requestBody" in operation:
-        yield operation["requestBody"]["content"]["application/json"]["schema"]
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/octet-stream" not in content:  # a file has no members
+        yield from (media["schema"] for media in content.values())
 
 
 def _resolve_schema(schema: Any) -> Any:

@@ -36,6 +36,7 @@ CALLS = choose_effort(test=80, shown=20_000, campaign=200_000)
 PHASES = ("examples", "coverage", "stateful", "fuzzing")
 STATEFUL_SHARE = 10
 STEPS = 6
+PATIENCE = 120  # seconds: beside other tests, building the document alone can take longer than clients wait
 # The boundaries of all routes are many calls: the short run takes those of every so many routes.
 EVERY = choose_effort(test=30, shown=1, campaign=1)
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
@@ -183,13 +184,14 @@ def _make_config(phase: str, calls: int) -> schemathesis.Config:
             },
             "phases": {name: {"enabled": name == phase} for name in PHASES},
             "continue-on-failure": True,
+            "request-timeout": PATIENCE,
         }
     )
 
 
 def _run_phase(url: str, phase: str, calls: int, report: ContractReport) -> None:
     """One phase, of about so many calls where it has no end of its own."""
-    document = httpx2.get(f"{url}/v1/openapi.json").json()
+    document = httpx2.get(f"{url}/v1/openapi.json", timeout=PATIENCE).json()
     if phase == "coverage":
         document["paths"] = dict(sorted(document["paths"].items())[::EVERY])
     config = _make_config(phase, calls)

@@ -63,9 +63,9 @@ async def test_every_write_answers_a_repetition_with_its_first_answer_and_does_n
 ) -> None:
     sent, key = prepare_request(route, two_tenants.own.ids), str(clock.new_id())
 
-    first = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key)
+    first = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key, **sent.options)
     before = await _read_counts(two_tenants)
-    again = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key)
+    again = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key, **sent.options)
     after = await _read_counts(two_tenants)
 
     assert first.status_code < 300, first.text
@@ -89,7 +89,7 @@ async def test_every_write_needs_a_key(two_tenants: TwoTenantApp, admin: Api, ro
     headers = {"Authorization": f"Bearer {admin.key}"}
     before = await _read_counts(two_tenants)
 
-    answer = await two_tenants.http.request(sent.method, sent.path, json=sent.body, headers=headers)
+    answer = await two_tenants.http.request(sent.method, sent.path, json=sent.body, headers=headers, **sent.options)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR"), answer.text
     assert "Idempotency-Key" in answer.json()["error"]["message"]

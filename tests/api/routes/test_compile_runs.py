@@ -132,7 +132,7 @@ async def test_versions_count_as_soon_as_they_have_their_code_where_that_is_aske
 
     runs = []
     for _ in range(2):
-        runs.append(await request_run(admin, rules, *items, activate=True))
+        runs.append(await request_run(admin, rules, *items, activate=True, force=True))
         await run_all_jobs(service)
 
     for run in runs:

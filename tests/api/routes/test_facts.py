@@ -172,8 +172,9 @@ async def test_a_bad_document_is_rejected_with_all_its_problems_and_leaves_no_fa
     assert version["status"] == "REJECTED"
     assert (await admin.get_json("/v1/facts"))["items"] == []
     assert "VALIDATION_ERROR" in error
-    assert "$.battery.mass_kg" in error
+    assert "$.components[0].sku" in error
     assert "$.components[1].sku" in error
+    assert [warning["at"] for warning in version["warnings"]] == ["$.battery.mass_kg"]
 
 
 async def test_reading_facts_takes_the_right_to_read_documents(auditor: Api, officer: Api, anonymous: Api) -> None:

@@ -27,7 +27,9 @@ WAITING = """
                                     WHERE d.datname = current_database())
 """
 COVERAGE: dict[str, Any] = {
-    **{kind: {"total": 2, "reached": 1, "percent": 50} for kind in ("fields", "branches", "assertions")},
+    **{kind: {"total": 2, "reached": 1, "percent": 50} for kind in ("fields", "assertions")},
+    "branches": {"total": 5, "reached": 4, "percent": 80},
+    "untested_fields": ["a.b"],
     "unreached": [{"kind": "field", "label": "a.b", "file": "rules.bpc", "line": 3, "column": 1}],
 }
 
@@ -43,7 +45,13 @@ async def _create_in_status(database: Database, tenant: TenantId, status: str) -
 
 
 async def _insert_run(
-    database: Database, tenant: TenantId, version: str, status: RuleTestVerdict = "PASSED", *, cases: int = 500
+    database: Database,
+    tenant: TenantId,
+    version: str,
+    status: RuleTestVerdict = "PASSED",
+    *,
+    cases: int = 500,
+    without_field: int | None = 0,
 ) -> None:
     """A test run that is over now."""
     failed = int(status == "FAILED")
@@ -52,6 +60,7 @@ async def _insert_run(
         passed=cases - failed,
         failed=failed,
         discarded=0,
+        cases_without_field=without_field,
         status=status,
         coverage=COVERAGE,
         failure=None,
@@ -181,6 +190,73 @@ async def test_four_hundred_and_ninety_nine_cases_validate_nothing(
     await _insert_run(database, tenant, version, cases=499)
 
     assert await _get_status(admin, version) == "DRAFT"
+
+
+async def test_cases_that_evaluate_no_field_do_not_count(admin: Api, database: Database, tenant: TenantId) -> None:
+    version = await _create_draft(admin)
+    await _insert_run(database, tenant, version, cases=600, without_field=101)
+
+    refused = await admin.post(f"/v1/rule-package-versions/{version}:publish")
+    status = await _get_status(admin, version)
+    await _insert_run(database, tenant, version, cases=601, without_field=101)
+
+    assert status == "DRAFT"
+    assert refused.json()["error"]["message"].startswith(
+        "its newest test run has 600 cases, 101 of which evaluate no field and do not count, but 500 are needed"
+    )
+    assert await _get_status(admin, version) == "VALIDATED"
+
+
+async def test_a_run_of_an_earlier_build_counts_with_all_its_cases(
+    admin: Api, database: Database, tenant: TenantId
+) -> None:
+    version = await _create_draft(admin)
+    await _insert_run(database, tenant, version, without_field=None)
+
+    published = await admin.post_json(f"/v1/rule-package-versions/{version}:publish", status=200)
+
+    assert published["status"] == "PUBLISHED"
+
+
+async def test_tests_must_reach_as_many_branches_as_the_tenant_asks_for(
+    admin: Api, database: Database, tenant: TenantId
+) -> None:
+    version = await _create_draft(admin)
+    await _insert_run(database, tenant, version)
+    await admin.send("PUT", "/v1/tenant/settings", {"minimum_branch_coverage_pct": 81})
+
+    refused = (await admin.post(f"/v1/rule-package-versions/{version}:publish")).json()["error"]
+    status = await _get_status(admin, version)
+    await admin.send("PUT", "/v1/tenant/settings", {"minimum_branch_coverage_pct": 80})
+    published = await admin.post_json(f"/v1/rule-package-versions/{version}:publish", status=200)
+
+    assert (refused["code"], status) == ("RULE_TESTS_FAILED", "VALIDATED")
+    assert refused["message"].startswith(
+        "its tests reach 80 % of the branches, but 81 % are needed; no test evaluates `a.b`; "
+    )
+    assert refused["details"]["minimum_branch_coverage_pct"] == 81
+    assert refused["details"]["newest_run"]["untested_fields"] == ["a.b"]
+    assert published["status"] == "PUBLISHED"
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_run_names_the_fields_that_no_test_evaluates_and_counts_the_cases_without_any(
+    admin: Api, service: Service, tenant: TenantId
+) -> None:
+    rules = 'field a: Text = "x";\nfield b: Text = "y";\n'
+    tests = 'example a_is_x: {} => expect(a, == "x");;\n'
+    tests += "property one_is_one: cases(20) seed(1) => forall x: Int . implies(true, 1 == 1);;\n"
+    new_version = await admin.post_json(
+        f"/v1/rule-packages/{await create_package(admin)}/versions", make_sources(rules, tests)
+    )
+    version = f"/v1/rule-package-versions/{new_version['rule_package_version_id']}"
+
+    ordered = await admin.post_json(f"{version}/tests:run", {}, status=200)
+    await wait_until_status(service.jobs, tenant, UUID(ordered["job_id"]), "SUCCEEDED", seconds=60)
+
+    run = await admin.get_json(f"{version}/test-runs/{ordered['run_id']}")
+    assert (run["cases"], run["cases_without_field"]) == (21, 20)
+    assert run["coverage"]["untested_fields"] == ["b"]
 
 
 async def test_two_who_publish_at_once_publish_once(

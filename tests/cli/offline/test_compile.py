@@ -158,7 +158,7 @@ def test_a_program_gets_one_object(bpc: Program, out: Path, key: Path) -> None:
         "receipt_hash": receipt.hash().hex(),
         "snapshot_hash": receipt.snapshot_hash.hex(),
         "signed": True,
-        "compliance": {},
+        "compliance": {"FAIL": 0, "WARN": 0},
         "views": False,
         "out": str(out),
         "files": {name: (out / name).stat().st_size for name in list_names(out)},
@@ -315,5 +315,5 @@ def test_it_counts_what_the_rules_said_about_compliance(bpc: Program, tmp_path: 
     )
     command = ("compile", FIRST / "input.json", "--rules", rules, "--out", tmp_path / "out")
 
-    assert "compliance       1 FAIL, 2 PASS\n" in bpc.run_ok(*command).out
-    assert bpc.run_ok(*command, "--json").json()["compliance"] == {"FAIL": 1, "PASS": 2}
+    assert "compliance       1 FAIL, 0 WARN, 2 PASS\n" in bpc.run_ok(*command).out
+    assert bpc.run_ok(*command, "--json").json()["compliance"] == {"FAIL": 1, "WARN": 0, "PASS": 2}

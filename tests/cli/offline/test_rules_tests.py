@@ -99,7 +99,16 @@ def test_a_program_gets_one_object(bpc: Program, write: RuleFileWriter) -> None:
     good = bpc.run_ok("rules", "test", write(GOOD), "--seed", "1", "--json").json()
     bad = bpc.run("rules", "test", write(BAD), "--seed", "1", "--json")
 
-    assert list(good) == ["status", "cases", "passed", "failed", "discarded", "failures", "coverage"]
+    assert list(good) == [
+        "status",
+        "cases",
+        "passed",
+        "failed",
+        "discarded",
+        "cases_without_field",
+        "failures",
+        "coverage",
+    ]
     assert (good["status"], good["cases"], good["failures"]) == ("PASSED", 201, [])
     assert bad.code == 1
     assert bad.err == ""

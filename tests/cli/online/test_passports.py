@@ -13,7 +13,7 @@ from bpc_client import Client
 from typer.testing import CliRunner
 
 from bpc.api.routes.compile_runs import MAX_ITEMS
-from bpc.cli.online import passports
+from bpc.cli.online import passports, product_list
 from bpc.runtime import clock
 from tests.cli.program import Program
 from tests.running_installation import RunningInstallation
@@ -24,9 +24,9 @@ field battery.capacity_kwh @public: Dec(6) =
   requireSome(recordGet(b, "capacity_kwh"), "E002", "no capacity");
 """
 TESTS = """
-property one_is_one: cases(500) seed(1) given {
+property it_stores_what_its_sheet_says: cases(500) seed(1) given {
   fact b("Battery", "battery:SKU-1") = {"sku": "SKU-1", "capacity_kwh": "1.000000"};
-} => forall x: Int . implies(x == x, 1 == 1);;
+} => forall x: Int . implies(x == x, field("battery.capacity_kwh") == 1);;
 """
 
 
@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_meant_is_refused_before_anything_is_asked(
 
 
 def test_files_as_spreadsheets_write_them_are_read() -> None:
-    items = passports._read_items("\ufeffSKU; Name\r\nA-1;Pack, small\r\n".encode())
+    items = product_list.read_items("\ufeffSKU; Name\r\nA-1;Pack, small\r\n".encode())
 
     assert [(item.sku, item.name) for item in items] == [("A-1", "Pack, small")]
 

@@ -22,7 +22,10 @@ from tests.cli.program import Program
 from tests.cli.test_main import run_on_terminal
 from tests.running_installation import RunningInstallation
 
-TESTS = "property one_is_one: cases(500) seed(1) given {} => forall x: Int . implies(x == x, 1 == 1);;\n"
+TESTS = (
+    "property it_has_a_name: cases(500) seed(1) given {} => "
+    'forall x: Int . implies(x == x, field("battery.name") != "");;\n'
+)
 FAILING = """
 property sums_are_small: cases(500) seed(1) given {
   product("SKU-1", "Pack");
@@ -78,6 +81,7 @@ def test_rules_are_published_by_one_command(bpc: Program, rule_files: RuleFiles)
         f"version   {version['rule_package_version_id']} (PUBLISHED)",
         "number    1",
         "tests     500 of 500 cases passed, seed 0",
+        "branches  100 % reached",
     ]
     [line] = [line for line in bpc.run_ok("rules", "list").out.splitlines() if line.startswith(f"{rule_files.name} ")]
     assert line.split()[1:3] + line.split()[-1:] == ["1", "PUBLISHED", version["rule_package_version_id"]]
@@ -160,12 +164,23 @@ def test_tests_that_fail_are_shown_as_test_shows_them_and_leave_a_draft(bpc: Pro
 def test_an_error_in_a_rule_is_shown_at_its_place_there(bpc: Program, rule_files: RuleFiles) -> None:
     field = f"battery.{rule_files.name.replace('-', '_')}"
     rule_files.rules.write_text(f'field {field}: Int =\n  assert(1 > 2, "E1", "never");\n  1;\n')
-    rule_files.tests.write_text(TESTS + f"example it: {{}} => expect({field}, == 1);;\n")
+    rule_files.tests.write_text(f"example it: {{}} => expect({field}, == 1);;\n")
 
     ended = bpc.run(*rule_files.arguments)
 
     assert ended.code == 1
     assert f"the error comes from field `{field}`\n  at {rule_files.rules}:2:3\n" in ended.out
+
+
+def test_cases_that_evaluate_no_field_leave_a_draft(bpc: Program, rule_files: RuleFiles) -> None:
+    rule_files.tests.write_text("property one_is_one: cases(500) seed(1) => forall x: Int . implies(true, 1 == 1);;\n")
+
+    refused = bpc.run(*rule_files.arguments)
+
+    assert refused.code == 1
+    says = "the tests passed with 0 of the 500 required cases (500 more evaluate no field); version 1 stays a DRAFT"
+    assert refused.err.startswith(f"RULE_TESTS_FAILED: {says}\n")
+    assert "untested  battery.name\n" in refused.out
 
 
 def test_too_few_cases_leave_a_draft_and_say_how_many_are_needed(bpc: Program, rule_files: RuleFiles) -> None:

@@ -17,7 +17,7 @@ def test_it_takes_a_battery_through_every_step_on_a_new_machine_and_again_on_an_
         assert run.count("✓") == 13
         assert [step for step in STEPS if f"✓ {step}: " not in run] == []
         assert "13 facts; component:EB-500-36:cathode is from $.components[0]" in run
-        assert "510 of 510 cases passed" in run
+        assert "515 of 515 cases passed" in run
         assert "8 checks passed: snapshot, facts, rules, product, replay, hashes, signature, qr" in run
         assert ", 0 faults" in run
         assert "12 of 12 checks passed" in run

@@ -63,12 +63,26 @@ BATTERY_WORDS: Mapping[Language, tuple[str, ...]] = {
     ),
 }
 MORE_WORDS: Mapping[Language, tuple[str, ...]] = {
-    "en": ("Manufacturer", "Date of manufacture", "Recycled cobalt (%)", "BMS", "Warranty [years]", "Number of cycles"),
-    "de": ("Hersteller", "Herstellungsdatum", "Rezyklatanteil Kobalt [%]", "BMS", "Garantie [Jahre]", "Zyklenzahl"),
-    "fr": ("Fabricant", "Date de fabrication", "Cobalt recyclé (%)", "BMS", "Garantie [ans]", "Nombre de cycles"),
-    "es": ("Fabricante", "Fecha de fabricación", "Cobalto reciclado [%]", "BMS", "Garantía [años]", "Número de ciclos"),
-    "it": ("Produttore", "Data di produzione", "Cobalto riciclato (%)", "BMS", "Garanzia [anni]", "Numero di cicli"),
-    "pl": ("Producent", "Data produkcji", "Kobalt z recyklingu [%]", "BMS", "Gwarancja [lata]", "Liczba cykli"),
+    "en": ("Manufacturer", "Date of manufacture", "Recycled cobalt (%)", "BMS", "Warranty [years]", "Cycle life"),
+    "de": (
+        "Hersteller",
+        "Herstellungsdatum",
+        "Rezyklatanteil Kobalt [%]",
+        "BMS",
+        "Garantie [Jahre]",
+        "Zyklenlebensdauer",
+    ),
+    "fr": ("Fabricant", "Date de fabrication", "Cobalt recyclé (%)", "BMS", "Garantie [ans]", "Durée de vie en cycles"),
+    "es": (
+        "Fabricante",
+        "Fecha de fabricación",
+        "Cobalto reciclado [%]",
+        "BMS",
+        "Garantía [años]",
+        "Vida útil en ciclos",
+    ),
+    "it": ("Produttore", "Data di produzione", "Cobalto riciclato (%)", "BMS", "Garanzia [anni]", "Vita in cicli"),
+    "pl": ("Producent", "Data produkcji", "Kobalt z recyklingu [%]", "BMS", "Gwarancja [lata]", "Trwałość w cyklach"),
 }
 COMPONENT_WORDS: Mapping[Language, tuple[str, ...]] = {
     "en": ("Components", "Item no.", "Part", "Weight [g]", "Supplier", "Quantity", "Critical raw material"),

@@ -63,12 +63,12 @@ CELL_TRAPS = (
         member="self_discharge_pct_per_month",
         value="1.5000",
     ),
-    _build_cell("1.000 cycles", "Zyklenzahl", "1.000", says=OPEN_POINT),
-    _build_cell("1,000 cycles", "Number of cycles", "1,000", says="which is 1000 in English and 1 in German"),
-    _build_cell("1.000 cycles in German", "Zyklenzahl", "1.000", member="expected_cycles", value=1000, locale="comma"),
+    _build_cell("1.000 cycles", "Zyklenlebensdauer", "1.000", says=OPEN_POINT),
+    _build_cell("1,000 cycles", "Cycle life", "1,000", says="which is 1000 in English and 1 in German"),
     _build_cell(
-        "1,000 cycles in English", "Number of cycles", "1,000", member="expected_cycles", value=1000, locale="point"
+        "1.000 cycles in German", "Zyklenlebensdauer", "1.000", member="expected_cycles", value=1000, locale="comma"
     ),
+    _build_cell("1,000 cycles in English", "Cycle life", "1,000", member="expected_cycles", value=1000, locale="point"),
     _build_cell("18.200,5 in German", "mass_kg", "18.200,5", member="mass_kg", value="18200.500000", locale="comma"),
     _build_cell("21,4 in German", "mass_kg", "21,4", member="mass_kg", value="21.400000", locale="comma"),
     _build_cell(
@@ -128,6 +128,19 @@ TABLE_TRAPS = (
         warnings={"Battery!C1": "may be `capacity_kwh` or `rated_capacity_ah`"},
     ),
     _build_sheet(
+        "cycles that may be done or expected are not guessed",
+        [["sku", "name", "Zyklenzahl"], ["P-1", "x", 1500]],
+        facts=[{"sku": "P-1", "name": "x"}],
+        warnings={"Battery!C1": "may be `expected_cycles` or `full_cycles`"},
+    ),
+    SupplierTable(
+        name="tonnes of something else than CO2",
+        kind="PCF",
+        sheets={"PCF": [["sku", "Produktion [t]", "CO2-Fußabdruck [kg]"], ["P-1", 5000, 79]]},
+        facts=[{"sku": "P-1", "total_gco2e": "79000.00"}],
+        unreadable={"PCF!B2": "the unit `t`, but `production_gco2e` is in g CO2e"},
+    ),
+    _build_sheet(
         "all of forty unknown columns are named",
         [["sku", "name", *(f"Spalte {number}" for number in range(40))], ["P-1", "x"]],
         facts=[{"sku": "P-1", "name": "x"}],
@@ -137,6 +150,18 @@ TABLE_TRAPS = (
         "a row of units below the header",
         [["sku", "Masse", "Nennspannung", "name"], [None, "kg", "V", "-"], ["P-1", 5, 48, "x"]],
         facts=[{"sku": "P-1", "mass_kg": "5.000000", "nominal_voltage_v": "48.000", "name": "x"}],
+    ),
+    _build_sheet(
+        "names of members below names that people read",
+        [["Artikelnummer", "Masse [kg]"], ["sku", "mass_kg"], ["P-1", 5], ["sku", "mass_kg"], ["P-2", 6]],
+        facts=[{"sku": "P-1", "mass_kg": "5.000000"}, {"sku": "P-2", "mass_kg": "6.000000"}],
+        warnings={"Battery!1": "is above the header", "Battery!4": "repeats the header"},
+    ),
+    _build_sheet(
+        "names that people read below names of members",
+        [["sku", "mass_kg"], ["Artikelnummer", "Masse [kg]"], ["P-1", 5]],
+        facts=[{"sku": "P-1", "mass_kg": "5.000000"}],
+        warnings={"Battery!2": "repeats the header"},
     ),
     _build_sheet(
         "two columns for one member",

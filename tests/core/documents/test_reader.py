@@ -31,7 +31,7 @@ def list_problems(kind: str, document: Any) -> list[tuple[str, str]]:
 
 
 def list_unreadable(outcome: DocumentFacts) -> list[tuple[str, str, str]]:
-    return [tuple(lost) for fact in outcome.facts for lost in fact.unreadable]
+    return [(lost.member, lost.place, lost.says) for fact in outcome.facts for lost in fact.unreadable]
 
 
 def list_warnings(outcome: DocumentFacts) -> list[tuple[str, str]]:

@@ -39,6 +39,7 @@ def test_a_state_is_a_reading_at_its_time_in_utc() -> None:
             "recorded_on": "2027-02-18",
             "number": NumberText("247"),
         },
+        places={"number": "$.events[0]"},
     )
 
 

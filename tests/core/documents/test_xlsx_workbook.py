@@ -190,12 +190,17 @@ def test_a_formula_is_its_stored_result_and_one_without_cannot_be_read() -> None
     cell = '<row r="1"><c r="A1" t="inlineStr"><is><t>sku</t></is></c><c r="B1" t="str"><v>year</v></c></row>'
 
     good = workbook(f'{cell}<row r="2"><c r="A2" t="str"><f>X</f><v>A</v></c><c r="B2"><f>1+1</f><v>2</v></c></row>')
-    bad = workbook(f'{cell}<row r="2"><c r="A2" t="str"><v>A</v></c><c r="B2"><f>1+1</f></c></row>')
+    start = f'{cell}<row r="2"><c r="A2" t="str"><v>A</v></c>'
+    bad = [workbook(f'{start}<c r="B2"><f>1+1</f>{result}</c></row>') for result in ("", "<v></v>", "<v/>")]
+    empty = workbook(f'{start}<c r="B2" t="str"><f>T(C2)</f><v></v></c></row>')
 
     assert decode_payloads(read_facts(good, "PCF")) == [{"sku": "A", "year": 2}]
-    assert list_unreadable(bad, "PCF") == [
-        ("PCF!B2", "is a formula whose result is not stored; open the file in a spreadsheet and save it")
-    ]
+    assert decode_payloads(read_facts(empty, "PCF")) == [{"sku": "A"}]
+    assert list_unreadable(empty, "PCF") == []
+    for content in bad:
+        assert list_unreadable(content, "PCF") == [
+            ("PCF!B2", "is a formula whose result is not stored; open the file in a spreadsheet and save it")
+        ]
 
 
 @pytest.mark.parametrize(

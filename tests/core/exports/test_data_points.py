@@ -144,8 +144,8 @@ def test_the_reference_fills_what_it_says_it_fills() -> None:
     document = export_points(compile_example("example-reference"))
 
     assert document["category"] == "ev"
-    assert document["counts"]["M"] == {"filled": 47, "says": "mandatory", "total": 51}
-    assert document["missing"] == [23, 52, 54, 56]
+    assert document["counts"]["M"] == {"filled": 51, "says": "mandatory", "total": 51}
+    assert document["missing"] == []
     assert document["counts"]["P"]["says"] == "not to be filled as of February 2027"
     by_number = {point["number"]: point for point in document["points"]}
     assert by_number[15]["fields"][0]["path"] == "materials.critical"
@@ -154,6 +154,23 @@ def test_the_reference_fills_what_it_says_it_fills() -> None:
         "circularity.recycled.cobalt.pre",
         "circularity.recycled.plant",
         "circularity.recycled.year",
+    }
+
+
+def test_attached_files_fill_the_point_that_their_key_names() -> None:
+    by_number = {point["number"]: point for point in export_points(compile_example("example-reference"))["points"]}
+
+    assert {
+        number: [field["path"] for field in point["fields"] if field["path"].endswith("files")]
+        for number, point in by_number.items()
+        if any(field["path"].endswith("files") for field in point["fields"])
+    } == {
+        40: ["labels.separate_collection_files"],
+        42: ["conformity.declaration_files"],
+        43: ["waste.files"],
+        48: ["circularity.dismantling.files"],
+        49: ["circularity.safety_files"],
+        50: ["conformity.test_report_files"],
     }
 
 

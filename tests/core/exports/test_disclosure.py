@@ -1,11 +1,14 @@
 """Who sees what: a field goes to its audiences, and of a bundle that does not check nobody sees anything."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bpc.core.audit.events import EMPTY_CHAIN, AuditEvent, ChainHead, EventStream, NewEvent
 from bpc.core.exports.disclosure import (
     AUDIENCE_DESCRIPTIONS,
     EXPORT_FORMATS,
@@ -18,12 +21,12 @@ from bpc.core.exports.disclosure import (
     format_file_name,
     parse_type,
 )
-from bpc.core.formats.ids import PassportVersionId
+from bpc.core.formats.ids import AggregateId, PassportVersionId
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Map, Opt, Qty, Record, Type
 from bpc.core.passport.bundle import Bundle, read_bundle
 from bpc.printing import render_export
 from tests.core.exports.example_bundles import compile_bundle, compile_example
-from tests.core.sample_passports import make_fact, make_rich_bundle
+from tests.core.sample_passports import encode_event_line, make_bundle, make_compile_input, make_fact, make_rich_bundle
 
 RULES = """
 field open.name @public: Text = productName();
@@ -170,3 +173,38 @@ def test_a_type_is_read_as_it_is_written(kind: Type) -> None:
 def test_what_is_no_type_is_refused(text: str) -> None:
     with pytest.raises(NotAType):
         parse_type(text)
+
+
+AUDITED = make_compile_input(b"field answer @public: Int = 6 * 7;\n", [])
+
+
+def _bundle_with_waivers(*payloads: Mapping[str, Any]) -> Bundle:
+    """A bundle whose events say that these were waived."""
+    stream = EventStream(AUDITED.tenant_id, "PassportVersion", AggregateId(AUDITED.passport_version_id))
+    chain: list[AuditEvent] = []
+    for payload in payloads:
+        head = ChainHead(chain[-1].version, chain[-1].event_hash) if chain else EMPTY_CHAIN
+        said = NewEvent(event_type="PASSPORT_WAIVED", payload=payload, actor_id=None, occurred_at=AUDITED.issued_at)
+        chain.append(AuditEvent.chain_after(head, stream, said))
+    return read_bundle(make_bundle(AUDITED, events=b"".join(map(encode_event_line, chain))))
+
+
+def test_the_events_of_a_bundle_say_how_many_entries_were_waived() -> None:
+    bundle = _bundle_with_waivers({"waived": [{"entries": 1}, {"entries": 3}]}, {"waived": [{"entries": 2}]})
+
+    assert disclose(bundle, "public").waived == 6
+    assert disclose(read_bundle(make_bundle(AUDITED)), "public").waived == 0
+
+
+@pytest.mark.parametrize("payload", [{}, {"waived": [{}]}, {"waived": 1}, {"waived": [{"entries": "1"}]}])
+def test_a_bundle_whose_events_do_not_say_what_was_waived_is_not_exported(payload: Mapping[str, Any]) -> None:
+    with pytest.raises(ExportRefused, match="does not say what was waived"):
+        disclose(_bundle_with_waivers(payload), "public")
+
+
+def test_a_bundle_whose_events_are_no_chain_is_not_exported() -> None:
+    entries = dict(_bundle_with_waivers({"waived": []}, {"waived": []}).entries)
+    entries["events.jsonl"] = entries["events.jsonl"].splitlines(keepends=True)[1]
+
+    with pytest.raises(ExportRefused, match="failed verification"):
+        disclose(Bundle(entries), "public")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bpc.core.exports.disclosure import Audience, disclose, parse_type
+from bpc.core.exports.disclosure import Audience, disclose, disclose_opened, open_for_export, parse_type
 from bpc.core.exports.sheet import _format_label, _format_value, build_sheet, draw_qr_svg
 from bpc.core.passport.qr import encode_qr_modules
 from tests.core.exports.example_bundles import CASES, compile_bundle, compile_example
@@ -75,9 +75,9 @@ def test_a_sheet_is_texts_and_has_every_field_that_may_be_seen(name: str) -> Non
 @pytest.mark.parametrize(
     ("audience", "says"),
     [
-        ("public", "For everybody: 77 of the passport's 142 fields."),
+        ("public", "For everybody: 85 of the passport's 151 fields."),
         ("interest", "For persons with a legitimate interest: "),
-        ("tenant", "Holds all 142 fields of the passport, restricted ones among them. Not for handing on."),
+        ("tenant", "Holds all 151 fields of the passport, restricted ones among them. Not for handing on."),
     ],
 )
 def test_a_sheet_says_whom_it_is_for(audience: Audience, says: str) -> None:
@@ -125,3 +125,18 @@ def test_the_code_is_drawn_module_by_module() -> None:
     runs = [int(part.split("v")[0]) for part in svg.split("h")[1:] if "v1" in part]
     assert f'viewBox="0 0 {len(rows)} {len(rows)}"' in svg
     assert sum(runs) == dark
+
+
+@pytest.mark.parametrize(
+    ("waived", "says"),
+    [
+        (0, ""),
+        (1, "The issuer waived 1 compliance entry of this passport, with a reason on record."),
+        (1200, "The issuer waived 1,200 compliance entries of this passport, with a reason on record."),
+    ],
+)
+def test_every_audience_reads_how_many_entries_were_waived(waived: int, says: str) -> None:
+    opened = open_for_export(compile_example("example-first"))
+
+    for audience in ("public", "interest", "authority", "tenant"):
+        assert build_sheet(disclose_opened(opened, audience, waived))["waived"] == says

@@ -13,10 +13,11 @@ BATTERY, COMPONENT, PCF, DUE_DILIGENCE = (
     FactRecordType("PCF", 1),
     FactRecordType("DueDiligence", 1),
 )
-READING, READING_SERIES, FINDING = (
+READING, READING_SERIES, FINDING, ATTACHMENT = (
     FactRecordType("Reading", 1),
     FactRecordType("ReadingSeries", 1),
     FactRecordType("Finding", 1),
+    FactRecordType("Attachment", 1),
 )
 PUBLISHED: dict[FactRecordType, dict[str, Type]] = {
     BATTERY: {
@@ -56,6 +57,11 @@ PUBLISHED: dict[FactRecordType, dict[str, Type]] = {
         **dict.fromkeys(["sku", "code", "severity", "fact_type", "fact_key", "message"], TEXT),
         "members": List(TEXT),
         "points": List(INT),
+    },
+    ATTACHMENT: {
+        **dict.fromkeys(["sku", "title", "file_name", "mime_type", "sha256", "document_version_id"], TEXT),
+        "data_point": INT,
+        "size": INT,
     },
 }
 UNIT_ENDINGS = {

@@ -7,7 +7,7 @@ from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.storage.database import Database
-from bpc.storage.evidence import statements
+from bpc.storage.evidence import stated_facts
 from bpc.storage.passports import compile_runs, passport_versions
 from tests.storage.rows import (
     insert_compile_run,
@@ -79,7 +79,7 @@ async def test_runs_and_rows_are_read_in_the_order_of_their_index(database: Data
 async def test_the_facts_of_a_product_that_count_are_looked_up_by_key(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        nodes = await explain_plan(conn, statements.SELECT_STATED_FACTS)
+        nodes = await explain_plan(conn, stated_facts.SELECT_STATED_FACTS)
 
     scans = [node for node in nodes if node.index is not None and node.index.endswith("_by_key")]
     assert len(scans) == 2

@@ -89,15 +89,18 @@ class Calls:
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
+        content: bytes | None = None,
+        content_type: str = "application/json",
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         all_headers = dict(headers or {})
         if key is not None:
             all_headers["Idempotency-Key"] = key
-        content = None if body is None else to_json(to_plain(body))
+        if body is not None:
+            content = to_json(to_plain(body))
         if content is not None:
-            all_headers["Content-Type"] = "application/json"
+            all_headers["Content-Type"] = content_type
         params = {name: format_query_value(value) for name, value in (query or {}).items() if value is not None}
         for attempt in count(1):
             pause = self._retry.pause(attempt)
@@ -187,6 +190,11 @@ def new_idempotency_key() -> str:
 def quote_path_part(value: object) -> str:
     """Quote a value as one part of a path."""
     return quote(str(value), safe="")
+
+
+def quote_path(value: str) -> str:
+    """Quote a text that may stand for several parts of a path: its slashes stay."""
+    return quote(value, safe="/")
 
 
 def to_plain(value: Any) -> Any:

@@ -177,7 +177,9 @@ def decide_for(caller: Caller, permission: str, resource: Resource | None, now: 
 
 async def _find_resource(conn: Connection, caller: Caller, kind: str, path: Mapping[str, Any]) -> Resource:
     """Return the resource that the path names first; with its SKU if a policy depends on one."""
-    resource_id = next((UUID(text) for text in path.values() if _is_id(text)), None)
+    # A name in another system may look like an id, and must not be taken for one.
+    ids = (text for name, text in path.items() if name.endswith("_id") and _is_id(text))
+    resource_id = next((UUID(text) for text in ids), None)
     sku = None
     if resource_id is not None and depends_on_sku(caller.policies):
         async with begin_tenant_transaction(conn, caller.tenant_id):

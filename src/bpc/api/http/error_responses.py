@@ -53,6 +53,7 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "rule package": "/v1/rule-packages",
             "rule package version": "/v1/rule-packages/{{rule_package_id}}/versions",
             "snapshot": "/v1/snapshots",
+            "supplier": "/v1/suppliers",
             "webhook delivery": "/v1/webhook-deliveries",
             "webhook endpoint": "/v1/webhook-endpoints",
             "webhook subscription": "/v1/webhook-subscriptions",
@@ -60,6 +61,10 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
     },
     "list passport version": (
         "list them with GET /v1/passports/{{passport_id}}/versions; a new version is there when its job has finished"
+    ),
+    "waive entries": (
+        "correct the evidence or the rules and compile again, or waive the entries with "
+        "POST /v1/passport-versions/{passport_version_id}:waive"
     ),
 }
 MAX_PATH_CHARS: Final = 200  # a member's name comes from the sender and may be as long as a body

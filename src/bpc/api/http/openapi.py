@@ -11,6 +11,8 @@ from fastapi.openapi.utils import get_openapi
 
 from bpc.api.http.models import ErrorEnvelope
 from bpc.core.errors import CODES
+from bpc.core.formats.file_types import UNKNOWN
+from bpc.core.formats.multipart import MULTIPART
 
 IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
@@ -37,18 +39,23 @@ HEADERS: Final = {
 }
 TAGS: Final = {
     "Documents": "Files of suppliers, stored unchanged.",
+    "Suppliers": "Who sends documents: how they write numbers, whom to believe first, what their columns mean.",
+    "Attachments": "Files that stand behind data points of products.",
     "Facts": "Statements that were read from documents.",
     "Snapshots": "Collections of facts, sealed for compiling.",
     "Rules": "Packages of rules: checked, tested, published.",
     "Battery products": "The products that passports are for.",
     "Passports": "The passport of a product, and requests to compile a version of it.",
     "Passport versions": "Compiled versions: activate, revoke, replay.",
+    "Waivers": "Compliance entries of a version that do not block its activation.",
     "Artifacts": "The stored bytes of a version: payload, proof, receipt, QR code, bundle, views.",
     "Bulk compiles": "Passports of many products at once, with a report for each.",
+    "Readiness": "What products still need, and what would change. Nothing is stored.",
     "Exports": "Versions in other formats: PDF, JSON-LD, XML, data points.",
     "Jobs": "Background jobs.",
     "Audit": "Everything that happened, in hash chains that reveal any change.",
     "Access": "Actors, roles, API keys and policies.",
+    "Tenant": "What a tenant decides for itself.",
     "Signing keys": "The public keys of the keys that sign passports.",
     "Webhooks": "Notifications about events.",
     "GraphQL": "The same data, in the shape of a query.",
@@ -62,7 +69,20 @@ EXAMPLE_ID: Final = "b3a4fefe-7d3f-4e88-9a0f-7d1c2fa0b4e4"
 METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
 
 
-def build_openapi_extra(kind: str, path: str, permission: str, errors: Sequence[str]) -> dict[str, Any]:
+FILE_SCHEMA: Final = {"type": "string", "format": "binary", "description": "The bytes of the file."}
+FILE_BODY: Final = {
+    "required": True,
+    "description": "The file: raw bytes, or a form with one file and the parameters of the query as fields.",
+    "content": {
+        UNKNOWN: {"schema": FILE_SCHEMA},
+        MULTIPART: {"schema": {"type": "object", "properties": {"file": FILE_SCHEMA}, "required": ["file"]}},
+    },
+}
+
+
+def build_openapi_extra(
+    kind: str, path: str, permission: str, errors: Sequence[str], *, takes_file: bool = False
+) -> dict[str, Any]:
     """Return `openapi_extra` of a route, and under `responses` its errors by status."""
     codes = [*COMMON_ERRORS, *errors]
     if kind != "open":
@@ -79,6 +99,8 @@ def build_openapi_extra(kind: str, path: str, permission: str, errors: Sequence[
         extra["x-permission"] = permission
     if kind == "write":
         extra["parameters"] = [IDEMPOTENCY_KEY]
+    if takes_file:
+        extra["requestBody"] = FILE_BODY
     return extra
 
 

@@ -1,27 +1,36 @@
-"""Request bodies: read completely, bounded in size, and parsed as strict JSON before the route runs.
+"""Request bodies: read completely, bounded in size, and parsed before the route runs: strict JSON, or a file.
+
+A file is raw bytes or a form (multipart/form-data) with one file; the route says that it takes one.
 
 The large bodies of a process share a bounded memory; a request that does not fit is refused with RATE_LIMITED.
 
-A body is refused, with the place, if it is not JSON or has a member twice, NaN, a fraction, a lone surrogate or U+0000.
+JSON is refused, with the place, if it is not JSON or has a member twice, NaN, a fraction, a lone surrogate or U+0000.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from bpc.api.access.tenant_limits import BodyMemory
 from bpc.api.http.child_compute import THREAD_THRESHOLD_BYTES, compute_by_size
 from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import TenantId
+from bpc.core.formats.multipart import MULTIPART, SentFile, parse_header, read_file_name, split_form
 
-MAX_BODY_BYTES: Final = 1_000_000  # all bodies except the two below
+MAX_BODY_BYTES: Final = 1_000_000  # all bodies except those below
 MAX_RULES_BYTES: Final = 5_000_000  # two texts of a MiB, with escapes
 UPLOAD_OVERHEAD_BYTES: Final = 10_000  # the JSON around a document
+FORM_OVERHEAD_BYTES: Final = 200_000  # the fields and heads of a form around a file
 UPLOAD_PATH: Final = "/v1/documents/{document_id}/versions"
 BODY_MEMORY_BYTES: Final = 256_000_000  # for all large bodies of a process together; more if a single one may be larger
 # Bounds the number of values: a small value costs much more memory than it has bytes.
@@ -49,6 +58,15 @@ class UnsupportedMediaType(Refusal):
         super().__init__("the body is not JSON", fix="send `Content-Type: application/json`, in UTF-8")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentUpload:
+    """The file of a request and the fields of its form. `digest` is the same for the same file, name and fields."""
+
+    file: SentFile
+    fields: Mapping[str, str]
+    digest: Digest
+
+
 class JsonRequest(Request):
     """A request whose body is already read and parsed."""
 
@@ -69,9 +87,13 @@ def make_body_memory(upload_bytes: int) -> BodyMemory:
 @asynccontextmanager
 async def read_body(
     request: Request, tenant: TenantId, memory: BodyMemory, upload_bytes: int
-) -> AsyncIterator[tuple[Request, bytes]]:
-    """Yield the request with its parsed body, and the body; its memory is released when the block ends."""
-    max_bytes = _max_body_bytes(request.scope["route"].path, upload_bytes)
+) -> AsyncIterator[tuple[Request, Digest]]:
+    """Yield the request with its parsed body, and the hash of the body; its memory is released when the block ends.
+
+    The file of a route that takes one is in `request.state.upload`.
+    """
+    route = request.scope["route"]
+    max_bytes = upload_bytes + FORM_OVERHEAD_BYTES if route.takes_file else _max_body_bytes(route.path, upload_bytes)
     _check_content_length(request, max_bytes)
     parts, size, taken = [], 0, 0
     try:
@@ -85,8 +107,15 @@ async def read_body(
             parts.append(part)
         body = b"".join(parts)
         parts.clear()  # the body must not be in memory twice while the route runs
-        value = await _parse_body(request, body) if body else None
-        yield JsonRequest(request.scope, request.receive).with_body(body, value), body
+        if request.scope["route"].takes_file:
+            upload = await asyncio.to_thread(_read_upload, request.headers, body)
+            del body
+            request.state.upload = upload
+            yield JsonRequest(request.scope, request.receive).with_body(b"", None), upload.digest
+        else:
+            value = await _parse_body(request, body) if body else None
+            digest = await compute_by_size(sha256, body)
+            yield JsonRequest(request.scope, request.receive).with_body(body, value), digest
     finally:
         memory.release(tenant, taken)
 
@@ -95,6 +124,25 @@ def _max_body_bytes(path: str, upload_bytes: int) -> int:
     if path == UPLOAD_PATH:
         return upload_bytes * 4 // 3 + UPLOAD_OVERHEAD_BYTES  # base64: four bytes for three
     return MAX_RULES_BYTES if path.startswith("/v1/rule") else MAX_BODY_BYTES
+
+
+def _read_upload(headers: Headers, body: bytes) -> SentUpload:
+    """Read a form or raw bytes. The hash leaves out the boundary of a form, which is another one each time."""
+    content_type = headers.get("content-type", "")
+    media_type, _ = parse_header(content_type)
+    if media_type == MULTIPART:
+        form = split_form(content_type, body)
+        file, fields = form.file, form.fields
+    else:
+        file_name = read_file_name(headers.get("content-disposition", ""))
+        file, fields = SentFile(content=body, media_type=media_type or None, file_name=file_name), {}
+    description: dict[str, Json] = {
+        "content_sha256": to_hex(sha256(file.content)),
+        "fields": dict(fields),
+        "file_name": file.file_name,
+        "media_type": file.media_type,
+    }
+    return SentUpload(file=file, fields=fields, digest=sha256(canonical_json.encode(description)))
 
 
 def _check_content_length(request: Request, max_bytes: int) -> None:

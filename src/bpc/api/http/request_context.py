@@ -47,9 +47,9 @@ class KeptValue(Generic[T]):
 class Service:
     """Everything that the routes of one process share.
 
-    `heavy_slots` limits requests that compute for long, `processes` runs such work outside of the event loop, and
-    `body_memory` limits large bodies. `read_worker_metrics` reads the metrics of the workers that were started together
-    with this process, if any.
+    `heavy_slots` limits requests that compute for long, `processes` runs such work outside of the event loop, in
+    `readers` untrusted documents are looked at within limits, and `body_memory` limits large bodies.
+    `read_worker_metrics` reads the metrics of the workers that were started together with this process, if any.
     """
 
     settings: Settings
@@ -60,6 +60,7 @@ class Service:
     peppers: Peppers
     heavy_slots: HeavyRequestSlots
     processes: ProcessPool
+    readers: ProcessPool
     body_memory: BodyMemory
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)

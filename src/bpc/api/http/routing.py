@@ -32,7 +32,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.access.auth import authenticate, authorise, read_api_key, take_rate_token, write_denials
-from bpc.api.http.child_compute import compute_by_size
 from bpc.api.http.etag import JSON, describe_bytes
 from bpc.api.http.openapi import build_openapi_extra
 from bpc.api.http.request_body import read_body
@@ -98,6 +97,7 @@ class PermissionedRoute(APIRoute):
     resource: str | None
     secret: str | None
     heavy: bool
+    takes_file: bool
 
     def get_route_handler(self) -> RouteHandler:
         answer = super().get_route_handler()
@@ -142,11 +142,11 @@ class PermissionedRoute(APIRoute):
         admitted = await self._admit(service, request)
         caller, largest = admitted.caller, service.settings.upload_max_bytes
         key = _read_idempotency_key(request) if self.kind == "write" else None
-        async with read_body(request, caller.tenant_id, service.body_memory, largest) as (buffered, body):
+        async with read_body(request, caller.tenant_id, service.body_memory, largest) as (buffered, body_hash):
             if key is None:
                 async with self._open_transaction(service, admitted, buffered):
                     return await answer(buffered)
-            request_hash = await _hash_request(caller, buffered, body)
+            request_hash = _hash_request(caller, buffered, body_hash)
             async with self._open_transaction(service, admitted, buffered) as conn:
                 return await self._answer_once(conn, caller, key, request_hash, buffered, answer)
 
@@ -253,13 +253,12 @@ def _read_idempotency_key(request: Request) -> str:
     return values[0]
 
 
-async def _hash_request(caller: Caller, request: Request, body: bytes) -> Digest:
-    digest = await compute_by_size(sha256, body)
+def _hash_request(caller: Caller, request: Request, body_hash: Digest) -> Digest:
     return sha256(
         canonical_json.encode(
             {
                 "actor_id": str(caller.actor_id),
-                "body_sha256": to_hex(digest),
+                "body_sha256": to_hex(body_hash),
                 "method": request.method,
                 "path": request.url.path,
                 "query": request.url.query,
@@ -311,17 +310,21 @@ class RouteFamily(APIRouter):
         status: int = 200,
         secret: str | None = None,
         heavy: bool = False,
+        takes_file: bool = False,
         errors: Sequence[str] = (),
         media_type: str | None = None,
         stored_json: type[BaseModel] | None = None,
         **options: Any,
     ) -> Callable[[F], F]:
-        """Declare a route. One that serves bytes names their `media_type`, or the format of the JSON that they are."""
+        """Declare a route. One that serves bytes names their `media_type`, or the format of the JSON that they are.
+
+        A route that takes a file gets it as raw bytes or in a form, in `request.state.upload`.
+        """
         if media_type is not None or stored_json is not None:
             options |= {"response_class": Response, "responses": describe_bytes(media_type or JSON, stored_json)}
 
         def declare(function: F) -> F:
-            extra = build_openapi_extra(kind, path, permission, errors)
+            extra = build_openapi_extra(kind, path, permission, errors, takes_file=takes_file)
             responses = {**extra.pop("responses"), **options.pop("responses", {})}
             self.add_api_route(
                 path,
@@ -338,7 +341,7 @@ class RouteFamily(APIRouter):
                 raise TypeError(f"{path} is not one of our routes")
             route.kind, route.permission = kind, permission
             route.resource = None if kind == "open" else resource or self._resource
-            route.secret, route.heavy = secret, heavy
+            route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
             return function
 
         return declare

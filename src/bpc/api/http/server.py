@@ -28,6 +28,7 @@ from bpc.api.http.request_body import make_body_memory
 from bpc.api.http.request_context import Service
 from bpc.api.http.telemetry import UNKNOWN_METHOD, HttpMetrics
 from bpc.core.api_keys import Peppers
+from bpc.pipeline.facts import READ_LIMITS
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.logs import bind_correlation_id, get_logger
@@ -244,6 +245,7 @@ async def open_service(
             peppers=peppers,
             heavy_slots=HeavyRequestSlots(count_heavy_slots(database.pool.get_max_size())),
             processes=ProcessPool(settings.jobs_cpu_processes),
+            readers=ProcessPool(1, limits=READ_LIMITS),
             body_memory=make_body_memory(settings.upload_max_bytes),
             read_worker_metrics=read_worker_metrics,
         )
@@ -252,6 +254,7 @@ async def open_service(
         finally:
             await service.denials.close()
             await service.processes.close()
+            await service.readers.close()
 
 
 def count_heavy_slots(pool_size: int) -> int:

@@ -193,10 +193,13 @@ async def get_qr_code(
     heavy=True,
 )
 async def get_bundle(
-    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+    ctx: Context,
+    passport_version_id: IdOf[PassportVersionId],
+    attachments: Annotated[bool, Query(description="Whether to include the files that the passport names.")] = False,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get everything needed to verify a version offline. It contains the snapshot's secret and all fields."""
-    bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id)
+    bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_attachments=attachments)
     content = await asyncio.to_thread(write_bundle, bundle)
     return serve_bytes(content, ZIP, if_none_match, attachment=True, name=f"{passport_version_id}.zip")
 

@@ -14,12 +14,12 @@ from bpc.api.http.models import Id, IdOf, Moment, Page, Paging, RequestBody, Res
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
 from bpc.api.routes.products_and_passports import COMPILE_PERMISSION, Sku
-from bpc.core.errors import Invalid
+from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.cursor import CursorPosition
 from bpc.core.formats.ids import CompileRunId, RulePackageVersionId, SnapshotId
 from bpc.core.policies import Resource
 from bpc.pipeline.compile import RulesNotPublished
-from bpc.storage.passports import compile_runs
+from bpc.storage.passports import compile_runs, products_by_sku
 from bpc.storage.passports.compile_runs import (
     ROW_STATUSES,
     UNFINISHED_STATUSES,
@@ -27,8 +27,8 @@ from bpc.storage.passports.compile_runs import (
     CompileRowRequest,
     CompileRowState,
     CompileRowStatus,
-    ProductPassport,
 )
+from bpc.storage.passports.products_by_sku import ProductPassport
 from bpc.storage.rules import packages
 from bpc.tasks.compile_rows import request_run
 
@@ -61,12 +61,20 @@ class BulkCompile(RequestBody):
     rule_package_version_id: IdOf[RulePackageVersionId] = Field(description="A PUBLISHED version of rules.")
     items: list[BulkItem] | None = Field(None, min_length=1, max_length=MAX_ITEMS, description="Each SKU once.")
     all: bool = Field(False, description="Every active product of the tenant, instead of `items`.")
+    failed_of: IdOf[CompileRunId] | None = Field(
+        None, description="The rows of this run that failed, as they were requested, instead of `items`."
+    )
     activate: bool = Field(False, description="Activate each version as soon as it has its QR code.")
+    force: bool = Field(
+        False,
+        description="Compile every passport. Without it, a passport is left out if a new version would say the same "
+        "as its active one.",
+    )
 
     @model_validator(mode="after")
-    def _require_items_or_all(self) -> Self:
-        if (self.items is not None) == self.all:
-            raise ValueError("send either `items` or `all`")
+    def _require_one_choice(self) -> Self:
+        if [self.items is not None, self.all, self.failed_of is not None].count(True) != 1:
+            raise ValueError("send one of `items`, `all` and `failed_of`")
         return self
 
     @model_validator(mode="after")
@@ -88,6 +96,7 @@ class ListedRun(ResponseBody):
     run_id: Id
     rule_package_version_id: Id
     activate: bool
+    skip_unchanged: bool = Field(description="Whether passports that would say the same again are left out.")
     rows: int = Field(validation_alias=AliasChoices("total", "rows"), examples=[120])
     created_at: Moment
     cancelled_at: Moment | None = Field(description="When the run was stopped; no row started after it.")
@@ -98,6 +107,12 @@ class CompileRun(ListedRun):
         description="Number of rows by status; 0 for a status that no row has.", examples=[{"ISSUED": 118, "FAILED": 2}]
     )
     progress: int = Field(description="Percentage of rows that are finished.", examples=[100])
+    fail_count: int | None = Field(
+        description="Number of compliance entries FAIL in all versions of the run; null if an earlier release compiled "
+        "one of them.",
+        examples=[3],
+    )
+    warn_count: int | None = Field(description="The same of entries WARN.", examples=[5])
     started_at: Moment | None = Field(description="When the first row started.")
     finished_at: Moment | None = Field(description="When the last row finished; null until all have finished.")
 
@@ -115,13 +130,18 @@ class CompileRunRow(ResponseBody):
     sku: str = Field(examples=["SKU-123"])
     status: CompileRowStatus = Field(
         description="WAITING: not started. COMPILING: running. ISSUED: signed and has its QR code. ACTIVE: "
-        "activated. REMOVED: issued, then removed by retention. The status is derived from the version and its jobs, "
-        "so it is also right after a retry."
+        "activated. SKIPPED: left out, because the version that is active says the same. REMOVED: issued, then removed "
+        "by retention. The status is derived from the version and its jobs, so it is also right after a retry."
     )
-    passport_version_id: Id | None = Field(description="Known once the row has started.")
+    passport_version_id: Id | None = Field(
+        description="Known once the row has started; of a row that was left out, the version that is active."
+    )
     passport_version_status: str | None = Field(
         description="The present status of the version; null until it is compiled, and after it was removed."
     )
+    fail_count: int | None = Field(description="Number of compliance entries FAIL; null until it is compiled.")
+    warn_count: int | None = Field(description="Number of compliance entries WARN; null until it is compiled.")
+    waived_count: int = Field(description="Number of compliance entries that are waived.")
     job_id: Id | None = Field(description="The next or last job of the row.")
     error: RowProblem | None
 
@@ -131,13 +151,14 @@ class CompileRunRow(ResponseBody):
     permission=COMPILE_PERMISSION,
     resource="Passport",
     status=202,
-    errors=("NOT_FOUND", "RULE_PKG_NOT_PUBLISHED"),
+    errors=("NOT_FOUND", "RULE_PKG_NOT_PUBLISHED", "CONFLICT"),
 )
 async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> RunRequested:
     """Compile passports of many products. Rows are independent: a row that fails does not stop the others.
 
-    A row creates what is missing: the product (if it has a name), its passport, and a sealed snapshot of the newest
-    facts. If a policy denies the product or the activation, the row fails at once with FORBIDDEN.
+    A passport whose active version says what a new one would say today is left out, unless `force` is true. A row
+    creates what is missing: the product (if it has a name), its passport, and a sealed snapshot of the newest facts. If
+    a policy denies the product or the activation, the row fails at once with FORBIDDEN.
     """
     version = body.rule_package_version_id
     require_not_denied(
@@ -155,6 +176,7 @@ async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> Run
         rows,
         rule_version=version,
         activate=body.activate,
+        skip_unchanged=not body.force,
         act=ctx.act,
         correlation_id=ctx.correlation_id,
     )
@@ -198,9 +220,11 @@ async def cancel_compile_run(ctx: Context, run_id: IdOf[CompileRunId]) -> Compil
     return await _load_run(ctx, run_id)
 
 
-async def _build_rows(ctx: RequestContext, body: BulkCompile) -> list[CompileRowRequest]:
+async def _build_rows(ctx: RequestContext, body: BulkCompile) -> Sequence[CompileRowRequest]:
+    if body.failed_of is not None:
+        return await _list_failed_rows(ctx, body.failed_of)
     if body.items is None:
-        skus = await compile_runs.list_active_skus(ctx.conn, ctx.tenant, limit=MAX_PRODUCTS + 1)
+        skus = await products_by_sku.list_active_skus(ctx.conn, ctx.tenant, limit=MAX_PRODUCTS + 1)
         if not 1 <= len(skus) <= MAX_PRODUCTS:
             has = "no products" if not skus else f"more than {MAX_PRODUCTS:,} products"
             raise Invalid(f"the tenant has {has}", fix="list the products as `items`")
@@ -216,11 +240,19 @@ async def _build_rows(ctx: RequestContext, body: BulkCompile) -> list[CompileRow
     ]
 
 
+async def _list_failed_rows(ctx: RequestContext, run_id: CompileRunId) -> Sequence[CompileRowRequest]:
+    run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
+    rows = await compile_runs.list_failed_requests(ctx.conn, ctx.tenant, run.run_id, limit=MAX_PRODUCTS)
+    if not rows:
+        raise Conflict(f"no row of compile run `{run_id}` has failed", fix="there is nothing to repeat")
+    return rows
+
+
 async def _check_rows(
     ctx: RequestContext, request: Request, rows: Sequence[CompileRowRequest]
 ) -> list[CompileRowRequest]:
     """Return the rows; a row that the caller may not request gets the reason. Each denial is recorded."""
-    products = await compile_runs.find_products_by_sku(ctx.conn, ctx.tenant, [row.sku for row in rows])
+    products = await products_by_sku.find_products_by_sku(ctx.conn, ctx.tenant, [row.sku for row in rows])
     checked_rows = []
     for row in rows:
         try:
@@ -259,6 +291,8 @@ async def _load_run(ctx: RequestContext, run_id: CompileRunId) -> CompileRun:
         **dict(ListedRun.model_validate(run)),
         counts={status: standing.counts.get(status, 0) for status in ROW_STATUSES},
         progress=100 * ended_count // run.total,
+        fail_count=None if standing.compliance is None else standing.compliance.fail,
+        warn_count=None if standing.compliance is None else standing.compliance.warn,
         started_at=standing.started_at,
         finished_at=standing.finished_at,
     )

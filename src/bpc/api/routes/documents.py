@@ -1,8 +1,5 @@
 """/v1/documents, /v1/document-versions, /v1/schemas: files of suppliers, stored unchanged, and their JSON Schemas."""
 
-import asyncio
-import binascii
-from base64 import b64decode
 from dataclasses import asdict
 from functools import cache
 from typing import Annotated, Final, Literal
@@ -12,30 +9,30 @@ from fastapi import Query
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
-from bpc.api.http.child_compute import compute_by_size
 from bpc.api.http.etag import BYTES_RESPONSES, IfNoneMatch, serve_bytes
 from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.documents.fact_members import build_document_schema
+from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.errors import Invalid, NotFound
-from bpc.core.formats.file_types import resolve_type
 from bpc.core.formats.ids import DocumentId, DocumentVersionId
 from bpc.core.outbound_urls import MAX_URL_LENGTH
-from bpc.pipeline.upload import upload, withdraw
+from bpc.pipeline.upload import find_or_create_supplier, withdraw
 from bpc.storage.evidence import documents, parse_results, statements
 from bpc.storage.evidence.documents import DocumentKind, DocumentStatus
-from bpc.storage.jobs import retry_if_unsuccessful
 from bpc.tasks.ingest import INGEST_LIMIT, IngestOrder
-from bpc.tasks.pdf_text import request_text
 
 document_routes = RouteFamily("Documents", resource="Document")
 
-PIECE_CHARS: Final = 1_000_000  # characters; a multiple of four
+MIME_TYPE_PATTERN: Final = r"^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}$"
+MimeType = Annotated[str, StringConstraints(pattern=MIME_TYPE_PATTERN)]
 
-MimeType = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}$")
-]
+
+SupplierName = Annotated[Text, Field(examples=["Example Cells GmbH"])]
+LOCALE_DESCRIPTION: Final = (
+    "What separates the decimals of numbers that are texts in its tables: `comma` (1.000,5) or `point` (1,000.5)."
+)
 
 
 class NewDocument(RequestBody):
@@ -43,6 +40,10 @@ class NewDocument(RequestBody):
         description="The kind of its versions; OTHER is stored, but no facts are read from it.", examples=["BOM"]
     )
     external_ref: Text | None = Field(None, description="Its name in another system.", examples=["ERP-4711"])
+    supplier: SupplierName | None = Field(
+        None, description="Who sends it, by name; a supplier that is not known is created."
+    )
+    locale: NumberLocale | None = Field(None, description=LOCALE_DESCRIPTION)
 
 
 class DocumentMade(ResponseBody):
@@ -54,20 +55,21 @@ class Document(ResponseBody):
     document_id: Id
     kind: DocumentKind
     external_ref: str | None
+    supplier_id: Id | None = None
+    supplier: str | None = Field(None, description="The name of its supplier.", examples=["Example Cells GmbH"])
+    locale: NumberLocale | None = Field(
+        None, description="The decimal separator of numbers in its tables; null: its supplier's, if that is declared."
+    )
     created_at: Moment
 
 
-class NewVersion(RequestBody):
-    mime_type: MimeType = Field(examples=["application/json"])
-    content_base64: str = Field(description="The bytes, base64 with padding.", examples=["eyJiYXR0ZXJ5Ijp7fX0="])
+class DocumentChange(RequestBody):
+    """Members that are left out do not change."""
 
-
-class DocumentVersionMade(ResponseBody):
-    document_version_id: Id
-    version: int
-    sha256: Hash
-    status: DocumentStatus
-    job_id: Id | None = Field(description="The job that reads its facts; null if nothing is to be read any more.")
+    supplier: SupplierName | None = Field(
+        None, description="Who sends it, by name; a supplier that is not known is created."
+    )
+    locale: NumberLocale | None = Field(None, description=LOCALE_DESCRIPTION)
 
 
 class DocumentVersion(ResponseBody):
@@ -117,20 +119,27 @@ class Statement(ResponseBody):
     document_id: Id
     sequence: int = Field(description="1 for the first statement of the document.", examples=[1])
     document_version_id: Id | None = Field(description="The version that counts once it is read; null: withdrawn.")
+    status: DocumentStatus | None = Field(
+        None, description="The version's status. VALIDATED counts; UPLOADED is not read yet; REJECTED never counted."
+    )
+    file_name: str | None = Field(None, description="The name of the file as it was sent.", examples=["bom.xlsx"])
     reason: str | None = Field(description="Why it was withdrawn.")
     stated_at: Moment
     stated_by: Id | None = Field(description="The actor; null if it is not known.")
 
 
-class UploadTooLarge(Invalid):
-    code = "REQUEST_TOO_LARGE"
-
-
 @document_routes.write("/v1/documents", permission="docs:upload", status=201)
 async def create_document(ctx: Context, body: NewDocument) -> DocumentMade:
     """Create a document. Then upload versions to it."""
+    supplier = await find_or_create_supplier(ctx.conn, ctx.tenant, body.supplier, act=ctx.act)
     document = await documents.create_document(
-        ctx.conn, ctx.tenant, kind=body.kind, external_ref=body.external_ref, act=ctx.act
+        ctx.conn,
+        ctx.tenant,
+        kind=body.kind,
+        external_ref=body.external_ref,
+        supplier=supplier,
+        locale=body.locale,
+        act=ctx.act,
     )
     return DocumentMade.model_validate(document)
 
@@ -154,40 +163,17 @@ async def get_document(ctx: Context, document_id: IdOf[DocumentId]) -> Document:
     return Document.model_validate(await documents.get_document(ctx.conn, ctx.tenant, document_id))
 
 
-@document_routes.write(
-    "/v1/documents/{document_id}/versions",
-    permission="docs:upload",
-    status=201,
-    responses={200: {"model": DocumentVersionMade, "description": "The bytes were uploaded before."}},
-)
-async def upload_document_version(
-    ctx: Context, document_id: IdOf[DocumentId], body: NewVersion, response: Response
-) -> DocumentVersionMade:
-    """Upload a version. A job reads its facts; from then on the document says what this version says.
-
-    Bytes that were uploaded before are not stored twice: the answer is 200 and names the existing version, and the
-    document says it again, now. If it is what the document says already, nothing changes. A `mime_type` that the bytes
-    contradict is refused. A general type such as application/octet-stream is accepted; the format is then detected.
-    """
-    content = await _decode_content(body.content_base64, ctx.service.settings.upload_max_bytes)
-    await asyncio.to_thread(resolve_type, body.mime_type, content)
-    uploaded = await upload(
-        ctx.conn,
-        ctx.queue,
-        ctx.service.pipeline_jobs.parse,
-        ctx.tenant,
-        document_id,
-        mime_type=body.mime_type,
-        content=content,
-        act=ctx.act,
+@document_routes.write("/v1/documents/{document_id}", permission="docs:upload", method="PATCH")
+async def change_document(ctx: Context, document_id: IdOf[DocumentId], body: DocumentChange) -> Document:
+    """Change who sends a document, and how its tables write numbers. What was read before stays as it was read."""
+    if body.supplier is None and body.locale is None:
+        raise Invalid("there is nothing to change", fix="send `supplier` or `locale`")
+    document = await documents.lock_document(ctx.conn, ctx.tenant, document_id)
+    supplier = await find_or_create_supplier(ctx.conn, ctx.tenant, body.supplier, act=ctx.act)
+    changed = await documents.declare_source(
+        ctx.conn, ctx.tenant, document, supplier=supplier, locale=body.locale, act=ctx.act
     )
-    if uploaded.is_new:
-        await request_text(ctx.queue, ctx.service.task_jobs.texts, uploaded.document_version_id, content)
-    else:
-        response.status_code = 200
-        if uploaded.job_id is not None:
-            await retry_if_unsuccessful(ctx.conn, ctx.tenant, uploaded.job_id, act=ctx.act)
-    return DocumentVersionMade.model_validate(uploaded)
+    return Document.model_validate(changed)
 
 
 @document_routes.write("/v1/documents/{document_id}:withdraw", permission="docs:upload")
@@ -252,27 +238,6 @@ class ContentRemoved(NotFound):
             f"the content of document version `{version}` was removed when its retention ended",
             fix="its facts and its hash remain; only a backup still has the bytes",
         )
-
-
-async def _decode_content(text: str, max_bytes: int) -> bytes:
-    try:
-        content = await compute_by_size(_decode_base64, text)
-    except (binascii.Error, ValueError):
-        raise Invalid("`content_base64` is not base64", fix="use the standard alphabet with padding") from None
-    if not content:
-        raise Invalid("`content_base64` is empty", fix="send the bytes of the document")
-    if len(content) > max_bytes:
-        says = f"the document has {len(content):,} bytes; at most {max_bytes:,} are accepted"
-        raise UploadTooLarge(says, fix="split it, or ask the operator to raise BPC_UPLOAD_MAX_BYTES")
-    return content
-
-
-def _decode_base64(text: str) -> bytes:
-    """Decode piece by piece: decoding blocks other threads, which must run in between."""
-    pieces = [b64decode(text[start : start + PIECE_CHARS], validate=True) for start in range(0, len(text), PIECE_CHARS)]
-    if any(len(piece) != PIECE_CHARS // 4 * 3 for piece in pieces[:-1]):
-        raise ValueError("there is padding before the end")
-    return b"".join(pieces)
 
 
 class Ingestion(RequestBody):

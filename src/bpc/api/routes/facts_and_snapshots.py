@@ -131,6 +131,8 @@ async def list_conflicts(
 
     Until somebody decides, the document of the supplier with the best rank counts, then the one that was stated last,
     then the one with the highest id.
+
+    The answer has all of them, without pages. It is bounded by what documents may contain: 50,000 facts each.
     """
     evidence = await load_product_evidence(ctx.conn, ctx.tenant, sku)
     conflicts = [_to_conflict(fact, conflict) for fact, conflict in evidence.iterate_conflicts()]

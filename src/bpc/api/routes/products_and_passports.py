@@ -93,6 +93,11 @@ class PassportVersion(ResponseBody):
     receipt_hash: Hash = Field(description="SHA-256 of the receipt without its signature; this is what is signed.")
     signing_key_id: str | None = Field(description="The key that signed it; null while COMPILING.")
     has_qr: bool = Field(description="True once its QR code exists.")
+    fail_count: int = Field(description="Number of compliance entries FAIL, also of waived ones.", examples=[0])
+    warn_count: int = Field(description="Number of compliance entries WARN, also of waived ones.", examples=[0])
+    waived_count: int = Field(
+        description="Number of compliance entries that are waived: they do not block the activation.", examples=[0]
+    )
 
 
 class Activated(ResponseBody):
@@ -128,9 +133,16 @@ async def get_passport_version(ctx: Context, passport_version_id: IdOf[PassportV
     return PassportVersion.model_validate(row)
 
 
-@version_routes.write("/v1/passport-versions/{passport_version_id}/activate", permission="passport:compile")
+@version_routes.write(
+    "/v1/passport-versions/{passport_version_id}/activate",
+    permission="passport:compile",
+    errors=("COMPLIANCE_BLOCKED",),
+)
 async def activate_passport_version(ctx: Context, passport_version_id: IdOf[PassportVersionId]) -> Activated:
-    """Make a signed version the current one. The previous one becomes SUPERSEDED in the same transaction."""
+    """Make a signed version the current one. The previous one becomes SUPERSEDED in the same transaction.
+
+    Compliance entries that block it and are not waived are in `details.entries` of the refusal.
+    """
     result = await activate(ctx.conn, ctx.tenant, passport_version_id, act=ctx.act)
     return Activated.model_validate(result)
 

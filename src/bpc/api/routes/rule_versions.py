@@ -49,6 +49,11 @@ class RuleCoverage(ResponseBody):
     fields: CoverageCount
     branches: CoverageCount
     assertions: CoverageCount
+    untested_fields: list[str] = Field(
+        default_factory=list,
+        description="The paths of the fields that no test evaluates; empty for a run of an earlier release.",
+        examples=[["battery.capacity_kwh"]],
+    )
 
 
 class RuleCoverageDetails(RuleCoverage):
@@ -109,6 +114,10 @@ class RuleTestRun(ResponseBody):
     passed: int
     failed: int
     discarded: int = Field(description="Number of cases whose premises were false.")
+    cases_without_field: int | None = Field(
+        description="Number of `cases` that evaluate no field; they do not count towards the 500 that publishing "
+        "needs. Null for a run of an earlier release."
+    )
     coverage: Annotated[RuleCoverage | None, BeforeValidator(_empty_to_none)] = Field(
         description="Null if it was not stored. A single run also lists the `unreached` places."
     )
@@ -181,7 +190,10 @@ async def get_tests_source(
 async def run_rule_tests(
     ctx: Context, rule_package_version_id: IdOf[RulePackageVersionId], body: TestsToRun
 ) -> TestRunRequested:
-    """Run the tests of a DRAFT or VALIDATED version in a job. A DRAFT that passes 500 cases becomes VALIDATED."""
+    """Run the tests of a DRAFT or VALIDATED version in a job.
+
+    A DRAFT becomes VALIDATED if all cases pass and at least 500 of them evaluate a field.
+    """
     run_id = RuleTestsRunId(clock.new_id())
     await lifecycle.require_testable(ctx.conn, ctx.tenant, rule_package_version_id)
     order = TestsOrder(
@@ -222,7 +234,10 @@ async def get_rule_test_run(
     errors=("RULE_TESTS_FAILED",),
 )
 async def publish_rule_version(ctx: Context, rule_package_version_id: IdOf[RulePackageVersionId]) -> RuleVersion:
-    """Publish a VALIDATED version whose newest test run passed with at least 500 cases."""
+    """Publish a VALIDATED version whose newest test run passed with at least 500 cases and reached enough branches.
+
+    How many percent of the branches are enough is `minimum_branch_coverage_pct` of the tenant's settings.
+    """
     return RuleVersion.model_validate(
         await lifecycle.publish_version(ctx.conn, ctx.tenant, rule_package_version_id, act=ctx.act)
     )

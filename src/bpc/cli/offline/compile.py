@@ -138,7 +138,7 @@ def _make_report(
     statuses = Counter(entry["status"] for entry in payload["compliance"])
     return {
         **{name: to_hex(getattr(compiled, name)) for name in HASHES},
-        "compliance": dict(sorted(statuses.items())),
+        "compliance": {**dict.fromkeys(("FAIL", "WARN"), 0), **dict(sorted(statuses.items()))},
         "signed": BUNDLE_FILE in files,
         "views": has_secret,
         "out": out,
@@ -151,9 +151,8 @@ def _print_report(report: Mapping[str, Any], warnings: Sequence[LocatedDiagnosti
         print_line(f"{name:<16} {report[name]}")
     for name, size in report["files"].items():
         print_line(f"{size:>16,} bytes  {report['out'] / name}")
-    if report["compliance"]:
-        counts = ", ".join(f"{number} {status}" for status, number in report["compliance"].items())
-        print_line(f"compliance       {counts}")
+    counts = ", ".join(f"{number} {status}" for status, number in report["compliance"].items())
+    print_line(f"compliance       {counts}")
     if warnings:
         print_line(f"{count_diagnostics(warnings)} in the rules: `bpc rules check` shows them")
     if not report["signed"]:

@@ -222,6 +222,7 @@ def _format_counts(report: TestReport, seed: int) -> str:
     if not report.cases and not report.discarded:
         return "there are no tests"
     discarded = f", {report.discarded:,} discarded" if report.discarded else ""
+    discarded += f", {report.without_field:,} without a field" if report.without_field else ""
     cases = format_count(report.cases, "case")
     return f"{cases}, {report.passed:,} passed, {report.failed:,} failed{discarded}, seed {seed}"
 

@@ -1,19 +1,23 @@
 """`bpc documents` and `bpc snapshot`: what documents say, over the API."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import typer
+from bpc_client.models import MappingProposed
 
 from bpc.cli.online.api_client import open_api
+from bpc.cli.online.suppliers import change_columns, find_or_create_supplier, parse_column_change
 from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
-from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line, print_table
+from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line, print_table, read_bytes
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import parse_uuid
+from bpc.core.passport.why import format_member
 
 documents_app = command_group(
     "Show, correct and withdraw what documents say.\n\n"
-    "A document says what its newest accepted version says. Where documents about one product differ, the one that was "
-    "stated last counts until somebody decides."
+    "A document says what its newest accepted version says. Where documents about one product differ, the supplier "
+    "with the best rank is believed, then the document that was stated last, until somebody decides."
 )
 
 DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="The document's id.", show_default=False)]
@@ -43,7 +47,10 @@ async def withdraw_document(
 
 @documents_app.command("statements")
 async def list_statements(document: DocumentArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """List what a document said, and since when, newest first."""
+    """List what a document said, and since when, newest first.
+
+    The newest statement that is VALIDATED or WITHDRAWN counts. UPLOADED is not read yet; REJECTED never counted.
+    """
     async with open_api(url, as_json=as_json) as bpc:
         statements = [statement async for statement in bpc.list_all(bpc.list_document_statements, parse_uuid(document))]
     if as_json:
@@ -53,17 +60,22 @@ async def list_statements(document: DocumentArgument, url: UrlOption = None, as_
         (
             str(statement.sequence),
             format_optional_time(statement.stated_at),
-            str(statement.document_version_id or "withdrawn"),
+            statement.status or "WITHDRAWN",
+            str(statement.document_version_id or ""),
+            statement.file_name or "",
             statement.reason or "",
         )
         for statement in statements
     ]
-    print_table(("no", "since", "version", "reason"), rows)
+    print_table(("no", "since", "status", "version", "file", "reason"), rows)
 
 
 @documents_app.command("conflicts")
 async def list_conflicts(sku: SkuArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """List where the documents about a product differ. The first value of a member is the one that counts."""
+    """List where the documents about a product differ. The first value of a member is the one that counts.
+
+    Until somebody decides, the supplier with the best rank is believed, then the document that was stated last.
+    """
     async with open_api(url, as_json=as_json) as bpc:
         conflicts = (await bpc.list_conflicts(sku=require_utf8("the SKU", sku))).conflicts
     if as_json:
@@ -73,15 +85,17 @@ async def list_conflicts(sku: SkuArgument, url: UrlOption = None, as_json: AsJso
         (
             conflict.fact_key,
             conflict.member,
-            "decided" if conflict.decided else "newest",
-            str(value.value),
+            ("yes, decided" if conflict.decided else "yes, not decided") if number == 0 else "no",
+            "cannot be read" if value.unreadable is not None else format_member(conflict.member, value.value),
             value.source_path,
+            value.file_name or "",
+            value.supplier or "",
             str(value.document_id),
         )
         for conflict in conflicts
-        for value in conflict.values
+        for number, value in enumerate(conflict.values)
     ]
-    print_table(("fact", "member", "by", "value", "at", "document"), rows)
+    print_table(("fact", "member", "counts", "value", "place", "file", "supplier", "document"), rows)
 
 
 @documents_app.command("resolve")
@@ -129,6 +143,81 @@ async def resolve_conflict(
         print_json(answer.model_dump(mode="json"))
     else:
         print_line(f"{member} of {conflict.fact_key} is what document {believed} says")
+
+
+@documents_app.command("map")
+async def map_columns(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A table: XLSX or CSV.", show_default=False)],
+    kind: Annotated[
+        Literal["BOM", "PCF", "DUE_DILIGENCE"],
+        typer.Option("--kind", help="The kind of document that it is.", case_sensitive=False),
+    ],
+    supplier: Annotated[
+        str | None, typer.Option("--supplier", metavar="NAME", help="Who sends such tables; needed to accept.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="HEADER=MEMBER",
+            help='What a column is, with a unit if its header has none: "Gewicht=mass_kg g"; "Gewicht=" leaves it out. '
+            "Repeat it for more columns.",
+        ),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Keep the mapping for the supplier: it is used from the next upload on.")
+    ] = False,
+    url: UrlOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Propose which column of a table is which member, and keep it for a supplier.
+
+    \b
+    bpc documents map bom.xlsx --kind BOM
+    bpc documents map bom.xlsx --kind BOM --set "Gewicht=mass_kg g" --supplier "Example Cells GmbH" --accept
+
+    Columns that are known by name or by a synonym are mapped. Columns that are only similar, or unknown, are left out
+    until you say what they are.
+    """
+    if accept and supplier is None:
+        raise Invalid("there is no supplier to keep the mapping for", fix="name it with --supplier")
+    content, settings = read_bytes(file), [parse_column_change(change) for change in changes or ()]
+    async with open_api(url, as_json=as_json) as bpc:
+        proposal = await bpc.propose_column_mapping(content=content, kind=kind)
+        if proposal.mapping is None:
+            problems = [remark.model_dump() for remark in proposal.problems]
+            first = f": `{problems[0]['at']}` {problems[0]['says']}" if problems else ""
+            raise Invalid(
+                f"no table was recognised{first}", fix="check the file and --kind", details={"problems": problems}
+            )
+        mapping = change_columns(proposal.mapping, settings)
+        accepted = None
+        if accept and supplier is not None:
+            owner = await find_or_create_supplier(bpc, supplier)
+            accepted = await bpc.accept_column_mapping(owner.supplier_id, kind=kind, mapping=mapping)
+    if as_json:
+        version = None if accepted is None else accepted.version
+        print_json({**proposal.model_dump(mode="json"), "mapping": mapping, "accepted_version": version})
+        return
+    _print_proposal(proposal, mapping)
+    if accepted is None:
+        print_line("nothing is kept; add --supplier NAME --accept to use this mapping from the next upload on")
+    else:
+        print_line(f"version {accepted.version} of the mapping for {kind} is in force for {supplier}")
+
+
+def _print_proposal(proposal: MappingProposed, mapping: Mapping[str, Any]) -> None:
+    mapped = {(sheet["name"], column["header"]): column for sheet in mapping["sheets"] for column in sheet["columns"]}
+    rows = []
+    for sheet in proposal.sheets:
+        for column in sheet.columns:
+            target = mapped.get((sheet.name, column.header), {})
+            member = " ".join(text for text in (target.get("member"), target.get("unit")) if text)
+            examples = ", ".join(column.examples)
+            rows.append((column.place, column.header, member or "left out", column.confidence, column.why, examples))
+    print_table(("place", "header", "member", "confidence", "why", "examples"), rows)
+    for remark in proposal.warnings:
+        print_line(f"warning   {remark.at} {remark.says}", colour="yellow")
 
 
 async def seal_snapshot(

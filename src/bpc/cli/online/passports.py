@@ -1,5 +1,6 @@
 """`bpc passports`: compile passports for many products over the API."""
 
+import asyncio
 import csv
 import io
 from collections import Counter
@@ -15,7 +16,11 @@ from bpc_client import Client
 from bpc_client.models import BulkItem, CompileRun, CompileRunRow, ListedRun, RunRequested
 
 from bpc.cli.online.api_client import open_api
+from bpc.cli.online.passport_gate import activate_version, show_version, waive_entries
+from bpc.cli.online.product_list import read_items
+from bpc.cli.online.readiness import check_products
 from bpc.cli.online.remote_rules import require_published
+from bpc.cli.online.what_if import try_changes
 from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
 from bpc.cli.support.output import (
     REFUSED,
@@ -32,12 +37,21 @@ from bpc.core.formats.ids import NotAnId, parse_uuid
 from bpc.core.formats.timestamps import format_time
 
 passports_app = command_group(
-    "Compile passports for many products over the API.\n\n"
+    "Check and compile passports for many products over the API; waive entries; activate versions.\n\n"
     "A run has a row for each product. Rows are independent: a row that fails reports why and stops no other row."
 )
 
-COLUMNS: Final = ("sku", "name", "snapshot_id")
-REPORT_COLUMNS: Final = ("row", "sku", "status", "passport_version_id", "error_code", "error_message", "run_id")
+COUNT_COLUMNS: Final = ("fail_count", "warn_count", "waived_count")
+REPORT_COLUMNS: Final = (
+    "row",
+    "sku",
+    "status",
+    "passport_version_id",
+    "error_code",
+    "error_message",
+    "run_id",
+    *COUNT_COLUMNS,
+)
 MAX_ROWS_PER_RUN: Final = 5_000  # limit of the API
 LONGEST_WAIT: Final = 24 * 3600.0
 MAX_FAILURES_SHOWN: Final = 20
@@ -51,18 +65,25 @@ ReportOption = Annotated[
 @passports_app.command("compile")
 async def compile_many(
     rules: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--rules",
             metavar="ID|NAME",
-            help="Id of a published rule version, or name of a package (its newest published version).",
+            help="Id of a published rule version, or name of a package (its newest published version). "
+            "[default with --failed-of: those of that run]",
         ),
-    ],
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every active product.")] = False,
     file: Annotated[
         str | None,
         typer.Option("--csv", metavar="FILE", help="The products: sku, name, snapshot_id; `-` reads standard input."),
     ] = None,
+    failed_of: Annotated[
+        str | None, typer.Option("--failed-of", metavar="RUN", help="The rows of an earlier run that failed.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compile also passports that would say the same as their active version.")
+    ] = False,
     activate: Annotated[bool, typer.Option("--activate", help="Activate each version once it is issued.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until all rows have finished; exit 1 if one failed.")
@@ -80,29 +101,40 @@ async def compile_many(
     product is created if its row has a name. Without a snapshot_id, a snapshot of what is known of the SKU now is
     made.
 
+    A passport whose active version says what a new one would say today is left out; --force compiles it all the same.
     A file of more than 5,000 products becomes several runs, with one summary and one report.
     """
-    if every == (file is not None):
-        raise typer.BadParameter("Use either --all or --csv FILE.")
+    if [every, file is not None, failed_of is not None].count(True) != 1:
+        raise typer.BadParameter("Use one of --all, --csv FILE and --failed-of RUN.")
+    if rules is None and failed_of is None:
+        raise typer.BadParameter("--rules is missing.")
     if report is not None and not wait:
         raise typer.BadParameter("--report needs --wait: it says how each row ended.")
     if report is not None and not report.parent.is_dir():  # before anything is compiled
         raise Invalid(f"there is no folder `{report.parent}` for the report", fix="create it, or choose another file")
-    rules_name = require_utf8("the rules' name", rules)
-    batches = [None] if file is None else _split_into_runs(_read_items(read_bytes(file)))
+    earlier_run = None if failed_of is None else parse_uuid(failed_of)
+    batches = [None] if file is None else _split_into_runs(read_items(read_bytes(file)))
     requested: list[RunRequested] = []
 
     try:
         async with open_api(url, as_json=as_json) as bpc:
-            version = await _find_rule_version(bpc, rules_name, as_json=as_json)
+            version = await _choose_rules(bpc, rules, earlier_run, as_json=as_json)
             for items in batches:
                 run = await bpc.bulk_compile(
-                    rule_package_version_id=version, items=items, all=every or None, activate=activate
+                    rule_package_version_id=version,
+                    items=items,
+                    all=every or None,
+                    failed_of=earlier_run,
+                    activate=activate,
+                    force=force or None,
                 )
                 requested.append(run)
             results = [await _load_run(bpc, run.run_id, wait=wait, rows=wait, as_json=as_json) for run in requested]
     except typer.Exit:
         _print_started_runs(requested)
+        raise
+    except asyncio.CancelledError:  # Ctrl-C: the runs are the server's and go on
+        _print_going_on(requested)
         raise
     if report is not None:
         replace_file(report, _write_report(results))
@@ -158,6 +190,11 @@ async def cancel(run: RunIdArgument, url: UrlOption = None, as_json: AsJson = Fa
     _print_run(result, as_json=as_json)
 
 
+passports_app.command("version")(show_version)
+passports_app.command("waive")(waive_entries)
+passports_app.command("activate")(activate_version)
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """A run, and its rows if they were loaded."""
@@ -168,6 +205,13 @@ class RunResult:
     @property
     def has_failed(self) -> bool:
         return self.run.counts.get("FAILED", 0) > 0
+
+
+async def _choose_rules(bpc: Client, name: str | None, earlier_run: UUID | None, *, as_json: bool) -> UUID:
+    """The rules that are named, or those of the earlier run."""
+    if name is None and earlier_run is not None:
+        return (await bpc.get_compile_run(earlier_run)).rule_package_version_id
+    return await _find_rule_version(bpc, require_utf8("the rules' name", name or ""), as_json=as_json)
 
 
 async def _find_rule_version(bpc: Client, name: str, *, as_json: bool) -> UUID:
@@ -204,45 +248,9 @@ def _count_finished(rows: int, counts: Mapping[str, int]) -> int:
     return rows - counts.get("WAITING", 0) - counts.get("COMPILING", 0)
 
 
-def _read_items(data: bytes) -> list[BulkItem]:
-    """The rows of a CSV file; the first line names the columns."""
-    try:
-        text = data.decode("utf-8-sig")
-        # European spreadsheets write semicolons: the most frequent separator of the first line is used.
-        separator = max(",;\t", key=text.partition("\n")[0].count)
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        columns = reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or ()]
-        if "sku" not in columns:
-            raise Invalid("the file has no column `sku`", fix=f"its first line names the columns: {', '.join(COLUMNS)}")
-        if unknown := next((name for name in columns if name not in COLUMNS), None):
-            raise Invalid(f"unknown column `{unknown}`", fix=f"known columns: {', '.join(COLUMNS)}")
-        if duplicate := next((name for name in columns if columns.count(name) > 1), None):
-            raise Invalid(f"the column `{duplicate}` appears twice", fix="leave one of them out")
-        lines_by_sku: dict[str, int] = {}
-        items = [_read_item(row, reader.line_num, lines_by_sku) for row in reader if any(row.values())]
-    except UnicodeDecodeError:
-        raise Invalid("the file is not UTF-8 text", fix="save it as CSV in UTF-8") from None
-    except csv.Error as wrong:
-        raise Invalid(f"the file is not CSV: {wrong}") from None
-    if not items:
-        raise Invalid("the file lists no product", fix="write a line for each product below the column names")
-    return items
-
-
 def _split_into_runs(items: list[BulkItem]) -> list[list[BulkItem]]:
     """The items of each run."""
     return [items[at : at + MAX_ROWS_PER_RUN] for at in range(0, len(items), MAX_ROWS_PER_RUN)]
-
-
-def _read_item(row: Mapping[str | None, str | None], line: int, lines_by_sku: dict[str, int]) -> BulkItem:
-    sku, name, snapshot = (row.get(column) or None for column in COLUMNS)
-    if sku is None or None in row:
-        problem = "has no SKU" if sku is None else "has more cells than there are columns"
-        raise Invalid(f"line {line} {problem}", fix="write a cell for each column, and quote one that has a comma")
-    if sku in lines_by_sku:
-        raise Invalid(f"lines {lines_by_sku[sku]} and {line} have the same SKU", fix="list each product once")
-    lines_by_sku[sku] = line
-    return BulkItem(sku=sku, name=name, snapshot_id=None if snapshot is None else parse_uuid(snapshot))
 
 
 def _number_rows(results: Sequence[RunResult]) -> Iterator[tuple[int, UUID, CompileRunRow]]:
@@ -261,7 +269,8 @@ def _write_report(results: Sequence[RunResult]) -> bytes:
     for number, run_id, row in _number_rows(results):
         code, message = ("", "") if row.error is None else (row.error.code, row.error.message)
         version = row.passport_version_id or ""
-        writer.writerow([number, _escape_formula(row.sku), row.status, version, code, _escape_formula(message), run_id])
+        ending = code, _escape_formula(message), run_id, *(getattr(row, name) for name in COUNT_COLUMNS)
+        writer.writerow([number, _escape_formula(row.sku), row.status, version, *ending])
     return file.getvalue().encode()
 
 
@@ -299,6 +308,8 @@ def _print_summary(results: Sequence[RunResult]) -> None:
         print_line(f"run       {result.run.run_id}")
     counts = ", ".join(f"{count:,} {status}" for status, count in _sum_counts(results).items() if count)
     print_line(f"rows      {sum(result.run.rows for result in results):,}: {counts}")
+    if (compliance := _describe_compliance(results)) is not None:
+        print_line(f"entries   {compliance}")
     failed = [(number, row, row.error) for number, _, row in _number_rows(results) if row.error is not None]
     for number, row, error in failed[:MAX_FAILURES_SHOWN]:
         print_line(f"row {number}, {row.sku}: {error.code}: {error.message}", colour="red")
@@ -309,6 +320,14 @@ def _print_summary(results: Sequence[RunResult]) -> None:
             print_line(f"          `bpc passports run {result.run.run_id} --wait` waits for the remaining rows")
 
 
+def _describe_compliance(results: Sequence[RunResult]) -> str | None:
+    """How many compliance entries are FAIL and WARN; None where an earlier release compiled a version."""
+    fails, warns = [result.run.fail_count for result in results], [result.run.warn_count for result in results]
+    if None in fails or None in warns:
+        return None
+    return f"{sum(count or 0 for count in fails):,} FAIL, {sum(count or 0 for count in warns):,} WARN"
+
+
 def _print_started_runs(requested: Sequence[RunRequested]) -> None:
     """After a refusal: runs that were started before it and go on."""
     before = 0
@@ -316,6 +335,19 @@ def _print_started_runs(requested: Sequence[RunRequested]) -> None:
         rows = f"rows {before + 1:,} to {before + run.rows:,}"
         typer.echo(f"run {run.run_id} was already started: {rows}; `bpc passports run` shows it", err=True)
         before += run.rows
+
+
+def _print_going_on(requested: Sequence[RunRequested]) -> None:
+    """After Ctrl-C: what goes on without this command, how to look at it and how to stop it."""
+    if not requested:
+        typer.echo("stopped before a run was started: nothing is compiled", err=True)
+    for run in requested:
+        typer.echo(
+            f"run {run.run_id} goes on without this command: {run.rows:,} rows\n"
+            f"  look at it: bpc passports run {run.run_id} --wait\n"
+            f"  stop it:    bpc passports cancel {run.run_id}",
+            err=True,
+        )
 
 
 def _sum_counts(results: Sequence[RunResult]) -> Mapping[str, int]:
@@ -345,6 +377,8 @@ def _run_to_json(run: CompileRun) -> dict[str, object]:
         **_listed_run_to_json(run),
         "counts": dict(run.counts),
         "progress": run.progress,
+        "fail_count": run.fail_count,
+        "warn_count": run.warn_count,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
     }
@@ -355,7 +389,12 @@ def _listed_run_to_json(run: CompileRun | ListedRun) -> dict[str, object]:
         "run_id": run.run_id,
         "rule_package_version_id": run.rule_package_version_id,
         "activate": run.activate,
+        "skip_unchanged": run.skip_unchanged,
         "rows": run.rows,
         "created_at": run.created_at,
         "cancelled_at": run.cancelled_at,
     }
+
+
+passports_app.command("check")(check_products)
+passports_app.command("what-if")(try_changes)

@@ -227,8 +227,10 @@ def _explain_draft(result: PublishResult) -> tuple[str, str] | None:
         says = f"{run.failed:,} of {run.cases:,} cases failed"
         fix = "correct them: a changed text becomes a new version"
     else:
-        says = f"the tests passed with {run.cases:,} of the {MIN_CASES} required cases"
-        fix = f"write a property with cases({MIN_CASES}): a changed text becomes a new version"
+        counted = run.cases - (run.cases_without_field or 0)
+        note = f" ({run.cases_without_field:,} more evaluate no field)" if run.cases_without_field else ""
+        says = f"the tests passed with {counted:,} of the {MIN_CASES} required cases{note}"
+        fix = f"write a property with cases({MIN_CASES}) over a field: a changed text becomes a new version"
     return f"{says}; version {result.version.version} stays a DRAFT", fix
 
 
@@ -239,11 +241,20 @@ def _print_version(result: PublishResult) -> None:
     print_line(f"number    {version.version}")
     if run is not None:
         print_line(f"tests     {run.passed:,} of {run.cases:,} cases passed, seed {run.seed}")
+        _print_coverage(run)
     if result.was_published:
         print_line("these texts are already published; nothing to do")
     if result.newer is not None:
         newer = result.newer
         print_line(f"version {newer.version} is newer; the package name refers to it: {newer.rule_package_version_id}")
+
+
+def _print_coverage(run: "AnyRuleTestRun") -> None:
+    if run.coverage is None:
+        return
+    print_line(f"branches  {run.coverage.branches.percent} % reached")
+    if run.coverage.untested_fields:
+        print_line(f"untested  {', '.join(run.coverage.untested_fields)}", colour="yellow")
 
 
 def _result_to_json(result: PublishResult) -> dict[str, object]:

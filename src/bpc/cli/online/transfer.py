@@ -1,7 +1,7 @@
 """`bpc upload`, `bpc bundle` and `bpc get`: files and answers over the API.
 
-A file that is uploaded again is not stored twice. With the same reference it is a version of the same document, which
-from then on says what the file says. For a URL only the URL is sent: the server fetches the file in a job.
+A file that is uploaded again is not stored twice. With a reference it is a version of the same document, which from
+then on says what the file says; that is one call. For a URL only the URL is sent: the server fetches the file in a job.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -38,14 +39,15 @@ from bpc.core.formats.ids import parse_uuid
 IS_URL: Final = re.compile(r"(https?|file)://", re.ASCII | re.IGNORECASE)
 UNKNOWN_MEDIA_TYPE: Final = "application/octet-stream"
 UploadKind = Literal["BOM", "PCF", "DUE_DILIGENCE", "OTHER"]
+Locale = Literal["comma", "point"]
 
 
 async def upload(
-    file: Annotated[
-        str,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE|URL",
-            help="The file; `-` is standard input. A URL (https://…, or file:///… on the server) is fetched by the "
+            metavar="FILE|URL...",
+            help="The files; `-` is standard input. A URL (https://…, or file:///… on the server) is fetched by the "
             "server.",
             show_default=False,
         ),
@@ -67,6 +69,22 @@ async def upload(
     document: Annotated[
         str | None, typer.Option("--document", metavar="ID", help="The document to add a version to.")
     ] = None,
+    supplier: Annotated[
+        str | None,
+        typer.Option("--supplier", metavar="NAME", help="Who sent it. A supplier that is not known is created."),
+    ] = None,
+    locale: Annotated[
+        Locale | None,
+        typer.Option("--locale", help="Decimal separator of numbers in its tables: comma (1.000,5), point (1,000.5)."),
+    ] = None,
+    version_ref: Annotated[
+        str | None,
+        typer.Option(
+            "--version-ref",
+            metavar="TEXT",
+            help="Your own number of this version, with --ref. The same number again changes nothing.",
+        ),
+    ] = None,
     mime_type: Annotated[
         str | None,
         typer.Option(
@@ -79,54 +97,98 @@ async def upload(
     url: UrlOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Upload a document over the API.
+    """Upload documents over the API.
 
     \b
-    bpc upload bom.json --kind BOM --ref ERP-4711 --wait
+    bpc upload bom.json --kind BOM --ref ERP-4711 --supplier "Example Cells GmbH" --wait
     bpc upload https://supplier.example/bom.json --kind BOM --wait
     """
-    name = None if ref is None else require_utf8("the reference", ref)
-    target = None if document is None else parse_uuid(document)
-    media = None if mime_type is None else require_utf8("the type", mime_type)
-    if IS_URL.match(file):
-        await _ingest(require_utf8("the URL", file), kind, name, target, media, url, wait=wait, as_json=as_json)
-        return
+    order = UploadOrder(
+        kind=kind,
+        ref=None if ref is None else require_utf8("the reference", ref),
+        document=None if document is None else parse_uuid(document),
+        supplier=None if supplier is None else require_utf8("the supplier", supplier),
+        locale=locale,
+        version_ref=None if version_ref is None else require_utf8("the version reference", version_ref),
+        mime_type=None if mime_type is None else require_utf8("the type", mime_type),
+    )
+    order.check(files)
+    for file in files:
+        if IS_URL.match(file):
+            require_utf8("the URL", file)
+    summaries: list[UploadSummary] = []
+    async with open_api(url, as_json=as_json) as bpc:
+        for file in files:
+            send = _ingest if IS_URL.match(file) else _send_file
+            summaries.append(await send(bpc, file, order, wait=wait))
+    _print_summaries(summaries, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadOrder:
+    """What the options say about the files."""
+
+    kind: UploadKind
+    ref: str | None
+    document: UUID | None
+    supplier: str | None
+    locale: Locale | None
+    version_ref: str | None
+    mime_type: str | None
+
+    def check(self, files: Sequence[str]) -> None:
+        """Refuse options that contradict each other."""
+        if len(files) > 1 and (self.ref is not None or self.document is not None):
+            raise Invalid("several files cannot be one document", fix="upload each with a --ref of its own")
+        if self.ref is not None and self.document is not None:
+            raise Invalid("--ref and --document both name the document", fix="use one of them")
+        if self.version_ref is not None and (self.ref is None or IS_URL.match(files[0])):
+            raise Invalid("--version-ref is for a file with a --ref", fix="add --ref, or leave it out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadSummary:
+    """What became of a file; without `version`, a job still fetches it."""
+
+    document: UUID
+    version: DocumentVersionRead | None
+    job_id: UUID | None
+
+
+async def _send_file(bpc: Client, file: str, order: UploadOrder, *, wait: bool) -> UploadSummary:
     content = read_bytes(file)
     if not content:
         raise Invalid("the file is empty", fix="choose the file that holds the document")
-    media = media or mimetypes.guess_type(file)[0] or UNKNOWN_MEDIA_TYPE
-    async with open_api(url, as_json=as_json) as bpc:
-        source = hashlib.sha256(content).hexdigest()
-        document_id = target or await _find_or_create_document(bpc, kind, name, source)
-        uploaded = await bpc.upload_document_version(
-            document_id, mime_type=media, content_base64=b64encode(content).decode()
+    media = order.mime_type or mimetypes.guess_type(file)[0] or UNKNOWN_MEDIA_TYPE
+    name = None if file == "-" else Path(file).name.encode("utf-8", "replace").decode()
+    if order.ref is not None:
+        uploaded = await bpc.upload_document(
+            order.ref,
+            content=content,
+            content_type=media,
+            kind=order.kind,
+            supplier=order.supplier,
+            locale=order.locale,
+            file_name=name,
+            version_ref=order.version_ref,
         )
-        if wait and uploaded.job_id is not None:
-            await _wait_until_read(bpc, uploaded.job_id)
-        version = await bpc.get_document_version(uploaded.document_version_id)
-    _print_version(document_id, version, uploaded.job_id, as_json=as_json)
-
-
-async def _ingest(
-    file_url: str,
-    kind: UploadKind,
-    ref: str | None,
-    target: UUID | None,
-    mime_type: str | None,
-    url: str | None,
-    *,
-    wait: bool,
-    as_json: bool,
-) -> None:
-    async with open_api(url, as_json=as_json) as bpc:
-        document = target or await _find_or_create_document(bpc, kind, ref, file_url)
-        job = (await bpc.ingest_document(document, file_url=file_url, mime_type=mime_type)).job_id
-        version = await _wait_for_ingested(bpc, job) if wait else None
-    if version is not None:
-        _print_version(document, version, job, as_json=as_json)
+        document, version_id, job_id = uploaded.document_id, uploaded.document_version_id, uploaded.job_id
     else:
-        sentences = f"document  {document}", f"job       {job}"
-        print_result({"document_id": document, "job_id": job}, *sentences, as_json=as_json)
+        document = await _find_or_create_document(bpc, order, hashlib.sha256(content).hexdigest())
+        stored = await bpc.upload_document_version(
+            document, mime_type=media, content_base64=b64encode(content).decode(), file_name=name
+        )
+        version_id, job_id = stored.document_version_id, stored.job_id
+    if wait and job_id is not None:
+        await _wait_until_read(bpc, job_id)
+    return UploadSummary(document=document, version=await bpc.get_document_version(version_id), job_id=job_id)
+
+
+async def _ingest(bpc: Client, file_url: str, order: UploadOrder, *, wait: bool) -> UploadSummary:
+    document = await _find_or_create_document(bpc, order, file_url)
+    job = (await bpc.ingest_document(document, file_url=file_url, mime_type=order.mime_type)).job_id
+    version = await _wait_for_ingested(bpc, job) if wait else None
+    return UploadSummary(document=document, version=version, job_id=job)
 
 
 async def _wait_for_ingested(bpc: Client, job: UUID) -> DocumentVersionRead:
@@ -147,57 +209,77 @@ async def _wait_until_read(bpc: Client, job: UUID) -> None:
             raise
 
 
-async def _find_or_create_document(bpc: Client, kind: UploadKind, ref: str | None, source: str) -> UUID:
-    """The document with this reference; without a reference, one of its own for each `source` (a hash, or a URL).
+async def _find_or_create_document(bpc: Client, order: UploadOrder, source: str) -> UUID:
+    """The document of the order; without one or a reference, one of its own for each `source` (a hash, or a URL).
 
     Two commands with one API key at once, and a command that is repeated, get the same document.
     """
-    if ref is not None:
+    document, ref = order.document, order.ref
+    if document is None and ref is not None:
         existing = [document async for document in bpc.list_all(bpc.list_documents, external_ref=ref)]
-        matching = [document.document_id for document in existing if document.kind == kind]
-        if len(matching) == 1:
-            return matching[0]
-        if matching:
+        matching = [document.document_id for document in existing if document.kind == order.kind]
+        if len(matching) > 1:
             raise Conflict(
-                f"there are {len(matching)} documents of kind {kind} with the reference `{ref}`",
+                f"there are {len(matching)} documents of kind {order.kind} with the reference `{ref}`",
                 fix="choose one of them with --document",
                 details={"document_ids": sorted(map(str, matching))},
             )
-    identity = json.dumps([bpc.key_prefix, kind, ref, None if ref is not None else source])
-    key = f"bpc-upload:{hashlib.sha256(identity.encode()).hexdigest()}"
-    return (await bpc.create_document(kind=kind, external_ref=ref, idempotency_key=key)).document_id
+        document = matching[0] if matching else None
+    if document is None:
+        identity = json.dumps([bpc.key_prefix, order.kind, ref, None if ref is not None else source])
+        key = f"bpc-upload:{hashlib.sha256(identity.encode()).hexdigest()}"
+        document = (await bpc.create_document(kind=order.kind, external_ref=ref, idempotency_key=key)).document_id
+    if order.supplier is not None or order.locale is not None:
+        await bpc.change_document(document, supplier=order.supplier, locale=order.locale)
+    return document
 
 
-def _print_version(document: UUID, version: DocumentVersionRead, job_id: UUID | None, *, as_json: bool) -> None:
-    summary = {
-        "document_id": document,
+def _print_summaries(summaries: Sequence[UploadSummary], *, as_json: bool) -> None:
+    """Print what became of each file. Of one file, JSON is an object, of several a list."""
+    rejected = [summary.version for summary in summaries if summary.version and summary.version.status == "REJECTED"]
+    described = [_describe_summary(summary) for summary in summaries]
+    if rejected:
+        total = sum(version.problems_total for version in rejected)
+        which = "the document was" if len(summaries) == 1 else f"{format_count(len(rejected), 'document')} were"
+        says = f"{which} rejected: {format_count(total, 'problem')}; no facts were stored"
+        details = described[0] if len(described) == 1 else {"documents": described}
+        print_refusal("VALIDATION_ERROR", says, "correct it and upload it again", details, as_json=as_json)
+    elif as_json:
+        print_json(described[0] if len(described) == 1 else described)
+    if not as_json:
+        for summary in summaries:
+            _print_details(summary)
+    if rejected:
+        raise typer.Exit(REFUSED)
+
+
+def _describe_summary(summary: UploadSummary) -> dict[str, object]:
+    version = summary.version
+    if version is None:
+        return {"document_id": summary.document, "job_id": summary.job_id}
+    return {
+        "document_id": summary.document,
         "document_version_id": version.document_version_id,
         "version": version.version,
         "sha256": version.sha256,
         "status": version.status,
-        "job_id": job_id,
+        "job_id": summary.job_id,
         "problems": [remark.model_dump() for remark in version.problems],
         "warnings": [remark.model_dump() for remark in version.warnings],
     }
-    if version.status == "REJECTED":
-        says = f"the document was rejected: {format_count(version.problems_total, 'problem')}; no facts were stored"
-        print_refusal("VALIDATION_ERROR", says, "correct it and upload it again", summary, as_json=as_json)
-    elif as_json:
-        print_json(summary)
-    if not as_json:
-        _print_details(document, version, job_id)
-    if version.status == "REJECTED":
-        raise typer.Exit(REFUSED)
 
 
-def _print_details(document: UUID, version: DocumentVersionRead, job_id: UUID | None) -> None:
-    print_line(f"document  {document}")
-    print_line(f"version   {version.document_version_id} ({version.status})")
-    print_line(f"sha256    {version.sha256}")
-    if job_id is not None:
-        print_line(f"job       {job_id}")
-    _print_remarks(version.problems, "problem", "red")
-    _print_remarks(version.warnings, "warning", "yellow")
+def _print_details(summary: UploadSummary) -> None:
+    print_line(f"document  {summary.document}")
+    version = summary.version
+    if version is not None:
+        print_line(f"version   {version.document_version_id} ({version.status})")
+        print_line(f"sha256    {version.sha256}")
+    if summary.job_id is not None:
+        print_line(f"job       {summary.job_id}")
+    if version is not None:
+        _print_remarks(version.problems, "problem", "red")
+        _print_remarks(version.warnings, "warning", "yellow")
 
 
 def _print_remarks(remarks: Sequence[DocumentRemark], what: str, colour: str) -> None:
@@ -211,6 +293,9 @@ async def fetch_bundle(
         str, typer.Argument(metavar="VERSION_ID", help="The passport version's id.", show_default=False)
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")],
+    attachments: Annotated[
+        bool, typer.Option("--attachments", help="Include the files that are attached to the passport.")
+    ] = False,
     url: UrlOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -224,7 +309,7 @@ async def fetch_bundle(
     """
     version_id = parse_uuid(version)
     async with open_api(url, as_json=as_json) as bpc:
-        bundle = await bpc.get_bundle(version_id)
+        bundle = await bpc.get_bundle(version_id, attachments=attachments)
     replace_file(out, bundle.content)
     print_result(
         {"file": out, "bytes": len(bundle.content), "sha256": (bundle.etag or "").strip('"')},

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from bpc.cli.online.tenant_settings import change_settings
 from bpc.cli.support.arguments import TenantOption, check_slug, command_group, require_utf8
 from bpc.cli.support.output import (
     AsJson,
@@ -53,7 +54,7 @@ DEV_TENANT: Final = "dev"
 TENANT_DEACTIVATED: Final = f"none: the tenant is deactivated; `bpc tenant reactivate {DEV_TENANT}`"
 
 tenant_app = command_group(
-    "Create, list, deactivate and reactivate tenants.\n\n"
+    "Create, list, deactivate and reactivate tenants; show and change settings.\n\n"
     "A tenant is a company whose data nobody else on this installation sees."
 )
 apikey_app = command_group(
@@ -117,6 +118,9 @@ async def deactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
 async def reactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
     """Reactivate a tenant."""
     await _set_active(slug, active=True, as_json=as_json)
+
+
+tenant_app.command("settings")(change_settings)
 
 
 async def _set_active(slug: str, *, active: bool, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from bpc.core.documents import quote_text
 from bpc.core.documents.cells import Cell, DateCell, InvalidCell, PercentCell, describe_cell
 from bpc.core.documents.date_texts import InvalidDate, parse_bool_text, parse_date_text
-from bpc.core.documents.elements import ExactNumber, NumberText, RawValue, is_plain_decimal, parse_exact
+from bpc.core.documents.elements import NumberText, RawValue, is_plain_decimal, parse_exact
 from bpc.core.documents.fact_members import BLANKS
 from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.header_units import ONE, find_unit_factor
@@ -125,16 +125,12 @@ def _convert_with_unit(target: ColumnTarget, number: str, unit: str, text: str) 
     factor = find_unit_factor(target.unit.table, unit)
     if factor is None:
         return InvalidCell(f"is {quote_text(text)}, but `{target.name}` is in {target.unit.symbol}; correct the unit")
-    if target.header_unit is not None and _normalize_factor(factor) != _normalize_factor(target.factor or ONE):
+    if target.header_unit is not None and factor != target.factor:
         return InvalidCell(
             f"is {quote_text(text)}, but its column has the unit `{target.header_unit}`; keep one of the two"
         )
     stated = ColumnTarget(target.steps, target.kind, target.unit, factor, unit)
     return _scale_number(stated, number, text)
-
-
-def _normalize_factor(factor: ExactNumber) -> str:
-    return str(factor)
 
 
 def _scale_number(target: ColumnTarget, number: str, raw: "NumberText | str") -> "RawValue | InvalidCell":
@@ -143,7 +139,7 @@ def _scale_number(target: ColumnTarget, number: str, raw: "NumberText | str") ->
     if factor is None:
         symbol = "" if target.unit is None else target.unit.symbol
         return InvalidCell(f"is {number} without a unit; write the unit into the header, such as `[{symbol}]`")
-    if factor is ONE or factor == ONE:
+    if factor == ONE:
         return raw if isinstance(raw, NumberText) else NumberText(number)
     value = parse_exact(number)
     if value is None:

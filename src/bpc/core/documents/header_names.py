@@ -34,6 +34,8 @@ from bpc.core.documents.header_units import (
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
 from bpc.core.language.types import INT, Dec, FactRecordType, Type
 
+MOST_POINTS: Final = 3
+
 Confidence: TypeAlias = Literal["exact", "synonym", "similar", "none"]
 
 
@@ -69,7 +71,9 @@ class HeaderMatch:
 
     @property
     def points(self) -> int:
-        """How much it tells: nothing, a name without the unit it needs or with one that does not fit, or all."""
+        """How much it tells: nothing, a name without a unit that fits, what people call a member, or its own name."""
+        if self.confidence == "exact":
+            return MOST_POINTS
         if not self.targets:
             return 1 if self.options else 0
         return 2 if any(target.fault is None and target.factor is not None for target in self.targets.values()) else 1
@@ -166,9 +170,18 @@ def _build_synonym_target(fact_type: str, member: str, reading: HeaderReading) -
         return None
     if reading.unit is not None:
         # What stands beside the name of a text or a date is no unit: it may say that something else is meant.
-        return None if target.unit is None else _apply_unit(target, reading.unit)
+        return None if target.unit is None else _check_own_unit(_apply_unit(target, reading.unit), reading)
     needs_unit = target.unit is not None and not target.unit.may_be_missing
     return ColumnTarget(target.steps, target.kind, target.unit, None if needs_unit else ONE)
+
+
+def _check_own_unit(target: ColumnTarget, reading: HeaderReading) -> ColumnTarget:
+    """The target; with a fault if the header is the member's name, which has a unit, with another unit beside it."""
+    is_own_name = build_name_key(reading.name) == build_name_key(target.name)
+    if target.unit is None or not is_own_name or strip_unit_name(target.name) == target.name or target.factor == ONE:
+        return target
+    fault = f"is in a column that says two units, `{target.unit.symbol}` and `{reading.unit}`; correct the header"
+    return ColumnTarget(target.steps, target.kind, target.unit, None, target.header_unit, target.fault or fault)
 
 
 @cache

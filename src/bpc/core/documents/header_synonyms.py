@@ -81,7 +81,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "status": "battery status; Batteriestatus; Zustand; statut; estado; stato; stan; status baterii",
     "state_of_charge_pct": "state of charge; SoC; Ladezustand; état de charge; estado de carga; stato di carica; stan naładowania",
     "state_of_certified_energy_pct": "state of certified energy; SOCE; Zustand der zertifizierten Energie; état de l'énergie certifiée; estado de la energía certificada; stato dell'energia certificata; stan energii certyfikowanej",
-    "full_cycles": "cycles done; full cycles; completed cycles; absolvierte Zyklen; Vollzyklen; cycles effectués; ciclos realizados; cicli effettuati; wykonane cykle",
+    "full_cycles": "number of cycles; cycles; Zyklen; Zyklenzahl; nombre de cycles; número de ciclos; numero di cicli; liczba cykli; cycles done; full cycles; completed cycles; absolvierte Zyklen; Vollzyklen; cycles effectués; ciclos realizados; cicli effettuati; wykonane cykle",
     "declaration_of_conformity_url": "EU declaration of conformity; declaration of conformity; EU-Konformitätserklärung; Konformitätserklärung; déclaration de conformité; déclaration UE de conformité; declaración de conformidad; dichiarazione di conformità; deklaracja zgodności",
     "dismantling_url": "dismantling instructions; dismantling information; Demontageanleitung; Zerlegeanleitung; instructions de démontage; instrucciones de desmontaje; istruzioni di smontaggio; instrukcja demontażu",
     "safety_measures_url": "safety instructions; Sicherheitsmaßnahmen; Sicherheitshinweise; mesures de sécurité; medidas de seguridad; misure di sicurezza; środki bezpieczeństwa",

@@ -51,11 +51,8 @@ _PERCENT: Final = MemberUnit("%", PER_CENT)
 _PERCENT_PER_MONTH: Final = MemberUnit(
     "%/month", dict.fromkeys(("%/month", "% per month", "%/mo", "percentPerMonth"), ONE)
 )
-_CO2: Final = MemberUnit("g CO2e", {**GRAMS_CO2, "g": GRAMS["g"], "kg": GRAMS["kg"], "t": GRAMS["t"]})
-_CO2_PER_KWH: Final = MemberUnit(
-    "g CO2e/kWh",
-    {**GRAMS_CO2_PER_KWH, "g/kWh": GRAMS["g"], "kg/kWh": GRAMS["kg"], "g/kwh": GRAMS["g"], "kg/kwh": GRAMS["kg"]},
-)
+_CO2: Final = MemberUnit("g CO2e", GRAMS_CO2)
+_CO2_PER_KWH: Final = MemberUnit("g CO2e/kWh", GRAMS_CO2_PER_KWH)
 _YEARS: Final = MemberUnit("years", dict.fromkeys(("year", "years", "ANN", "a"), ONE))
 _MINUTES: Final = MemberUnit(
     "minutes",
@@ -110,7 +107,6 @@ _LOCAL_NAMES: Final[Mapping[str, str]] = {
         "°C": "grad grad_celsius degc c deg_c celsius gradcelsius stopnie",
         "piece": "stuck stk stueck pieces piezas pezzi pz sztuk sztuki szt pcs. st",
         "cycle": "zyklen cycles ciclos cicli cykle cykli",
-        "mOhm": "mohm milliohm",
         "Ohm": "ohms",
         "EUR": "euros",
     }.items()
@@ -128,6 +124,14 @@ _SEPARATED: Final = (
 )
 _NUMBERING: Final = re.compile(r"\s*[0-9]{1,3}[.)]\s+")
 _LAST_WORDS: Final = 3
+# A mass is one of CO2 only where the name says so: `Production [t]` may be what a plant produces.
+_BARE_MASS: Final = re.compile("(g|kg|t)((?:/kwh)?)", re.IGNORECASE)
+_SPEAKS_OF_CO2: Final = re.compile(
+    "co2|pcf|gwp|footprint|fussabdruck|emission|empreinte|emision|huella|impronta|emissioni|slad weglowy|emisj"
+)
+# Some codes of UN/ECE Recommendation 20 are numbers; in a table they are the number of something else. `Mg` is a
+# million grams, and in capitals nobody can tell it from a thousandth.
+_UNCERTAIN: Final = re.compile("[0-9]+|M[gG]")
 # Remarks in brackets that do not change what a column means, folded.
 _REMARKS: Final = frozenset(
     """
@@ -164,19 +168,26 @@ def strip_unit_name(member: str) -> str:
 def find_unit_factor(table: UnitTable, text: str) -> ExactNumber | None:
     """What to multiply a number in the unit `text` with; None for a unit that is not in the table."""
     text = text.strip(" .\u00a0")
-    factor = find_factor(table, text)
-    if factor is not None:
-        return factor
+    if _UNCERTAIN.fullmatch(text):
+        return None
     folded = fold_text(text)
-    for spelling in (
+    spellings = (
+        text,
         _LOCAL_NAMES.get(folded.replace(" ", "_")),
         _LOCAL_NAMES.get(folded.replace(" ", "")),
         _CO2_NAMES.sub("co2e", folded),
-    ):
-        factor = None if spelling is None else find_factor(table, spelling)
-        if factor is not None:
-            return factor
-    return None
+    )
+    factors = (find_factor(table, spelling) for spelling in spellings if spelling is not None)
+    factor = next((factor for factor in factors if factor is not None), None)
+    return None if factor is None else _reduce(factor)
+
+
+def _reduce(factor: ExactNumber) -> ExactNumber:
+    """The same factor without zeros at its end, so that equal factors are equal."""
+    count, scale = factor.count, factor.scale
+    while scale and count % 10 == 0:
+        count, scale = count // 10, scale - 1
+    return ExactNumber(count, scale)
 
 
 def is_unit(text: str) -> bool:
@@ -216,12 +227,12 @@ def split_header(text: str) -> Iterator[HeaderReading]:
     for form in (_IN_UNIT, *_SEPARATED):
         parts = form.fullmatch(text)
         if parts and is_unit(parts[2]):
-            yield HeaderReading(parts[1], parts[2])
+            yield _move_base(HeaderReading(parts[1], parts[2]))
     words = text.split()
     for count in range(min(_LAST_WORDS, len(words) - 1), 0, -1):
         unit = " ".join(words[-count:])
         if is_unit(unit):
-            yield HeaderReading(" ".join(words[:-count]), unit)
+            yield _move_base(HeaderReading(" ".join(words[:-count]), unit))
     yield HeaderReading(text, None)
     for bracket in brackets:
         yield HeaderReading(text[: bracket.start()] + " " + text[bracket.end() :], bracket[1], True)
@@ -232,10 +243,14 @@ def split_header(text: str) -> Iterator[HeaderReading]:
 
 
 def _move_base(reading: HeaderReading) -> HeaderReading:
-    """The reading with what its number is counted per in the unit, if the name says that and the unit does not."""
+    """The reading with all of its unit, if the name says what the unit leaves out: per month, per kWh, of CO2."""
     for form, base in _BASES_IN_NAMES:
         match = form.search(reading.name)
         if match and "/" not in str(reading.unit):
             name = reading.name[: match.start()] + " " + reading.name[match.end() :]
-            return reading._replace(name=name, unit=f"{reading.unit}{base}")
+            reading = reading._replace(name=name, unit=f"{reading.unit}{base}")
+            break
+    mass = _BARE_MASS.fullmatch(str(reading.unit))
+    if mass and _SPEAKS_OF_CO2.search(fold_text(reading.name)):
+        return reading._replace(unit=f"{mass[1]} CO2e{mass[2]}")
     return reading

@@ -95,8 +95,8 @@ def _list_values(
 
     Records come last: a state and a record of the same time are one reading.
     """
-    for member in sorted(STATE_MEMBERS):
-        if member in members and member not in RECORD_LISTS:
+    for member in _BATTERY:
+        if member in STATE_MEMBERS and member in members and member not in RECORD_LISTS:
             yield member, recorded_at, members[member], ""
     for member, record_list in RECORD_LISTS.items():
         records = members.get(member)
@@ -114,7 +114,7 @@ def build_reading(sku: str, kind: str, moment: str, value: RawValue, path: str) 
     if content is None:
         return None
     about = {"sku": sku, "kind": kind, "recorded_at": moment, "recorded_on": moment[:10]}
-    return FactElement("Reading", path, {**about, **content})
+    return FactElement("Reading", path, {**about, **content}, places=dict.fromkeys(content, path))
 
 
 def _sort_value(kind: str, value: RawValue) -> dict[str, RawValue] | None:

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from bpc.core.documents import Notes
 from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.fact_members import KEY_MEMBERS
-from bpc.core.documents.header_names import NO_MATCH, HeaderMatch, match_header
+from bpc.core.documents.header_names import MOST_POINTS, NO_MATCH, HeaderMatch, match_header
 from bpc.core.documents.header_units import is_unit
 
 MAX_HEAD_ROWS: Final = 40
@@ -62,6 +62,9 @@ class HeaderMatcher:
     def names_product(self, cell: Cell | None) -> bool:
         return any(target.name in KEY_MEMBERS for target in self.guess(cell).targets.values())
 
+    def names_sku(self, cell: Cell | None) -> bool:
+        return any(target.name == "sku" for target in self.guess(cell).targets.values())
+
     def rank(self, cells: Mapping[int, Cell]) -> tuple[bool, int]:
         """How much a row is like a header: whether it names the product, and how much it tells."""
         points = sum(self.guess(cell).points for cell in cells.values())
@@ -84,11 +87,11 @@ def find_layout(sheet: Sheet, rows: Iterator[TableRow], matcher: HeaderMatcher) 
 
 
 def _rank_rows(head: Sequence[TableRow], matcher: HeaderMatcher) -> list[tuple[bool, int]]:
-    """The rank of each row, up to the first that names the product and nothing unknown."""
+    """The rank of each row, up to the first that names the product and has nothing but names of members."""
     ranks: list[tuple[bool, int]] = []
     for row in head:
         ranks.append(matcher.rank(row.cells))
-        if ranks[-1] == (True, 2 * len(row.cells)) and len(row.cells) > 2:
+        if ranks[-1] == (True, MOST_POINTS * len(row.cells)) and len(row.cells) > 2:
             break
     return ranks
 
@@ -153,10 +156,13 @@ def _combine_names(group: Cell | None, part: Cell | None, matcher: HeaderMatcher
 def find_names_column(head: Sequence[TableRow], matcher: HeaderMatcher, row_points: int) -> int | None:
     """The column that holds the names, if more of them stand below each other than in any row."""
     column = min((min(row.cells) for row in head), default=0)
-    names = [cell for row in head if matcher.guess(cell := row.cells.get(column)).points]
-    has_sku = any(target.name == "sku" for cell in names for target in matcher.match(cell).targets.values())
-    is_longer = sum(matcher.match(cell).points for cell in names) > row_points
-    return column if has_sku and is_longer and len(names) >= MIN_NAMES_IN_COLUMN else None
+    names: dict[str, int] = {}
+    for row in head:
+        match = matcher.guess(row.cells.get(column))
+        for name in (*(target.name for target in match.targets.values()), *match.options):
+            names.setdefault(name, match.points)
+    is_longer = len(names) >= MIN_NAMES_IN_COLUMN and sum(names.values()) > row_points
+    return column if "sku" in names and is_longer else None
 
 
 class TransposedSheet:
@@ -197,7 +203,7 @@ def lay_out_columns(
     """A data sheet as a table: its names become the header, and each of its columns of values a row."""
     all_rows = list(islice(rows, MAX_COLUMNS))
     known = [row for row in all_rows if matcher.match(row.cells.get(names_column)).points]
-    sku_row = next((row for row in known if _is_sku(row.cells.get(names_column), matcher)), None)
+    sku_row = next((row for row in known if matcher.names_sku(row.cells.get(names_column))), None)
     if sku_row is None:
         return None
     start = all_rows.index(known[0])
@@ -216,10 +222,6 @@ def lay_out_columns(
         if (cells := {index: row.cells[column] for index, row in enumerate(named) if column in row.cells})
     ]
     return TableLayout(view, header, iter(table_rows), tuple(all_rows[:start]), "columns", 1)
-
-
-def _is_sku(cell: Cell | None, matcher: HeaderMatcher) -> bool:
-    return any(target.name == "sku" for target in matcher.match(cell).targets.values())
 
 
 def _find_unit_column(rows: Sequence[TableRow], names_column: int) -> int | None:

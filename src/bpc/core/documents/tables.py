@@ -25,6 +25,7 @@ from bpc.core.documents.table_columns import Column, find_mapped_layout, read_co
 from bpc.core.documents.table_layout import HeaderMatcher, TableLayout, find_layout
 
 MAX_ROWS: Final = 50_000
+ROWS_BELOW_HEADER: Final = 5
 
 _EMPTY: Final = "is empty: it has no header and no rows"
 _GAP: Final = "is empty but a later one is filled; fill them in order, starting with 1"
@@ -117,7 +118,8 @@ def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocal
         locator.add_table(layout.sheet, columns)
         if notes.problem_count == problems_before:  # else every row would have the same problem
             reader = _RowReader(layout, columns, source.fact_types, locale, notes)
-            elements += (reader.read_row(row) for row in islice(layout.rows, MAX_ROWS + 1))
+            rows = _skip_repeated_headers(layout, columns, matcher, notes)
+            elements += (reader.read_row(row) for row in islice(rows, MAX_ROWS + 1))
         if len(elements) > MAX_ROWS:
             notes.add_problem(elements[-1].path, f"is more than {MAX_ROWS:,} rows below the header; split the document")
             return []
@@ -132,6 +134,19 @@ def _find_layout(source: TableSource, matcher: HeaderMatcher, notes: Notes) -> T
     if source.mapped is None:
         return find_layout(source.sheet, rows, matcher)
     return find_mapped_layout(source.sheet, rows, source.mapped, matcher, notes)
+
+
+def _skip_repeated_headers(
+    layout: TableLayout, columns: Iterable[Column], matcher: HeaderMatcher, notes: Notes
+) -> Iterator[TableRow]:
+    """The rows that are not the header again, as on every page or in another language just below it."""
+    keys = [column.index for column in columns if any(target.name == "sku" for target in column.targets.values())]
+    for index, row in enumerate(layout.rows):
+        cells = [(row.cells[key], layout.header.cells[key]) for key in keys if key in row.cells]
+        if any(cell == name or (index < ROWS_BELOW_HEADER and matcher.names_sku(cell)) for cell, name in cells):
+            notes.add_warning(row.place, "repeats the header and was not read")
+        else:
+            yield row
 
 
 class _RowReader:

@@ -224,12 +224,13 @@ class SheetRowReader(XmlReader):
             self._parts.append(text)
 
     def _read_cell(self) -> Cell | None:
-        if self._has_value:
-            parse = self._cell_readers.get(self._kind, self._read_number)
-            return parse("".join(self._value))
-        if self._has_formula:
+        stored = "".join(self._value)
+        # The result of a formula may be an empty text, not an empty number: programs that cannot compute write that.
+        if self._has_formula and not stored and (self._kind != "str" or not self._has_value):
             return InvalidCell("is a formula whose result is not stored; open the file in a spreadsheet and save it")
-        return None
+        if not self._has_value:
+            return None
+        return self._cell_readers.get(self._kind, self._read_number)(stored)
 
     def _read_shared_string(self, stored: str) -> Cell | None:
         if _INDEX.fullmatch(stored) is None or int(stored) >= len(self._texts):

@@ -13,6 +13,10 @@ Nobody can check an export by itself, so it is made only from a bundle that pass
   3. the proof is one hash-linked computation of this payload
   4. the receipt is this passport's, with the hash its QR code carries
   5. the key that the manifest names signed it
+  6. its events, if it has any, are one hash-linked chain of this version
+
+How many compliance entries were waived is no part of the signed payload. The events of a bundle say it; whoever exports
+from a database knows it without them. Every audience sees the number.
 
 A view, BPC-VIEW-1, can be checked without seeing the rest: it holds the signed receipt, the proof's root with its
 children's hashes, and the field nodes of that audience; of a hidden field it holds a salted hash and nothing else.
@@ -39,7 +43,7 @@ from bpc.core.passport.bundle import Bundle
 from bpc.core.passport.payload import Salts, find_blinding_key
 from bpc.core.passport.receipt import Receipt, unsigned_members
 from bpc.core.verify import CheckFailed, NotChecked
-from bpc.core.verify.artifacts import check_payload_hash, check_receipt_hash, check_signature
+from bpc.core.verify.artifacts import check_events, check_payload_hash, check_receipt_hash, check_signature
 from bpc.core.verify.bundle import verify_view
 from bpc.core.verify.canonical import VIEW_AUDIENCES, OpenedBundle, check_canonical, may_see
 from bpc.core.verify.proof_structure import ParsedNode, check_proof_structure, parse_nodes
@@ -112,6 +116,7 @@ def _parse_member(text: str, depth: int) -> tuple[str, Type]:
 Audience: TypeAlias = Literal["public", "interest", "authority", "tenant"]
 
 TENANT: Final = "tenant"
+WAIVED_EVENT_TYPE: Final = "PASSPORT_WAIVED"
 AUDIENCE_DESCRIPTIONS: Final[Mapping[Audience, str]] = {
     "public": "everybody",
     "interest": "persons with a legitimate interest",
@@ -137,7 +142,10 @@ class DisclosedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisclosedPassport:
-    """A passport version for one audience, its fields by path. `hidden` fields are not among them."""
+    """A passport version for one audience, its fields by path. `hidden` fields are not among them.
+
+    `waived` of all its compliance entries, also of those of hidden fields, did not block its activation.
+    """
 
     audience: Audience
     receipt: Receipt
@@ -146,6 +154,7 @@ class DisclosedPassport:
     fields: Sequence[DisclosedField]
     hidden: int
     compliance: Sequence[Mapping[str, str]]
+    waived: int
     public_key: PublicKey
     qr_text: str
 
@@ -164,6 +173,7 @@ def open_for_export(bundle: Bundle) -> OpenedBundle:
         check_proof_structure(opened)  # 3
         check_receipt_hash(opened)  # 4
         check_signature(opened, ())  # 5
+        check_events(opened)  # 6
     except NotChecked as reason:
         raise _refuse_unsound(str(reason)) from None
     except Refusal as refusal:
@@ -171,8 +181,8 @@ def open_for_export(bundle: Bundle) -> OpenedBundle:
     return opened
 
 
-def disclose_opened(opened: OpenedBundle, audience: Audience) -> DisclosedPassport:
-    """What `audience` may see of a bundle that is sound."""
+def disclose_opened(opened: OpenedBundle, audience: Audience, waived: int | None = None) -> DisclosedPassport:
+    """What `audience` may see of a bundle that is sound. Without `waived`, its events say how many are waived."""
     nodes, count = parse_nodes(opened)
     fields = [_build_field(at, nodes[at]) for at in range(count) if may_see_export(nodes[at].data["access"], audience)]
     paths, payload = {field.path for field in fields}, opened.payload
@@ -184,9 +194,19 @@ def disclose_opened(opened: OpenedBundle, audience: Audience) -> DisclosedPasspo
         fields=fields,
         hidden=count - len(fields),
         compliance=[entry for entry in payload["compliance"] if audience == TENANT or entry["field"] in paths],
+        waived=_count_waived(opened) if waived is None else waived,
         public_key=opened.manifest.public_key,
         qr_text=opened.qr_text,
     )
+
+
+def _count_waived(opened: OpenedBundle) -> int:
+    events: Sequence[Any] = opened.events or ()
+    waived = [event["payload"] for event in events if event["event_type"] == WAIVED_EVENT_TYPE]
+    try:
+        return sum(waiver["entries"] for payload in waived for waiver in payload["waived"])
+    except (LookupError, TypeError):
+        raise _refuse_unsound(f"an event {WAIVED_EVENT_TYPE} does not say what was waived") from None
 
 
 def list_receipt_members(passport: DisclosedPassport) -> dict[str, str]:

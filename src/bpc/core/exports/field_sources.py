@@ -8,6 +8,7 @@ has read what it read. Any other field that is read stands in the passport itsel
     FieldSources(opened bundle).trace_field(node) ──► ValueSources(reads, codes)
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,7 +20,9 @@ from bpc.core.verify.canonical import OpenedBundle
 from bpc.core.verify.proof_structure import ParsedNode, parse_nodes
 
 # What these give is not what they are given, only something about it.
-_NON_VALUE_OPS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count"})
+NON_VALUE_OPS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count"})
+# `attachment:<sku>:<data point>:<hash>`; a SKU may contain colons.
+_ATTACHMENT_KEY: Final = re.compile("attachment:.*:([0-9]{2}):", re.DOTALL)
 _LAMBDA_OPS: Final = frozenset({"map", "filter", "fold"})
 
 
@@ -63,6 +66,7 @@ class FieldSources:
             node = self._nodes[at]
             if node.type == "ASSERT":
                 codes.add(node.data["code"])
+            codes.update(self._list_attached_points(node))
             for read in self._list_reads(node):
                 reads.setdefault((read.fact, read.member), read)
             pending += reversed(self._list_value_children(node))
@@ -87,12 +91,19 @@ class FieldSources:
             if loop is not None:
                 yield from _iterate_members(loop.body, {})
 
+    def _list_attached_points(self, node: ParsedNode) -> Iterator[str]:
+        """The code of the data point whose attached files a node looks up: their key names it."""
+        if node.type == "FACT_GET" and node.data["fact_type"] == "Attachment":
+            match = _ATTACHMENT_KEY.match(str(self._nodes[node.children[0]].data.get("value")))
+            if match is not None:
+                yield f"DP{match[1]}"
+
     def _list_value_children(self, node: ParsedNode) -> Sequence[int]:
         """The children that a node's value is made of."""
         op, children = node.data.get("op"), node.children
         if node.type == "FIELD_REF":
             return children if node.data["path"] in self._hidden_paths else ()
-        if node.type in {"CONST", "FACT_GET", "COMPLIANCE_EMIT"} or op in _NON_VALUE_OPS:
+        if node.type in {"CONST", "FACT_GET", "COMPLIANCE_EMIT"} or op in NON_VALUE_OPS:
             return ()
         if op in {"if", "assert"}:
             return children[1:]
@@ -133,7 +144,7 @@ def _list_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one
         case typed.Logic():
             return expr.first, *(operand.expr for operand in expr.operands)
         case typed.TypedIf():
-            return *(branch.condition for branch in expr.branches), *_list_value_parts(expr)
+            return *(branch.condition for branch in expr.branches), *list_value_parts(expr)
         case typed.EmitCompliance():
             return expr.status, expr.message
         case typed.TypedBlock():
@@ -144,10 +155,10 @@ def _list_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one
         case typed.Loop(op="filter"):
             return expr.items, expr.body
         case _:
-            return _list_value_parts(expr)
+            return list_value_parts(expr)
 
 
-def _list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one rule a case)
+def list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one rule a case)
     """The parts of an expression that its value is made of."""
     match expr:
         case typed.TypedUnary():
@@ -186,8 +197,8 @@ def _iterate_members(expr: typed.Expr, bound: Mapping[str, typed.Expr]) -> Itera
             yield from _iterate_members(expr.body, bound)
         case typed.BuiltinCall(op="recordGet") if isinstance(expr.arguments[0].type, FactRecordType):
             yield MemberRead(expr.arguments[0].type, str(expr.static["member"]))
-        case typed.BuiltinCall(op=op) if op in _NON_VALUE_OPS:
+        case typed.BuiltinCall(op=op) if op in NON_VALUE_OPS:
             return
         case _:
-            for part in _list_value_parts(expr):
+            for part in list_value_parts(expr):
                 yield from _iterate_members(part, bound)

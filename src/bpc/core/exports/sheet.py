@@ -96,6 +96,7 @@ def build_sheet(passport: DisclosedPassport) -> Mapping[str, Any]:
             for field in _select_key_figures(passport.fields)
         ],
         "compliance": [_build_entry(entry) for entry in passport.compliance],
+        "waived": _describe_waived(passport.waived),
         "sections": list(_build_sections(passport.fields)),
         "ids": [
             {"label": "Passport", "value": str(receipt.passport_id)},
@@ -130,6 +131,13 @@ def _describe_audience(passport: DisclosedPassport) -> str:
         return f"Holds all {total} fields of the passport, restricted ones among them. Not for handing on."
     share = "all" if passport.hidden == 0 else str(len(passport.fields))
     return f"For {AUDIENCE_DESCRIPTIONS[passport.audience]}: {share} of the passport's {total} fields."
+
+
+def _describe_waived(waived: int) -> str:
+    if not waived:
+        return ""
+    entries = "1 compliance entry" if waived == 1 else f"{waived:,} compliance entries"
+    return f"The issuer waived {entries} of this passport, with a reason on record."
 
 
 def _build_entry(entry: Mapping[str, str]) -> Mapping[str, str]:

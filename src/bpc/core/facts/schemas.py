@@ -4,8 +4,9 @@ A schema that was published never changes; a later build adds versions and types
 meaning. Every member is optional, also those of a record in a list. Keys: `battery:<sku>`, `component:<sku>:<part>`,
 `pcf:<sku>`, `dd:<sku>`. A name says its unit: `_kg`, `_pct`, `_degc`; a Date ends in `_on`, an address in `_url`.
 
-No document holds a `Finding` or a `ReadingSeries`: they are computed when a product's snapshot is made. Keys:
-`reading:<sku>:<kind>:<time>`, `series:<sku>:<kind>`, `finding:<sku>:<code>:<number>`.
+No document holds a `Finding`, a `ReadingSeries` or an `Attachment`: they are made with a product's snapshot. Keys:
+`reading:<sku>:<kind>:<time>`, `series:<sku>:<kind>`, `finding:<sku>:<code>:<number>`,
+`attachment:<sku>:<data point>:<first 16 digits of the hash>`.
 
 `points` are the numbers of the data points a member serves in the Commission's guidance on battery passports (version
 1.0 of 28 July 2026). The written reference, docs/rules/facts.md, is made from this table.
@@ -333,6 +334,17 @@ _FINDING: Final[Mapping[str, SchemaMember]] = {
     "points": SchemaMember(List(INT), "the data points it concerns"),
 }
 
+_ATTACHMENT: Final[Mapping[str, SchemaMember]] = {
+    "sku": SchemaMember(TEXT, "article number of the battery"),
+    "data_point": SchemaMember(INT, "number of the data point that the file is for: 40 to 43, 47 to 50"),
+    "title": SchemaMember(TEXT, "what the file is, in words"),
+    "file_name": SchemaMember(TEXT, "the name it was uploaded with"),
+    "mime_type": SchemaMember(TEXT, "its media type, by its bytes"),
+    "size": SchemaMember(INT, "its number of bytes"),
+    "sha256": SchemaMember(TEXT, "the SHA-256 of its bytes, 64 hexadecimal digits"),
+    "document_version_id": SchemaMember(TEXT, "the document version that holds its bytes"),
+}
+
 SCHEMA_MEMBERS: Final[Mapping[FactRecordType, Mapping[str, SchemaMember]]] = {
     FactRecordType("Battery", 1): _BATTERY,
     FactRecordType("Component", 1): _COMPONENT,
@@ -341,6 +353,7 @@ SCHEMA_MEMBERS: Final[Mapping[FactRecordType, Mapping[str, SchemaMember]]] = {
     FactRecordType("Reading", 1): _READING,
     FactRecordType("ReadingSeries", 1): _READING_SERIES,
     FactRecordType("Finding", 1): _FINDING,
+    FactRecordType("Attachment", 1): _ATTACHMENT,
 }
 
 SCHEMAS: Final[Mapping[FactRecordType, Mapping[str, Type]]] = {

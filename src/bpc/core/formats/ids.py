@@ -37,6 +37,8 @@ WebhookDeliveryId = NewType("WebhookDeliveryId", UUID)
 PolicyId = NewType("PolicyId", UUID)
 PolicyVersionId = NewType("PolicyVersionId", UUID)
 ExportId = NewType("ExportId", UUID)
+WaiverId = NewType("WaiverId", UUID)
+AttachmentId = NewType("AttachmentId", UUID)
 
 _UUID_BYTES: Final = 16
 # RFC 9562 section 4: the version is octet 6's upper half, the variant (binary 10) octet 8's upper two bits.

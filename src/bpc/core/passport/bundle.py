@@ -4,10 +4,13 @@ Pure. Equal contents give equal bytes: entries by name, not compressed, without 
 refuses every file that writing would not have made: an unknown entry, a missing one, one that is too large, bytes
 between them. What the entries say is left to verification.
 
+A bundle may hold the files that are attached to the passport, each named by its hash: `attachments/<sha256>`.
+
     passport, signed receipt, key ── build_bundle ──► Bundle ── write_bundle ──► bytes
     bytes ── read_bundle ──► Bundle
 """
 
+import re
 import struct
 from binascii import crc32
 from collections.abc import Callable, Mapping
@@ -161,6 +164,9 @@ ENTRIES: Final[Mapping[str, int]] = {
     "snapshot.json": 1 << 26,
     "tests.bpc": 1 << 20,
 }
+ATTACHMENT_PREFIX: Final = "attachments/"
+MAX_ATTACHMENT_BYTES: Final = 1 << 26
+_ATTACHMENT_NAME: Final = re.compile(f"{ATTACHMENT_PREFIX}[0-9a-f]{{64}}")
 MANIFEST_MEMBERS: Final = ("bundle_version", "passport_version_id", "public_key", "signing_key_id")
 
 
@@ -175,16 +181,17 @@ class BundleManifest:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The entries of a bundle by name: all that `ENTRIES` names, `events.jsonl` only from a database."""
+    """The entries of a bundle by name: all that `ENTRIES` names, `events.jsonl` only from a database; attachments."""
 
     entries: Mapping[str, bytes]
 
     def __post_init__(self) -> None:
         for name, content in self.entries.items():
-            if name not in ENTRIES:
+            largest = MAX_ATTACHMENT_BYTES if _ATTACHMENT_NAME.fullmatch(name) else ENTRIES.get(name)
+            if largest is None:
                 raise BadBundle(f"has an unknown entry `{name[:80]}`", entry=name)
-            if len(content) > ENTRIES[name]:
-                says = f"has a `{name}` of {len(content):,} bytes, and at most {ENTRIES[name]:,} are allowed"
+            if len(content) > largest:
+                says = f"has a `{name}` of {len(content):,} bytes, and at most {largest:,} are allowed"
                 raise BadBundle(says, entry=name)
         missing = next((name for name in ENTRIES if name not in self.entries and name != EVENTS_ENTRY), None)
         if missing is not None:
@@ -224,6 +231,11 @@ def build_bundle(
         "tests.bpc": tests,
     }
     return Bundle(entries if events is None else {**entries, EVENTS_ENTRY: events})
+
+
+def add_attachments(bundle: Bundle, files: Mapping[str, bytes]) -> Bundle:
+    """The bundle with attached files, which are given by their hashes."""
+    return Bundle({**bundle.entries, **{f"{ATTACHMENT_PREFIX}{digest}": content for digest, content in files.items()}})
 
 
 def format_receipt_qr_text(receipt: Receipt) -> str:

@@ -32,6 +32,7 @@ from bpc.core.language.evaluation import MAX_STEPS, STEPS_MESSAGE, RuleFailure, 
 from bpc.core.language.package import read_program
 from bpc.core.passport.bundle import Bundle, build_bundle, format_receipt_qr_text
 from bpc.core.passport.compile_input import CompileInput, Product
+from bpc.core.passport.gate import ComplianceCounts, count_compliance
 from bpc.core.passport.payload import MAX_PAYLOAD_BYTES, Salts, encode_payload, find_blinding_key
 from bpc.core.passport.proof import MAX_PROOF_BYTES
 from bpc.core.passport.qr import draw_qr_png
@@ -95,7 +96,10 @@ class ReceiptTooLarge(ArtifactTooLarge):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPassport:
-    """The result of a compile: canonical bytes and their hashes. `receipt` is not signed; `facts` is facts.jsonl."""
+    """The result of a compile: canonical bytes and their hashes. `receipt` is not signed; `facts` is facts.jsonl.
+
+    `compliance` counts what the payload's entries say.
+    """
 
     payload: bytes
     payload_hash: Digest
@@ -106,6 +110,7 @@ class CompiledPassport:
     snapshot: bytes
     snapshot_hash: Digest
     facts: bytes
+    compliance: ComplianceCounts
 
 
 def compile_passport(
@@ -141,6 +146,7 @@ def compile_passport(
         snapshot=snapshot,
         snapshot_hash=receipt.snapshot_hash,
         facts=facts.lines,
+        compliance=count_compliance(proven.values.compliance),
     )
 
 

@@ -11,6 +11,7 @@ Checks:
     3. its facts are in order, each of its form, no two of one type and key
   `facts`
     4. facts.jsonl holds exactly the snapshot's facts, in its order, each with the payload hash the snapshot names
+   17. each attached file has the hash that its entry is named by, and a fact of type Attachment names it
   `rules`
     5. rules.bpc and tests.bpc have the hashes the receipt names
   `receipt_hash`
@@ -36,12 +37,13 @@ from typing import Any, Final, TypeAlias
 
 from bpc.core.audit.events import AuditEvent, EventStream, StoredEvent, find_chain_faults
 from bpc.core.audit.signing import PinnedKey, PublicKey, parse_public_key, to_base64
+from bpc.core.facts.attachments import iterate_named_files
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest, from_hex, sha256, to_hex
 from bpc.core.formats.ids import ActorId, AggregateId, EventId, TenantId, parse_uuid, uuid_from_hash
 from bpc.core.formats.timestamps import format_time, parse_time
-from bpc.core.passport.bundle import format_receipt_qr_text
+from bpc.core.passport.bundle import ATTACHMENT_PREFIX, format_receipt_qr_text
 from bpc.core.passport.qr import NotAQrText, check_qr_png, read_qr_text
 from bpc.core.passport.receipt import Receipt
 from bpc.core.verify import CheckFailed, NotChecked, canonical, format_count
@@ -100,7 +102,23 @@ def check_facts(opened: OpenedBundle) -> str:
             raise CheckFailed(f"facts.jsonl line {number}: `{fact.fact_key}` does not have the hash the snapshot names")
     if len(facts) != len(refs):
         raise CheckFailed(f"facts.jsonl holds {len(facts)} facts, and the snapshot names {len(refs)}")
-    return f"{format_count(len(facts), 'fact')}, each with the hash the snapshot names"
+    attached = _check_attachments(opened)
+    files = f"; {format_count(attached, 'attached file')}, each with the hash that a fact names" if attached else ""
+    return f"{format_count(len(facts), 'fact')}, each with the hash the snapshot names{files}"
+
+
+def _check_attachments(opened: OpenedBundle) -> int:
+    """The number of attached files. A bundle need not hold any."""
+    named_hashes = {file.sha256 for file in iterate_named_files(opened.facts)}
+    names = [name for name in opened.entries if name.startswith(ATTACHMENT_PREFIX)]
+    for name in names:  # 17
+        digest = name.removeprefix(ATTACHMENT_PREFIX)
+        actual = to_hex(sha256(opened.entries[name]))
+        if actual != digest:
+            raise CheckFailed(f"{name} has the hash {actual}")
+        if digest not in named_hashes:
+            raise CheckFailed(f"{name} is not named by any fact")
+    return len(names)
 
 
 def check_rules(opened: OpenedBundle) -> str:

@@ -24,13 +24,30 @@ SMALLEST_STEP: Final = timedelta(microseconds=1)
 
 SELECT_PAUSED: Final[LiteralString] = "SELECT paused FROM jobs.schedule WHERE tenant_id = $1 AND name = $2"
 
+# A file that is attached to a data point stays as long as the binding is not withdrawn, and as long as there is a
+# passport version whose facts name it.
+OLD_CONTENT: Final[LiteralString] = """
+    v.tenant_id = $1 AND v.content IS NOT NULL AND v.uploaded_at < $2
+       AND NOT EXISTS (
+         SELECT FROM attachments a
+          WHERE a.tenant_id = $1 AND a.document_version_id = v.document_version_id
+            AND (NOT EXISTS (SELECT FROM attachment_withdrawals w
+                              WHERE w.tenant_id = $1 AND w.attachment_id = a.attachment_id)
+              OR EXISTS (
+                SELECT FROM facts f
+                  JOIN snapshot_items i ON i.tenant_id = $1 AND i.fact_id = f.fact_id
+                  JOIN passport_versions p ON p.tenant_id = $1 AND p.snapshot_id = i.snapshot_id
+                 WHERE f.tenant_id = $1 AND f.fact_type = 'Attachment'
+                   AND f.fact_key COLLATE "C" = concat('attachment:', a.sku, ':', a.data_point, ':',
+                                                       left(encode(v.sha256, 'hex'), 16)))))
+"""
 # A version that another transaction uses is skipped; the next run removes it.
-SELECT_OLD_CONTENT: Final[LiteralString] = """
-    SELECT document_version_id FROM document_versions
-     WHERE tenant_id = $1 AND content IS NOT NULL AND uploaded_at < $2
-     ORDER BY uploaded_at
+SELECT_OLD_CONTENT: Final[LiteralString] = f"""
+    SELECT v.document_version_id FROM document_versions v
+     WHERE {OLD_CONTENT}
+     ORDER BY v.uploaded_at
      LIMIT $3
-       FOR NO KEY UPDATE SKIP LOCKED
+       FOR NO KEY UPDATE OF v SKIP LOCKED
 """
 CLEAR_CONTENT: Final[LiteralString] = """
     UPDATE document_versions SET content = NULL, content_removed_at = $3
@@ -100,9 +117,7 @@ DELETE_DELIVERIES: Final[LiteralString] = f"""
 DELETE_EVENTS: Final[LiteralString] = f"DELETE FROM events e USING {EVENTS_BEFORE_CUTS}"
 
 # The same rows, only counted and all at once, to show what retention would remove.
-COUNT_CONTENT: Final[LiteralString] = """
-    SELECT count(*) FROM document_versions WHERE tenant_id = $1 AND content IS NOT NULL AND uploaded_at < $2
-"""
+COUNT_CONTENT: Final[LiteralString] = f"SELECT count(*) FROM document_versions v WHERE {OLD_CONTENT}"
 COUNT_VERSIONS: Final[LiteralString] = """
     SELECT count(*) FROM passport_versions
      WHERE tenant_id = $1 AND status IN ('SUPERSEDED', 'REVOKED') AND greatest(superseded_at, revoked_at) < $2

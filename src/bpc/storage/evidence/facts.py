@@ -26,7 +26,9 @@ from bpc.runtime import clock
 from bpc.storage.connection import Connection, PageQuery, make_page_query, parse_row_count
 
 MAX_SOURCES_IN_LIST: Final = 100
-UNLISTED_FACT_TYPES: Final = frozenset({"Blinding", "Provenance", "Finding", "ReadingSeries"})
+# Facts that are made for snapshots: the secret, where values are from, what is wrong about them, summaries of readings,
+# and attached files.
+RESERVED_FACT_TYPES: Final = frozenset({"Blinding", "Provenance", "Finding", "ReadingSeries", "Attachment"})
 MAX_SOURCES: Final = 1_000
 
 INSERT_FACTS: Final[LiteralString] = """
@@ -59,7 +61,7 @@ FACT_COLUMNS: Final[LiteralString] = """
 """
 # Facts that are made for snapshots are not listed. The first condition is that of the indexes.
 LISTED: Final[LiteralString] = """
-    f.fact_type <> 'Blinding' AND f.fact_type NOT IN ('Provenance', 'Finding', 'ReadingSeries')
+    f.fact_type <> 'Blinding' AND f.fact_type NOT IN ('Provenance', 'Finding', 'ReadingSeries', 'Attachment')
 """
 SELECT_FACTS: Final[LiteralString] = f"SELECT {FACT_COLUMNS} FROM facts f"
 SELECT_FACT: Final[LiteralString] = f"""
@@ -211,7 +213,7 @@ async def insert_facts(
     command_tag = await conn.execute(
         INSERT_FACTS, tenant, version, at, ids, types, keys, versions, paths, payloads, hashes
     )
-    places = [orjson.dumps(fact.member_places).decode() if fact.member_places else None for fact in rows]
+    places = [orjson.dumps(dict(fact.member_places)).decode() if fact.member_places else None for fact in rows]
     unreadable = [_encode_unreadable(fact) for fact in rows]
     await conn.execute(INSERT_SOURCES, tenant, version, types, keys, versions, hashes, paths, places, unreadable)
     return parse_row_count(command_tag)
@@ -320,7 +322,7 @@ async def list_facts_of_snapshot(
 
 async def _fetch_page(conn: Connection, tenant: TenantId, filters: FactFilter, page: PageQuery) -> list[asyncpg.Record]:
     prefix = filters.fact_key_prefix or ""
-    if filters.fact_type in UNLISTED_FACT_TYPES:
+    if filters.fact_type in RESERVED_FACT_TYPES:
         return []
     if filters.document_version_id is not None:
         arguments = filters.document_version_id, filters.fact_type, prefix

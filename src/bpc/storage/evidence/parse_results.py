@@ -11,7 +11,7 @@ from bpc.storage.connection import Connection, fetch_one
 from bpc.storage.evidence.documents import DocumentStatus
 
 SELECT_VERSION_FOR_PARSE: Final[LiteralString] = """
-    SELECT d.kind::text AS kind, v.status::text AS status, v.mime_type,
+    SELECT d.kind::text AS kind, v.status::text AS status, v.mime_type, v.read_options,
            CASE WHEN v.status = 'UPLOADED' THEN v.content END AS content
       FROM document_versions v
       JOIN documents d ON d.tenant_id = v.tenant_id AND d.document_id = v.document_id
@@ -32,11 +32,15 @@ SELECT_PARSE_EVENT: Final[LiteralString] = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnparsedVersion:
-    """A version to parse; `content` is None if it was parsed before, or if retention has removed it."""
+    """A version to parse; `content` is None if it was parsed before, or if retention has removed it.
+
+    `read_options` is canonical JSON: how to read it.
+    """
 
     kind: str
     status: DocumentStatus
     mime_type: str
+    read_options: bytes
     content: bytes | None
 
 

@@ -3,8 +3,7 @@
 Every change locks the snapshot's row first (`lock_snapshot`) and keeps the lock until the transaction ends, so what was
 counted, checked or hashed under the lock is still true at the end.
 
-Facts that are made for snapshots are neither counted nor listed: the secret (`Blinding`), where each value is from
-(`Provenance`), what is wrong about them (`Finding`), and a summary of each series of readings (`ReadingSeries`).
+Facts that are made for snapshots (`facts.RESERVED_FACT_TYPES`) are neither counted nor listed.
 """
 
 from collections.abc import Sequence
@@ -15,20 +14,15 @@ from typing import Any, Final, Literal, LiteralString, cast
 from bpc.core.audit.events import Act
 from bpc.core.errors import UnknownResource
 from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.facts.findings import FINDING_FACT_TYPE
-from bpc.core.facts.provenance import PROVENANCE_FACT_TYPE
-from bpc.core.facts.readings import SERIES_FACT_TYPE
 from bpc.core.facts.snapshot import FactRef
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import FactId, SnapshotId, TenantId
-from bpc.core.passport.payload import BLINDING_FACT_TYPE
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 
 SnapshotStatus = Literal["BUILDING", "READY", "SEALED"]
-RESERVED_FACT_TYPES: Final = frozenset({BLINDING_FACT_TYPE, PROVENANCE_FACT_TYPE, FINDING_FACT_TYPE, SERIES_FACT_TYPE})
 
 INSERT_SNAPSHOT: Final[LiteralString] = """
     INSERT INTO data_snapshots (tenant_id, snapshot_id, status, label, created_at, created_by)

@@ -19,7 +19,7 @@ from bpc.storage.evidence.facts import prefix_end
 
 # Where a statement is from, for `provenance`; a document of a ranked supplier counts before the others.
 ORIGIN_COLUMNS: Final[LiteralString] = """
-    d.kind::text AS kind, v.sha256, f.file_name, p.name AS supplier
+    d.kind::text AS kind, coalesce(v.sha256, v.reread_sha256) AS sha256, f.file_name, p.name AS supplier
 """
 ORIGIN_JOINS: Final[LiteralString] = """
       JOIN documents d ON d.tenant_id = $1 AND d.document_id = f.document_id

@@ -17,25 +17,27 @@ from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, Stateme
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
+from bpc.storage.evidence.documents import DocumentStatus
 
 # The document's row is locked, so nobody else takes the same number. Whoever waited for the lock may carry an earlier
 # time than the statement before; the list is in the order of times.
 INSERT_STATEMENT: Final[LiteralString] = """
     INSERT INTO document_statements (tenant_id, statement_id, document_id, sequence, document_version_id, reason,
-                                     stated_at, stated_by)
-    SELECT $1, $2, $3, coalesce(max(sequence), 0) + 1, $4, $5, greatest($6, max(stated_at)), $7
+                                     stated_at, stated_by, file_name)
+    SELECT $1, $2, $3, coalesce(max(sequence), 0) + 1, $4, $5, greatest($6, max(stated_at)), $7, $8
       FROM document_statements WHERE tenant_id = $1 AND document_id = $3
-    RETURNING sequence, stated_at
 """
 SELECT_STATEMENTS: Final[LiteralString] = """
-    SELECT statement_id, document_id, sequence, document_version_id, reason, stated_at, stated_by
-      FROM document_statements
+    SELECT s.statement_id, s.document_id, s.sequence, s.document_version_id, v.status::text AS status, s.file_name,
+           s.reason, s.stated_at, s.stated_by
+      FROM document_statements s
+      LEFT JOIN document_versions v ON v.tenant_id = s.tenant_id AND v.document_version_id = s.document_version_id
 """
 SELECT_NEWEST_STATEMENT: Final[LiteralString] = f"""
-    {SELECT_STATEMENTS} WHERE tenant_id = $1 AND document_id = $2 ORDER BY sequence DESC LIMIT 1
+    {SELECT_STATEMENTS} WHERE s.tenant_id = $1 AND s.document_id = $2 ORDER BY s.sequence DESC LIMIT 1
 """
 SELECT_STATEMENT_PAGE: Final[LiteralString] = make_page_query(
-    SELECT_STATEMENTS, time="stated_at", key="statement_id", where="AND document_id = $5"
+    SELECT_STATEMENTS, time="s.stated_at", key="s.statement_id", where="AND s.document_id = $5"
 )
 
 INSERT_DECISION: Final[LiteralString] = """
@@ -53,12 +55,17 @@ SELECT_DECISIONS: Final[LiteralString] = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRow:
-    """What a document says from `stated_at` on. Without a version it says nothing, for `reason`."""
+    """What a document says from `stated_at` on. Without a version it says nothing, for `reason`.
+
+    It counts if `status`, the version's, is VALIDATED. `file_name` is the name that the file was sent under.
+    """
 
     statement_id: StatementId
     document_id: DocumentId
     sequence: int
     document_version_id: DocumentVersionId | None
+    status: DocumentStatus | None
+    file_name: str | None
     reason: str | None
     stated_at: datetime
     stated_by: ActorId | None
@@ -81,26 +88,21 @@ async def insert_statement(
     version: DocumentVersionId | None,
     *,
     reason: str | None = None,
+    file_name: str | None = None,
     act: Act,
 ) -> StatementRow:
     """Let a document say what a version says, or nothing; append an event. The document must be locked."""
     statement = StatementId(clock.new_id())
-    [inserted] = await conn.fetch(INSERT_STATEMENT, tenant, statement, document, version, reason, act.at, act.actor_id)
-    row = StatementRow(
-        statement_id=statement,
-        document_id=document,
-        sequence=inserted["sequence"],
-        document_version_id=version,
-        reason=reason,
-        stated_at=inserted["stated_at"],
-        stated_by=act.actor_id,
-    )
+    await conn.execute(INSERT_STATEMENT, tenant, statement, document, version, reason, act.at, act.actor_id, file_name)
+    [row] = await fetch_rows(conn, StatementRow, SELECT_NEWEST_STATEMENT, tenant, document)
     payload: dict[str, object] = {"statement_id": str(statement), "sequence": row.sequence}
     if version is None:
         payload["reason"] = reason
         await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_WITHDRAWN", payload)
     else:
         payload["document_version_id"] = str(version)
+        if file_name is not None:
+            payload["file_name"] = file_name
         await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_STATED", payload)
     return row
 

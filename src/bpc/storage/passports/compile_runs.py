@@ -6,6 +6,7 @@ A row's status is computed from its version and its next job, not stored. So it 
     requested                   COMPILE_PASSPORT    COMPILING, until it is signed, has a QR code and is activated
     signed, with QR code                            ISSUED
     activated                                       ACTIVE, whatever happens to the version later
+    would say the same again                        SKIPPED: the row names the version that is active
     removed by retention                            REMOVED: its chain of events, or an anchor, still exists
     the next job ended without success              FAILED or CANCELLED
 
@@ -23,7 +24,6 @@ from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, UnknownResource
 from bpc.core.formats.ids import (
     ActorId,
-    BatteryProductId,
     CompileRunId,
     JobId,
     PassportId,
@@ -32,17 +32,19 @@ from bpc.core.formats.ids import (
     SnapshotId,
     TenantId,
 )
+from bpc.core.passport.gate import ComplianceCounts
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.passports.passport_versions import COMPLIANCE_COLUMNS
 
-CompileRowStatus = Literal["WAITING", "COMPILING", "ISSUED", "ACTIVE", "REMOVED", "FAILED", "CANCELLED"]
+CompileRowStatus = Literal["WAITING", "COMPILING", "ISSUED", "ACTIVE", "SKIPPED", "REMOVED", "FAILED", "CANCELLED"]
 ROW_STATUSES: Final[tuple[CompileRowStatus, ...]] = get_args(CompileRowStatus)
 UNFINISHED_STATUSES: Final[frozenset[CompileRowStatus]] = frozenset({"WAITING", "COMPILING"})
 
 INSERT_RUN: Final[LiteralString] = """
     INSERT INTO compile_runs (tenant_id, run_id, rule_package_version_id, activate, total, batch_id, created_at,
-                              created_by)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                              created_by, skip_unchanged)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 INSERT_ROWS: Final[LiteralString] = """
     INSERT INTO compile_run_rows (tenant_id, run_id, row_number, sku, name, snapshot_id, activate, problem_code,
@@ -52,7 +54,8 @@ INSERT_ROWS: Final[LiteralString] = """
         AS w(row_number, sku, name, snapshot_id, activate, problem_code, problem_message)
 """
 SELECT_RUNS: Final[LiteralString] = """
-    SELECT run_id, rule_package_version_id, activate, total, created_at, created_by, cancelled_at FROM compile_runs
+    SELECT run_id, rule_package_version_id, activate, skip_unchanged, total, created_at, created_by, cancelled_at
+      FROM compile_runs
 """
 SELECT_RUN: Final[LiteralString] = f"{SELECT_RUNS} WHERE tenant_id = $1 AND run_id = $2"
 SELECT_RUN_FOR_UPDATE: Final[LiteralString] = f"{SELECT_RUN} FOR NO KEY UPDATE"
@@ -62,7 +65,8 @@ UPDATE_CANCELLED: Final[LiteralString] = (
 )
 # Rows of a run may start at the same time; cancelling it waits for them, and they wait for the cancellation.
 SELECT_ROW_FOR_UPDATE: Final[LiteralString] = """
-    SELECT r.sku, r.name, r.snapshot_id, r.activate, r.passport_version_id, c.rule_package_version_id, c.cancelled_at
+    SELECT r.sku, r.name, r.snapshot_id, r.activate, r.passport_version_id, c.rule_package_version_id,
+           c.skip_unchanged, c.cancelled_at
       FROM compile_run_rows r
       JOIN compile_runs c ON c.tenant_id = r.tenant_id AND c.run_id = r.run_id
      WHERE r.tenant_id = $1 AND r.run_id = $2 AND r.row_number = $3
@@ -72,15 +76,21 @@ UPDATE_ROW_VERSION: Final[LiteralString] = """
     UPDATE compile_run_rows SET passport_version_id = $4, problem_code = NULL, problem_message = NULL
      WHERE tenant_id = $1 AND run_id = $2 AND row_number = $3
 """
+UPDATE_ROW_UNCHANGED: Final[LiteralString] = """
+    UPDATE compile_run_rows
+       SET passport_version_id = $4, is_unchanged = true, problem_code = NULL, problem_message = NULL
+     WHERE tenant_id = $1 AND run_id = $2 AND row_number = $3
+"""
 UPDATE_ROW_PROBLEM: Final[LiteralString] = """
     UPDATE compile_run_rows SET problem_code = $4, problem_message = $5
      WHERE tenant_id = $1 AND run_id = $2 AND row_number = $3
 """
 # Rows, each with its version and its next (or last) job, which is looked up by its key.
-SELECT_ROW_STATES: Final[LiteralString] = """
+SELECT_ROW_STATES: Final[LiteralString] = f"""
     SELECT r.row_number, r.sku, r.activate, r.passport_version_id, v.status::text AS passport_version_status,
            r.problem_code, r.problem_message, j.job_id, j.last_error::text AS last_error,
-           next.type AS next_type, state.status,
+           next.type AS next_type, state.status, v.fail_count AS stored_fails, v.warn_count AS stored_warns,
+           {COMPLIANCE_COLUMNS},
            CASE WHEN state.status = 'CANCELLED' AND r.passport_version_id IS NULL
                 THEN least(c.cancelled_at, j.finished_at)  -- its job may run again, and then does nothing
                 ELSE coalesce(j.finished_at, v.activated_at, v.created_at, c.created_at) END AS ended_at
@@ -88,12 +98,13 @@ SELECT_ROW_STATES: Final[LiteralString] = """
       JOIN compile_runs c ON c.tenant_id = $1 AND c.run_id = r.run_id
       LEFT JOIN passport_versions v ON v.tenant_id = $1 AND v.passport_version_id = r.passport_version_id
      CROSS JOIN LATERAL (
-       SELECT CASE WHEN r.passport_version_id IS NULL THEN 'COMPILE_ROW'
+       SELECT CASE WHEN r.passport_version_id IS NULL OR r.is_unchanged THEN 'COMPILE_ROW'
                    WHEN v.passport_version_id IS NULL THEN 'COMPILE_PASSPORT'
                    WHEN v.status = 'COMPILING' THEN 'SIGN_PASSPORT'
                    WHEN v.qr_png IS NULL OR NOT r.activate THEN 'GENERATE_QR'
                    ELSE 'ACTIVATE_PASSPORT' END AS type,
-              CASE WHEN r.passport_version_id IS NULL THEN 'row:' || r.run_id || ':' || r.row_number
+              CASE WHEN r.passport_version_id IS NULL OR r.is_unchanged
+                   THEN 'row:' || r.run_id || ':' || r.row_number
                    WHEN v.passport_version_id IS NULL THEN 'compile:' || r.passport_version_id
                    WHEN v.status = 'COMPILING' THEN 'sign:' || r.passport_version_id
                    WHEN v.qr_png IS NULL OR NOT r.activate THEN 'qr:' || r.passport_version_id
@@ -103,6 +114,7 @@ SELECT_ROW_STATES: Final[LiteralString] = """
          WHERE tenant_id = $1 AND type = next.type AND idempotency_key = next.key COLLATE "C" LIMIT 1) AS j ON true
      CROSS JOIN LATERAL (
        SELECT CASE
+               WHEN r.is_unchanged THEN 'SKIPPED'
                WHEN next.type = 'COMPILE_PASSPORT' AND coalesce(
                  (SELECT true FROM events
                    WHERE tenant_id = $1 AND aggregate_type = 'PassportVersion' AND aggregate_id = r.passport_version_id
@@ -129,21 +141,23 @@ SELECT_ROW_STATE_PAGE: Final[LiteralString] = f"""
      LIMIT $4
 """
 COUNT_ROWS_BY_STATUS: Final[LiteralString] = f"""
-    SELECT status, count(*) AS rows, max(ended_at) AS ended_at FROM ({SELECT_ROW_STATES}) AS standing GROUP BY status
+    SELECT status, count(*) AS rows, max(ended_at) AS ended_at, sum(stored_fails)::int AS fails,
+           sum(stored_warns)::int AS warns, count(passport_version_status) = count(stored_fails) AS are_counted
+      FROM ({SELECT_ROW_STATES}) AS standing
+     GROUP BY status
+"""
+SELECT_FAILED_REQUESTS: Final[LiteralString] = f"""
+    SELECT r.sku, r.name, r.snapshot_id, r.activate
+      FROM compile_run_rows r
+      JOIN ({SELECT_ROW_STATES}) AS standing ON standing.row_number = r.row_number AND standing.status = 'FAILED'
+     WHERE r.tenant_id = $1 AND r.run_id = $2
+     ORDER BY r.row_number
+     LIMIT $3
 """
 SELECT_STARTED_AT: Final[LiteralString] = """
     SELECT min(j.started_at)
       FROM compile_runs c JOIN jobs.job j ON j.tenant_id = $1 AND j.batch_id = c.batch_id
      WHERE c.tenant_id = $1 AND c.run_id = $2
-"""
-SELECT_PRODUCTS_BY_SKU: Final[LiteralString] = """
-    SELECT w.sku, b.battery_product_id, p.passport_id
-      FROM unnest($2::text[]) AS w(sku)
-      JOIN battery_products b ON b.tenant_id = $1 AND b.sku = w.sku
-      LEFT JOIN passports p ON p.tenant_id = $1 AND p.battery_product_id = b.battery_product_id
-"""
-SELECT_ACTIVE_SKUS: Final[LiteralString] = """
-    SELECT sku FROM battery_products WHERE tenant_id = $1 AND is_active ORDER BY created_at, battery_product_id LIMIT $2
 """
 
 # How far a row came, by its next job.
@@ -182,6 +196,7 @@ class StoredCompileRun:
     run_id: CompileRunId
     rule_package_version_id: RulePackageVersionId
     activate: bool
+    skip_unchanged: bool
     total: int
     created_at: datetime
     created_by: ActorId | None
@@ -190,9 +205,14 @@ class StoredCompileRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRunProgress:
-    """How far a run is. `finished_at` is None until every row has ended."""
+    """How far a run is. `finished_at` is None until every row has ended.
+
+    `compliance` counts the entries of all its versions. It is None if an earlier build compiled one of them: to count
+    those, each payload would have to be read.
+    """
 
     counts: Mapping[CompileRowStatus, int]
+    compliance: ComplianceCounts | None
     started_at: datetime | None
     finished_at: datetime | None
 
@@ -207,6 +227,7 @@ class LockedCompileRow:
     activate: bool
     passport_version_id: PassportVersionId | None
     rule_package_version_id: RulePackageVersionId
+    skip_unchanged: bool
     cancelled_at: datetime | None
 
 
@@ -220,16 +241,11 @@ class CompileRowState:
     status: CompileRowStatus
     passport_version_id: PassportVersionId | None
     passport_version_status: str | None
+    fail_count: int | None
+    warn_count: int | None
+    waived_count: int
     problem: CompileRowProblem | None
     job_id: JobId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductPassport:
-    """A product, and its passport if it has one."""
-
-    battery_product_id: BatteryProductId
-    passport_id: PassportId | None
 
 
 def row_job_key(run: CompileRunId, row_number: int) -> str:
@@ -245,11 +261,14 @@ async def insert_run(
     *,
     rule_version: RulePackageVersionId,
     activate: bool,
+    skip_unchanged: bool,
     batch: UUID | None,
     act: Act,
 ) -> None:
     """Insert a run with its rows, and append an event."""
-    await conn.execute(INSERT_RUN, tenant, run, rule_version, activate, len(rows), batch, act.at, act.actor_id)
+    await conn.execute(
+        INSERT_RUN, tenant, run, rule_version, activate, len(rows), batch, act.at, act.actor_id, skip_unchanged
+    )
     await conn.execute(
         INSERT_ROWS,
         tenant,
@@ -262,7 +281,12 @@ async def insert_run(
         [None if row.problem is None else row.problem.code for row in rows],
         [None if row.problem is None else row.problem.message for row in rows],
     )
-    payload = {"rule_package_version_id": str(rule_version), "rows": len(rows), "activate": activate}
+    payload = {
+        "rule_package_version_id": str(rule_version),
+        "rows": len(rows),
+        "activate": activate,
+        "skip_unchanged": skip_unchanged,
+    }
     await events.append_act(conn, act, tenant, "CompileRun", run, "COMPILE_RUN_REQUESTED", payload)
 
 
@@ -282,8 +306,12 @@ async def load_progress(conn: Connection, tenant: TenantId, run: CompileRunId) -
     finished_at = (
         None if counts.keys() & UNFINISHED_STATUSES else max((row["ended_at"] for row in status_rows), default=None)
     )
+    fails, warns = (sum(row[name] or 0 for row in status_rows) for name in ("fails", "warns"))
     return CompileRunProgress(
-        counts=counts, started_at=await conn.fetchval(SELECT_STARTED_AT, tenant, run), finished_at=finished_at
+        counts=counts,
+        compliance=ComplianceCounts(fails, warns) if all(row["are_counted"] for row in status_rows) else None,
+        started_at=await conn.fetchval(SELECT_STARTED_AT, tenant, run),
+        finished_at=finished_at,
     )
 
 
@@ -324,26 +352,34 @@ async def set_row_version(
     await conn.execute(UPDATE_ROW_VERSION, tenant, run, row_number, version)
 
 
+async def set_row_unchanged(
+    conn: Connection,
+    tenant: TenantId,
+    run: CompileRunId,
+    row_number: int,
+    *,
+    passport: PassportId,
+    version: PassportVersionId,
+    act: Act,
+) -> None:
+    """Store that a row was left out because `version` says the same, and append an event to the passport."""
+    await conn.execute(UPDATE_ROW_UNCHANGED, tenant, run, row_number, version)
+    payload = {"run_id": str(run), "passport_version_id": str(version)}
+    await events.append_act(conn, act, tenant, "Passport", passport, "COMPILE_SKIPPED", payload)
+
+
+async def list_failed_requests(
+    conn: Connection, tenant: TenantId, run: CompileRunId, *, limit: int
+) -> Sequence[CompileRowRequest]:
+    """The rows of a run that failed, as they were requested, in the order of the request."""
+    return await fetch_rows(conn, CompileRowRequest, SELECT_FAILED_REQUESTS, tenant, run, limit)
+
+
 async def set_row_problem(
     conn: Connection, tenant: TenantId, run: CompileRunId, row_number: int, problem: CompileRowProblem
 ) -> None:
     """Store why a row could not start."""
     await conn.execute(UPDATE_ROW_PROBLEM, tenant, run, row_number, problem.code, problem.message)
-
-
-async def find_products_by_sku(
-    conn: Connection, tenant: TenantId, skus: Sequence[str]
-) -> Mapping[str, ProductPassport]:
-    """The products with these SKUs, by SKU."""
-    return {
-        row["sku"]: ProductPassport(battery_product_id=row["battery_product_id"], passport_id=row["passport_id"])
-        for row in await conn.fetch(SELECT_PRODUCTS_BY_SKU, tenant, skus)
-    }
-
-
-async def list_active_skus(conn: Connection, tenant: TenantId, *, limit: int) -> Sequence[str]:
-    """The SKUs of active products, oldest first."""
-    return [row["sku"] for row in await conn.fetch(SELECT_ACTIVE_SKUS, tenant, limit)]
 
 
 def _to_row_state(
@@ -353,7 +389,9 @@ def _to_row_state(
     problem_code: str | None,
     problem_message: str | None,
     next_type: str,
-    ended_at: datetime | None,  # noqa: ARG001 (a column that only `load_progress` needs)
+    ended_at: datetime | None,  # noqa: ARG001 (this and the next are columns that only `load_progress` needs)
+    stored_fails: int | None,  # noqa: ARG001
+    stored_warns: int | None,  # noqa: ARG001
     **columns: Any,
 ) -> CompileRowState:
     failed = status == "FAILED"

@@ -16,10 +16,10 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import ActorId, AggregateId, ExportId, PassportVersionId, TenantId
 from bpc.core.formats.timestamps import format_time
-from bpc.core.passport.bundle import Bundle, build_bundle
+from bpc.core.passport.bundle import Bundle, add_attachments, build_bundle
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
-from bpc.storage.evidence import snapshots
+from bpc.storage.evidence import attachments, snapshots
 from bpc.storage.passports import passport_versions
 from bpc.storage.passports.passport_versions import PassportVersionRow
 from bpc.storage.rules import packages
@@ -157,7 +157,12 @@ class VersionNotIssued(Conflict):
 
 
 async def load_bundle(
-    conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, with_events: bool = True
+    conn: Connection,
+    tenant: TenantId,
+    version_id: PassportVersionId,
+    *,
+    with_events: bool = True,
+    with_attachments: bool = False,
 ) -> Bundle:
     """The bundle of a version that is signed and has its QR code."""
     version = await passport_versions.get_version(conn, tenant, version_id)
@@ -170,7 +175,7 @@ async def load_bundle(
     if snapshot.snapshot_canonical is None or key is None:
         raise VersionNotIssued(version)  # constraints of the database prevent this
     facts = await snapshots.load_facts(conn, tenant, version.snapshot_id)
-    return build_bundle(
+    bundle = build_bundle(
         payload=version_bytes.payload,
         proof=version_bytes.proof,
         receipt=version_bytes.receipt,
@@ -182,6 +187,10 @@ async def load_bundle(
         qr_png=version_bytes.qr_png,
         events=await _load_events_file(conn, tenant, version_id) if with_events else None,
     )
+    if not with_attachments:
+        return bundle
+    files = await attachments.load_attached_files(conn, tenant, version.snapshot_id)
+    return add_attachments(bundle, {to_hex(file.sha256): attachments.require_content(file) for file in files})
 
 
 async def _load_events_file(conn: Connection, tenant: TenantId, version: PassportVersionId) -> bytes | None:

@@ -18,16 +18,24 @@ ArtifactName = Literal["payload", "proof", "receipt", "qr_png"]
 INSERT_VERSION: Final[LiteralString] = """
     INSERT INTO passport_versions (tenant_id, passport_version_id, passport_id, status, created_at, snapshot_id,
                                    rule_package_version_id, compiler_build_id, payload_canonical, payload_hash,
-                                   proof_canonical, proof_root_hash, receipt_canonical, receipt_hash, signature_alg)
-    VALUES ($1, $2, $3, 'COMPILING', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'ED25519')
+                                   proof_canonical, proof_root_hash, receipt_canonical, receipt_hash, signature_alg,
+                                   fail_count, warn_count)
+    VALUES ($1, $2, $3, 'COMPILING', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'ED25519', $14, $15)
     ON CONFLICT ON CONSTRAINT passport_versions_pkey DO NOTHING
     RETURNING true
 """
-SELECT_VERSIONS: Final[LiteralString] = """
+# Of a version `v`: its FAIL and WARN entries, which an earlier build did not store, and how many of them are waived.
+COMPLIANCE_COLUMNS: Final[LiteralString] = """
+    coalesce(v.fail_count, count_compliance(v.payload_canonical, 'FAIL')) AS fail_count,
+    coalesce(v.warn_count, count_compliance(v.payload_canonical, 'WARN')) AS warn_count,
+    (SELECT coalesce(sum(w.entries), 0)::int FROM passport_waivers w
+      WHERE w.tenant_id = v.tenant_id AND w.passport_version_id = v.passport_version_id) AS waived_count
+"""
+SELECT_VERSIONS: Final[LiteralString] = f"""
     SELECT passport_version_id, passport_id, status::text AS status, created_at, activated_at, superseded_at,
            revoked_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_hash, proof_root_hash,
-           receipt_hash, signing_key_id, qr_png IS NOT NULL AS has_qr
-      FROM passport_versions
+           receipt_hash, signing_key_id, qr_png IS NOT NULL AS has_qr, {COMPLIANCE_COLUMNS}
+      FROM passport_versions v
 """
 ONE_VERSION: Final[LiteralString] = "WHERE tenant_id = $1 AND passport_version_id = $2"
 SELECT_VERSION: Final[LiteralString] = f"{SELECT_VERSIONS} {ONE_VERSION}"
@@ -89,7 +97,10 @@ UPDATE_STATUS_TO: Final[Mapping[LaterStatus, LiteralString]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportVersionRow:
-    """A version without its bytes. `created_at` is when the compile was requested: `issued_at` of the payload."""
+    """A version without its bytes. `created_at` is when the compile was requested: `issued_at` of the payload.
+
+    `waived_count` of its FAIL and WARN entries do not block its activation.
+    """
 
     passport_version_id: PassportVersionId
     passport_id: PassportId
@@ -106,6 +117,9 @@ class PassportVersionRow:
     receipt_hash: Digest
     signing_key_id: str | None
     has_qr: bool
+    fail_count: int
+    warn_count: int
+    waived_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +178,7 @@ async def insert_version(
         compiled.proof_root_hash,
         compiled.receipt,
         compiled.receipt_hash,
+        *compiled.compliance,
     )
     return added is not None
 

@@ -1,11 +1,11 @@
 """Test runs of a rule version, and its status: DRAFT ─► VALIDATED ─► PUBLISHED ─► DEPRECATED; RETIRED from any.
 
-A run is stored once, when it has finished. A DRAFT becomes VALIDATED when a run passes; only a VALIDATED version whose
-newest run passed is published.
+A run is stored once, when it has finished. A DRAFT becomes VALIDATED when a run passes. A VALIDATED version is
+published if its newest run passed, and reached as many branches as the tenant asks for.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, LiteralString
@@ -15,12 +15,14 @@ from bpc.core.errors import Conflict, NotFound
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import RulePackageVersionId, RuleTestsRunId, TenantId
 from bpc.runtime import clock
+from bpc.storage.access.tenant_settings import load_settings
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
 from bpc.storage.rules.packages import RuleVersionRow, RuleVersionStatus, get_version, lock_version
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 RuleTestVerdict = Literal["PASSED", "FAILED"]
+WITHOUT_FIELD: Final = "cases_without_field"  # a member of the stored coverage
 
 # The run that is written last is the newest, also if the clocks of two writers differ.
 INSERT_TEST_RUN: Final[LiteralString] = """
@@ -55,12 +57,16 @@ SELECT_NEWEST_TEST_RUN: Final[LiteralString] = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTestResult:
-    """The result of a run. `cases` does not count the discarded ones; `failure` is the first case that failed."""
+    """The result of a run. `cases` does not count the discarded ones; `failure` is the first case that failed.
+
+    `cases_without_field` is None if an earlier build ran the tests: it did not look whether a case evaluates a field.
+    """
 
     cases: int
     passed: int
     failed: int
     discarded: int
+    cases_without_field: int | None
     status: RuleTestVerdict
     coverage: Mapping[str, Any]
     failure: Mapping[str, Any] | None
@@ -89,9 +95,9 @@ async def insert_test_run(
     """Insert a run; return False if it is stored already. The caller holds the lock of the version."""
     counts = result.cases, result.passed, result.failed, result.discarded, result.status
     failure = None if result.failure is None else _to_json(result.failure)
-    inserted = await conn.fetchval(
-        INSERT_TEST_RUN, tenant, run_id, version_id, seed, *counts, _to_json(result.coverage), failure, at
-    )
+    # The table has no column for it: to add one would lock a second table in the migration.
+    coverage = _to_json({**result.coverage, WITHOUT_FIELD: result.cases_without_field})
+    inserted = await conn.fetchval(INSERT_TEST_RUN, tenant, run_id, version_id, seed, *counts, coverage, failure, at)
     return inserted is not None
 
 
@@ -126,8 +132,10 @@ def _to_json(value: Mapping[str, Any]) -> str:
 
 
 def _to_test_run_row(*, coverage: str | None, failure: str | None, **columns: Any) -> RuleTestRunRow:
+    members = {} if coverage is None else json.loads(coverage) or {}
     return RuleTestRunRow(
-        coverage={} if coverage is None else json.loads(coverage) or {},
+        cases_without_field=members.pop(WITHOUT_FIELD, None),
+        coverage=members,
         failure=None if failure is None else json.loads(failure),
         **columns,
     )
@@ -135,7 +143,8 @@ def _to_test_run_row(*, coverage: str | None, failure: str | None, **columns: An
 
 # The status of a version ------------------------------------------------------------------------------------------
 
-MIN_CASES: Final = 500  # of a run, not counting discarded ones, for rules to be published
+MIN_CASES: Final = 500  # of a run, for rules to be published: not discarded, and each evaluates a field
+MAX_NAMED_FIELDS: Final = 10  # in a message; the details of the refusal name all
 TESTABLE_STATUSES: Final[frozenset[RuleVersionStatus]] = frozenset({"DRAFT", "VALIDATED"})
 NOTHING_TO_DO: Final = "nothing to do: no new passport is compiled with it"
 
@@ -191,7 +200,7 @@ async def record_test_run(
     if not await insert_test_run(conn, tenant, version_id, run_id, seed=seed, result=result, at=act.at):
         return
     after = before.status
-    if before.status == "DRAFT" and is_publishable(result):
+    if before.status == "DRAFT" and has_enough_cases(result):
         after = "VALIDATED"
         await conn.execute(UPDATE_STATUS, tenant, version_id, after)
     payload = {
@@ -201,6 +210,7 @@ async def record_test_run(
         "passed": result.passed,
         "failed": result.failed,
         "discarded": result.discarded,
+        "cases_without_field": result.cases_without_field,
         "result": result.status,
         "status": after,
         "dsl_sha256": to_hex(before.dsl_sha256),
@@ -212,16 +222,19 @@ async def record_test_run(
 async def publish_version(
     conn: Connection, tenant: TenantId, version_id: RulePackageVersionId, *, act: Act
 ) -> RuleVersionRow:
-    """VALIDATED ─► PUBLISHED, if the newest run passed; announced to webhooks. No other version changes."""
+    """VALIDATED ─► PUBLISHED, if the newest run is enough; announced to webhooks. No other version changes."""
     rule_version = await lock_version(conn, tenant, version_id)
     run = await find_newest_test_run(conn, tenant, version_id)
-    if rule_version.status != "VALIDATED" or run is None or not is_publishable(run):
-        raise _explain_not_publishable(rule_version, run)
+    least_coverage = (await load_settings(conn, tenant)).minimum_branch_coverage_pct
+    if rule_version.status != "VALIDATED" or run is None or not is_publishable(run, least_coverage):
+        raise _explain_not_publishable(rule_version, run, least_coverage)
     await conn.execute(UPDATE_PUBLISHED, tenant, version_id, act.at)
     payload = _status_payload(rule_version) | {
         "dsl_sha256": to_hex(rule_version.dsl_sha256),
         "tests_sha256": to_hex(rule_version.tests_sha256),
         "run_id": str(run.run_id),
+        "branch_coverage_pct": _get_branch_coverage(run),
+        "minimum_branch_coverage_pct": least_coverage,
     }
     await append_and_announce(conn, act, tenant, "RulePackageVersion", version_id, "RULES_PUBLISHED", payload)
     return await get_version(conn, tenant, version_id)
@@ -248,9 +261,29 @@ async def retire_version(
     return await _change_status(conn, tenant, rule_version, "RETIRED", "RULES_RETIRED", act)
 
 
-def is_publishable(result: RuleTestResult) -> bool:
-    """Whether a run is enough to publish: all cases passed, and there were at least `MIN_CASES`."""
-    return result.status == "PASSED" and result.cases >= MIN_CASES
+def has_enough_cases(result: RuleTestResult) -> bool:
+    """Whether all cases of a run passed, and at least `MIN_CASES` of them evaluate a field."""
+    return result.status == "PASSED" and _count_cases_with_field(result) >= MIN_CASES
+
+
+def is_publishable(result: RuleTestResult, least_coverage: int) -> bool:
+    """Whether a run is enough to publish: enough cases, which reach enough percent of the branches."""
+    return has_enough_cases(result) and _get_branch_coverage(result) >= least_coverage
+
+
+def _count_cases_with_field(result: RuleTestResult) -> int:
+    return result.cases - (result.cases_without_field or 0)
+
+
+def _get_branch_coverage(result: RuleTestResult) -> int:
+    """The percentage of branches that the tests reached; 0 if it is not stored."""
+    percent: int = result.coverage.get("branches", {}).get("percent", 0)
+    return percent
+
+
+def _list_untested_fields(result: RuleTestResult) -> list[str]:
+    """The fields that no test evaluates; none if an earlier build ran the tests."""
+    return list(result.coverage.get("untested_fields", ()))
 
 
 async def _change_status(
@@ -270,13 +303,14 @@ def _status_payload(rule_version: RuleVersionRow) -> dict[str, object]:
     }
 
 
-def _explain_not_publishable(rule_version: RuleVersionRow, run: RuleTestRunRow | None) -> RuleTestsFailed:
+def _explain_not_publishable(
+    rule_version: RuleVersionRow, run: RuleTestRunRow | None, least_coverage: int
+) -> RuleTestsFailed:
     details = {
         "status": rule_version.status,
         "least_cases": MIN_CASES,
-        "newest_run": None
-        if run is None
-        else {"run_id": str(run.run_id), "status": run.status, "cases": run.cases, "failed": run.failed},
+        "minimum_branch_coverage_pct": least_coverage,
+        "newest_run": None if run is None else _describe_run(run),
     }
     if rule_version.status not in TESTABLE_STATUSES:
         says = f"the version is {rule_version.status}; only VALIDATED versions can be published"
@@ -287,6 +321,31 @@ def _explain_not_publishable(rule_version: RuleVersionRow, run: RuleTestRunRow |
         says = f"{run.failed:,} of {run.cases:,} cases failed in its newest test run"
         fix = "upload a version whose tests pass"
     else:
-        says = f"its newest test run has {run.cases:,} cases, but {MIN_CASES} are needed"
-        fix = "upload a version with more cases"
+        says = "; ".join(_explain_weak_tests(run, least_coverage))
+        fix = "write more tests, and upload them as a new version"
     return RuleTestsFailed(says, fix=fix, details=details)
+
+
+def _describe_run(run: RuleTestRunRow) -> dict[str, object]:
+    return {
+        "run_id": str(run.run_id),
+        "status": run.status,
+        "cases": run.cases,
+        "failed": run.failed,
+        "cases_without_field": run.cases_without_field,
+        "branch_coverage_pct": _get_branch_coverage(run),
+        "untested_fields": _list_untested_fields(run),
+    }
+
+
+def _explain_weak_tests(run: RuleTestRunRow, least_coverage: int) -> Iterator[str]:
+    """Everything that a run whose cases passed lacks."""
+    if not has_enough_cases(run):
+        without = run.cases_without_field
+        note = f", {without:,} of which evaluate no field and do not count" if without else ""
+        yield f"its newest test run has {run.cases:,} cases{note}, but {MIN_CASES} are needed"
+    if _get_branch_coverage(run) < least_coverage:
+        yield f"its tests reach {_get_branch_coverage(run)} % of the branches, but {least_coverage} % are needed"
+    if untested := _list_untested_fields(run):
+        more = f" and {len(untested) - MAX_NAMED_FIELDS:,} more" if len(untested) > MAX_NAMED_FIELDS else ""
+        yield f"no test evaluates {', '.join(f'`{path}`' for path in untested[:MAX_NAMED_FIELDS])}{more}"

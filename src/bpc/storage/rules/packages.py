@@ -67,6 +67,15 @@ SELECT_VERSION_PAGE: Final[LiteralString] = make_page_query(
 SELECT_NEWEST_VERSION: Final[LiteralString] = f"""
     {SELECT_VERSIONS} WHERE tenant_id = $1 AND rule_package_id = $2 ORDER BY version DESC LIMIT 1
 """
+SELECT_NEWEST_PUBLISHED: Final[LiteralString] = """
+    SELECT DISTINCT ON (rule_package_id)
+           rule_package_version_id, rule_package_id, version, status::text AS status, created_at, published_at,
+           compiler_min_build, dsl_sha256, tests_sha256
+      FROM rule_package_versions
+     WHERE tenant_id = $1 AND status = 'PUBLISHED' AND ($2::uuid IS NULL OR rule_package_id = $2)
+     ORDER BY rule_package_id, version DESC
+     LIMIT $3
+"""
 COUNT_VERSIONS_BY_STATUS: Final[LiteralString] = """
     SELECT status::text AS status, count(*) AS versions FROM rule_package_versions
      WHERE tenant_id = $1 AND rule_package_id = $2
@@ -181,6 +190,13 @@ async def find_newest_version(conn: Connection, tenant: TenantId, package: RuleP
     """The version of a package with the highest number."""
     row = await conn.fetchrow(SELECT_NEWEST_VERSION, tenant, package)
     return None if row is None else RuleVersionRow(**dict(row))
+
+
+async def list_newest_published(
+    conn: Connection, tenant: TenantId, package: RulePackageId | None = None, *, limit: int
+) -> Sequence[RuleVersionRow]:
+    """The newest published version of one package, or of each package that has one."""
+    return await fetch_rows(conn, RuleVersionRow, SELECT_NEWEST_PUBLISHED, tenant, package, limit)
 
 
 async def count_versions_by_status(

@@ -100,6 +100,13 @@ def test_a_declaration_is_due_diligence_for_each_product() -> None:
         "dd:CAM-2": {"sku": "CAM-2", **about_all},
     }
     assert [fact.source_path for fact in outcome.facts] == ["'Product List'!D3", "'Product List'!B4"]
+    assert outcome.facts[0].member_places == {
+        "sku": "'Product List'!D3",
+        "supplier": "Declaration!D2",
+        "materials": "Declaration!D5",
+        "risks": "Declaration!D14",
+        "policy_url": "Declaration!G16",
+    }
 
 
 def test_what_is_unknown_or_has_no_fact_is_a_warning() -> None:
@@ -123,8 +130,10 @@ def test_a_cell_that_begins_with_a_forbidden_mark_is_left_out_and_named(text: st
     )
 
     assert decode_payloads(outcome)["dd:EX-75"] == {"sku": "EX-75"}
-    says = f"begins with `{text[0]}`, which the template forbids; it was left out. Enter the text itself"
-    assert ("Declaration!D2", says) in list_warnings(outcome)
+    [(at, says)] = list_warnings(outcome)
+    assert at == "Declaration!D2"
+    assert text[0] in says
+    assert says.endswith("it was left out. Enter the text itself")
 
 
 def test_a_product_number_that_begins_with_a_forbidden_mark_is_a_problem_at_its_cell() -> None:
@@ -136,7 +145,26 @@ def test_a_product_number_that_begins_with_a_forbidden_mark_is_a_problem_at_its_
         Product_List=fill, Smelter_List=fill_rows(*SMELTERS), Declaration=fill_rows(TITLE, *COMPANY)
     )
 
-    assert list_problems(content) == [("'Product List'!B2", "begins with `=`; it must be the number of a product")]
+    [(at, says)] = list_problems(content)
+    assert at == "'Product List'!B2"
+    assert "=" in says
+    assert says.endswith("it must be the number of a product")
+
+
+def test_an_error_in_a_cell_of_the_declaration_is_named() -> None:
+    def fill(sheet: Any, _: Any) -> None:
+        sheet.write_string(0, 1, "EMRT")
+        sheet.write_string(1, 1, "Company Name (*):")
+        sheet.write_formula(1, 3, "=1/0", None, "#DIV/0!")
+
+    outcome = read_template(
+        make_workbook(Declaration=fill, Smelter_List=fill_rows(*SMELTERS[:1]), Product_List=fill_rows(*PRODUCTS))
+    )
+
+    [(at, says)] = list_warnings(outcome)
+    assert at == "Declaration!D2"
+    assert "#DIV/0!" in says
+    assert says.endswith("it was left out. Enter the text itself")
 
 
 def test_a_declaration_for_a_whole_company_names_no_product() -> None:
@@ -204,6 +232,16 @@ def test_every_name_of_a_mineral_is_one_mineral() -> None:
     names = [(mineral, name) for mineral, all_names in MINERALS.items() for name in all_names.split()]
 
     assert [(parse_mineral(f"{name} (*)"), name) for _, name in names] == names
+
+
+@pytest.mark.parametrize("label", ["Natural Graphite (*)", "Graphite, natural(*)", "graphite", "石墨（天然）(*)"])
+def test_a_mineral_is_known_by_its_first_words(label: str) -> None:
+    assert parse_mineral(label) == "natural graphite"
+
+
+@pytest.mark.parametrize("label", ["", "(*)", "Which minerals, such as cobalt?", "Cobaltum"])
+def test_a_text_about_minerals_is_no_mineral(label: str) -> None:
+    assert parse_mineral(label) is None
 
 
 def test_our_own_workbook_with_a_sheet_called_declaration_is_not_a_template() -> None:

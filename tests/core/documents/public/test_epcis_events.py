@@ -50,6 +50,25 @@ def test_every_value_of_every_event_is_a_reading_with_its_time() -> None:
     ]
 
 
+def test_a_report_may_have_a_time_of_its_own() -> None:
+    path = "epcisBody.eventList.0.sensorElementList.0.sensorReport.0.time"
+
+    states = list_states(read_facts("BOM", change_example("epcis-state-of-health", path, "2028-06-15T08:00:00-01:00")))
+
+    assert ("remaining_capacity_ah", "2028-06-15T09:00:00.000000Z", "182.400000") in [state[:3] for state in states]
+
+
+def test_a_value_without_a_valid_time_is_kept_and_is_no_reading() -> None:
+    path = "epcisBody.eventList.0.sensorElementList.0.sensorMetadata.time"
+
+    outcome = read_facts("BOM", change_example("epcis-state-of-health", path, "this morning"))
+
+    assert decode_payloads(outcome)["battery:09521234010012/EX-75-0001"]["full_cycles"] == 247
+    assert "full_cycles" not in [kind for kind, _, _, _ in list_states(outcome)]
+    says = "has no valid time, so it is no reading; write times like 2027-02-18T09:30:00Z"
+    assert ("$.epcisBody.eventList[0].sensorElementList[0].sensorReport[2]", says) in list_warnings(outcome)
+
+
 def test_a_new_owner_is_a_reading_and_not_the_operator_of_the_passport() -> None:
     outcome = read_facts("BOM", read_example("epcis-ownership-transfer"))
 

@@ -17,7 +17,7 @@ STANDARDS = ROOT.parent / "shared" / "standards"
 @pytest.mark.parametrize("known", [*LOOKALIKES, *OTHER_FILES], ids=lambda known: "-".join(sorted(known.names)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_known_file_is_named_under_every_kind(known: KnownFile, kind: str) -> None:
-    document = {name: {} for name in sorted(known.names)}
+    document: dict[str, object] = {name: {} for name in sorted(known.names)}
 
     assert list_problems(kind, document) == [("$", known.says)]
 

@@ -127,6 +127,40 @@ def test_the_footprint_of_a_part_is_one_of_a_kilogram() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "moment", "kinds"),
+    [
+        (
+            "state-of-health.jsonld",
+            "2025-06-15T09:30:00.000000Z",
+            [
+                "state_of_charge_pct",
+                "remaining_capacity_ah",
+                "remaining_energy_kwh",
+                "full_cycles",
+                "capacity_fade_pct",
+                "internal_resistance_ohm",
+                "energy_throughput_kwh",
+                "temperature_records",
+            ],
+        ),
+        (
+            "state-of-certified-energy.jsonld",
+            "2025-09-10T11:00:00.000000Z",
+            ["remaining_energy_kwh", "round_trip_efficiency_pct"],
+        ),
+        ("negative-event.jsonld", "2025-02-20T16:45:00.000000Z", ["negative_events"]),
+    ],
+)
+def test_every_published_state_is_a_reading_of_its_time(name: str, moment: str, kinds: list[str]) -> None:
+    outcome = read_document("BOM", "application/ld+json", read_published_file(name))
+
+    assert isinstance(outcome, DocumentFacts)
+    assert [fact.fact_key for fact in outcome.facts if fact.fact_type == "Reading"] == [
+        f"reading:09521234000013/BAT2024-001:{kind}:{moment}" for kind in kinds
+    ]
+
+
+@pytest.mark.parametrize(
     ("name", "expected"),
     [
         (

@@ -159,6 +159,46 @@ def test_a_gefeg_passport_is_a_battery_its_footprint_and_its_due_diligence(name:
     assert re.findall("`(.*?)`", list_warnings(outcome)["$"]) == [f"Battery_Passport.{at}" for at in left_out]
 
 
+@pytest.mark.parametrize("shape", ["source", "gefeg"])
+@pytest.mark.parametrize(("name", "gtin"), [("ev", "09521234010012"), ("lmt", "09521234020011")])
+def test_the_published_passports_have_composition_part_numbers_and_dismantling(
+    name: str, gtin: str, shape: str
+) -> None:
+    battery = decode_payload(read_facts("BOM", read_published_file(f"{name}.{shape}.json")), f"battery:{gtin}")
+
+    assert pick_members(battery, ["cathode", "anode"]) == ["LiNiMnCoO2", "Graphite"]  # 45
+    assert len(battery["spare_part_sources"][0]["part_numbers"]) == 1  # 46: the address of a list
+    assert battery["dismantling_url"].endswith("-dismantling.pdf")  # 48
+    assert battery["critical_raw_materials"] == ["7439-93-2", "7782-42-5", "7723-14-0"]  # 15, each by itself
+    assert [substance["cas_number"] for substance in battery["hazardous_substances"]] == ["21324-40-3", "96-49-1"]
+    assert [substance["hazard_class"] for substance in battery["hazardous_substances"]] == [
+        "AcuteToxicity",
+        "EyeDamageOrIrritation",
+    ]
+
+
+def test_the_flat_passport_has_power_limits_the_layout_of_its_cells_and_the_energy_of_its_life() -> None:
+    outcome = read_facts("BOM", read_published_file("ev.source.json"))
+
+    battery = decode_payload(outcome, "battery:09521234010012")
+    assert battery["power_limits"] == [
+        {
+            "limit": "charging",
+            "power_w": "150000.000",
+            "temperature_min_degc": "0.00",
+            "temperature_max_degc": "45.00",
+        },
+        {
+            "limit": "discharging",
+            "power_w": "7500.000",
+            "temperature_min_degc": "-20.00",
+            "temperature_max_degc": "55.00",
+        },
+    ]
+    assert pick_members(battery, ["cell_count", "cell_layout"]) == [96, "modules: 8, cells: PrismaticCell"]
+    assert decode_payload(outcome, "pcf:09521234010012")["service_life_energy_kwh"] == "85800.000000"
+
+
 def test_both_shapes_of_one_passport_agree() -> None:
     flat = decode_payload(read_facts("BOM", read_published_file("ev.source.json")), "battery:09521234010012")
     grouped = decode_payload(read_facts("BOM", read_published_file("ev.gefeg.json")), "battery:09521234010012")

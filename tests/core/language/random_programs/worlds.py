@@ -20,6 +20,7 @@ PREFIXES = {
     "Reading": "reading:",
     "ReadingSeries": "series:",
     "Finding": "finding:",
+    "Attachment": "attachment:",
     "Sample": "sample:",
 }
 _LETTERS = ["a", "b", "Z", "0", " ", "/", '"', "\\", "ß", "é", "Ω", "\u2028", "\x7f", "𝄞", "😀", "\uffff", "\n", "\t"]

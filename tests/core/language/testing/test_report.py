@@ -55,6 +55,7 @@ def test_what_is_not_reached_is_placed_in_the_order_of_the_text() -> None:
         (entry["line"], entry["column"]) for entry in missed
     )
     assert coverage_json["fields"] == {"total": 2, "reached": 1, "percent": 50}
+    assert coverage_json["untested_fields"] == ["unused"]
 
 
 def test_examples_and_properties_together_reach_everything() -> None:

@@ -10,6 +10,7 @@ from bpc.core.formats import canonical_json
 from bpc.core.language.package import read_program
 from bpc.core.language.testing.run import run_tests
 from tests.core.language.testing.runs import (
+    FACTS,
     HAS_TOTAL,
     RULES,
     count_cases,
@@ -156,10 +157,35 @@ def test_the_same_seed_gives_the_same_report_and_another_seed_other_cases() -> N
     assert (one.passed, one.discarded) != (other.passed, other.discarded)
 
 
+def test_a_case_counts_as_one_without_a_field_if_it_evaluates_none() -> None:
+    without = create_property("forall x: Int . implies(x == x, 1 == 1);", cases=30)
+    with_one = create_property(
+        'forall x: Int . implies(true, field("battery.capacity_kwh") == 75.5);', test_facts=FACTS
+    )
+    with_some = create_property(
+        'forall x: Int . implies(true, x <= 0 || field("battery.capacity_kwh") == 75.5);', test_facts=FACTS
+    )
+
+    assert run(without).without_field == 30
+    assert run(with_one).without_field == 0
+    assert 0 < run(with_some).without_field < 50
+    assert run(create_example("expect(battery.capacity_kwh, == 75.5);")).without_field == 0
+    assert run(create_example('expectError("E001");', facts="")).without_field == 0
+
+
 def test_the_report_is_json_with_these_members() -> None:
     report_json = run(create_example("expect(battery.capacity_kwh, == 1);")).as_json()
 
-    assert list(report_json) == ["status", "cases", "passed", "failed", "discarded", "failures", "coverage"]
+    assert list(report_json) == [
+        "status",
+        "cases",
+        "passed",
+        "failed",
+        "discarded",
+        "cases_without_field",
+        "failures",
+        "coverage",
+    ]
     assert report_json["failures"] == [
         {
             "test": "e",

@@ -21,6 +21,11 @@ from bpc.core.documents import Notes, join_path
 from bpc.core.documents.elements import FactElement, RawValue, UnreadableMember, describe_value
 from bpc.core.documents.fact_members import report_unreadable
 
+# Members of objects of a vocabulary, or of elements, that say what the object is.
+_STRUCTURE_NAMES: Final = frozenset(
+    {"id", "type", "elementId", "objectType", "dictionaryReference", "valueDataType", "nodeTypes"}
+)
+
 
 @dataclass(slots=True)
 class MemberOrigins:
@@ -28,12 +33,6 @@ class MemberOrigins:
 
     places: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, UnreadableMember] = field(default_factory=dict)
-
-
-# Members of objects of a vocabulary, or of elements, that say what the object is.
-_STRUCTURE_NAMES: Final = frozenset(
-    {"id", "type", "elementId", "objectType", "dictionaryReference", "valueDataType", "nodeTypes"}
-)
 
 
 @dataclass(slots=True)
@@ -46,6 +45,7 @@ class ReadState:
     notes: Notes
     read_paths: set[str] = field(default_factory=set)
     reported: set[tuple[str, str]] = field(default_factory=set)
+    view: RawValue = None
     last_path: str = ""  # of the value that was used last
     origins: dict[tuple[str, str], MemberOrigins] = field(default_factory=dict)  # by fact type and path
 
@@ -81,8 +81,6 @@ class ReadState:
     def _find_exact(self, element: FactElement) -> list[tuple[tuple[str, str], MemberOrigins]]:
         key = (element.fact_type, element.path)
         return [(key, self.origins[key])] if key in self.origins else []
-
-    view: RawValue = None
 
 
 class NamedTerms(dict[str, RawValue]):

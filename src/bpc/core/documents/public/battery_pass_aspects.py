@@ -324,7 +324,7 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
         for aspect, node in aspect_nodes:
             if aspect is PERFORMANCE:
                 condition = node.at("batteryCondition")
-                elements += mapping.read_timed_states(sku, condition, _CONDITION_ROWS, "lastUpdate")
+                elements += mapping.read_timed_states(sku, condition, _CONDITION_ROWS, battery, "lastUpdate")
     return elements
 
 

@@ -253,7 +253,7 @@ def _read_elements(passport: DocumentNode) -> list[FactElement]:
     diligence = mapping.map_members("DueDiligence", passport, _DUE_DILIGENCE_ROWS)
     if diligence.keys() & {"policy_url", "scheme"}:
         elements.append(FactElement("DueDiligence", passport.at("conformity").path, {"sku": sku, **diligence}))
-    return elements + mapping.read_timed_states(sku, passport, _BATTERY_ROWS, "time")
+    return elements + mapping.read_timed_states(sku, passport, _BATTERY_ROWS, battery, "time")
 
 
 def _read_components(sku: str, materials: DocumentNode) -> list[FactElement]:

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from bpc.core.documents import Notes
-from bpc.core.documents.cells import Cell, Sheet, TableRow
+from bpc.core.documents.cells import Cell, InvalidCell, Sheet, TableRow
 from bpc.core.documents.elements import FactElement, NumberText, RawValue
 from bpc.core.documents.fact_members import normalize_name
 from bpc.core.documents.public.known_formats import explain_minerals_template
@@ -64,6 +64,7 @@ _COMPANY_LABELS: Final = (
 )
 _QUESTION: Final = re.compile(r"\s*([1-9])\s*[).]\s")
 _COMPANY_QUESTION: Final = re.compile(r"\s*([A-H])\s*[).]\s")
+_WORD_BREAK: Final = re.compile(r"[\s,:(*)（）]+")
 _FORBIDDEN_STARTS: Final = ("=", "#")
 
 
@@ -80,6 +81,7 @@ class Answer(NamedTuple):
     value: str | None
     comment: str | None
     place: str
+    comment_place: str
 
 
 @dataclass(slots=True)
@@ -87,6 +89,7 @@ class MineralsDeclaration:
     """What the sheet `Declaration` says."""
 
     company: str | None = None
+    company_place: str = ""
     by_mineral: dict[tuple[int, str], Answer] = field(default_factory=dict)
     by_letter: dict[str, Answer] = field(default_factory=dict)
 
@@ -105,7 +108,7 @@ def read_emrt(kind: str, sheets: Sequence[TemplateSheet], notes: Notes) -> list[
         notes.add_problem("$", f"is {NAME}; upload it as a document of kind {KIND}, not {kind}")
         return []
     declaration = _read_declaration(by_name["declaration"], rows, notes)
-    members = _build_members(declaration, notes)
+    members, places = _build_members(declaration, notes)
     products = _read_products(by_name["productlist"], notes) if "productlist" in by_name else {}
     if not products and notes.is_clean:
         notes.add_problem(
@@ -114,7 +117,10 @@ def read_emrt(kind: str, sheets: Sequence[TemplateSheet], notes: Notes) -> list[
             " `Product List`",
         )
     _warn_of_lists([by_name[name] for name in ("smelterlist", "minelist") if name in by_name], notes)
-    return [FactElement("DueDiligence", place, {"sku": sku, **members}) for sku, place in products.items()]
+    return [
+        FactElement("DueDiligence", place, {"sku": sku, **members}, places={"sku": place, **places})
+        for sku, place in products.items()
+    ]
 
 
 def _refuse_other_template(rows: Sequence[TableRow]) -> str | None:
@@ -145,7 +151,9 @@ def _read_declaration(sheet: Sheet, rows: Iterable[TableRow], notes: Notes) -> M
             declaration.by_mineral[number, mineral] = _read_answer(sheet, row, columns, notes)
         elif declaration.company is None and lower_ascii(label).startswith(_COMPANY_LABELS):
             values = [at for at in sorted(row.cells) if at > label_column]
-            declaration.company = _read_cell(sheet, row, values[0], notes) if values else None
+            if values:
+                declaration.company = _read_cell(sheet, row, values[0], notes)
+                declaration.company_place = sheet.locate_cell(row.place, values[0], "company")
     return declaration
 
 
@@ -157,26 +165,33 @@ def _find_columns(row: TableRow, label_column: int) -> tuple[int, int]:
 
 def parse_mineral(label: str) -> str | None:
     """The mineral that a label names, in any language of the template."""
-    first_word = lower_ascii(re.split(r"[\s(*（]", label.strip(), maxsplit=1)[0])
-    words = {first_word, lower_ascii(label.strip().rstrip(" (*)"))}
+    words = {lower_ascii(word) for word in _WORD_BREAK.split(label.strip())[:2]}
     return next((mineral for mineral, names in MINERALS.items() if not words.isdisjoint(names.split())), None)
 
 
 def _read_answer(sheet: Sheet, row: TableRow, columns: tuple[int, int], notes: Notes) -> Answer:
     answer, comment = (_read_cell(sheet, row, column, notes) for column in columns)
-    return Answer(answer, comment, sheet.locate_cell(row.place, columns[0], "answer"))
+    places = [sheet.locate_cell(row.place, column, "") for column in columns]
+    return Answer(answer, comment, places[0], places[1])
 
 
 def _read_cell(sheet: Sheet, row: TableRow, column: int, notes: Notes) -> str | None:
     """The text of a cell; None if it is empty or holds what the template forbids."""
-    text = _get_text(row.cells.get(column))
-    if text is None or not text.startswith(_FORBIDDEN_STARTS):
-        return text
-    notes.add_warning(
-        sheet.locate_cell(row.place, column, ""),
-        f"begins with `{text[0]}`, which the template forbids; it was left out. Enter the text itself",
-    )
+    cell = row.cells.get(column)
+    fault = _find_fault(cell)
+    if fault is None:
+        return _get_text(cell)
+    notes.add_warning(sheet.locate_cell(row.place, column, ""), f"{fault}; it was left out. Enter the text itself")
     return None
+
+
+def _find_fault(cell: Cell | None) -> str | None:
+    """What is wrong with a cell that cannot be used."""
+    if isinstance(cell, InvalidCell):
+        return cell.says
+    text = _get_text(cell)
+    is_forbidden = text is not None and text.startswith(_FORBIDDEN_STARTS)
+    return f"begins with `{text[0]}`, which the template forbids" if text is not None and is_forbidden else None
 
 
 def _get_text(cell: Cell | None) -> str | None:
@@ -184,21 +199,33 @@ def _get_text(cell: Cell | None) -> str | None:
     return text.strip() or None if isinstance(text, str) else None
 
 
-def _build_members(declaration: MineralsDeclaration, notes: Notes) -> dict[str, RawValue]:
-    """The members of due diligence that hold for all products of the declaration."""
+def _build_members(declaration: MineralsDeclaration, notes: Notes) -> tuple[dict[str, RawValue], dict[str, str]]:
+    """The members of due diligence that hold for all products of the declaration, and their places.
+
+    The place of a list is the cell of its first answer.
+    """
     members: dict[str, RawValue] = {}
+    places: dict[str, str] = {}
     if declaration.company is not None:
-        members["supplier"] = declaration.company
+        members["supplier"], places["supplier"] = declaration.company, declaration.company_place
     materials = _list_materials(declaration, notes)
     if materials is not None:
         members["materials"] = [*materials]
+        places |= _locate_first(declaration, "materials", (1, 2))
     risks = [risk for material in materials or () for risk in _list_risks(declaration, material)]
     if risks:
         members["risks"] = [*risks]
+        places |= _locate_first(declaration, "risks", (3,))
     policy = declaration.by_letter.get("B") or declaration.by_letter.get("A")
     if policy is not None and policy.comment is not None and is_address(policy.comment):
-        members["policy_url"] = policy.comment
-    return members
+        members["policy_url"], places["policy_url"] = policy.comment, policy.comment_place
+    return members, places
+
+
+def _locate_first(declaration: MineralsDeclaration, member: str, numbers: tuple[int, ...]) -> dict[str, str]:
+    answers = (answer for (number, _), answer in declaration.by_mineral.items() if number in numbers)
+    first = next((answer for answer in answers if answer.value is not None), None)
+    return {} if first is None else {member: first.place}
 
 
 def _list_materials(declaration: MineralsDeclaration, notes: Notes) -> list[str] | None:
@@ -236,9 +263,10 @@ def _read_products(sheet: Sheet, notes: Notes) -> dict[str, str]:
             columns = _find_number_columns(row)
             continue
         for column in columns:
-            text, place = _get_text(row.cells.get(column)), sheet.locate_cell(row.place, column, "product number")
-            if text is not None and text.startswith(_FORBIDDEN_STARTS):
-                notes.add_problem(place, f"begins with `{text[0]}`; it must be the number of a product")
+            cell, place = row.cells.get(column), sheet.locate_cell(row.place, column, "product number")
+            text, fault = _get_text(cell), _find_fault(cell)
+            if fault is not None:
+                notes.add_problem(place, f"{fault}; it must be the number of a product")
                 break
             if text is not None:
                 products.setdefault(shorten_identifier(text) or text, place)

@@ -181,10 +181,12 @@ def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], list[TimedMem
         recorded_at = sensor_time or read_text(event.at("eventTime"))
         for report in sensor.at("sensorReport").items():
             reported: dict[str, RawValue] = {}
-            _add_report(report, recorded_at, reported)
-            _merge_later(members, reported, None)
             own_time = read_text(report.at("time")) or recorded_at
+            _add_report(report, own_time, reported)
+            _merge_later(members, reported, None)
             timed += [TimedMembers(own_time, reported, report.path)] if reported else []
+            if reported and normalise_moment(own_time) is None:
+                report.add_warning("has no valid time, so it is no reading; write times like 2027-02-18T09:30:00Z")
     accident = _read_accident(event)
     if accident:
         members["negative_events"] = [accident]

@@ -179,30 +179,42 @@ def map_components(
     return elements
 
 
-def read_timed_states(sku: str, node: DocumentNode, rows: Iterable[MapRow], time_name: str) -> list[FactElement]:
-    """Readings of the states that have a time beside their value, or in each of their records."""
+def read_timed_states(
+    sku: str, node: DocumentNode, rows: Iterable[MapRow], members: Mapping[str, RawValue], time_name: str
+) -> list[FactElement]:
+    """Readings of the states among `members` that have a time beside their value, or in each of their records.
+
+    `rows` are those that the members were read by; of several rows of a member the first that has a value counts.
+    """
     readings: list[FactElement] = []
-    for row in rows:
-        if row.member in RECORD_LISTS:
-            readings += _read_timed_records(sku, node, row, time_name)
-        elif row.member in STATE_MEMBERS and (members := map_members("Battery", node, (row,))):
-            holder = node.at(row.source.rpartition(".")[0])
-            readings += build_readings(sku, _take_time(holder, time_name), members, node.at(row.source).path)
+    seen: set[str] = set()
+    for member, path, _ in rows:
+        source = node.at(path)
+        if member not in STATE_MEMBERS or member not in members or member in seen or source.value is None:
+            continue
+        seen.add(member)
+        if member in RECORD_LISTS:
+            readings += _read_timed_records(sku, source, member, members[member], time_name)
+        else:
+            recorded_at = _take_time(node.at(path.rpartition(".")[0]), time_name)
+            readings += build_readings(sku, recorded_at, {member: members[member]}, source.path)
     return readings
 
 
-def _read_timed_records(sku: str, node: DocumentNode, row: MapRow, time_name: str) -> list[FactElement]:
+def _read_timed_records(
+    sku: str, source: DocumentNode, member: str, records: RawValue, time_name: str
+) -> list[FactElement]:
     """Readings of records. Where an item has a time, it is more exact than the day in the record."""
-    records, items = map_members("Battery", node, (row,)).get(row.member), node.at(row.source).items()
+    items = source.items()
     if not isinstance(records, list) or len(records) != len(items):
         return []
     readings: list[FactElement] = []
     for record, item in zip(records, items, strict=True):
         recorded_at = _take_time(item, time_name)
-        day = None if recorded_at is None else RECORD_LISTS[row.member].time
+        day = None if recorded_at is None else RECORD_LISTS[member].time
         values = record.items() if isinstance(record, dict) else ()
-        content = {name: value for name, value in values if name != day}
-        readings += build_readings(sku, recorded_at, {row.member: [content]}, item.path)
+        content: dict[str, RawValue] = {name: value for name, value in values if name != day}
+        readings += build_readings(sku, recorded_at, {member: [content]}, item.path)
     return readings
 
 

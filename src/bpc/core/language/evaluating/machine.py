@@ -256,6 +256,11 @@ class Session:
         """Of a covering session: which of the machine's sites."""
         return {number for number, mark in enumerate(self._reached) if mark}
 
+    @property
+    def has_evaluated_field(self) -> bool:
+        """Whether a field was asked for, also if it failed."""
+        return any(self._done) or bool(self._failures)
+
     def compute_field(self, path: str) -> Value:
         """The field's value, computed with all it needs that is not computed yet."""
         return self._compute_value(self._machine.get_position(path))

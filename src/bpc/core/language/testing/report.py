@@ -58,9 +58,14 @@ class Coverage:
         sites = [site for number, site in enumerate(self.sites) if number not in self.reached]
         return sorted(sites, key=lambda site: (site.span, site.kind, site.label))
 
+    def list_untested_fields(self) -> list[str]:
+        """The paths of the fields that no test evaluates, in the order of the text."""
+        return [site.label for site in self.list_unreached() if site.kind == "field"]
+
     def as_json(self) -> dict[str, object]:
         return {
             **{plural: self.compute_share(kind).as_json() for kind, plural in SITE_KINDS.items()},
+            "untested_fields": self.list_untested_fields(),
             "unreached": [self._site_to_json(site) for site in self.list_unreached()],
         }
 
@@ -158,12 +163,16 @@ class TestFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestReport:
-    """`passed` and `failed` are cases that count, `discarded` those whose premises did not hold."""
+    """`passed` and `failed` are cases that count, `discarded` those whose premises did not hold.
+
+    `without_field` of the cases that count evaluate no field of the rules: they test nothing that is published.
+    """
 
     __test__ = False
     passed: int
     failed: int
     discarded: int
+    without_field: int
     failures: tuple[TestFailure, ...]
     coverage: Coverage
 
@@ -182,6 +191,7 @@ class TestReport:
             "passed": self.passed,
             "failed": self.failed,
             "discarded": self.discarded,
+            "cases_without_field": self.without_field,
             "failures": [failure.as_json() for failure in self.failures],
             "coverage": self.coverage.as_json(),
         }

@@ -10,7 +10,7 @@ give no value (an `assert` or `requireSome` that fails) does not hold. Every oth
     Property ── Cases (BPC-GEN-1) ── claims ── shrunk if it fails ┴─► TestReport
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -45,13 +45,22 @@ SHRINKING_STEPS: Final = 2_000_000
 _UNREADABLE_FACTS: Final = "the facts cannot be read"
 
 
-def _run_example(context: RunContext, example: TypedExample) -> list[TestFailure]:
-    """Run an example; every expectation that is not met, in the order of the text."""
+class _CaseOutcome(NamedTuple):
+    """Whether a case counts, whether it evaluates a field of the rules, and what is wrong with it."""
+
+    counts: bool
+    evaluates_field: bool
+    failures: Sequence[TestFailure] = ()
+
+
+def _run_example(context: RunContext, example: TypedExample) -> _CaseOutcome:
+    """Run an example; every expectation that is not met is a failure, in the order of the text."""
     facts = [build_snapshot_fact(fixture, fixture.payload or {}) for fixture in example.fixtures.facts]
     try:
         world = context.build_world(example.fixtures, facts)
     except FactInvalid as invalid:
-        return _report_unreadable_facts(context, example, invalid)
+        failures = _report_unreadable_facts(context, example, invalid)
+        return _CaseOutcome(counts=True, evaluates_field=False, failures=failures)
     session = context.open_session(world)
     outcomes = [
         _check_expectation(context, example, expectation, session)
@@ -60,7 +69,9 @@ def _run_example(context: RunContext, example: TypedExample) -> list[TestFailure
         for expectation in example.expectations
     ]
     context.record_reached(session)
-    return [failure for failure in outcomes if failure is not None]
+    failures = [failure for failure in outcomes if failure is not None]
+    # Every expectation evaluates the field it names, or all of them until one fails.
+    return _CaseOutcome(counts=True, evaluates_field=bool(outcomes), failures=failures)
 
 
 def _report_unreadable_facts(context: RunContext, example: TypedExample, invalid: FactInvalid) -> list[TestFailure]:
@@ -157,19 +168,21 @@ class _PropertyRunner:
             for claim in prop.claims
         ]
 
-    def run_case(self, number: int) -> TestFailure | bool:
-        """True if the case holds, False if it is discarded, else what is wrong."""
+    def run_case(self, number: int) -> _CaseOutcome:
+        """Run one case. It does not count if no premise holds."""
         case = self._cases.draw_case(number)
         try:
             world = self._context.build_world(self._property.fixtures, self._build_facts(case))
         except FactInvalid as invalid:
             says = f"{_UNREADABLE_FACTS}: {invalid.says}"
-            return self._context.build_failure(self._property, self._property.span, says, invalid)
+            failure = self._context.build_failure(self._property, self._property.span, says, invalid)
+            return _CaseOutcome(counts=True, evaluates_field=False, failures=[failure])
         session = self._context.open_session(world)
         counts, claim_failure = self._check_claims(session, case)
         if counts:
             self._context.record_reached(session)
-        return counts if claim_failure is None else self._build_failure(case, claim_failure)
+        failures = [] if claim_failure is None else [self._build_failure(case, claim_failure)]
+        return _CaseOutcome(counts=counts, evaluates_field=session.has_evaluated_field, failures=failures)
 
     def build_too_few_failure(self, counted: int) -> TestFailure:
         """What is wrong with a property whose premises hardly ever hold."""
@@ -273,7 +286,7 @@ def run_tests(
     context = RunContext(program, Machine(program), max_steps, collect_fact_usage(program))
     tally = _Tally(total, progress)
     for example in examples:
-        tally.add_case(*_run_example(context, example))
+        tally.add_outcome(_run_example(context, example))
     for prop in properties:
         runner = _PropertyRunner(context, prop, seed)
         if case is None:
@@ -284,6 +297,7 @@ def run_tests(
         passed=tally.passed,
         failed=tally.failed,
         discarded=tally.discarded,
+        without_field=tally.without_field,
         failures=tuple(tally.failures),
         coverage=Coverage(program.source, context.machine.sites, frozenset(context.reached)),
     )
@@ -295,12 +309,13 @@ def _run_property(runner: _PropertyRunner, case_count: int, tally: "_Tally") -> 
     for number in range(TRIES_PER_CASE * case_count):
         outcome = runner.run_case(number)
         tally.add_outcome(outcome)
-        if isinstance(outcome, TestFailure):
+        if outcome.failures:
             return
-        counted += outcome
+        counted += outcome.counts
         if counted == case_count:
             return
-    tally.add_case(runner.build_too_few_failure(counted))
+    failure = runner.build_too_few_failure(counted)
+    tally.add_outcome(_CaseOutcome(counts=True, evaluates_field=False, failures=[failure]))
 
 
 @dataclass(slots=True)
@@ -312,23 +327,19 @@ class _Tally:
     passed: int = 0
     failed: int = 0
     discarded: int = 0
+    without_field: int = 0
     failures: list[TestFailure] = field(default_factory=list)
 
-    def add_outcome(self, outcome: TestFailure | bool) -> None:
-        if isinstance(outcome, TestFailure):
-            self.add_case(outcome)
-        elif outcome:
-            self.add_case()
-        else:
+    def add_outcome(self, outcome: _CaseOutcome) -> None:
+        if not outcome.counts:
             self.discarded += 1
-
-    def add_case(self, *failures: TestFailure) -> None:
-        """Add a case that counts, and its failures."""
-        self.failures += failures
-        if failures:
+            return
+        self.failures += outcome.failures
+        if outcome.failures:
             self.failed += 1
         else:
             self.passed += 1
+        self.without_field += not outcome.evaluates_field
         if self.progress is not None:
             self.progress(self.passed + self.failed, self.total)
 

@@ -1,0 +1,100 @@
+"""/v1/passport-versions/{id}/diff/{other}: what differs between two versions, and why."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+from starlette.requests import Request
+
+from bpc.api.access.auth import load_resource, require_not_denied
+from bpc.api.http.child_compute import compute_in_child
+from bpc.api.http.models import Id, IdOf, ResponseBody
+from bpc.api.http.request_context import Context
+from bpc.api.http.routing import RouteFamily
+from bpc.core.formats.ids import PassportVersionId
+from bpc.core.readiness.difference import PassportDifference, RuleChange, compare_passports, read_contents
+from bpc.storage.passports.exports import load_bundle
+
+routes = RouteFamily("Passport versions", resource="PassportVersion")
+
+
+class ValueOrigin(ResponseBody):
+    """The place in a document that a value is from."""
+
+    place: str = Field(examples=["PCF!C2"])
+    file_name: str | None
+    supplier: str | None
+    stated_at: str
+    document_id: str
+    document_version_id: str
+
+
+class DifferentFact(ResponseBody):
+    """A member of a fact that differs; an absent value is null."""
+
+    fact_type: str = Field(examples=["PCF"])
+    fact_key: str = Field(examples=["pcf:SKU-1"])
+    member: str = Field(examples=["total_gco2e"])
+    before: Any
+    after: Any
+    before_origin: ValueOrigin | None
+    after_origin: ValueOrigin | None
+    message: str = Field(validation_alias="says")
+
+
+class DifferentField(ResponseBody):
+    path: str = Field(examples=["carbon.total"])
+    before: Any = Field(description="The value in the first version; null if it has none.")
+    after: Any = Field(description="The value in the second version; null if it has none.")
+    causes: list[str] = Field(description="Why it differs, in sentences.")
+
+
+class DifferentRule(ResponseBody):
+    path: str
+    change: RuleChange
+
+
+class DifferentCompliance(ResponseBody):
+    code: str
+    field: str
+    before: dict[str, str] | None
+    after: dict[str, str] | None
+
+
+class VersionDifference(ResponseBody):
+    """What differs between two versions. All lists are complete."""
+
+    before_id: Id
+    after_id: Id
+    fields: list[DifferentField]
+    compliance: list[DifferentCompliance]
+    facts: list[DifferentFact] = Field(description="Member by member, with the documents that say it.")
+    rules: list[DifferentRule] = Field(description="Fields whose rules differ; layout and comments do not count.")
+    access: list[str] = Field(description="Fields that other audiences may see.")
+    product: list[str] = Field(description="Sentences, if the SKU or the name differ.")
+
+
+@routes.read(
+    "/v1/passport-versions/{passport_version_id}/diff/{other_version_id}",
+    permission="passport:read",
+    heavy=True,
+    errors=("CONFLICT",),
+)
+async def compare_passport_versions(
+    ctx: Context,
+    request: Request,
+    passport_version_id: IdOf[PassportVersionId],
+    other_version_id: IdOf[PassportVersionId],
+) -> VersionDifference:
+    """Compare two issued versions: fields, compliance, facts and rules that differ, with the cause in words."""
+    other = await load_resource(ctx, "PassportVersion", other_version_id)
+    require_not_denied(ctx, request, [other], "passport:read")
+    before = await load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_events=False)
+    after = await load_bundle(ctx.conn, ctx.tenant, other_version_id, with_events=False)
+    difference = await compute_in_child(ctx.service.processes, compare_entries, before.entries, after.entries)
+    return VersionDifference.model_validate(difference)
+
+
+def compare_entries(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> PassportDifference:
+    """Compare two bundles. Runs in a child process."""
+    return compare_passports(read_contents(before), read_contents(after))

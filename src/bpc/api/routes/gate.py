@@ -1,0 +1,113 @@
+"""/v1/passport-versions/…:waive, …/waivers, /v1/tenant/settings: what blocks an activation, and what is waived."""
+
+from typing import Final
+
+from pydantic import Field
+
+from bpc.api.http.models import Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody
+from bpc.api.http.request_context import Context
+from bpc.api.http.routing import RouteFamily
+from bpc.core.formats.ids import PassportVersionId
+from bpc.core.passport.gate import ActivationBlocker, EntryName
+from bpc.pipeline.gate import waive
+from bpc.storage.access import tenant_settings
+from bpc.storage.passports import passport_versions, waivers
+
+waiver_routes = RouteFamily("Waivers", resource="PassportVersion")
+
+MAX_ENTRIES: Final = 1_000
+CODE_EXAMPLE: Final = "ART_8_1"
+FIELD_EXAMPLE: Final = "materials.recycled_cobalt"
+
+
+class EntryToWaive(RequestBody):
+    """All FAIL and WARN entries with this code that the rule of this field reported."""
+
+    code: LongText = Field(description="`code` of the entry in the payload.", examples=[CODE_EXAMPLE])
+    field: LongText = Field(description="`field` of the entry in the payload.", examples=[FIELD_EXAMPLE])
+
+
+class NewWaiver(RequestBody):
+    entries: list[EntryToWaive] = Field(min_length=1, max_length=MAX_ENTRIES, description="What is waived.")
+    reason: LongText = Field(
+        description="Why the passport may be activated all the same; it is recorded.",
+        examples=["the recycled share is due from 2031 on"],
+    )
+
+
+class Waiver(ResponseBody):
+    waiver_id: Id
+    passport_version_id: Id
+    code: str = Field(examples=[CODE_EXAMPLE])
+    field: str = Field(examples=[FIELD_EXAMPLE])
+    entries: int = Field(description="Number of FAIL and WARN entries that it covers.", examples=[1])
+    reason: str
+    waived_at: Moment
+    waived_by: Id | None
+
+
+class Waived(ResponseBody):
+    passport_version_id: Id
+    fail_count: int = Field(description="Number of FAIL entries, also of waived ones.")
+    warn_count: int = Field(description="Number of WARN entries, also of waived ones.")
+    waived_count: int = Field(description="Number of FAIL and WARN entries that are waived, earlier ones included.")
+    waivers: list[Waiver] = Field(description="The new ones.")
+
+
+@waiver_routes.write(
+    "/v1/passport-versions/{passport_version_id}:waive", permission="passport:waive", status=201, errors=("CONFLICT",)
+)
+async def waive_passport_version(ctx: Context, passport_version_id: IdOf[PassportVersionId], body: NewWaiver) -> Waived:
+    """Waive compliance entries of a version that is not activated yet. The next version has no waivers."""
+    names = [EntryName(entry.code, entry.field) for entry in body.entries]
+    rows = await waive(ctx.conn, ctx.tenant, passport_version_id, names, reason=body.reason, act=ctx.act)
+    version = await passport_versions.get_version(ctx.conn, ctx.tenant, passport_version_id)
+    return Waived(
+        passport_version_id=version.passport_version_id,
+        fail_count=version.fail_count,
+        warn_count=version.warn_count,
+        waived_count=version.waived_count,
+        waivers=[Waiver.model_validate(row) for row in rows],
+    )
+
+
+@waiver_routes.read("/v1/passport-versions/{passport_version_id}/waivers", permission="passport:read")
+async def list_waivers(ctx: Context, passport_version_id: IdOf[PassportVersionId], page: Paging) -> Page[Waiver]:
+    """List the waivers of a version, newest first."""
+    await passport_versions.get_version(ctx.conn, ctx.tenant, passport_version_id)
+    return page.build_page(await waivers.list_waivers(ctx.conn, ctx.tenant, passport_version_id, page.query), Waiver)
+
+
+setting_routes = RouteFamily("Tenant")
+
+
+class TenantSettings(ResponseBody):
+    activation_blocked_by: ActivationBlocker = Field(
+        description="Which compliance entries block the activation of a version."
+    )
+    minimum_branch_coverage_pct: int = Field(
+        description="The percentage of branches that the tests of rules must reach before the rules are published.",
+        examples=[80],
+    )
+
+
+class TenantSettingChanges(RequestBody):
+    activation_blocked_by: ActivationBlocker = Field("FAIL", description="Left out, it stays as it is.")
+    minimum_branch_coverage_pct: int = Field(
+        80, strict=True, ge=0, le=100, description="Left out, it stays as it is.", examples=[80]
+    )
+
+
+@setting_routes.read("/v1/tenant/settings", permission="passport:read")
+async def get_tenant_settings(ctx: Context) -> TenantSettings:
+    """Get the settings of the tenant that are in force."""
+    return TenantSettings.model_validate(await tenant_settings.load_settings(ctx.conn, ctx.tenant))
+
+
+@setting_routes.write("/v1/tenant/settings", permission="tenant:admin", method="PUT")
+async def change_tenant_settings(ctx: Context, body: TenantSettingChanges) -> TenantSettings:
+    """Change settings of the tenant. They hold from the next activation on; ACTIVE versions stay ACTIVE."""
+    changes = body.model_dump(exclude_unset=True)
+    return TenantSettings.model_validate(
+        await tenant_settings.change_settings(ctx.conn, ctx.tenant, changes, act=ctx.act)
+    )

@@ -1,0 +1,73 @@
+"""What-if: which fields of an active passport a trial would change. Pure.
+
+Only changes that the tried rules or documents cause are listed. What would change anyway, because other documents were
+accepted since the passport was issued, is only counted.
+
+    payload of the passport, Trial, Trial without the change ── compare_with_trial ──► TrialDifference
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.passport.payload import get_at_path
+from bpc.core.readiness.difference import ComplianceDifference, compare_compliance
+from bpc.core.readiness.trial import FactProblem, FieldFailure, Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """A field that would have another value; None where there is none."""
+
+    path: str
+    before: Json
+    after: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialDifference:
+    """What a trial would change. `pending` fields would change without it, too."""
+
+    fields: tuple[FieldChange, ...]
+    compliance: tuple[ComplianceDifference, ...]
+    failures: tuple[FieldFailure, ...]
+    problems: tuple[FactProblem, ...]
+    pending: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.fields or self.compliance or self.failures or self.problems)
+
+
+def compare_with_trial(payload: bytes, trial: Trial, baseline: Trial | None = None) -> TrialDifference:
+    """What the trial changes in a passport. `baseline` is the trial of what is known without the change."""
+    document: Any = canonical_json.decode(payload)
+    changes, pending = [], 0
+    for path in sorted(document["access"].keys() | trial.fields.keys()):
+        before, after = _get_field(document["fields"], path), trial.fields.get(path)
+        if _is_same(before, after):
+            continue
+        if baseline is not None and _is_same(baseline.fields.get(path), after):
+            pending += 1
+        else:
+            changes.append(FieldChange(path=path, before=before, after=after))
+    entries = compare_compliance(document["compliance"], [entry.to_json() for entry in trial.compliance])
+    known = () if baseline is None else [entry.to_json() for entry in baseline.compliance]
+    return TrialDifference(
+        fields=tuple(changes),
+        compliance=tuple(entry for entry in entries if baseline is None or entry.after not in known),
+        failures=tuple(each for each in trial.failures if baseline is None or each not in baseline.failures),
+        problems=tuple(each for each in trial.problems if baseline is None or each not in baseline.problems),
+        pending=pending,
+    )
+
+
+def _get_field(fields: Mapping[str, Json], path: str) -> Json:
+    values = get_at_path(fields, path)
+    return values[0] if values else None
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    return canonical_json.encode(one) == canonical_json.encode(other)  # bytes, because True == 1 to Python

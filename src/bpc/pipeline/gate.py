@@ -1,0 +1,111 @@
+"""The gate before Activate: a version with compliance entries that block stays SIGNED until they are waived.
+
+What blocks is a setting of the tenant at the time of the activation. A version that is ACTIVE stays ACTIVE, whatever
+the setting becomes. A waiver names entries of one version; the version that is compiled next starts without any.
+
+    check_gate ─► GateDecision, part of the event PASSPORT_ACTIVATED; or ComplianceBlocked
+    waive ──────► passport_waivers, PASSPORT_WAIVED
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bpc.core.audit.events import Act
+from bpc.core.errors import Conflict, Invalid, Refusal, combine_problems
+from bpc.core.formats.ids import PassportVersionId, TenantId
+from bpc.core.language.evaluation import ComplianceEntry
+from bpc.core.passport.gate import (
+    ActivationBlocker,
+    ComplianceBlocked,
+    EntryName,
+    count_waivable,
+    list_blocking,
+    read_compliance,
+)
+from bpc.storage.access import tenant_settings
+from bpc.storage.connection import Connection
+from bpc.storage.passports import passport_versions, waivers
+from bpc.storage.passports.passport_versions import PassportVersionRow, PassportVersionStatus
+from bpc.storage.passports.waivers import WaiverRow, describe_waivers
+
+WAIVABLE_VERSIONS: Final[frozenset[PassportVersionStatus]] = frozenset({"COMPILING", "SIGNED"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateDecision:
+    """Why a version may be activated: the setting in force, its counts, and what was waived."""
+
+    activation_blocked_by: ActivationBlocker
+    fail_count: int
+    warn_count: int
+    waived: Sequence[WaiverRow]
+
+    def to_event_payload(self) -> dict[str, object]:
+        return {
+            "activation_blocked_by": self.activation_blocked_by,
+            "fail_count": self.fail_count,
+            "warn_count": self.warn_count,
+            "waived": describe_waivers(self.waived),
+        }
+
+
+async def check_gate(conn: Connection, tenant: TenantId, version: PassportVersionRow) -> GateDecision:
+    """Decide whether the locked version may be activated. Raises `ComplianceBlocked` with every entry that blocks."""
+    blocker = (await tenant_settings.load_settings(conn, tenant)).activation_blocked_by
+    rows = await waivers.load_waivers(conn, tenant, version.passport_version_id)
+    if version.fail_count or version.warn_count:
+        entries = await _load_entries(conn, tenant, version.passport_version_id)
+        blocking = list_blocking(entries, {row.name for row in rows}, blocker)
+        if blocking:
+            raise ComplianceBlocked(version.passport_version_id, blocker, blocking)
+    return GateDecision(
+        activation_blocked_by=blocker, fail_count=version.fail_count, warn_count=version.warn_count, waived=rows
+    )
+
+
+async def waive(
+    conn: Connection,
+    tenant: TenantId,
+    version_id: PassportVersionId,
+    names: Collection[EntryName],
+    *,
+    reason: str,
+    act: Act,
+) -> Sequence[WaiverRow]:
+    """Waive FAIL and WARN entries of a version that is not activated yet. Raises a refusal that names every problem."""
+    version = await passport_versions.lock_version(conn, tenant, version_id)
+    if version.status not in WAIVABLE_VERSIONS:
+        raise Conflict(
+            f"passport version `{version_id}` is {version.status}, and only one that is not activated yet has entries "
+            "to waive",
+            fix="compile a new version, and waive entries of that",
+            details={"status": version.status},
+        )
+    waivable = count_waivable(await _load_entries(conn, tenant, version_id))
+    earlier = {row.name for row in await waivers.load_waivers(conn, tenant, version_id)}
+    problems = [problem for name in names for problem in _find_problems(name, waivable, earlier)]
+    if problems:
+        raise combine_problems(problems)
+    return await waivers.insert_waivers(
+        conn, tenant, version_id, {name: waivable[name] for name in sorted(set(names))}, reason=reason, act=act
+    )
+
+
+def _find_problems(
+    name: EntryName, waivable: Mapping[EntryName, int], earlier: Collection[EntryName]
+) -> Sequence[Refusal]:
+    details = name._asdict()
+    if name in earlier:
+        says = f"the entries `{name.code}` of field `{name.field}` are waived already"
+        return [Conflict(says, fix="leave them out", details=details)]
+    if name not in waivable:
+        says = f"the version has no FAIL or WARN entry `{name.code}` of field `{name.field}`"
+        return [Invalid(says, fix="name an entry as the payload has it", details=details)]
+    return []
+
+
+async def _load_entries(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Sequence[ComplianceEntry]:
+    payload = await passport_versions.load_artifact(conn, tenant, version, "payload")
+    return await asyncio.to_thread(read_compliance, payload or b"")  # it may have megabytes

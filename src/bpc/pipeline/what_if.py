@@ -1,0 +1,242 @@
+"""What-if: which fields of active passports other rules, or documents that are not accepted yet, would change.
+
+Nothing is stored. Rules are tried on the facts that a passport was compiled from, at its own time of issue, so that
+nothing but the rules makes a difference. Documents are uploaded and read as always, in a part of the transaction that
+is rolled back: so ranks of suppliers, decisions and corrections count as they would.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from service_jobs import Handler, LimitedProcesses, Rejection
+
+from bpc.core.audit.events import Act
+from bpc.core.errors import Invalid
+from bpc.core.formats.ids import DocumentId, DocumentVersionId, PassportId, PassportVersionId, TenantId
+from bpc.core.readiness.what_if import TrialDifference, compare_with_trial
+from bpc.pipeline.compile import ComputePool, run_in_child_or_thread
+from bpc.pipeline.facts import ParseOrder, parse
+from bpc.pipeline.product_facts import load_product_evidence
+from bpc.pipeline.trial import ProductFacts, TrialRules, try_product
+from bpc.pipeline.upload import FileUpload, upload
+from bpc.runtime import clock
+from bpc.storage.connection import Connection
+from bpc.storage.evidence import documents, snapshots, statements
+from bpc.storage.evidence.documents import DocumentKind
+from bpc.storage.passports import passport_versions
+from bpc.storage.passports.products_by_sku import ProductPassport, find_products_by_sku, list_skus_of_version
+from bpc.storage.rules import packages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedDocument:
+    """A document that is not accepted yet. With `document_id` it is a new version of that document."""
+
+    kind: DocumentKind
+    mime_type: str
+    content: bytes
+    document_id: DocumentId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassportChange:
+    """An active passport, and what would change in it."""
+
+    sku: str
+    passport_id: PassportId
+    passport_version_id: PassportVersionId
+    difference: TrialDifference
+
+
+class ProposalRejected(Invalid):
+    """A document that would be rejected: its position in the request, and why."""
+
+    def __init__(self, position: int, rejection: Rejection) -> None:
+        error = rejection.error
+        super().__init__(
+            f"document {position + 1} would be rejected: {error.message}",
+            fix="correct the document",
+            details={"position": position, "code": error.code, "details": error.details},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PassportTrial:
+    """What is needed to try one passport. Without a `baseline`, nothing but the rules is tried."""
+
+    payload: bytes
+    rules: TrialRules
+    product: ProductFacts
+    baseline: ProductFacts | None = None
+
+
+async def try_other_rules(
+    conn: Connection, tenant: TenantId, skus: Sequence[str], dsl: bytes, *, max_steps: int, pool: ComputePool | None
+) -> list[PassportChange]:
+    """What these rules would change in the active passports of products; of products without one, nothing."""
+    products = await _find_active(conn, tenant, skus)
+    results: list[PassportChange] = []
+    for piece in _split(products):
+        trials = []
+        for product, version_id in piece:
+            version = await passport_versions.get_version(conn, tenant, version_id)
+            facts = await snapshots.load_facts(conn, tenant, version.snapshot_id)
+            rules = TrialRules(dsl=dsl, issued_at=version.created_at, max_steps=max_steps)
+            product_facts = ProductFacts(sku=product.sku, name=product.name, facts=tuple(facts))
+            payload = await _load_payload(conn, tenant, version_id)
+            trials.append(_PassportTrial(payload=payload, rules=rules, product=product_facts))
+        results += await _compare(piece, trials, pool)
+    return results
+
+
+async def try_documents(
+    conn: Connection,
+    tenant: TenantId,
+    proposed: Sequence[ProposedDocument],
+    *,
+    after: str,
+    limit: int,
+    issued_at: datetime,
+    max_steps: int,
+    parse_job: Handler[ParseOrder, None],
+    reader_pool: LimitedProcesses,
+    pool: ComputePool | None,
+    act: Act,
+) -> tuple[list[PassportChange], str | None]:
+    """What these documents would change in the active passports they speak of, SKU by SKU after `after`.
+
+    The second part of the answer is the SKU to go on after, if there are more than `limit`. Raises `ProposalRejected`.
+    """
+    async with roll_back(conn):
+        skus = await _upload_all(conn, tenant, proposed, parse_job, reader_pool, act)
+        chosen = sorted(sku for sku in skus if sku > after)
+        products = await _find_active(conn, tenant, chosen[:limit])
+        changed = {product.sku: await _load_facts(conn, tenant, product) for product, _ in products}
+    results: list[PassportChange] = []
+    for piece in _split(products):
+        trials = []
+        for product, version_id in piece:
+            version = await passport_versions.get_version(conn, tenant, version_id)
+            sources = await packages.load_sources(conn, tenant, version.rule_package_version_id)
+            trials.append(
+                _PassportTrial(
+                    payload=await _load_payload(conn, tenant, version_id),
+                    rules=TrialRules(dsl=sources.dsl, issued_at=issued_at, max_steps=max_steps),
+                    product=changed[product.sku],
+                    baseline=await _load_facts(conn, tenant, product),
+                )
+            )
+        results += await _compare(piece, trials, pool)
+    return results, chosen[limit - 1] if len(chosen) > limit else None
+
+
+@asynccontextmanager
+async def roll_back(conn: Connection) -> AsyncIterator[None]:
+    """A part of a transaction whose writes are undone at its end, whatever happens in it."""
+    transaction = conn.transaction()
+    await transaction.start()
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+
+
+class _NoQueue:
+    """Accepts jobs that nobody will run, because what they are about is rolled back."""
+
+    async def submit(self, *_: Any, **__: Any) -> UUID:
+        return clock.new_id()
+
+
+async def _upload_all(
+    conn: Connection,
+    tenant: TenantId,
+    proposed: Sequence[ProposedDocument],
+    parse_job: Handler[ParseOrder, None],
+    reader_pool: LimitedProcesses,
+    act: Act,
+) -> set[str]:
+    """Let the documents say what is proposed. Return the SKUs that they speak of, or spoke of before."""
+    version_ids: list[DocumentVersionId] = []
+    for position, each in enumerate(proposed):
+        document = each.document_id
+        if document is None:
+            document = (
+                await documents.create_document(conn, tenant, kind=each.kind, external_ref=None, act=act)
+            ).document_id
+        earlier = await statements.find_newest_statement(conn, tenant, document)
+        if earlier is not None and earlier.document_version_id is not None:
+            version_ids.append(earlier.document_version_id)
+        uploaded = await upload(
+            conn,
+            _NoQueue(),
+            parse_job,
+            tenant,
+            document,
+            FileUpload(content=each.content, mime_type=each.mime_type),
+            act=act,
+        )
+        rejection = await parse(conn, tenant, uploaded.document_version_id, reader_pool=reader_pool, act=act)
+        if rejection is not None:
+            raise ProposalRejected(position, rejection)
+        version_ids.append(uploaded.document_version_id)
+    return {sku for version in version_ids for sku in await list_skus_of_version(conn, tenant, version)}
+
+
+async def _find_active(
+    conn: Connection, tenant: TenantId, skus: Sequence[str]
+) -> list[tuple[ProductPassport, PassportVersionId]]:
+    products = await find_products_by_sku(conn, tenant, skus)
+    known = (products[sku] for sku in skus if sku in products)
+    return [(product, product.active_version_id) for product in known if product.active_version_id is not None]
+
+
+async def _load_facts(conn: Connection, tenant: TenantId, product: ProductPassport) -> ProductFacts:
+    evidence = await load_product_evidence(conn, tenant, product.sku)
+    return ProductFacts(sku=product.sku, name=product.name, facts=evidence.facts)
+
+
+async def _load_payload(conn: Connection, tenant: TenantId, version: PassportVersionId) -> bytes:
+    return await passport_versions.load_artifact(conn, tenant, version, "payload") or b""
+
+
+def _split(
+    products: Sequence[tuple[ProductPassport, PassportVersionId]], *, size: int = 10
+) -> Iterator[Sequence[tuple[ProductPassport, PassportVersionId]]]:
+    """Pieces of a few products, so that only their facts are held at the same time."""
+    for start in range(0, len(products), size):
+        yield products[start : start + size]
+
+
+async def _compare(
+    piece: Sequence[tuple[ProductPassport, PassportVersionId]],
+    trials: Sequence[_PassportTrial],
+    pool: ComputePool | None,
+) -> list[PassportChange]:
+    differences = await run_in_child_or_thread(pool, compare_passports_with_trials, trials)
+    return [
+        PassportChange(
+            sku=product.sku,
+            passport_id=product.passport_id,
+            passport_version_id=version,
+            difference=difference,
+        )
+        for (product, version), difference in zip(piece, differences, strict=True)
+        if product.passport_id is not None
+    ]
+
+
+def compare_passports_with_trials(trials: Sequence[_PassportTrial]) -> list[TrialDifference]:
+    """Try each passport. Pure, and may run in a child process."""
+    return [
+        compare_with_trial(
+            each.payload,
+            try_product(each.rules, each.product),
+            None if each.baseline is None else try_product(each.rules, each.baseline),
+        )
+        for each in trials
+    ]

@@ -1,0 +1,229 @@
+"""The gate over HTTP: what blocks an activation, who may waive it, and what is known of it afterwards."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bpc.api.http.request_context import Service
+from bpc.core.audit.events import Act, EventStream
+from bpc.core.formats.ids import AggregateId, TenantId
+from bpc.core.passport.bundle import read_bundle
+from bpc.printing import render_export
+from bpc.storage.audit import events
+from bpc.storage.database import Database
+from tests.api.compile_run_fixtures import insert_facts, list_rows, request_run, run_all_jobs
+from tests.api.conftest import Api
+from tests.api.passport_fixtures import PassportInputs, issue_version
+from tests.pipeline.compile_fixtures import RULES, SKU, create_sealed_snapshot, publish_rules
+
+CHECKS = b"""
+field checks.recycled @public: Bool = emitCompliance("R1", "FAIL", "no recycled share is known");
+field checks.report @authority: Bool = emitCompliance("T1", "WARN", "no test report");
+"""
+R1 = {"code": "R1", "field": "checks.recycled"}
+T1 = {"code": "T1", "field": "checks.report"}
+SETTINGS = "/v1/tenant/settings"
+
+
+@pytest.fixture
+async def rules(database: Database, tenant: TenantId, act: Act) -> str:
+    async with database.tenant(tenant) as conn:
+        return str(await publish_rules(conn, tenant, act, RULES + CHECKS))
+
+
+@pytest.fixture
+async def inputs(admin: Api, database: Database, tenant: TenantId, rules: str) -> PassportInputs:
+    """What compiles to a passport with one FAIL and one WARN entry."""
+    product = (await admin.post_json("/v1/battery-products", {"sku": SKU, "name": "Cell"}))["battery_product_id"]
+    passport = (await admin.post_json("/v1/passports", {"battery_product_id": product}))["passport_id"]
+    async with database.tenant(tenant) as conn:
+        snapshot = await create_sealed_snapshot(conn, tenant)
+    return PassportInputs(passport=passport, body={"snapshot_id": str(snapshot), "rule_package_version_id": rules})
+
+
+async def activate(api: Api, version: str) -> Any:
+    return await api.post(f"/v1/passport-versions/{version}/activate")
+
+
+async def waive(api: Api, version: str, *entries: dict[str, str], reason: str = "It is not due yet.") -> Any:
+    return await api.post(f"/v1/passport-versions/{version}:waive", {"entries": list(entries), "reason": reason})
+
+
+async def get_counts(api: Api, version: str) -> tuple[str, int, int, int]:
+    answer = await api.get_json(f"/v1/passport-versions/{version}")
+    return answer["status"], answer["fail_count"], answer["warn_count"], answer["waived_count"]
+
+
+async def test_a_failed_entry_blocks_until_it_is_waived_and_blocks_the_next_version_again(
+    admin: Api, officer: Api, service: Service, inputs: PassportInputs
+) -> None:
+    first = await issue_version(officer, service, inputs)
+    blocked = await activate(officer, first)
+    waived = await waive(admin, first, R1)
+    activated = await activate(officer, first)
+    second = await issue_version(officer, service, inputs)
+    blocked_again = await activate(officer, second)
+
+    assert (blocked.status_code, blocked.json()["error"]["code"]) == (409, "COMPLIANCE_BLOCKED")
+    error = blocked.json()["error"]
+    assert error["details"]["entries"] == [{**R1, "message": "no recycled share is known", "status": "FAIL"}]
+    assert f"POST /v1/passport-versions/{first}:waive" in error["message"]
+    assert waived.status_code == 201
+    assert (waived.json()["fail_count"], waived.json()["warn_count"], waived.json()["waived_count"]) == (1, 1, 1)
+    assert activated.json()["status"] == "ACTIVE"
+    assert blocked_again.json()["error"]["code"] == "COMPLIANCE_BLOCKED"
+    assert await get_counts(officer, first) == ("ACTIVE", 1, 1, 1)
+    assert await get_counts(officer, second) == ("SIGNED", 1, 1, 0)
+
+
+async def test_the_tenant_sees_every_waiver_and_a_public_reader_their_number(
+    admin: Api, auditor: Api, service: Service, inputs: PassportInputs
+) -> None:
+    version = await issue_version(admin, service, inputs)
+    await waive(admin, version, R1, T1, reason="The report follows in May.")
+
+    listed = (await auditor.get_json(f"/v1/passport-versions/{version}/waivers"))["items"]
+    requested = await admin.post_json(f"/v1/passport-versions/{version}/exports", {"format": "PDF"}, status=202)
+    await run_all_jobs(service)
+    pdf = (await auditor.get(f"/v1/exports/{requested['export_id']}/content")).content
+    bundle = read_bundle((await auditor.get(f"/v1/passport-versions/{version}/bundle")).content)
+
+    assert {(waiver["code"], waiver["field"], waiver["entries"], waiver["reason"]) for waiver in listed} == {
+        ("R1", "checks.recycled", 1, "The report follows in May."),
+        ("T1", "checks.report", 1, "The report follows in May."),
+    }
+    assert all(waiver["waived_by"] and waiver["waived_at"] for waiver in listed)
+    assert pdf == render_export(bundle, "PDF", "public", waived=2) == render_export(bundle, "PDF", "public")
+    assert pdf != render_export(bundle, "PDF", "public", waived=0)
+
+
+async def test_only_a_role_with_the_permission_waives(
+    admin: Api, officer: Api, auditor: Api, service: Service, inputs: PassportInputs
+) -> None:
+    version = await issue_version(admin, service, inputs)
+
+    refusals = [await waive(api, version, R1) for api in (officer, auditor)]
+
+    assert [refusal.json()["error"]["code"] for refusal in refusals] == ["FORBIDDEN", "FORBIDDEN"]
+    assert await get_counts(officer, version) == ("SIGNED", 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"entries": [], "reason": "x"}, "entries"),
+        ({"entries": [R1], "reason": ""}, "reason"),
+        ({"entries": [R1]}, "reason"),
+        ({"entries": [{"code": "R1"}], "reason": "x"}, "field"),
+        ({"entries": [{"code": "R9", "field": "checks.recycled"}], "reason": "x"}, "`R9` of field `checks.recycled`"),
+    ],
+)
+async def test_a_waiver_names_entries_that_exist_and_a_reason(
+    admin: Api, service: Service, inputs: PassportInputs, body: dict[str, Any], says: str
+) -> None:
+    version = await issue_version(admin, service, inputs)
+
+    refusal = await admin.post(f"/v1/passport-versions/{version}:waive", body)
+
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+    assert says in refusal.json()["error"]["message"]
+
+
+async def test_subscribers_hear_of_a_waiver(
+    admin: Api, service: Service, inputs: PassportInputs, database: Database, tenant: TenantId
+) -> None:
+    endpoint = await admin.post_json("/v1/webhook-endpoints", {"url": "https://receiver.example/hook"})
+    await admin.post_json(
+        "/v1/webhook-subscriptions",
+        {"webhook_endpoint_id": endpoint["webhook_endpoint_id"], "event_type": "passport.version.waived"},
+    )
+    version = await issue_version(admin, service, inputs)
+
+    await waive(admin, version, R1)
+
+    async with database.tenant(tenant) as conn:
+        announced = await conn.fetch(
+            "SELECT e.event_type, e.aggregate_id FROM webhook_deliveries d JOIN events e USING (tenant_id, event_id)"
+        )
+    assert [(row["event_type"], str(row["aggregate_id"])) for row in announced] == [("PASSPORT_WAIVED", version)]
+
+
+async def test_a_row_of_a_bulk_compile_that_is_blocked_has_failed_until_it_is_waived_and_activated(
+    admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
+) -> None:
+    await insert_facts(database, tenant, "A", "B")
+    run = await request_run(
+        admin, rules, {"sku": "A", "name": "Cell", "activate": True}, {"sku": "B", "name": "Cell", "activate": False}
+    )
+    await run_all_jobs(service)
+    blocked, issued = await list_rows(admin, run)
+    counts = await admin.get_json(f"/v1/compile-runs/{run}")
+
+    await waive(admin, blocked["passport_version_id"], R1)
+    await activate(admin, blocked["passport_version_id"])
+    [active, _] = await list_rows(admin, run)
+
+    assert (blocked["status"], blocked["error"]["code"]) == ("FAILED", "COMPLIANCE_BLOCKED")
+    assert blocked["passport_version_status"] == issued["passport_version_status"] == "SIGNED"
+    assert (blocked["fail_count"], blocked["warn_count"], blocked["waived_count"]) == (1, 1, 0)
+    assert (issued["status"], issued["error"]) == ("ISSUED", None)
+    assert (counts["fail_count"], counts["warn_count"]) == (2, 2)
+    assert (active["status"], active["waived_count"], active["error"]) == ("ACTIVE", 1, None)
+
+
+async def test_a_tenant_changes_what_blocks_and_it_is_on_record(
+    admin: Api, officer: Api, service: Service, inputs: PassportInputs, database: Database, tenant: TenantId
+) -> None:
+    first, second = [await issue_version(officer, service, inputs) for _ in range(2)]
+    before = await officer.get_json(SETTINGS)
+    await admin.send("PUT", SETTINGS, {"activation_blocked_by": "NOTHING"})
+    await activate(officer, first)
+    changed = (await admin.send("PUT", SETTINGS, {"activation_blocked_by": "FAIL_AND_WARN"})).json()
+    await admin.send("PUT", SETTINGS, {"activation_blocked_by": "FAIL_AND_WARN"})
+    blocked = await activate(officer, second)
+
+    assert before == {"activation_blocked_by": "FAIL", "minimum_branch_coverage_pct": 80}
+    assert changed == {"activation_blocked_by": "FAIL_AND_WARN", "minimum_branch_coverage_pct": 80}
+    entries = blocked.json()["error"]["details"]["entries"]
+    assert sorted(entry["code"] for entry in entries) == ["R1", "T1"]
+    assert await get_counts(officer, first) == ("ACTIVE", 1, 1, 0)
+    async with database.tenant(tenant) as conn:
+        chain = await events.read_chain(conn, EventStream(tenant, "Tenant", AggregateId(tenant)))
+    changes = [
+        json.loads(stored.event.payload_canonical)
+        for stored in chain
+        if stored.event.event_type == "TENANT_SETTINGS_CHANGED"
+    ]
+    assert changes == [
+        {"activation_blocked_by": {"from": "FAIL", "to": "NOTHING"}},
+        {"activation_blocked_by": {"from": "NOTHING", "to": "FAIL_AND_WARN"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"activation_blocked_by": "PASS"},
+        {"activation_blocked_by": None},
+        {"minimum_branch_coverage_pct": 101},
+        {"minimum_branch_coverage_pct": "80"},
+        {"unknown": 1},
+    ],
+)
+async def test_a_setting_that_does_not_exist_changes_nothing(admin: Api, body: dict[str, Any]) -> None:
+    refusal = await admin.send("PUT", SETTINGS, body)
+
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+    assert await admin.get_json(SETTINGS) == {"activation_blocked_by": "FAIL", "minimum_branch_coverage_pct": 80}
+
+
+async def test_only_an_administrator_changes_settings_and_tenants_have_their_own(
+    admin: Api, officer: Api, other_admin: Api
+) -> None:
+    refusal = await officer.send("PUT", SETTINGS, {"minimum_branch_coverage_pct": 0})
+    await admin.send("PUT", SETTINGS, {"minimum_branch_coverage_pct": 0})
+
+    assert refusal.json()["error"]["code"] == "FORBIDDEN"
+    assert (await officer.get_json(SETTINGS))["minimum_branch_coverage_pct"] == 0
+    assert (await other_admin.get_json(SETTINGS))["minimum_branch_coverage_pct"] == 80

@@ -1,0 +1,155 @@
+"""`bpc passports version`, `waive`, `activate` and `bpc tenant settings` against a real `bpc up`."""
+
+import asyncio
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from bpc_client import Client
+
+from bpc.runtime import clock
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
+
+RULES = """
+field battery.capacity_kwh @public: Dec(6) =
+  let b = requireSome(getFact("Battery", concat("battery:", productSku())), "E001", "battery missing");
+  requireSome(recordGet(b, "capacity_kwh"), "E002", "no capacity");
+field checks.recycled @public: Bool = emitCompliance("R1", "FAIL", "no recycled share is known");
+field checks.report @public: Bool = emitCompliance("T:1", "WARN", "no test report");
+"""
+TESTS = """
+property it_stores_what_its_sheet_says: cases(500) seed(1) given {
+  fact b("Battery", "battery:SKU-1") = {"sku": "SKU-1", "capacity_kwh": "1.000000"};
+} => forall x: Int . implies(x == x, field("battery.capacity_kwh") == 1);;
+"""
+
+
+@pytest.fixture
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
+
+
+@pytest.fixture
+def rules(bpc: Program, tmp_path: Path) -> str:
+    file = tmp_path / "rules.bpc"
+    file.write_text(RULES + TESTS)
+    published = bpc.run_ok("rules", "publish", file, "--package", "rules", "--json").json()
+    return str(published["rule_package_version_id"])
+
+
+def compile_passport(bpc: Program, rules: str, tmp_path: Path, sku: str) -> str:
+    """The id of a new version that the run could not activate."""
+    file, report = tmp_path / "products.csv", tmp_path / "report.csv"
+    file.write_text(f"sku,name\n{sku},Cell\n")
+
+    ended = bpc.run("passports", "compile", "--rules", rules, "--csv", file, "--activate", "--wait", "--report", report)
+
+    assert ended.code == 1
+    assert "rows      1: 1 FAILED\nentries   1 FAIL, 1 WARN\n" in ended.out
+    assert f"row 1, {sku}: COMPLIANCE_BLOCKED: passport version `" in ended.out
+    header, row = (line.split(",") for line in report.read_text().splitlines())
+    values = dict(zip(header, row, strict=True))
+    assert (values["status"], values["fail_count"], values["warn_count"], values["waived_count"]) == (
+        "FAILED",
+        "1",
+        "1",
+        "0",
+    )
+    return values["passport_version_id"]
+
+
+def upload_battery(bpc: Program, sku: str) -> None:
+    asyncio.run(_upload(bpc, sku))
+
+
+async def _upload(bpc: Program, sku: str) -> None:
+    content = json.dumps({"batteries": [{"sku": sku, "capacity_kwh": "75.5"}]}).encode()
+    async with Client(bpc.settings["BPC_URL"], bpc.settings["BPC_API_KEY"]) as api:
+        document = await api.create_document(kind="BOM")
+        version = await api.upload_document_version(
+            document.document_id, mime_type="application/json", content_base64=b64encode(content).decode()
+        )
+        assert version.job_id is not None
+        await api.wait(version.job_id)
+
+
+def test_a_version_is_blocked_waived_and_activated_and_the_next_one_is_blocked_again(
+    bpc: Program, rules: str, tmp_path: Path
+) -> None:
+    sku = f"SKU-{clock.new_id().hex[-12:]}"
+    upload_battery(bpc, sku)
+    version = compile_passport(bpc, rules, tmp_path, sku)
+
+    blocked = bpc.run("passports", "activate", version)
+    waived = bpc.run_ok("passports", "waive", version, "--entry", "checks.recycled:R1", "--reason", "Not due yet")
+    again = bpc.run("passports", "waive", version, "--entry", "checks.recycled:R1", "--reason", "Not due yet")
+    shown = bpc.run_ok("passports", "version", version)
+    activated = bpc.run_ok("passports", "activate", version)
+
+    assert blocked.code == 1
+    assert blocked.err.startswith(
+        f"COMPLIANCE_BLOCKED: passport version `{version}` has a compliance entry that nobody"
+    )
+    assert [line.split() for line in blocked.out.splitlines()][1][:3] == ["FAIL", "checks.recycled", "R1"]
+    assert f"version {version}: 1 FAIL, 1 WARN, 1 waived\n" in waived.out
+    assert again.code == 1
+    assert again.err.startswith("CONFLICT: the entries `R1` of field `checks.recycled` are waived already")
+    assert f"version     {version} (SIGNED)\n" in shown.out
+    assert "compliance  1 FAIL, 1 WARN, 1 waived\n" in shown.out
+    assert "Not due yet" in shown.out
+    assert activated.out == f"version {version} is ACTIVE\n"
+    assert compile_passport(bpc, rules, tmp_path, sku) != version
+
+
+def test_a_version_is_shown_to_programs_with_its_entries_and_waivers(bpc: Program, rules: str, tmp_path: Path) -> None:
+    sku = f"SKU-{clock.new_id().hex[-12:]}"
+    upload_battery(bpc, sku)
+    version = compile_passport(bpc, rules, tmp_path, sku)
+
+    refused = bpc.run("passports", "activate", version, "--json").json()
+    result = bpc.run_ok(
+        "passports", "waive", version, "--entry", "checks.report:T:1", "--reason", "It follows", "--json"
+    ).json()
+    shown = bpc.run_ok("passports", "version", version, "--json").json()
+
+    assert refused["error"]["code"] == "COMPLIANCE_BLOCKED"
+    assert [entry["code"] for entry in refused["error"]["details"]["entries"]] == ["R1"]
+    assert (result["waived_count"], result["waivers"][0]["code"]) == (1, "T:1")
+    assert (shown["status"], shown["fail_count"], shown["waived_count"]) == ("SIGNED", 1, 1)
+    assert sorted(entry["code"] for entry in shown["entries"]) == ["R1", "T:1"]
+    assert [waiver["reason"] for waiver in shown["waivers"]] == ["It follows"]
+
+
+@pytest.mark.parametrize("entry", ["R1", ":R1", "checks.recycled:"])
+def test_an_entry_is_a_field_and_a_code(bpc: Program, entry: str) -> None:
+    refused = bpc.run("passports", "waive", str(clock.new_id()), "--entry", entry, "--reason", "x")
+
+    assert refused.code == 1
+    assert refused.err.startswith(f"VALIDATION_ERROR: `{entry}` is not an entry\n")
+
+
+def test_a_tenant_decides_what_blocks_and_how_well_rules_are_tested(bpc: Program, tmp_path: Path) -> None:
+    file = tmp_path / "rules.bpc"
+    file.write_text(
+        f'field size: Int = if (1 > 2) then 1 else 2;\nfield name: Text = "x";\n{TESTS}'.replace(
+            'battery.capacity_kwh") == 1', 'size") == 2'
+        )
+    )
+
+    before = bpc.run_ok("tenant", "settings")
+    refused = bpc.run("rules", "publish", file, "--package", "sizes")
+    changed = bpc.run_ok(
+        "tenant", "settings", "--activation-blocked-by", "fail-and-warn", "--minimum-branch-coverage", "50", "--json"
+    ).json()
+    published = bpc.run_ok("rules", "publish", file, "--package", "sizes")
+    wrong = bpc.run("tenant", "settings", "--minimum-branch-coverage", "101")
+
+    assert before.out == "activation blocked by    FAIL\nminimum branch coverage  80 %\n"
+    assert refused.code == 1
+    assert "RULE_TESTS_FAILED: its tests reach 50 % of the branches, but 80 % are needed" in refused.err
+    assert "no test evaluates `name`" in refused.err
+    assert changed == {"activation_blocked_by": "FAIL_AND_WARN", "minimum_branch_coverage_pct": 50}
+    assert "branches  50 % reached\nuntested  name\n" in published.out
+    assert wrong.code == 2
