@@ -38,6 +38,7 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("GET", "/v1/docs"): "the same, for people",
     ("GET", "/v1/docs/{asset}"): "what that page is made of",
     ("GET", "/v1/schemas/{kind}"): "suppliers write documents by it, and have no key",
+    ("GET", "/v1/templates/{category}"): "suppliers fill it in, and have no key",
     ("GET", "/v1/contexts/passport.jsonld"): "whoever is handed an export reads it, and has no key",
     ("GET", "/v1/schemas/passport.xsd"): "whoever is handed an export reads it, and has no key",
 }
@@ -356,6 +357,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/graphql"): Call(body={"query": "{ passports(first: 10) { items { passportId } nextCursor } }"}),
     ("GET", "/v1/docs/{asset}"): Call(path={"asset": "=docs.js"}),
     ("GET", "/v1/schemas/{kind}"): Call(path={"kind": "=BOM"}),
+    ("GET", "/v1/templates/{category}"): Call(path={"category": "=ev"}),
     # Webhooks
     ("POST", "/v1/webhook-endpoints"): Call(body={"url": "https://example.com/{new}"}),
     ("DELETE", "/v1/webhook-endpoints/{webhook_endpoint_id}"): Call(

@@ -71,6 +71,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Without a database": {
         "template": ("offline.template:write_template", "Write an empty form for suppliers."),
+        "check": (
+            "offline.check:check_files",
+            "Say what is wrong in files, cell by cell; exit 1 if there is an error.",
+        ),
         "rules": ("offline.rules:rules_app", "Check, format, test, try out and publish rules."),
         "compile": ("offline.compile:compile_files", "Compile a passport from files."),
         "verify": ("offline.bundles:verify", "Check a bundle or a view, step by step."),

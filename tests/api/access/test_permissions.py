@@ -172,6 +172,7 @@ FAMILIES = """
     GET    /v1/openapi*             -
     GET    /v1/docs*                -
     GET    /v1/schemas/*            -
+    GET    /v1/templates/*          -
 """
 DENIED = (401, 403)
 

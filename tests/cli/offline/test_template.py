@@ -1,15 +1,20 @@
 """`bpc template`: a file that is read as it is once it is filled in, and says so kindly before."""
 
 import io
+import json
 import zipfile
 from pathlib import Path
 
+import openpyxl  # type: ignore[import-untyped]
 import pytest
 
 from bpc.cli.offline.template import EXAMPLES, SHEETS, list_template_columns, make_template
+from bpc.core.documents.forms.template_plan import FactMember, build_template
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
+from bpc.core.exports.data_points import CATEGORIES, Category
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language.types import FactRecordType
+from bpc.printing.template_workbook import write_template_workbook
 from tests.cli.program import Program
 
 MIME_TYPES = {
@@ -97,3 +102,76 @@ def test_an_unknown_kind_is_wrong_usage(bpc: Program) -> None:
 
     assert refused.code == 2
     assert "'BOM', 'PCF', 'DUE_DILIGENCE'" in refused.err
+
+
+# Templates by category ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_a_template_by_category_is_the_workbook_of_its_plan(bpc: Program, tmp_path: Path, category: Category) -> None:
+    result = bpc.run_ok("template", "--category", category, "--language", "de", "--out", tmp_path / "form.xlsx")
+
+    assert result.out == f"{tmp_path}/form.xlsx is ready to be filled in\n"
+    assert (tmp_path / "form.xlsx").read_bytes() == write_template_workbook(build_template(category, "de"))
+
+
+def test_a_template_asks_only_what_a_readiness_report_says_is_missing(bpc: Program, tmp_path: Path) -> None:
+    issue = {"kind": "missing", "severity": "error", "fact_type": "Battery", "members": ["mass_kg"]}
+    products = [{"sku": "A", "category": "ev", "issues": [issue]}]
+    (tmp_path / "report.json").write_text(json.dumps({"products": products}))
+
+    bpc.run_ok("template", "--missing", tmp_path / "report.json", "--out", tmp_path / "form.xlsx")
+
+    expected = build_template("ev", "en", {"A": [FactMember("Battery", "mass_kg")]})
+    assert (tmp_path / "form.xlsx").read_bytes() == write_template_workbook(expected)
+
+
+def test_a_template_asks_only_what_documents_lack(bpc: Program, tmp_path: Path) -> None:
+    bpc.run_ok("template", "--missing", COMMITTED / "bom.xlsx", "--out", tmp_path / "form.xlsx")
+
+    book = openpyxl.load_workbook(tmp_path / "form.xlsx")
+    asked = {cell.value for sheet in book.worksheets for cell in sheet[6]}
+    assert {"sku", "passport_uri", "minimum_voltage_v"} <= asked
+    assert not {"mass_kg", "nominal_voltage_v"} & asked
+    assert book["1 Identity and label data"]["B7"].value == "SKU-1"
+
+
+def test_the_missing_values_of_two_files_about_one_product_are_asked_once(bpc: Program, tmp_path: Path) -> None:
+    for name, member in (("one", "mass_kg"), ("two", "chemistry")):
+        issue = {"kind": "missing", "severity": "error", "fact_type": "Battery", "members": [member]}
+        report = {"products": [{"sku": "A", "category": "ev", "issues": [issue]}]}
+        (tmp_path / name).write_text(json.dumps(report))
+
+    bpc.run_ok(
+        "template", "--missing", tmp_path / "one", "--missing", tmp_path / "two", "--out", tmp_path / "form.xlsx"
+    )
+
+    members = [FactMember("Battery", "mass_kg"), FactMember("Battery", "chemistry")]
+    assert (tmp_path / "form.xlsx").read_bytes() == write_template_workbook(build_template("ev", "en", {"A": members}))
+
+
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        ({"products": [{"sku": "A", "category": "ev", "issues": []}]}, "CONFLICT: nothing is missing"),
+        ({"products": [{"sku": "A", "category": None, "issues": []}]}, "VALIDATION_ERROR: nobody knows the category"),
+        (
+            {"products": [{"sku": sku, "category": sku, "issues": []} for sku in ("lmt", "ev")]},
+            "VALIDATION_ERROR: these products have several categories: ev, lmt",
+        ),
+        ({"other": 1}, "VALIDATION_ERROR: `"),
+    ],
+)
+def test_a_list_of_which_no_template_can_be_made_is_refused(
+    bpc: Program, tmp_path: Path, report: object, says: str
+) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(report))
+
+    refused = bpc.run("template", "--missing", tmp_path / "report.json", "--out", tmp_path / "form.xlsx")
+
+    assert (refused.code, refused.err[: len(says)]) == (1, says)
+    assert not (tmp_path / "form.xlsx").exists()
+
+
+def test_a_category_goes_without_a_kind(bpc: Program) -> None:
+    assert bpc.run("template", "PCF", "--category", "ev").code == 2

@@ -47,6 +47,7 @@ from bpc.api.routes import (
     rule_versions,
     rules,
     suppliers,
+    templates,
     uploads,
     webhooks,
     what_if,
@@ -213,6 +214,7 @@ FAMILIES: Final = (
     graphql.routes,
     health_and_docs.health_routes,
     health_and_docs.documentation_routes,
+    templates.routes,
     documents.schema_routes,  # last: its path would also match those of others
 )
 

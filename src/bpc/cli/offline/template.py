@@ -4,18 +4,24 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 import xlsxwriter  # type: ignore[import-untyped]
 
-from bpc.cli.support.output import print_bytes, print_line, replace_file
+from bpc.cli.support.output import print_bytes, print_line, read_bytes, replace_file
+from bpc.cli.support.untrusted import open_untrusted
 from bpc.core.documents.fact_members import list_columns
-from bpc.core.errors import Conflict
+from bpc.core.documents.forms.missing import MissingProduct, read_missing_products
+from bpc.core.documents.forms.template_plan import FactMember, build_template
+from bpc.core.documents.forms.template_words import Language
+from bpc.core.errors import Conflict, Invalid
+from bpc.core.exports.data_points import CATEGORIES, Category
 from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Record, Type
+from bpc.printing.template_workbook import CREATED_AT, write_template_workbook
 
 Column: TypeAlias = tuple[str, Type, str]
 CellValue: TypeAlias = str | int | bool
@@ -85,8 +91,6 @@ EXAMPLES: Final[Mapping[str, Rows]] = {
         },
     ),
 }
-# A fixed creation time, so that the same template has the same bytes.
-CREATED_AT: Final = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 def make_template(kind: str, form: str, *, example: bool) -> bytes:
@@ -252,10 +256,66 @@ def _make_empty(kind: Type) -> object:
             return None
 
 
-def write_template(
-    kind: Annotated[Literal["BOM", "PCF", "DUE_DILIGENCE"], typer.Argument(help="Kind of document.")] = "BOM",
+async def make_category_template(
+    category: Category | None, language: Language, missing: Sequence[str]
+) -> tuple[Category, bytes]:
+    """The template of a category, or of what the files in `missing` still lack; and its category."""
+    if not missing:
+        if category is None:
+            raise Invalid("a template needs a category or a list of what is missing", fix="add --category or --missing")
+        return category, write_template_workbook(build_template(category, language))
+    products: list[MissingProduct] = []
+    async with open_untrusted() as untrusted:
+        for file in missing:
+            content = read_bytes(file)
+            listed = await untrusted.run(read_missing_products, (content, category), content)
+            if listed is None:
+                raise Invalid(
+                    f"`{file}` is no list of what is missing and no document about a battery",
+                    fix="use the output of `bpc passports check --json`, a data-points export, or a bill of materials",
+                )
+            products += listed
+    categories = [each for each in CATEGORIES if each in {category or product.category for product in products}]
+    if not categories:
+        raise Invalid(
+            "nobody knows the category of these products, so nobody knows what is mandatory",
+            fix="add --category ev, lmt or industrial",
+        )
+    if len(categories) > 1:
+        raise Invalid(
+            f"these products have several categories: {', '.join(categories)}",
+            fix="write a template for each, from a list of its products",
+        )
+    wanted: dict[str, dict[FactMember, None]] = {}
+    for product in products:
+        wanted.setdefault(product.sku, {}).update(dict.fromkeys(product.members))
+    if not any(wanted.values()):
+        raise Conflict("nothing is missing, so there is nothing to ask for", fix="send no template")
+    plan = build_template(categories[0], language, {sku: tuple(members) for sku, members in wanted.items()})
+    return plan.category, write_template_workbook(plan)
+
+
+async def write_template(
+    kind: Annotated[
+        Literal["BOM", "PCF", "DUE_DILIGENCE"] | None, typer.Argument(help="Kind of document. [default: BOM]")
+    ] = None,
     form: Annotated[Literal["xlsx", "csv", "json"], typer.Option("--format", help="File format.")] = "xlsx",
     example: Annotated[bool, typer.Option("--example", help="Fill it in with an example.")] = False,
+    category: Annotated[
+        Literal["ev", "lmt", "industrial"] | None,
+        typer.Option("--category", help="Ask what a passport of this category needs, by sheets of Annex XIII."),
+    ] = None,
+    language: Annotated[
+        Literal["en", "de"], typer.Option("--language", help="Language of a template by category.")
+    ] = "en",
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--missing",
+            metavar="FILE",
+            help="Ask only what is missing: JSON of `bpc passports check`, data points of a passport, or a document.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="New file; `-` prints it. [default: KIND.FORMAT]")
     ] = None,
@@ -263,17 +323,27 @@ def write_template(
     """Write an empty form for suppliers.
 
     The form (XLSX, CSV or JSON) has one column for each value, and a row that explains it. Suppliers fill in what they
-    know; empty cells are ignored. docs/documents.md has the details.
+    know; empty cells are ignored. With --category or --missing it is a workbook with the sheets of Annex XIII, marks
+    for what is mandatory, lists to choose from and citations. docs/templates.md has the details.
 
     \b
     bpc template BOM --out bom.xlsx
     bpc template PCF --format csv --example --out -
+    bpc template --category ev --language de --out ev.xlsx
+    bpc template --missing readiness.json --out missing.xlsx
     """
-    content = make_template(kind, form, example=example)
+    if category is not None or missing:
+        if kind is not None or form != "xlsx" or example:
+            raise typer.BadParameter("--category and --missing go without a kind, --format and --example.")
+        chosen, content = await make_category_template(category, language, missing or ())
+        name = f"{chosen}-missing.xlsx" if missing else f"{chosen}.xlsx"
+    else:
+        content = make_template(kind or "BOM", form, example=example)
+        name = f"{(kind or 'BOM').lower().replace('_', '-')}.{form}"
     if out == Path("-"):
         print_bytes(content)
         return
-    file = out or Path(f"{kind.lower().replace('_', '-')}.{form}")
+    file = out or Path(name)
     if file.exists():
         raise Conflict(f"`{file}` exists already", fix="choose another name, or move it away first")
     replace_file(file, content)

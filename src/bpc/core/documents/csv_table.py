@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from bpc.core.documents import Notes
-from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow, is_comment, parse_cell
+from bpc.core.documents.cells import MAX_COLUMNS, Cell, TableRow, is_comment, parse_cell
 from bpc.core.documents.elements import FACT_TYPES, FactElement
 from bpc.core.documents.header_names import match_header
 from bpc.core.documents.read_options import ReadOptions
@@ -52,7 +52,7 @@ def read_csv(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> I
     return read_tables([TableSource(table, fact_types, mapped)], notes, options.locale)
 
 
-def open_csv(content: bytes, notes: Notes) -> "Sheet | None":
+def open_csv(content: bytes, notes: Notes) -> "CsvTable | None":
     """The one table of a file; None and a problem if it is not text."""
     text = _decode_text(content, notes)
     return None if text is None else CsvTable(text)
@@ -78,6 +78,13 @@ class CsvTable:
         return f"has {cells:,} cells but the header has {width:,}; put a cell that contains a {separator} in quotes"
 
     def read_rows(self, notes: Notes) -> Iterator[TableRow]:
+        for number, cells in self.read_texts(notes):
+            row_cells = _parse_cells(cells)
+            if row_cells and not is_comment(row_cells):
+                yield TableRow(f"line {number}", row_cells, number)
+
+    def read_texts(self, notes: Notes) -> Iterator[tuple[int, list[str]]]:
+        """The number of the line at which each row begins, and the texts of its cells, also of comments."""
         text, skipped_lines = self._text, 0
         separator_line = _SEPARATOR_LINE.match(text)
         if separator_line:
@@ -102,10 +109,7 @@ class CsvTable:
             if len(cells) > MAX_COLUMNS:
                 notes.add_problem(place, f"has {len(cells):,} cells; the limit is {MAX_COLUMNS:,}")
                 return
-            row_cells = _parse_cells(cells)
-            if not row_cells or is_comment(row_cells):
-                continue
-            yield TableRow(place, row_cells, number)
+            yield number, cells
 
 
 def _parse_cells(cells: list[str]) -> dict[int, Cell]:

@@ -7,8 +7,8 @@ Pure. The same bytes and options give the same facts. A format is a function fro
                                                    └───► DocumentProblems(problems, warnings)
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bpc.core.documents import Notes, NoteSummary, csv_table, xlsx_workbook
@@ -198,6 +198,7 @@ def read_document(
     facts = tuple(_build_fact(elements.pop(), notes) for _ in range(len(elements)))  # frees each element
     if not notes.is_clean:
         return DocumentProblems(notes.problems, notes.warnings)
+    facts = tuple(_join_sheets(facts))
     _warn_of_contradictions(facts, notes)
     return DocumentFacts(facts, notes.warnings)
 
@@ -270,6 +271,42 @@ def _build_fact(element: FactElement, notes: Notes) -> ExtractedFact:
         source_path=element.path,
         member_places=element.places,
         unreadable=unreadable,
+    )
+
+
+def _join_sheets(facts: Sequence[ExtractedFact]) -> list[ExtractedFact]:
+    """One fact of a battery that stands on several sheets of a workbook, unless they contradict each other."""
+    joined: dict[str, ExtractedFact] = {}
+    sheets: dict[str, set[str]] = {}
+    others: list[ExtractedFact] = []
+    for fact in facts:
+        sheet = fact.source_path.rpartition("!")[0]
+        if fact.fact_type != "Battery" or not sheet:
+            others.append(fact)
+        elif fact.fact_key not in joined:
+            joined[fact.fact_key], sheets[fact.fact_key] = fact, {sheet}
+        elif sheet in sheets[fact.fact_key] or (both := _join_facts(joined[fact.fact_key], fact)) is None:
+            others.append(fact)
+        else:
+            joined[fact.fact_key] = both
+            sheets[fact.fact_key].add(sheet)
+    return [*joined.values(), *others]
+
+
+def _join_facts(first: ExtractedFact, second: ExtractedFact) -> ExtractedFact | None:
+    """Both facts as one; None if they differ about a member."""
+    payload, added = (canonical_json.decode(fact.payload_canonical) for fact in (first, second))
+    if not isinstance(payload, dict) or not isinstance(added, dict):
+        return None
+    if any(payload[member] != added[member] for member in payload.keys() & added.keys()):
+        return None
+    canonical = canonical_json.encode_typed({**payload, **added})
+    return replace(
+        first,
+        payload_canonical=canonical,
+        payload_hash=sha256(canonical),
+        member_places={**second.member_places, **first.member_places},
+        unreadable=(*first.unreadable, *second.unreadable),
     )
 
 

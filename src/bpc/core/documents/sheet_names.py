@@ -17,7 +17,11 @@ _NAMES: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
             "Battery",
         ): "Battery; Batteries; Battery data; Battery pack; Batterie; Batterien; Batteriedaten; Batterie Daten;"
         " Batteriestammdaten; Produktdaten; Données batterie; Données de la batterie; Batería; Baterías; Datos de"
-        " la batería; Datos batería; Batteria; Dati batteria; Dati della batteria; Bateria; Baterie; Dane baterii",
+        " la batería; Datos batería; Batteria; Dati batteria; Dati della batteria; Bateria; Baterie; Dane baterii"
+        # The sheets of our own templates.
+        "; Identity and label data; Recycled content; Performance and lifetime; Marking and documents; Dismantling and"
+        " tests; State of the battery; Kennung und Kennzeichnung; Rezyklatanteil; Leistung und Lebensdauer; Zeichen und"
+        " Unterlagen; Demontage und Prüfberichte; Zustand der Batterie",
         ("Component",): "Component; Components; Parts; Part list; Parts list; Komponente; Komponenten; Bauteile; Teile;"
         " Teileliste; Composant; Composants; Pièces; Liste des composants; Componente; Componentes; Piezas; Lista de"
         " componentes; Componenti; Parti; Elenco componenti; Komponent; Komponenty; Części; Lista części",

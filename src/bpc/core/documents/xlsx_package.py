@@ -68,6 +68,9 @@ class XlsxParts:
     def __contains__(self, name: str) -> bool:
         return name in self._sizes
 
+    def list_names(self) -> list[str]:
+        return list(self._sizes)
+
     def count_tags(self, tags: int) -> None:
         """Count tags that were read, up to the limit."""
         self.tags_left -= tags
