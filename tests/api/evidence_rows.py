@@ -133,7 +133,7 @@ def make_attachment_fact(tenant_data: FilledTenant, sku: str) -> SnapshotFact:
         sku=sku,
         data_point=42,
         document_version_id=DocumentVersionId(get_id(tenant_data, "attached_version_id")),
-        title=f"{tenant_data.mark} title",
+        heading=f"{tenant_data.mark} title",
         file_name=None,
         mime_type="application/pdf",
         size=len(ATTACHED_FILE),

@@ -24,7 +24,7 @@ SCRIPT = """
 import asyncio, json, resource, sys, time
 from pathlib import Path
 from service_jobs import ProcessPool
-from bpc.core.documents.reader import DocumentProblems
+from bpc.core.documents.reader import DEFAULT_OPTIONS, DocumentProblems
 from bpc.pipeline.facts import READ_LIMITS, _read_content
 
 async def main():
@@ -33,7 +33,8 @@ async def main():
     for name, mime_type in json.loads(sys.argv[2]).items():
         await reader_pool.run(Path, ())  # start a child
         started = time.monotonic()
-        outcome = await _read_content(reader_pool, "PCF", mime_type, Path(sys.argv[1], name).read_bytes())
+        content = Path(sys.argv[1], name).read_bytes()
+        outcome = await _read_content(reader_pool, "PCF", mime_type, content, DEFAULT_OPTIONS)
         seconds = time.monotonic() - started
         [first, *_] = outcome.problems.first if isinstance(outcome, DocumentProblems) else [None]
         results[name] = {"seconds": round(seconds, 3), "says": first}

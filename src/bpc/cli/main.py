@@ -64,7 +64,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
         "passports": (
             "online.passports:passports_app",
-            "Check and compile passports for many products; waive entries; activate versions.",
+            "Check and compile passports for many products over the API; waive entries; activate versions.",
         ),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),

@@ -83,6 +83,7 @@ class ProductEvidence:
         return (
             *(each.fact for each in self.product_facts),
             *(each.fact for each in self.readings),
+            *self.attachments,
             *self.list_computed_facts(),
         )
 
@@ -112,11 +113,10 @@ class ProductEvidence:
         return sum(not conflict.is_decided for _, conflict in self.iterate_conflicts())
 
     def list_computed_facts(self) -> list[SnapshotFact]:
-        """Facts that no document states: a summary of each series, the findings, and the attached files."""
+        """Facts that no document states: a summary of each series, and the findings."""
         return [
             *(build_series_fact(self.sku, series) for series in self.series),
             *build_finding_facts(self.sku, self.findings),
-            *self.attachments,
         ]
 
 
@@ -154,21 +154,19 @@ async def store_evidence(
     """
     stored_ids = [fact_id for each in evidence.product_facts if (fact_id := each.find_stored_id()) is not None]
     merged = [_to_derived(each) for each in evidence.product_facts if each.find_stored_id() is None]
-    merged_ids = await facts.insert_derived_facts(conn, tenant, merged, at=act.at)
+    files = zip(evidence.attachments, iterate_named_files(evidence.attachments), strict=True)
+    attached = [
+        DerivedFact(fact=fact, document_version_id=file.document_version_id, source_path="$") for fact, file in files
+    ]
+    derived_ids = await facts.insert_derived_facts(conn, tenant, [*merged, *attached], at=act.at)
     computed = [*evidence.list_computed_facts(), *build_provenance_facts(evidence.sources)]
-    # Every fact names a version. An attached file is one; the others are about all of them.
-    versions = [each.document_version_id for each in evidence.iterate_statements()]
-    attached = {file.sha256: file.document_version_id for file in iterate_named_files(evidence.attachments)}
+    # Every fact names a version; these are about all of them.
+    version = next((each.document_version_id for each in evidence.iterate_statements()), None)
     reserved = [
-        DerivedFact(
-            fact=fact,
-            document_version_id=attached.get(str(fact.payload.get("sha256"))) or versions[0],
-            source_path="$",
-        )
-        for fact in computed
+        DerivedFact(fact=fact, document_version_id=version, source_path="$") for fact in computed if version is not None
     ]
     reserved_ids = await facts.insert_derived_facts(conn, tenant, reserved, at=act.at)
-    return [*stored_ids, *merged_ids, *(each.fact_id for each in evidence.readings)], reserved_ids
+    return [*stored_ids, *derived_ids, *(each.fact_id for each in evidence.readings)], reserved_ids
 
 
 async def decide_conflict(

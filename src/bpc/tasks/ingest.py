@@ -20,10 +20,9 @@ from service_jobs.download import DownloadFailed, DownloadFile, DownloadResponse
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Invalid
-from bpc.core.formats.file_types import resolve_type
+from bpc.core.formats.file_types import clean_file_name, resolve_type
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import ActorId, DocumentId, DocumentVersionId, JobId, TenantId
-from bpc.core.formats.multipart import clean_file_name
 from bpc.outbound import Guard, OutboundFailed
 from bpc.outbound.folders import SCHEME, AllowedFolders
 from bpc.outbound.guard import CHECK_SERVER_HINT

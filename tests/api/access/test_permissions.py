@@ -55,6 +55,7 @@ DECLARED = """
     POST   /v1/documents                                                    docs:upload
     GET    /v1/documents                                                    docs:read
     GET    /v1/documents/{document_id}                                      docs:read
+    PATCH  /v1/documents/{document_id}                                      docs:upload
     POST   /v1/documents/{document_id}/versions                             docs:upload
     POST   /v1/documents/{document_id}/ingest                               docs:upload
     POST   /v1/documents/{document_id}:withdraw                             docs:upload

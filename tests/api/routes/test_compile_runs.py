@@ -203,7 +203,7 @@ async def test_a_row_that_comes_late_leaves_the_newer_version_and_says_so_withou
         )
     await run_all_jobs(service)
 
-    late = await request_run(admin, rules, {"sku": "A"}, activate=True)
+    late = await request_run(admin, rules, {"sku": "A"}, activate=True, force=True)
     await run_all_jobs(service)
     [with_job] = await list_rows(admin, late)
     await superuser.execute("DELETE FROM jobs.job")
@@ -280,8 +280,8 @@ async def test_what_is_under_way_when_a_run_is_cancelled_is_finished(
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ({}, "either `items` or `all`"),
-        ({"items": [{"sku": "A"}], "all": True}, "either `items` or `all`"),
+        ({}, "send one of `items`, `all` and `failed_of`"),
+        ({"items": [{"sku": "A"}], "all": True}, "send one of `items`, `all` and `failed_of`"),
         ({"items": []}, "items"),
         ({"items": [{"sku": "A"}, {"sku": "B"}, {"sku": "A"}]}, "items 0 and 2 have the same SKU"),
         ({"items": [{"sku": "A:B"}]}, "a SKU must not contain"),

@@ -44,7 +44,8 @@ def compile_passport(bpc: Program, rules: str, tmp_path: Path, sku: str) -> str:
     file, report = tmp_path / "products.csv", tmp_path / "report.csv"
     file.write_text(f"sku,name\n{sku},Cell\n")
 
-    ended = bpc.run("passports", "compile", "--rules", rules, "--csv", file, "--activate", "--wait", "--report", report)
+    arguments = ("--rules", rules, "--csv", file, "--activate", "--force", "--wait", "--report", report)
+    ended = bpc.run("passports", "compile", *arguments)
 
     assert ended.code == 1
     assert "rows      1: 1 FAILED\nentries   1 FAIL, 1 WARN\n" in ended.out

@@ -115,4 +115,4 @@ def test_json_csv_and_xlsx_are_read_to_the_same_facts(data: st.DataObject) -> No
 
     assert read_facts(kind, "text/csv", render_csv(drawn_facts, separator=separator, end=end, mark=mark)) == expected
     assert read_facts(kind, XLSX, render_xlsx(drawn_facts)) == expected
-    assert len(expected) == len(drawn_facts)
+    assert len([fact for fact in expected if fact[0] != "Reading"]) == len(drawn_facts)

@@ -42,6 +42,7 @@ def test_every_event_type_of_webhooks_is_announced_where_it_is_appended() -> Non
         "PASSPORT_ACTIVATED",
         "PASSPORT_REVOKED",
         "PASSPORT_SIGNED",
+        "PASSPORT_WAIVED",
         "REPLAY_MISMATCH",
         "RULES_PUBLISHED",
     ]

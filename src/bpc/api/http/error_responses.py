@@ -40,6 +40,7 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "API key": "/v1/api-keys",
             "actor": "/v1/actors",
             "active actor": "/v1/actors",
+            "attachment": "/v1/attachments",
             "battery product": "/v1/battery-products",
             "compile run": "/v1/compile-runs",
             "document": "/v1/documents",

@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from bpc.api.http.models import ErrorEnvelope
+from bpc.api.http.multipart import MULTIPART
 from bpc.core.errors import CODES
 from bpc.core.formats.file_types import UNKNOWN
-from bpc.core.formats.multipart import MULTIPART
 
 IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",

@@ -20,12 +20,12 @@ from starlette.requests import Request
 
 from bpc.api.access.tenant_limits import BodyMemory
 from bpc.api.http.child_compute import THREAD_THRESHOLD_BYTES, compute_by_size
+from bpc.api.http.multipart import MULTIPART, SentFile, parse_header, read_file_name, split_form
 from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import TenantId
-from bpc.core.formats.multipart import MULTIPART, SentFile, parse_header, read_file_name, split_form
 
 MAX_BODY_BYTES: Final = 1_000_000  # all bodies except those below
 MAX_RULES_BYTES: Final = 5_000_000  # two texts of a MiB, with escapes

@@ -21,9 +21,8 @@ from bpc.api.http.routing import RouteFamily
 from bpc.api.routes.documents import LOCALE_DESCRIPTION, MIME_TYPE_PATTERN, MimeType, SupplierName
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.errors import Invalid
-from bpc.core.formats.file_types import UNKNOWN, resolve_type
+from bpc.core.formats.file_types import UNKNOWN, clean_file_name, resolve_type
 from bpc.core.formats.ids import DocumentId
-from bpc.core.formats.multipart import clean_file_name
 from bpc.core.policies import Resource
 from bpc.pipeline.upload import DocumentReference, FileUpload, upload, upload_by_ref
 from bpc.storage.evidence import documents

@@ -43,7 +43,7 @@ class AttachedFile:
     sku: str
     data_point: int
     document_version_id: DocumentVersionId
-    title: str | None
+    heading: str | None
     file_name: str | None
     mime_type: str
     size: int
@@ -71,7 +71,7 @@ def build_attachment_fact(file: AttachedFile) -> SnapshotFact:
     members: dict[str, Json] = {
         "sku": file.sku,
         "data_point": file.data_point,
-        "title": file.title,
+        "title": file.heading,
         "file_name": file.file_name,
         "mime_type": file.mime_type,
         "size": file.size,

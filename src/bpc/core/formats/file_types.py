@@ -108,3 +108,26 @@ def _detect_text_type(content: bytes) -> str:
     if start.startswith(b"<?xml"):
         return XML
     return CSV if _SEPARATED_LINE.match(start) else TEXT
+
+
+MAX_FILE_NAME_CHARS: Final = 200
+# Control and format characters (such as those that turn the direction of text), and lone surrogates.
+_INVISIBLE: Final = re.compile(
+    "[\0-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\uffff]"
+)
+_FOLDERS: Final = re.compile(r".*[/\\]", re.DOTALL)
+
+
+def clean_file_name(text: str | None) -> str | None:
+    """The name of a file without folders and characters that cannot be seen; None if nothing is left of it.
+
+    A name that is too long loses its middle, so that the ending stays.
+    """
+    if text is None:
+        return None
+    # The folders of any system: some browsers send them.
+    name = _INVISIBLE.sub("", _FOLDERS.sub("", text)).strip(" ")
+    if name in {"", ".", ".."}:
+        return None
+    half = MAX_FILE_NAME_CHARS // 2
+    return name if len(name) <= MAX_FILE_NAME_CHARS else f"{name[: half - 1]}…{name[-half:]}"

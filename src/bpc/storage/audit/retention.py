@@ -25,11 +25,11 @@ SMALLEST_STEP: Final = timedelta(microseconds=1)
 SELECT_PAUSED: Final[LiteralString] = "SELECT paused FROM jobs.schedule WHERE tenant_id = $1 AND name = $2"
 
 # A file that is attached to a data point stays as long as the binding is not withdrawn, and as long as there is a
-# passport version whose facts name it.
+# passport version whose facts name it. Asked for each version by itself, so that versions are read from their index.
 OLD_CONTENT: Final[LiteralString] = """
     v.tenant_id = $1 AND v.content IS NOT NULL AND v.uploaded_at < $2
-       AND NOT EXISTS (
-         SELECT FROM attachments a
+       AND NOT coalesce((
+         SELECT true FROM attachments a
           WHERE a.tenant_id = $1 AND a.document_version_id = v.document_version_id
             AND (NOT EXISTS (SELECT FROM attachment_withdrawals w
                               WHERE w.tenant_id = $1 AND w.attachment_id = a.attachment_id)
@@ -39,7 +39,8 @@ OLD_CONTENT: Final[LiteralString] = """
                   JOIN passport_versions p ON p.tenant_id = $1 AND p.snapshot_id = i.snapshot_id
                  WHERE f.tenant_id = $1 AND f.fact_type = 'Attachment'
                    AND f.fact_key COLLATE "C" = concat('attachment:', a.sku, ':', a.data_point, ':',
-                                                       left(encode(v.sha256, 'hex'), 16)))))
+                                                       left(encode(v.sha256, 'hex'), 16))))
+          LIMIT 1), false)
 """
 # A version that another transaction uses is skipped; the next run removes it.
 SELECT_OLD_CONTENT: Final[LiteralString] = f"""

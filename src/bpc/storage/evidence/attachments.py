@@ -221,7 +221,7 @@ async def list_attachment_facts(conn: Connection, tenant: TenantId, sku: str) ->
                 sku=row.sku,
                 data_point=row.data_point,
                 document_version_id=row.document_version_id,
-                title=row.title,
+                heading=row.title,
                 file_name=row.file_name,
                 mime_type=row.mime_type,
                 size=row.size or 0,

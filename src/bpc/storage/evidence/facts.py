@@ -26,9 +26,9 @@ from bpc.runtime import clock
 from bpc.storage.connection import Connection, PageQuery, make_page_query, parse_row_count
 
 MAX_SOURCES_IN_LIST: Final = 100
-# Facts that are made for snapshots: the secret, where values are from, what is wrong about them, summaries of readings,
-# and attached files.
-RESERVED_FACT_TYPES: Final = frozenset({"Blinding", "Provenance", "Finding", "ReadingSeries", "Attachment"})
+# Facts that are made for snapshots: the secret, where values are from, what is wrong about them, and summaries of
+# readings.
+RESERVED_FACT_TYPES: Final = frozenset({"Blinding", "Provenance", "Finding", "ReadingSeries"})
 MAX_SOURCES: Final = 1_000
 
 INSERT_FACTS: Final[LiteralString] = """
@@ -61,7 +61,7 @@ FACT_COLUMNS: Final[LiteralString] = """
 """
 # Facts that are made for snapshots are not listed. The first condition is that of the indexes.
 LISTED: Final[LiteralString] = """
-    f.fact_type <> 'Blinding' AND f.fact_type NOT IN ('Provenance', 'Finding', 'ReadingSeries', 'Attachment')
+    f.fact_type <> 'Blinding' AND f.fact_type NOT IN ('Provenance', 'Finding', 'ReadingSeries')
 """
 SELECT_FACTS: Final[LiteralString] = f"SELECT {FACT_COLUMNS} FROM facts f"
 SELECT_FACT: Final[LiteralString] = f"""

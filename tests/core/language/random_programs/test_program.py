@@ -25,7 +25,7 @@ ORDERED = {"Int", "Text", "Date", "Dec", "Qty"}
 @cache
 def check_programs() -> tuple[typed.Program, ...]:
     """Programs of the first seeds, checked: `checked_program` refuses a text with an error."""
-    seeds = range(choose_effort(test=250, shown=2_000, campaign=10_000))
+    seeds = range(choose_effort(test=400, shown=2_000, campaign=10_000))
     return tuple(read_program(create_random_program(seed).rules.encode()) for seed in seeds)
 
 

@@ -17,7 +17,7 @@ from bpc.core.documents.public import NamedTerms
 _REFERENCE_MEMBERS: Final = frozenset({"@id", "id", "@type", "type"})
 _LITERAL_MEMBERS: Final = frozenset({"@value", "@type", "type"})
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_LOWER: Final = str.maketrans(_UPPER, _UPPER.lower())
+_LOWER: Final = str.maketrans(_UPPER, "abcdefghijklmnopqrstuvwxyz")
 
 
 def shorten_term(name: str) -> str:

@@ -7,18 +7,17 @@ is small and bounded, so the time and memory that a form takes are in proportion
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from bpc.core.errors import Invalid
+from bpc.core.formats.file_types import clean_file_name
 
 MULTIPART: Final = "multipart/form-data"
 MAX_PARTS: Final = 20
 MAX_PART_HEAD_BYTES: Final = 8_192
 MAX_FIELD_BYTES: Final = 8_192
-MAX_FILE_NAME_CHARS: Final = 200
 # RFC 2046 5.1.1: up to 70 characters of these, none of which needs to be escaped.
 BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]")
 # A parameter of a header: `name="quoted"`, `name=token`, or `name*=UTF-8''encoded` (RFC 8187).
@@ -42,23 +41,6 @@ class UploadForm:
 
     fields: Mapping[str, str]
     file: SentFile
-
-
-def clean_file_name(text: str | None) -> str | None:
-    """The name of a file without folders and characters that cannot be seen; None if nothing is left of it.
-
-    A name that is too long loses its middle, so that the ending stays.
-    """
-    if text is None:
-        return None
-    # The folders of any system: some browsers send them.
-    name = re.split(r"[/\\]", unicodedata.normalize("NFC", text))[-1]
-    # Control and format characters (such as those that turn the direction of text), and lone surrogates.
-    name = "".join(char for char in name if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}).strip()
-    if name in {"", ".", ".."}:
-        return None
-    half = MAX_FILE_NAME_CHARS // 2
-    return name if len(name) <= MAX_FILE_NAME_CHARS else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def parse_header(text: str) -> tuple[str, dict[str, str]]:
