@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 from xml.etree import ElementTree as ET
 
+import openpyxl  # type: ignore[import-untyped]
 import pytest
 from bpc_client import Client
 
@@ -95,6 +96,17 @@ def test_programs_get_everything_as_json(bpc: Program) -> None:
     assert [product["sku"] for product in report["products"]] == ["SKU-1", "SKU-2"]
     assert [product["compiles"] for product in report["products"]] == [True, False]
     assert str(UUID(report["rule_package_version_id"])) == report["rule_package_version_id"]
+
+
+def test_a_template_asks_only_what_the_service_says_is_missing(bpc: Program, tmp_path: Path) -> None:
+    bpc.run_ok("template", "--missing", "SKU-2", "--out", tmp_path / "missing.xlsx")
+
+    book = openpyxl.load_workbook(tmp_path / "missing.xlsx")
+    sheet = book["1 Identity and label data"]
+    names = [cell.value for cell in sheet[6]]
+    assert "mass_kg" in names
+    assert "category" not in names
+    assert sheet["B7"].value == "SKU-2"
 
 
 def test_a_spreadsheet_has_products_issues_and_matrix(bpc: Program, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`bpc template`: an empty form for suppliers, as a table or as JSON. Needs no database and no settings."""
+"""`bpc template`: an empty form for suppliers, as a table or as JSON. Needs no database and no settings.
+
+Only what is missing for products is asked of the service.
+"""
 
 import csv
 import io
@@ -11,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import typer
 import xlsxwriter  # type: ignore[import-untyped]
 
+from bpc.cli.support.arguments import UrlOption, require_utf8
 from bpc.cli.support.output import print_bytes, print_line, read_bytes, replace_file
 from bpc.cli.support.untrusted import open_untrusted
 from bpc.core.documents.fact_members import list_columns
@@ -257,24 +261,14 @@ def _make_empty(kind: Type) -> object:
 
 
 async def make_category_template(
-    category: Category | None, language: Language, missing: Sequence[str]
+    category: Category | None, language: Language, missing: Sequence[str], url: str | None
 ) -> tuple[Category, bytes]:
-    """The template of a category, or of what the files in `missing` still lack; and its category."""
+    """The template of a category, or of what the files or products in `missing` still lack; and its category."""
     if not missing:
         if category is None:
             raise Invalid("a template needs a category or a list of what is missing", fix="add --category or --missing")
         return category, write_template_workbook(build_template(category, language))
-    products: list[MissingProduct] = []
-    async with open_untrusted() as untrusted:
-        for file in missing:
-            content = read_bytes(file)
-            listed = await untrusted.run(read_missing_products, (content, category), content)
-            if listed is None:
-                raise Invalid(
-                    f"`{file}` is no list of what is missing and no document about a battery",
-                    fix="use the output of `bpc passports check --json`, a data-points export, or a bill of materials",
-                )
-            products += listed
+    products = await _collect_missing(category, missing, url)
     categories = [each for each in CATEGORIES if each in {category or product.category for product in products}]
     if not categories:
         raise Invalid(
@@ -295,6 +289,32 @@ async def make_category_template(
     return plan.category, write_template_workbook(plan)
 
 
+async def _collect_missing(category: Category | None, missing: Sequence[str], url: str | None) -> list[MissingProduct]:
+    """What files say is missing, and what the service says of the products that are named."""
+    products: list[MissingProduct] = []
+    skus = [each for each in missing if not _names_a_file(each)]
+    async with open_untrusted() as untrusted:
+        for file in [each for each in missing if _names_a_file(each)]:
+            content = read_bytes(file)
+            listed = await untrusted.run(read_missing_products, (content, category), content)
+            if listed is None:
+                raise Invalid(
+                    f"`{file}` is no list of what is missing and no document about a battery",
+                    fix="use the output of `bpc passports check --json`, a data-points export, or a bill of materials",
+                )
+            products += listed
+    if skus:
+        from bpc.cli.online.missing import ask_missing_products  # noqa: PLC0415 (the client is slow to import)
+
+        products += await ask_missing_products([require_utf8("the SKU", sku) for sku in skus], url)
+    return products
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether it is a file, or looks like the name of one; anything else is an article number."""
+    return text == "-" or text.lower().endswith((".json", ".csv", ".xlsx")) or Path(text).is_file()
+
+
 async def write_template(
     kind: Annotated[
         Literal["BOM", "PCF", "DUE_DILIGENCE"] | None, typer.Argument(help="Kind of document. [default: BOM]")
@@ -312,13 +332,15 @@ async def write_template(
         list[str] | None,
         typer.Option(
             "--missing",
-            metavar="FILE",
-            help="Ask only what is missing: JSON of `bpc passports check`, data points of a passport, or a document.",
+            metavar="SKU|FILE",
+            help="Ask only what is missing for a product, according to the service; or to a file: JSON of `bpc passports "
+            "check`, data points of a passport, or a document. May be repeated.",
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="New file; `-` prints it. [default: KIND.FORMAT]")
     ] = None,
+    url: UrlOption = None,
 ) -> None:
     """Write an empty form for suppliers.
 
@@ -330,12 +352,13 @@ async def write_template(
     bpc template BOM --out bom.xlsx
     bpc template PCF --format csv --example --out -
     bpc template --category ev --language de --out ev.xlsx
+    bpc template --missing SKU-1 --missing SKU-2 --out missing.xlsx
     bpc template --missing readiness.json --out missing.xlsx
     """
     if category is not None or missing:
         if kind is not None or form != "xlsx" or example:
             raise typer.BadParameter("--category and --missing go without a kind, --format and --example.")
-        chosen, content = await make_category_template(category, language, missing or ())
+        chosen, content = await make_category_template(category, language, missing or (), url)
         name = f"{chosen}-missing.xlsx" if missing else f"{chosen}.xlsx"
     else:
         content = make_template(kind or "BOM", form, example=example)

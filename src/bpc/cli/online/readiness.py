@@ -89,7 +89,7 @@ async def check_products(
     async with open_api(url, as_json=as_json) as bpc:
         version = None if rules is None else await _find_version(bpc, require_utf8("the rules' name", rules))
         with show_progress("checking", as_json=as_json) as update:
-            async for report in _iterate_reports(bpc, chosen or None, version, day):
+            async for report in iterate_reports(bpc, chosen or None, version, day):
                 version = report.rule_package_version_id
                 products += report.products
                 refused += report.refused
@@ -110,7 +110,7 @@ async def _find_version(bpc: Client, name: str) -> UUID:
     return (await require_published(bpc, name)).rule_package_version_id
 
 
-async def _iterate_reports(
+async def iterate_reports(
     bpc: Client, skus: Sequence[str] | None, version: UUID | None, day: str | None
 ) -> AsyncIterator[PassportCheckReport]:
     """Ask piece by piece. The first answer says which rules it used; the others use the same."""

@@ -7,7 +7,7 @@ Pure. The same bytes and options give the same facts. A format is a function fro
                                                    └───► DocumentProblems(problems, warnings)
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -274,23 +274,20 @@ def _build_fact(element: FactElement, notes: Notes) -> ExtractedFact:
     )
 
 
-def _join_sheets(facts: Sequence[ExtractedFact]) -> list[ExtractedFact]:
+def _join_sheets(facts: Iterable[ExtractedFact]) -> list[ExtractedFact]:
     """One fact of a battery that stands on several sheets of a workbook, unless they contradict each other."""
-    joined: dict[str, ExtractedFact] = {}
-    sheets: dict[str, set[str]] = {}
-    others: list[ExtractedFact] = []
+    joined: list[ExtractedFact] = []
+    places: dict[str, tuple[int, set[str]]] = {}  # of each battery: where it is in the list, and its sheets
     for fact in facts:
-        sheet = fact.source_path.rpartition("!")[0]
-        if fact.fact_type != "Battery" or not sheet:
-            others.append(fact)
-        elif fact.fact_key not in joined:
-            joined[fact.fact_key], sheets[fact.fact_key] = fact, {sheet}
-        elif sheet in sheets[fact.fact_key] or (both := _join_facts(joined[fact.fact_key], fact)) is None:
-            others.append(fact)
+        sheet = fact.source_path.rpartition("!")[0] if fact.fact_type == "Battery" else ""
+        index, sheets = places.setdefault(fact.fact_key, (len(joined), {sheet})) if sheet else (len(joined), {sheet})
+        both = None if index == len(joined) or sheet in sheets else _join_facts(joined[index], fact)
+        if both is None:
+            joined.append(fact)
         else:
-            joined[fact.fact_key] = both
-            sheets[fact.fact_key].add(sheet)
-    return [*joined.values(), *others]
+            joined[index] = both
+            sheets.add(sheet)
+    return joined
 
 
 def _join_facts(first: ExtractedFact, second: ExtractedFact) -> ExtractedFact | None:
