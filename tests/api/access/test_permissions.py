@@ -56,6 +56,15 @@ DECLARED = """
     GET    /v1/documents                                                    docs:read
     GET    /v1/documents/{document_id}                                      docs:read
     PATCH  /v1/documents/{document_id}                                      docs:upload
+    PUT    /v1/documents/by-ref/{external_ref:path}                         docs:upload
+    POST   /v1/documents:propose-mapping                                    docs:upload
+    POST   /v1/suppliers                                                    docs:upload
+    GET    /v1/suppliers                                                    docs:read
+    GET    /v1/suppliers/{supplier_id}                                      docs:read
+    PATCH  /v1/suppliers/{supplier_id}                                      docs:upload
+    POST   /v1/suppliers/{supplier_id}:rank                                 snapshot:build
+    POST   /v1/suppliers/{supplier_id}/column-mappings                      docs:upload
+    GET    /v1/suppliers/{supplier_id}/column-mappings                      docs:read
     POST   /v1/documents/{document_id}/versions                             docs:upload
     POST   /v1/documents/{document_id}/ingest                               docs:upload
     POST   /v1/documents/{document_id}:withdraw                             docs:upload

@@ -26,6 +26,7 @@ from bpc.core.documents.forms.template_words import (
     Language,
     Mark,
     TemplateWords,
+    capitalize_first,
     cite_source,
     describe_type,
     name_column,
@@ -290,7 +291,7 @@ class _TemplateBuilder:
         words = self._words
         yield f"{label} ({words.marks[mark]})"
         how = describe_type(kind, words) + (f", {words.unit.format(unit)}" if unit else "")
-        yield how[:1].upper() + how[1:] + "."
+        yield capitalize_first(how) + "."
         if choices and kind != BOOL and len(choices) <= MAX_SHOWN_CHOICES:
             yield (words.one_of_or_other if is_open else words.one_of).format(", ".join(choices))
         if others:

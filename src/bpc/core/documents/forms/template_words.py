@@ -218,6 +218,14 @@ _LABEL_ANNEX: Final = re.compile(r"Annex VI A\(([0-9]+)\)")
 _ANNEX: Final = re.compile(r"Annex XIII ([0-9])(?:\(([a-z])\))?")
 
 
+_CAPITALS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyzäöü", "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜ")
+
+
+def capitalize_first(text: str) -> str:
+    """A text that begins with a capital, as a sentence or a heading does."""
+    return text[:1].translate(_CAPITALS) + text[1:]
+
+
 def name_column(fact_type: str, column: str, language: Language) -> str:
     """What a column is called: `mass_kg` is `Mass`, `labels[1].url` is `Further labels 1: url`."""
     member, _, rest = column.partition("[")
@@ -228,7 +236,7 @@ def name_column(fact_type: str, column: str, language: Language) -> str:
         schema = SCHEMA_MEMBERS[FactRecordType(fact_type, SCHEMA_VERSION)]
         name = _ENGLISH_NAMES.get(fact_type, {}).get(member, schema[member].description.replace("`", ""))
         inner_name = _strip_unit(inner).replace("_", " ")
-    name = name[:1].upper() + name[1:]
+    name = capitalize_first(name)
     return f"{name} {number}: {inner_name}" if inner else name
 
 

@@ -30,9 +30,11 @@ from bpc.core.documents.forms.xlsx_parts import (
     write_parts,
 )
 from bpc.core.documents.forms.xlsx_scan import (
+    COLUMN_LETTERS,
     CONTENT_TYPES,
     LINKS,
     MAIN,
+    NUMBER,
     STRICT_LINKS,
     STRICT_MAIN,
     TAG_NAME,
@@ -131,13 +133,13 @@ class _SheetScanner(PartScanner):
             self._visit_cell(attributes, at)
         elif name == "row":
             number = attributes.get("r", "")
-            self._row = int(number) if number.isdecimal() else self._row + 1
+            self._row = int(number) if NUMBER.fullmatch(number) else self._row + 1
             self._column = -1
             wanted = self._wanted.get(self._row, {})
             self._open = {column: note for column, note in wanted.items() if column is not None}
         elif name == "col":
             numbers = [attributes.get(each, "") for each in ("min", "max", "style")]
-            if all(number.isdecimal() for number in numbers):
+            if all(map(NUMBER.fullmatch, numbers)):
                 first, last, style = map(int, numbers)
                 self._column_styles.append((first - 1, last - 1, style))
         elif self._depth == 1:
@@ -149,7 +151,7 @@ class _SheetScanner(PartScanner):
 
     def _visit_cell(self, attributes: Mapping[str, str], at: int) -> None:
         letters = attributes.get("r", "").rstrip("0123456789")
-        self._column = parse_column_letters(letters) if letters.isalpha() else self._column + 1
+        self._column = parse_column_letters(letters) if COLUMN_LETTERS.fullmatch(letters) else self._column + 1
         for column in sorted(each for each in self._open if each < self._column):
             self._add_gap(column, at)
         note = self._open.pop(self._column, None)

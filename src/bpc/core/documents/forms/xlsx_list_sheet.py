@@ -14,6 +14,7 @@ from bpc.core.documents.forms.xlsx_scan import (
     CONTENT_TYPES,
     LINKS,
     MAIN,
+    NUMBER,
     STRICT_LINKS,
     STRICT_MAIN,
     PartEdit,
@@ -41,7 +42,7 @@ class _WorkbookScanner(PartScanner):
             self.namespace = space
         elif name == "sheet":
             number = attributes.get("sheetId", "")
-            self.numbers.append(int(number) if number.isdecimal() else 0)
+            self.numbers.append(int(number) if NUMBER.fullmatch(number) else 0)
             self.names.add(attributes.get("name", ""))
 
     def end_element(self, name: str, at: int | None) -> None:

@@ -116,7 +116,7 @@ def add_content_type(parts: Mapping[str, PartFile], name: str, content_type: str
     if file is None:
         raise WorkbookUnreadable("does not say what its parts are; save it again as .xlsx")
     kind, key = ("Override", "PartName") if name.startswith("/") else ("Default", "Extension")
-    if f'{key}="{name}"'.lower().encode() not in file.content.lower():
+    if re.search(re.escape(f'{key}="{name}"').encode(), file.content, re.IGNORECASE) is None:
         element = f'<{kind} {key}="{name}" ContentType="{content_type}"/>'
         file.content = _insert_element(file.content, b"Types", element)
 

@@ -10,6 +10,8 @@ from bpc.core.documents.xlsx_package import WorkbookUnreadable
 MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 STRICT_MAIN: Final = "http://purl.oclc.org/ooxml/spreadsheetml/main"
 LINKS: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+NUMBER: Final = re.compile("[0-9]{1,9}")
+COLUMN_LETTERS: Final = re.compile("[A-Z]{1,3}")
 STRICT_LINKS: Final = "http://purl.oclc.org/ooxml/officeDocument/relationships"
 CONTENT_TYPES: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 TAG_NAME: Final = re.compile(rb"</?((?:[A-Za-z_][\w.-]*:)?)([A-Za-z_][\w.-]*)")
