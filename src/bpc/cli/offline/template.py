@@ -333,8 +333,8 @@ async def write_template(
         typer.Option(
             "--missing",
             metavar="SKU|FILE",
-            help="Ask only what is missing for a product, according to the service; or to a file: JSON of `bpc passports "
-            "check`, data points of a passport, or a document. May be repeated.",
+            help="Ask only what is missing for a product, according to the service; or to a file: JSON of "
+            "`bpc passports check`, data points of a passport, or a document. May be repeated.",
         ),
     ] = None,
     out: Annotated[

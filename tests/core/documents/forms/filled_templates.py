@@ -89,7 +89,7 @@ def _insert_value(members: dict[str, Any], name: str, value: Any) -> None:
     records[int(number) - 1][inner] = value
 
 
-def _draw_value(draw: Random, column: TemplateColumn) -> tuple[Any, Any]:
+def _draw_value(draw: Random, column: TemplateColumn) -> tuple[Any, Any]:  # noqa: PLR0911 (a case for each type)
     """What is written into the cell, and what must be read."""
     if column.kind == BOOL:
         value = draw.random() < 0.5
