@@ -275,6 +275,24 @@ def test_what_fails_is_not_activated_unless_it_is_waived_and_never_for_the_next_
     assert (next_blocked.code, next_blocked.err.split(":")[0]) == (1, "COMPLIANCE_BLOCKED")
 
 
+def test_implausible_evidence_is_not_activated_though_no_rule_looks_at_it(bpc: Program, tmp_path: Path) -> None:
+    footprint, battery = {"sku": SKU, "total_gco2e": 79_000}, {"sku": SKU, "mass_kg": -4}
+    (tmp_path / "pcf.json").write_bytes(encode(footprint))
+    (tmp_path / "bom.json").write_bytes(encode({"battery": battery}))
+    bpc.run_ok("upload", str(tmp_path / "pcf.json"), "--kind", "PCF", "--ref", "PCF-1", "--wait", "--json")
+    bpc.run_ok("upload", str(tmp_path / "bom.json"), "--kind", "BOM", "--ref", "BOM-1", "--wait", "--json")
+    version = compile_passport(bpc, tmp_path)
+
+    blocked = bpc.run("passports", "activate", version)
+    finding = f"finding:{SKU}:NOT_POSITIVE:0001"
+    bpc.run_ok("passports", "waive", version, "--entry", f"{finding}:NOT_POSITIVE", "--reason", "A prototype")
+    activated = bpc.run("passports", "activate", version)
+
+    assert (blocked.code, blocked.err.split(":")[0]) == (1, "COMPLIANCE_BLOCKED")
+    assert finding in blocked.out
+    assert activated.code == 0, activated.err
+
+
 def test_a_number_of_a_passport_leads_to_the_cell_that_said_it(bpc: Program, tmp_path: Path) -> None:
     version = compile_passport(bpc, tmp_path)
     bundle = tmp_path / "bundle.zip"

@@ -126,6 +126,8 @@ async def test_what_is_waived_no_longer_blocks_and_the_event_says_all_of_it(
             "activation_blocked_by": "FAIL",
             "fail_count": 2,
             "warn_count": 2,
+            "finding_fail_count": 0,
+            "finding_warn_count": 0,
             "waived": described,
         },
     )

@@ -19,13 +19,17 @@ from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.passport.gate import (
     ActivationBlocker,
     ComplianceBlocked,
+    ComplianceCounts,
     EntryName,
+    count_compliance,
     count_waivable,
     list_blocking,
     read_compliance,
+    to_entries,
 )
 from bpc.storage.access import tenant_settings
 from bpc.storage.connection import Connection
+from bpc.storage.evidence import snapshots
 from bpc.storage.passports import passport_versions, waivers
 from bpc.storage.passports.passport_versions import PassportVersionRow, PassportVersionStatus
 from bpc.storage.passports.waivers import WaiverRow, describe_waivers
@@ -40,6 +44,7 @@ class GateDecision:
     activation_blocked_by: ActivationBlocker
     fail_count: int
     warn_count: int
+    findings: ComplianceCounts
     waived: Sequence[WaiverRow]
 
     def to_event_payload(self) -> dict[str, object]:
@@ -47,6 +52,8 @@ class GateDecision:
             "activation_blocked_by": self.activation_blocked_by,
             "fail_count": self.fail_count,
             "warn_count": self.warn_count,
+            "finding_fail_count": self.findings.fail,
+            "finding_warn_count": self.findings.warn,
             "waived": describe_waivers(self.waived),
         }
 
@@ -55,13 +62,17 @@ async def check_gate(conn: Connection, tenant: TenantId, version: PassportVersio
     """Decide whether the locked version may be activated. Raises `ComplianceBlocked` with every entry that blocks."""
     blocker = (await tenant_settings.load_settings(conn, tenant)).activation_blocked_by
     rows = await waivers.load_waivers(conn, tenant, version.passport_version_id)
-    if version.fail_count or version.warn_count:
-        entries = await _load_entries(conn, tenant, version.passport_version_id)
-        blocking = list_blocking(entries, {row.name for row in rows}, blocker)
-        if blocking:
-            raise ComplianceBlocked(version.passport_version_id, blocker, blocking)
+    findings = to_entries(await snapshots.load_findings(conn, tenant, version.snapshot_id))
+    entries = [*findings, *(await _load_rule_entries(conn, tenant, version))]
+    blocking = list_blocking(entries, {row.name for row in rows}, blocker)
+    if blocking:
+        raise ComplianceBlocked(version.passport_version_id, blocker, blocking)
     return GateDecision(
-        activation_blocked_by=blocker, fail_count=version.fail_count, warn_count=version.warn_count, waived=rows
+        activation_blocked_by=blocker,
+        fail_count=version.fail_count,
+        warn_count=version.warn_count,
+        findings=count_compliance(findings),
+        waived=rows,
     )
 
 
@@ -83,7 +94,8 @@ async def waive(
             fix="compile a new version, and waive entries of that",
             details={"status": version.status},
         )
-    waivable = count_waivable(await _load_entries(conn, tenant, version_id))
+    findings = to_entries(await snapshots.load_findings(conn, tenant, version.snapshot_id))
+    waivable = count_waivable([*findings, *(await _load_rule_entries(conn, tenant, version))])
     earlier = {row.name for row in await waivers.load_waivers(conn, tenant, version_id)}
     problems = [problem for name in names for problem in _find_problems(name, waivable, earlier)]
     if problems:
@@ -102,10 +114,14 @@ def _find_problems(
         return [Conflict(says, fix="leave them out", details=details)]
     if name not in waivable:
         says = f"the version has no FAIL or WARN entry `{name.code}` of field `{name.field}`"
-        return [Invalid(says, fix="name an entry as the payload has it", details=details)]
+        return [Invalid(says, fix="name an entry as the refusal of the activation lists it", details=details)]
     return []
 
 
-async def _load_entries(conn: Connection, tenant: TenantId, version: PassportVersionId) -> Sequence[ComplianceEntry]:
-    payload = await passport_versions.load_artifact(conn, tenant, version, "payload")
+async def _load_rule_entries(
+    conn: Connection, tenant: TenantId, version: PassportVersionRow
+) -> Sequence[ComplianceEntry]:
+    if not version.fail_count and not version.warn_count:
+        return ()
+    payload = await passport_versions.load_artifact(conn, tenant, version.passport_version_id, "payload")
     return await asyncio.to_thread(read_compliance, payload or b"")  # it may have megabytes

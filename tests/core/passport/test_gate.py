@@ -2,6 +2,7 @@
 
 import pytest
 
+from bpc.core.facts.findings import Finding, Severity, build_finding_facts
 from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.passport.gate import (
     ActivationBlocker,
@@ -12,10 +13,13 @@ from bpc.core.passport.gate import (
     count_waivable,
     list_blocking,
     read_compliance,
+    to_entries,
 )
 
 STATUSES = ("PASS", "FAIL", "WARN", "NOT_APPLICABLE")
 ENTRIES = [ComplianceEntry(f"C-{status}", "checks.all", "it is as it is", status) for status in STATUSES]
+
+SEVERITY_BY_CODE: dict[str, Severity] = {"ORDER": "error", "USUAL": "warning", "REMARK": "note"}
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,19 @@ def test_entries_are_read_from_a_payload_in_its_order() -> None:
         ComplianceEntry("B", "x", "no", "FAIL"),
         ComplianceEntry("A", "y", "yes", "PASS"),
     ]
+
+
+def test_a_finding_is_an_entry_by_its_severity_and_a_note_is_none() -> None:
+    findings = [
+        Finding(code=code, severity=severity, fact_type="Battery", fact_key="battery:A", members=(), says="is odd")
+        for code, severity in SEVERITY_BY_CODE.items()
+    ]
+
+    entries = to_entries(build_finding_facts("A", findings))
+
+    assert [(entry.code, entry.field, entry.status) for entry in entries] == [
+        ("ORDER", "finding:A:ORDER:0001", "FAIL"),
+        ("USUAL", "finding:A:USUAL:0001", "WARN"),
+    ]
+    assert [entry.code for entry in list_blocking(entries, (), "FAIL")] == ["ORDER"]
+    assert list_blocking(entries, {EntryName("ORDER", "finding:A:ORDER:0001")}, "FAIL") == []

@@ -88,8 +88,10 @@ async def activate_version(version: VersionArgument, url: UrlOption = None, as_j
 
 
 def _parse_entry(text: str) -> EntryToWaive:
-    """`FIELD:CODE`. A field has no colon, a code may have one."""
-    field, colon, code = require_utf8("an entry", text).partition(":")
+    """`FIELD:CODE`. The field of a rule has no colon; that of a finding is its key, which has some."""
+    written = require_utf8("an entry", text)
+    is_finding = written.startswith("finding:")
+    field, colon, code = written.rpartition(":") if is_finding else written.partition(":")
     if not field or not colon or not code:
         raise Invalid(f"`{text}` is not an entry", fix="write the field, a colon and the code: --entry FIELD:CODE")
     return EntryToWaive(code=code, field=field)

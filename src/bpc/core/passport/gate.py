@@ -1,9 +1,11 @@
 """The gate: which compliance entries of a passport block its activation.
 
-Pure. Rules report entries with `emitCompliance`. A setting of the tenant says which statuses block, and a waiver takes
-away the entries of one version that have one code and come from the rule of one field.
+Pure. Rules report entries with `emitCompliance`. What is implausible in the evidence is an entry, too, whether or not a
+rule reports it: an error is a FAIL, a warning a WARN, and its field is the key of the finding. A setting of the tenant
+says which statuses block, and a waiver takes away the entries of one version that have one code and one field.
 
     payload ── read_compliance ──► entries ─┐
+    findings of the snapshot ── to_entries ─┤
     waivers of the version ─────────────────┼─► list_blocking ─► entries that block; none: the version may be activated
     setting of the tenant ──────────────────┘
 """
@@ -13,6 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.errors import Conflict
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.findings import read_finding
 from bpc.core.formats import canonical_json
 from bpc.core.language.evaluation import ComplianceEntry
 
@@ -24,6 +28,7 @@ BLOCKING_STATUSES: Final[Mapping[ActivationBlocker, frozenset[str]]] = {
     "NOTHING": frozenset(),
 }
 WAIVABLE_STATUSES: Final = frozenset({"FAIL", "WARN"})
+FINDING_STATUSES: Final[Mapping[str, str]] = {"error": "FAIL", "warning": "WARN"}
 
 
 class ComplianceCounts(NamedTuple):
@@ -65,6 +70,17 @@ def read_compliance(payload: bytes) -> list[ComplianceEntry]:
     """The compliance entries of a payload, in its order."""
     members: Any = canonical_json.decode(payload)
     return [ComplianceEntry(**entry) for entry in members["compliance"]]
+
+
+def to_entries(findings: Iterable[SnapshotFact]) -> list[ComplianceEntry]:
+    """The entries that the findings of a snapshot stand for; notes stand for none."""
+    entries = []
+    for fact in sorted(findings, key=lambda fact: fact.fact_key):
+        finding = read_finding(fact)
+        status = FINDING_STATUSES.get(finding.severity)
+        if status is not None:
+            entries.append(ComplianceEntry(code=finding.code, field=fact.fact_key, message=finding.says, status=status))
+    return entries
 
 
 def count_compliance(entries: Iterable[ComplianceEntry]) -> ComplianceCounts:

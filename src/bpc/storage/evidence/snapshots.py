@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, LiteralString, cast
 
+import asyncpg
+
 from bpc.core.audit.events import Act
 from bpc.core.errors import UnknownResource
 from bpc.core.facts.fact_table import SnapshotFact
@@ -56,6 +58,7 @@ FACTS_OF_SNAPSHOT: Final[LiteralString] = """
 SELECT_FACTS: Final[LiteralString] = (
     f"SELECT f.fact_type, f.fact_key, f.schema_version, f.payload_canonical {FACTS_OF_SNAPSHOT}"
 )
+SELECT_FINDINGS: Final[LiteralString] = f"{SELECT_FACTS} AND i.is_reserved AND f.fact_type = 'Finding'"
 SELECT_FACT_REFS: Final[LiteralString] = (
     f"SELECT f.fact_id, f.fact_type, f.fact_key, f.payload_hash {FACTS_OF_SNAPSHOT}"
 )
@@ -152,15 +155,21 @@ async def lock_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotId
 
 async def load_facts(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> list[SnapshotFact]:
     """All facts of a snapshot, its secret included, in no order; none if there is no such snapshot."""
-    return [
-        SnapshotFact(
-            fact_type=row["fact_type"],
-            fact_key=row["fact_key"],
-            schema_version=row["schema_version"],
-            payload=cast("dict[str, Any]", canonical_json.decode(row["payload_canonical"])),
-        )
-        for row in await conn.fetch(SELECT_FACTS, tenant, snapshot)
-    ]
+    return [_to_fact(row) for row in await conn.fetch(SELECT_FACTS, tenant, snapshot)]
+
+
+async def load_findings(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> list[SnapshotFact]:
+    """What is wrong about the evidence of a snapshot of a product, in no order."""
+    return [_to_fact(row) for row in await conn.fetch(SELECT_FINDINGS, tenant, snapshot)]
+
+
+def _to_fact(row: asyncpg.Record) -> SnapshotFact:
+    return SnapshotFact(
+        fact_type=row["fact_type"],
+        fact_key=row["fact_key"],
+        schema_version=row["schema_version"],
+        payload=cast("dict[str, Any]", canonical_json.decode(row["payload_canonical"])),
+    )
 
 
 async def load_items(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> list[SnapshotItemRow]:
