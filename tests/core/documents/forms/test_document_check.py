@@ -40,7 +40,12 @@ def test_a_value_that_cannot_be_read_is_an_error_in_its_cell_where_the_category_
 
     mass, day = sorted(examine(content).notes, key=lambda note: note.severity)
 
-    assert (mass.severity, mass.kind, mass.place, mass.members) == ("error", "unreadable", f"{IDENTITY}!AB7", ("mass_kg",))
+    assert (mass.severity, mass.kind, mass.place, mass.members) == (
+        "error",
+        "unreadable",
+        f"{IDENTITY}!AB7",
+        ("mass_kg",),
+    )
     assert mass.sku == "A"
     assert mass.points == (10,)
     assert (day.severity, day.members) == ("warning", ("put_into_service_on",))

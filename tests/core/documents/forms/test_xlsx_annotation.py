@@ -13,7 +13,7 @@ from openpyxl.comments import Comment  # type: ignore[import-untyped]
 from bpc.core.documents.forms.xlsx_annotation import MAX_MARKS, CellMark, annotate_workbook
 from bpc.core.documents.xlsx_package import WorkbookUnreadable
 
-ROWS = [("SEVERITY", "SAYS"), ("error", "is <wrong> & \"bad\" – 5 Ω\x01")]
+ROWS = [("SEVERITY", "SAYS"), ("error", 'is <wrong> & "bad" – 5 Ω\x01')]
 RED, YELLOW = "FFFFC7CE", "FFFFEB9C"
 
 
