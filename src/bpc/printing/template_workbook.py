@@ -164,7 +164,7 @@ class _TemplateWriter:
         sheet.repeat_rows(POINT_ROW, NAME_ROW)
 
     def _write_column(self, sheet: Worksheet, index: int, column: TemplateColumn) -> None:
-        width = 22 if len(column.label) > 40 or column.kind == TEXT else 17
+        width = 22 if len(column.label) > 40 or column.kind == TEXT else 20
         sheet.set_column(index, index, max(width, len(column.name) * 0.82), self._plain[_choose_number_format(column)])
         if column.points:
             sheet.write_string(POINT_ROW, index, ", ".join(map(str, column.points)), self._point)
