@@ -10,7 +10,7 @@ from random import Random  # noqa: TID251 (seeded)
 import openpyxl  # type: ignore[import-untyped]
 import pytest
 
-from bpc.core.documents.forms.template_plan import FactMember, build_template
+from bpc.core.documents.forms.template_plan import AskedMember, build_template
 from bpc.core.documents.forms.template_words import LANGUAGES, Language
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
 from bpc.core.exports.data_points import CATEGORIES, Category
@@ -69,7 +69,7 @@ def test_values_to_choose_from_are_drop_down_lists() -> None:
 
 
 def test_a_template_of_what_is_missing_names_the_products_and_frames_the_cells() -> None:
-    wanted = {"A": [FactMember("Battery", "mass_kg")], "B": [FactMember("Battery", "chemistry")]}
+    wanted = {"A": [AskedMember("Battery", "mass_kg")], "B": [AskedMember("Battery", "chemistry")]}
     book = openpyxl.load_workbook(io.BytesIO(write_template_workbook(build_template("ev", "en", wanted))))
 
     sheet = book["1 Identity and label data"]

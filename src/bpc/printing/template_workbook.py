@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import xlsxwriter  # type: ignore[import-untyped]
 
-from bpc.core.documents.forms.template_plan import Template, TemplateColumn, TemplateRow, TemplateSheet
+from bpc.core.documents.forms.template_plan import SheetPlan, Template, TemplateColumn, TemplateRow
 from bpc.core.documents.forms.template_words import MARK_SIGNS, Mark
 from bpc.core.documents.xlsx_cells import format_column_letters
 from bpc.core.language.types import DATE, TEXT, List
@@ -140,7 +140,7 @@ class _TemplateWriter:
 
     # A sheet to fill in -----------------------------------------------------------------------------------------
 
-    def _write_sheet(self, plan: TemplateSheet, first: TemplateSheet | None) -> None:
+    def _write_sheet(self, plan: SheetPlan, first: SheetPlan | None) -> None:
         sheet = self._book.add_worksheet(plan.label)
         words = self._words
         keys = 2 if plan.fact_type == "Component" else 1
@@ -164,7 +164,7 @@ class _TemplateWriter:
         sheet.repeat_rows(POINT_ROW, NAME_ROW)
 
     def _write_column(self, sheet: Worksheet, index: int, column: TemplateColumn) -> None:
-        width = 22 if len(column.label) > 40 or column.kind == TEXT else 17
+        width = 22 if len(column.label) > 40 or column.kind == TEXT else 20
         sheet.set_column(index, index, max(width, len(column.name) * 0.82), self._plain[_choose_number_format(column)])
         if column.points:
             sheet.write_string(POINT_ROW, index, ", ".join(map(str, column.points)), self._point)
@@ -227,7 +227,7 @@ def _choose_number_format(column: TemplateColumn) -> str:
     return "yyyy-mm-dd" if column.kind == DATE else "General"
 
 
-def _offer_products(sheet: Worksheet, first: TemplateSheet) -> None:
+def _offer_products(sheet: Worksheet, first: SheetPlan) -> None:
     """A drop-down list of the article numbers that stand on the first sheet."""
     letters = format_column_letters(FIRST_COLUMN)
     source = f"='{first.label}'!${letters}${FIRST_ROW + 1}:${letters}${FIRST_ROW + MAX_FILLED_ROWS}"

@@ -9,7 +9,7 @@ import openpyxl  # type: ignore[import-untyped]
 import pytest
 
 from bpc.cli.offline.template import EXAMPLES, SHEETS, list_template_columns, make_template
-from bpc.core.documents.forms.template_plan import FactMember, build_template
+from bpc.core.documents.forms.template_plan import AskedMember, build_template
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
 from bpc.core.exports.data_points import CATEGORIES, Category
 from bpc.core.facts.schemas import SCHEMAS
@@ -122,7 +122,7 @@ def test_a_template_asks_only_what_a_readiness_report_says_is_missing(bpc: Progr
 
     bpc.run_ok("template", "--missing", tmp_path / "report.json", "--out", tmp_path / "form.xlsx")
 
-    expected = build_template("ev", "en", {"A": [FactMember("Battery", "mass_kg")]})
+    expected = build_template("ev", "en", {"A": [AskedMember("Battery", "mass_kg")]})
     assert (tmp_path / "form.xlsx").read_bytes() == write_template_workbook(expected)
 
 
@@ -146,7 +146,7 @@ def test_the_missing_values_of_two_files_about_one_product_are_asked_once(bpc: P
         "template", "--missing", tmp_path / "one", "--missing", tmp_path / "two", "--out", tmp_path / "form.xlsx"
     )
 
-    members = [FactMember("Battery", "mass_kg"), FactMember("Battery", "chemistry")]
+    members = [AskedMember("Battery", "mass_kg"), AskedMember("Battery", "chemistry")]
     assert (tmp_path / "form.xlsx").read_bytes() == write_template_workbook(build_template("ev", "en", {"A": members}))
 
 

@@ -19,7 +19,7 @@ from bpc.cli.support.output import print_bytes, print_line, read_bytes, replace_
 from bpc.cli.support.untrusted import open_untrusted
 from bpc.core.documents.fact_members import list_columns
 from bpc.core.documents.forms.missing import MissingProduct, read_missing_products
-from bpc.core.documents.forms.template_plan import FactMember, build_template
+from bpc.core.documents.forms.template_plan import AskedMember, build_template
 from bpc.core.documents.forms.template_words import Language
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.exports.data_points import CATEGORIES, Category
@@ -280,7 +280,7 @@ async def make_category_template(
             f"these products have several categories: {', '.join(categories)}",
             fix="write a template for each, from a list of its products",
         )
-    wanted: dict[str, dict[FactMember, None]] = {}
+    wanted: dict[str, dict[AskedMember, None]] = {}
     for product in products:
         wanted.setdefault(product.sku, {}).update(dict.fromkeys(product.members))
     if not any(wanted.values()):
@@ -333,7 +333,7 @@ async def write_template(
         typer.Option(
             "--missing",
             metavar="SKU|FILE",
-            help="Ask only what is missing for a product, according to the service; or to a file: JSON of "
+            help="Ask only what is missing: of a product, as the service says; or as a file says, which is JSON of "
             "`bpc passports check`, data points of a passport, or a document. May be repeated.",
         ),
     ] = None,

@@ -280,14 +280,15 @@ def _join_sheets(facts: Iterable[ExtractedFact]) -> list[ExtractedFact]:
     places: dict[str, tuple[int, set[str]]] = {}  # of each battery: where it is in the list, and its sheets
     for fact in facts:
         sheet = fact.source_path.rpartition("!")[0] if fact.fact_type == "Battery" else ""
-        own: tuple[int, set[str]] = (len(joined), {sheet})
-        index, sheets = places.setdefault(fact.fact_key, own) if sheet else own
-        both = None if index == len(joined) or sheet in sheets else _join_facts(joined[index], fact)
-        if both is None:
-            joined.append(fact)
-        else:
+        index, sheets = places.get(fact.fact_key, (-1, set()))
+        both = None if not sheet or index < 0 or sheet in sheets else _join_facts(joined[index], fact)
+        if both is not None:
             joined[index] = both
             sheets.add(sheet)
+            continue
+        if sheet:
+            places.setdefault(fact.fact_key, (len(joined), {sheet}))
+        joined.append(fact)
     return joined
 
 

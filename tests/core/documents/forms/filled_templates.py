@@ -9,7 +9,7 @@ from typing import Any
 
 import openpyxl  # type: ignore[import-untyped]
 
-from bpc.core.documents.forms.template_plan import Template, TemplateColumn, TemplateSheet
+from bpc.core.documents.forms.template_plan import SheetPlan, Template, TemplateColumn
 from bpc.core.language.types import BOOL, DATE, INT, Dec, List
 from bpc.printing.template_workbook import FIRST_ROW, NAME_ROW, write_template_workbook
 
@@ -63,7 +63,7 @@ def fill_randomly(draw: Random, template: Template, skus: list[str]) -> FilledTe
     return filled
 
 
-def _draw_row(draw: Random, sheet: TemplateSheet, sku: str, filled: FilledTemplate) -> Mapping[str, Any]:
+def _draw_row(draw: Random, sheet: SheetPlan, sku: str, filled: FilledTemplate) -> Mapping[str, Any]:
     keys = {"sku": sku} | ({"part": f"part {draw.randrange(10**6)}"} if sheet.fact_type == "Component" else {})
     kind = {"Battery": "battery", "Component": "component", "PCF": "pcf", "DueDiligence": "dd"}[sheet.fact_type]
     members = filled.expected.setdefault((sheet.fact_type, ":".join((kind, *keys.values()))), {})
@@ -89,18 +89,14 @@ def _insert_value(members: dict[str, Any], name: str, value: Any) -> None:
     records[int(number) - 1][inner] = value
 
 
-def _draw_value(draw: Random, column: TemplateColumn) -> tuple[Any, Any]:  # noqa: PLR0911 (a case for each type)
+def _draw_value(draw: Random, column: TemplateColumn) -> tuple[Any, Any]:
     """What is written into the cell, and what must be read."""
     if column.kind == BOOL:
         value = draw.random() < 0.5
         return column.choices[not value], value
-    if column.choices:
-        return (draw.choice(column.choices),) * 2
     if column.kind == DATE:
         day = date(1990, 1, 1) + timedelta(draw.randrange(30_000))
         return day, day.isoformat()
-    if column.kind == INT:
-        return (draw.randrange(10**6),) * 2
     match column.kind:
         case Dec(scale):
             count = draw.randrange(-(10 ** (4 + scale)), 10 ** (8 + min(scale, 6)))
@@ -111,9 +107,15 @@ def _draw_value(draw: Random, column: TemplateColumn) -> tuple[Any, Any]:  # noq
             texts = [f"text {draw.randrange(10**6)}" for _ in range(draw.randint(1, 4))]
             return "; ".join(texts), texts
         case _:
-            free = "".join(draw.choice(LETTERS) for _ in range(draw.randint(0, 30)))
-            text = draw.choice(["0042", "1.000", "12,5", "TRUE", "2027-02-18", *[f"x{free}y"] * 5])
-            return text, text
+            same = draw.randrange(10**6) if column.kind == INT else _draw_text(draw, column)
+            return same, same
+
+
+def _draw_text(draw: Random, column: TemplateColumn) -> str:
+    if column.choices:
+        return draw.choice(column.choices)
+    free = "".join(draw.choice(LETTERS) for _ in range(draw.randint(0, 30)))
+    return draw.choice(["0042", "1.000", "12,5", "TRUE", "2027-02-18", *[f"x{free}y"] * 5])
 
 
 def find_differences(expected: Mapping[Any, Mapping[str, Any]], facts: Mapping[Any, Any]) -> Iterator[str]:

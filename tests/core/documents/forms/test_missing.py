@@ -8,7 +8,7 @@ from bpc.core.documents.forms.missing import (
     read_missing_list,
     read_missing_products,
 )
-from bpc.core.documents.forms.template_plan import FactMember
+from bpc.core.documents.forms.template_plan import AskedMember
 from bpc.core.facts.fact_table import SnapshotFact
 
 
@@ -20,7 +20,7 @@ def test_a_point_of_several_parts_lacks_those_that_nothing_fills() -> None:
     missing = list_missing_parts("ev", [make_battery(idle_temperature_min_degc="-20.00")])
 
     assert [part.members for part in missing if part.number == 34] == [
-        (FactMember("Battery", "idle_temperature_max_degc"),)
+        (AskedMember("Battery", "idle_temperature_max_degc"),)
     ]
     assert not [part for part in missing if part.number in {17, 35}]  # pending, and conditional
 
@@ -46,7 +46,7 @@ def test_a_readiness_report_names_what_is_missing_or_could_not_be_read() -> None
         MissingProduct(
             "A",
             "ev",
-            (FactMember("Battery", "mass_kg"), FactMember("PCF", "total_gco2e"), FactMember("Battery", "chemistry")),
+            (AskedMember("Battery", "mass_kg"), AskedMember("PCF", "total_gco2e"), AskedMember("Battery", "chemistry")),
         )
     ]
 
@@ -71,8 +71,8 @@ def test_a_document_lacks_what_its_category_needs_and_it_does_not_say() -> None:
     [product] = read_missing_products(content) or []
 
     assert product.category == "ev"
-    assert FactMember("Battery", "mass_kg") not in product.members
-    assert FactMember("Battery", "chemistry") in product.members
+    assert AskedMember("Battery", "mass_kg") not in product.members
+    assert AskedMember("Battery", "chemistry") in product.members
 
 
 def test_the_category_of_a_document_that_names_none_can_be_given() -> None:

@@ -5,7 +5,7 @@ import pytest
 from bpc.core.documents.fact_members import parse_column_name
 from bpc.core.documents.forms.german_names import GERMAN_NAMES, GERMAN_RECORD_NAMES
 from bpc.core.documents.forms.missing import list_missing_members
-from bpc.core.documents.forms.template_plan import FactMember, Template, TemplateColumn, build_template
+from bpc.core.documents.forms.template_plan import AskedMember, Template, TemplateColumn, build_template
 from bpc.core.documents.forms.template_words import LANGUAGES, Language, cite_source
 from bpc.core.documents.sheet_names import find_sheet_types
 from bpc.core.exports.data_points import CATEGORIES, POINTS, Category
@@ -103,7 +103,7 @@ def test_sheets_are_in_the_order_of_annex_xiii_and_columns_in_that_of_data_point
 
 @pytest.mark.parametrize(("category", "language"), EACH)
 def test_the_reader_knows_every_sheet_and_every_column(category: Category, language: Language) -> None:
-    everything = [FactMember(fact.name, member) for fact, members in SCHEMAS.items() for member in members]
+    everything = [AskedMember(fact.name, member) for fact, members in SCHEMAS.items() for member in members]
     kinds = {"Battery": "BOM", "Component": "BOM", "PCF": "PCF", "DueDiligence": "DUE_DILIGENCE"}
     wanted = {"A": [member for member in everything if member.fact_type in kinds]}
 
@@ -167,8 +167,8 @@ def test_values_to_choose_from_are_offered() -> None:
 
 def test_only_what_is_missing_is_asked_of_the_products_that_lack_it() -> None:
     wanted = {
-        "B": [FactMember("Battery", "mass_kg"), FactMember("PCF", "total_gco2e")],
-        "A": [FactMember("Battery", "spare_part_sources.name"), FactMember("Component", "part_number")],
+        "B": [AskedMember("Battery", "mass_kg"), AskedMember("PCF", "total_gco2e")],
+        "A": [AskedMember("Battery", "spare_part_sources.name"), AskedMember("Component", "part_number")],
     }
 
     template = build_template("lmt", "en", wanted)
@@ -185,7 +185,7 @@ def test_only_what_is_missing_is_asked_of_the_products_that_lack_it() -> None:
 
 
 def test_a_state_that_is_missing_is_asked_with_its_day() -> None:
-    template = build_template("ev", "en", {"A": [FactMember("Battery", "capacity_fade_pct")]})
+    template = build_template("ev", "en", {"A": [AskedMember("Battery", "capacity_fade_pct")]})
 
     [sheet] = template.sheets
     assert [column.name for column in sheet.columns] == ["sku", "state_recorded_on", "capacity_fade_pct"]
@@ -193,7 +193,7 @@ def test_a_state_that_is_missing_is_asked_with_its_day() -> None:
 
 
 def test_what_a_list_says_is_missing_is_asked_even_if_the_category_does_not_need_it() -> None:
-    template = build_template("lmt", "en", {"A": [FactMember("Battery", "capacity_threshold_pct")]})
+    template = build_template("lmt", "en", {"A": [AskedMember("Battery", "capacity_threshold_pct")]})
 
     assert find_column(template, "capacity_threshold_pct").mark == "optional"
     assert PARTS[33][0].ways[0].members == ("capacity_threshold_pct",)

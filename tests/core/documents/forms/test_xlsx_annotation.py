@@ -3,6 +3,8 @@
 import io
 import re
 import zipfile
+from contextlib import suppress
+from random import Random  # noqa: TID251 (seeded)
 from typing import Any
 
 import openpyxl  # type: ignore[import-untyped]
@@ -12,6 +14,7 @@ from openpyxl.comments import Comment  # type: ignore[import-untyped]
 
 from bpc.core.documents.forms.xlsx_annotation import MAX_MARKS, CellMark, annotate_workbook
 from bpc.core.documents.xlsx_package import WorkbookUnreadable
+from tests.measurements import choose_effort
 
 ROWS = [("SEVERITY", "SAYS"), ("error", 'is <wrong> & "bad" – 5 Ω\x01')]
 RED, YELLOW = "FFFFC7CE", "FFFFEB9C"
@@ -198,6 +201,15 @@ def test_what_is_no_workbook_is_refused(content: bytes) -> None:
         annotate_workbook(content, [], ROWS)
 
 
+def test_a_part_in_an_encoding_that_cannot_be_extended_is_refused() -> None:
+    parts = read_parts(write_book())
+    text = parts["xl/worksheets/sheet1.xml"].decode().replace("UTF-8", "UTF-16")
+    parts["xl/worksheets/sheet1.xml"] = text.encode("utf-16")
+
+    with pytest.raises(WorkbookUnreadable, match="UTF-16"):
+        annotate_workbook(write_zip(parts), [CellMark("Battery!B3", "error", "is wrong")], ROWS)
+
+
 def test_a_document_type_declaration_is_refused() -> None:
     parts = read_parts(write_book(comment=True))
     comments = next(name for name in parts if "comments" in name)
@@ -205,3 +217,23 @@ def test_a_document_type_declaration_is_refused() -> None:
 
     with pytest.raises(WorkbookUnreadable, match="document type"):
         annotate_workbook(write_zip(parts), [CellMark("Battery!B3", "error", "is wrong")], ROWS)
+
+
+@pytest.mark.repeats
+def test_a_damaged_part_is_refused_or_copied_and_never_a_crash() -> None:
+    draw = Random("damaged parts")
+    original = read_parts(write_book(comment=True))
+    names = [name for name in original if name.endswith((".xml", ".rels"))]
+    marks = [CellMark("Battery!B3", "error", "is wrong"), CellMark("Battery!D3", "warning", "is missing")]
+
+    for _ in range(choose_effort(test=200, shown=3_000, campaign=30_000)):
+        parts = dict(original)
+        name = draw.choice(names)
+        content = bytearray(parts[name])
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(content))
+            content[at : at + draw.randrange(4)] = bytes(draw.choices(b'<>/"= ab19!&;x:', k=draw.randrange(4)))
+        parts[name] = bytes(content)
+
+        with suppress(WorkbookUnreadable):
+            annotate_workbook(write_zip(parts), marks, ROWS)

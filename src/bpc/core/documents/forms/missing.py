@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bpc.core.documents.elements import FACT_TYPES
-from bpc.core.documents.forms.template_plan import FactMember
+from bpc.core.documents.forms.template_plan import AskedMember
 from bpc.core.documents.reader import DocumentFacts, ExtractedFact, read_document
 from bpc.core.exports.data_points import POINTS, VERSION, Category, get_category
 from bpc.core.exports.point_parts import PARTS, PointPart, find_open_parts
@@ -28,7 +28,7 @@ class MissingProduct(NamedTuple):
 
     sku: str
     category: Category | None
-    members: tuple[FactMember, ...]
+    members: tuple[AskedMember, ...]
 
 
 class MissingPart(NamedTuple):
@@ -37,7 +37,7 @@ class MissingPart(NamedTuple):
     number: int
     name: str
     part: PointPart
-    members: tuple[FactMember, ...]
+    members: tuple[AskedMember, ...]
 
 
 def list_missing_parts(category: Category, facts: Sequence[SnapshotFact]) -> list[MissingPart]:
@@ -51,7 +51,7 @@ def list_missing_parts(category: Category, facts: Sequence[SnapshotFact]) -> lis
     ]
 
 
-def list_missing_members(category: Category, facts: Sequence[SnapshotFact]) -> tuple[FactMember, ...]:
+def list_missing_members(category: Category, facts: Sequence[SnapshotFact]) -> tuple[AskedMember, ...]:
     """The members that would fill the open parts of the mandatory points."""
     return tuple(dict.fromkeys(member for missing in list_missing_parts(category, facts) for member in missing.members))
 
@@ -72,10 +72,10 @@ def group_by_sku(facts: Sequence[SnapshotFact]) -> dict[str, list[SnapshotFact]]
     return groups
 
 
-def _get_usual_way(part: PointPart) -> tuple[FactMember, ...]:
+def _get_usual_way(part: PointPart) -> tuple[AskedMember, ...]:
     """The first way to fill a part is the one that people are asked for."""
     way = part.ways[0]
-    return tuple(FactMember(way.fact_type, member) for member in way.members)
+    return tuple(AskedMember(way.fact_type, member) for member in way.members)
 
 
 def read_missing_products(content: bytes, category: Category | None = None) -> list[MissingProduct] | None:
@@ -133,7 +133,7 @@ def _is_readiness(product: Json) -> bool:
     return isinstance(product, dict) and isinstance(product.get("sku"), str) and isinstance(product.get("issues"), list)
 
 
-def _read_issues(product: Mapping[str, Json]) -> Iterator[FactMember]:
+def _read_issues(product: Mapping[str, Json]) -> Iterator[AskedMember]:
     """What is missing or could not be read. What is only asked for under conditions is a note, and is not asked."""
     issues = product.get("issues")
     for issue in issues if isinstance(issues, list) else []:
@@ -141,7 +141,7 @@ def _read_issues(product: Mapping[str, Json]) -> Iterator[FactMember]:
             continue
         fact_type, members, points = (issue.get(name) for name in ("fact_type", "members", "points"))
         if isinstance(fact_type, str) and fact_type in _FACT_TYPES and isinstance(members, list) and members:
-            yield from (FactMember(fact_type, member) for member in members if isinstance(member, str))
+            yield from (AskedMember(fact_type, member) for member in members if isinstance(member, str))
         elif isinstance(points, list):
             yield from _list_members_of_points(points)
 
@@ -153,7 +153,7 @@ def _read_data_points(value: Mapping[str, Json]) -> MissingProduct:
     return MissingProduct(str(sku), get_category(value.get("category")), tuple(members))
 
 
-def _list_members_of_points(numbers: Sequence[Json]) -> Iterator[FactMember]:
+def _list_members_of_points(numbers: Sequence[Json]) -> Iterator[AskedMember]:
     for number in numbers:
         if isinstance(number, int) and number in PARTS:
             for part in PARTS[number]:

@@ -41,7 +41,7 @@ from bpc.core.language.types import BOOL, INT, Dec, FactRecordType, List, Type
 MAX_SHOWN_CHOICES: Final = 12
 
 
-class FactMember(NamedTuple):
+class AskedMember(NamedTuple):
     """A member of a fact type; `list.member` is a member of a record in a list."""
 
     fact_type: str
@@ -74,7 +74,7 @@ class TemplateRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateSheet:
+class SheetPlan:
     """A sheet: its name, title and legal source, the type of its rows, its columns, and rows with known products."""
 
     label: str
@@ -90,7 +90,7 @@ class Template:
     category: Category
     language: Language
     words: TemplateWords
-    sheets: tuple[TemplateSheet, ...]
+    sheets: tuple[SheetPlan, ...]
     is_of_missing: bool = False
 
 
@@ -99,7 +99,7 @@ _NOT_ASKED: Final = frozenset({"X", "P"})
 
 
 def build_template(
-    category: Category, language: Language, wanted: Mapping[str, Collection[FactMember]] | None = None
+    category: Category, language: Language, wanted: Mapping[str, Collection[AskedMember]] | None = None
 ) -> Template:
     """The template of a category; with `wanted`, for each SKU the members that are still missing, of those only."""
     builder = _TemplateBuilder(category, language, wanted)
@@ -138,7 +138,7 @@ def _get_schema(fact_type: str) -> Mapping[str, SchemaMember]:
 
 class _TemplateBuilder:
     def __init__(
-        self, category: Category, language: Language, wanted: Mapping[str, Collection[FactMember]] | None
+        self, category: Category, language: Language, wanted: Mapping[str, Collection[AskedMember]] | None
     ) -> None:
         self._category: Category = category
         self._language: Language = language
@@ -146,7 +146,7 @@ class _TemplateBuilder:
         self._wanted = wanted
         self._asked_points = [point for point in POINTS if point.get_status(category) not in _NOT_ASKED]
 
-    def build_sheets(self) -> Iterator[TemplateSheet]:
+    def build_sheets(self) -> Iterator[SheetPlan]:
         number = 0
         for group in GROUPS:
             columns = list(self._build_columns(group))
@@ -155,7 +155,7 @@ class _TemplateBuilder:
                 continue
             number += 1
             title = group.titles[self._language]
-            yield TemplateSheet(
+            yield SheetPlan(
                 label=f"{number} {title}",
                 title=title,
                 source=group.sources[self._language],
@@ -210,7 +210,7 @@ class _TemplateBuilder:
         # A state without its day is no reading.
         return name in wanted or (name == "state_recorded_on" and not wanted.isdisjoint(STATE_MEMBERS))
 
-    def _list_wanted(self) -> Iterator[FactMember]:
+    def _list_wanted(self) -> Iterator[AskedMember]:
         for members in (self._wanted or {}).values():
             yield from members
 

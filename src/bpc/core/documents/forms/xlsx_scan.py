@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from xml.parsers import expat
 
 from bpc.core.documents.xlsx_package import WorkbookUnreadable
+from bpc.core.formats.file_types import UTF_16_MARKS
 
 MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 STRICT_MAIN: Final = "http://purl.oclc.org/ooxml/spreadsheetml/main"
@@ -55,9 +56,11 @@ class PartScanner:
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
 
     def scan(self) -> None:
+        if self.content.startswith(UTF_16_MARKS):
+            raise WorkbookUnreadable("has a part in UTF-16; open it in a spreadsheet and save it again as .xlsx")
         try:
             self._parser.Parse(self.content, True)
-        except (expat.ExpatError, ValueError) as error:
+        except (expat.ExpatError, ValueError, LookupError) as error:
             raise WorkbookUnreadable("has a part that is not XML; save it again as .xlsx") from error
 
     def _refuse_doctype(self, *_: object) -> None:
