@@ -44,9 +44,9 @@ class CommandLineUser:
     def upload(self, content: bytes, *, kind: str, ref: str, name: str) -> Mapping[str, Any]:
         (self._folder / name).write_bytes(content)
         file = str(self._folder / name)
-        made = self._bpc.run_ok("upload", file, "--kind", kind, "--ref", ref, "--wait", "--json").json()
-        version = self._bpc.run_ok("get", f"/v1/document-versions/{made['document_version_id']}").json()
-        return {**version, "document_id": made["document_id"]}
+        uploaded = self._bpc.run_ok("upload", file, "--kind", kind, "--ref", ref, "--wait", "--json").json()
+        version = self._bpc.run_ok("get", f"/v1/document-versions/{uploaded['document_version_id']}").json()
+        return {**version, "document_id": uploaded["document_id"]}
 
     def withdraw(self, document_id: str, reason: str) -> None:
         self._bpc.run_ok("documents", "withdraw", document_id, "--reason", reason)
@@ -73,11 +73,11 @@ class HttpUser:
             headers={"Idempotency-Key": str(clock.new_id())},
         )
         assert answer.status_code in {200, 201}, answer.text
-        made = answer.json()
-        if made["job_id"] is not None:
-            self._wait(made["job_id"])
-        version = self._get(f"/v1/document-versions/{made['document_version_id']}")
-        return {**version, "document_id": made["document_id"]}
+        uploaded = answer.json()
+        if uploaded["job_id"] is not None:
+            self._wait(uploaded["job_id"])
+        version = self._get(f"/v1/document-versions/{uploaded['document_version_id']}")
+        return {**version, "document_id": uploaded["document_id"]}
 
     def withdraw(self, document_id: str, reason: str) -> None:
         self._post(f"/v1/documents/{document_id}:withdraw", {"reason": reason})
