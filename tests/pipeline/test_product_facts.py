@@ -11,13 +11,14 @@ from bpc.core.audit.events import Act
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.provenance import ProvenanceIndex
 from bpc.core.formats.canonical_json import Json
-from bpc.core.formats.ids import DocumentId, TenantId
-from bpc.pipeline.product_facts import load_product_evidence
+from bpc.core.formats.ids import DocumentId, DocumentVersionId, TenantId
+from bpc.pipeline.product_facts import decide_conflict, load_product_evidence
 from bpc.pipeline.snapshot import snapshot_product
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.evidence import snapshots, statements
+from bpc.storage.evidence.statements import DecisionRow
 from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 from tests.storage.probes import Superuser
 from tests.storage.statements import insert_row
@@ -148,14 +149,79 @@ async def test_a_corrected_reading_replaces_the_first_and_a_withdrawn_document_t
             conn, tenant, [make_reading("full_cycles", "2027-05-01", "410.000000")], at=later
         )
         corrected = await load_product_evidence(conn, tenant, SKU)
-        document = DocumentId(
-            await conn.fetchval("SELECT document_id FROM document_versions WHERE document_version_id = $1", version)
-        )
+        document = await find_document(conn, version)
         await statements.insert_statement(conn, tenant, document, None, reason="Wrong battery.", act=act)
         withdrawn = await load_product_evidence(conn, tenant, SKU)
 
     assert [each.fact.payload["number"] for each in corrected.readings] == ["410.000000"]
     assert [each.fact.payload["number"] for each in withdrawn.readings] == ["400.000000"]
+
+
+async def test_a_decision_about_a_state_counts_though_the_other_document_was_read_as_readings_too(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    day = "2027-05-01"
+    async with database.tenant(tenant) as conn:
+        versions = []
+        for cycles in (247, 300):
+            battery = make_battery(full_cycles=cycles, state_recorded_on=day)
+            at = clock.now() + timedelta(seconds=cycles)
+            reading = make_reading("full_cycles", day, f"{cycles}.000000")
+            versions.append(await insert_document_facts(conn, tenant, [battery, reading], at=at))
+        before = await load_product_evidence(conn, tenant, SKU)
+        document = await find_document(conn, versions[0])
+        for name, member in (("Battery", "full_cycles"), ("Reading", "number")):
+            [key] = [key for (kind, key), _ in before.iterate_conflicts() if kind == name]
+            decision = DecisionRow(fact_type=name, fact_key=key, member=member, document_id=document)
+            await decide_conflict(conn, tenant, SKU, decision, reason="It was counted again.", act=act)
+        after = await load_product_evidence(conn, tenant, SKU)
+
+    assert [fact.fact.payload["full_cycles"] for each in (before, after) for fact in each.product_facts] == [300, 247]
+    assert [each.fact.payload["number"] for each in after.readings] == ["247.000000"]
+    assert (before.count_open_conflicts(), after.count_open_conflicts()) == (2, 0)
+
+
+async def test_a_state_that_cannot_be_read_is_not_replaced_by_an_older_reading(
+    database: Database, tenant: TenantId
+) -> None:
+    async with database.tenant(tenant) as conn:
+        reading = make_reading("full_cycles", "2026-10-01", "247.000000")
+        await insert_document_facts(conn, tenant, [reading])
+        unreadable = {"full_cycles": ("Data!C7", "is #REF!; correct the formula")}
+        battery = make_battery(state_recorded_on="2026-11-10")
+        await insert_document_facts(conn, tenant, [battery], unreadable=unreadable)
+
+        evidence = await load_product_evidence(conn, tenant, SKU)
+
+    [fact] = evidence.product_facts
+    assert fact.fact.payload == {"sku": SKU, "state_recorded_on": "2026-11-10"}
+    assert [finding.code for finding in evidence.findings if finding.members == ("full_cycles",)] == [
+        "UNREADABLE_VALUE"
+    ]
+
+
+async def test_a_latest_reading_that_its_document_no_longer_says_is_pointed_out(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    async with database.tenant(tenant) as conn:
+        first = await insert_document_facts(
+            conn, tenant, [make_battery(), make_reading("full_cycles", "2062-11-10", "500.000000")]
+        )
+        document = await find_document(conn, first)
+        corrected = make_reading("full_cycles", "2026-11-10", "247.000000")
+        second = await insert_document_facts(conn, tenant, [make_battery(), corrected])
+        await statements.insert_statement(conn, tenant, document, second, act=act)
+
+        evidence = await load_product_evidence(conn, tenant, SKU)
+
+    codes = [finding.code for finding in evidence.findings]
+    assert "READING_OF_REPLACED_VERSION" in codes
+
+
+async def find_document(conn: Connection, version: DocumentVersionId) -> DocumentId:
+    return DocumentId(
+        await conn.fetchval("SELECT document_id FROM document_versions WHERE document_version_id = $1", version)
+    )
 
 
 async def test_a_supplier_of_a_better_rank_counts_before_a_newer_document(

@@ -7,19 +7,20 @@
 `load_product_evidence` only reads. The snapshot step stores and seals the result; nothing else about a product counts.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, NotFound
-from bpc.core.facts.attachments import iterate_named_files
-from bpc.core.facts.evidence_findings import describe_conflict, describe_unreadable
+from bpc.core.facts.evidence_findings import describe_conflict, describe_replaced_reading, describe_unreadable
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, build_finding_facts
 from bpc.core.facts.merge import RECORDED_ON, FactStatement, MemberConflict, MergedFact, merge_statements
 from bpc.core.facts.plausibility import find_implausible
-from bpc.core.facts.provenance import FactName, MemberOrigin, build_provenance_facts
+from bpc.core.facts.provenance import FactName, MemberOrigin
 from bpc.core.facts.readings import (
     READING_FACT_TYPE,
     ReadingRef,
@@ -31,12 +32,16 @@ from bpc.core.facts.readings import (
 )
 from bpc.core.facts.schemas import STATE_MEMBERS
 from bpc.core.formats.canonical_json import Json
-from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, TenantId
+from bpc.core.formats.ids import DocumentId, FactId, TenantId
+from bpc.core.formats.timestamps import format_time
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import attachments, documents, facts, stated_facts, statements
-from bpc.storage.evidence.facts import DerivedFact, StoredFact
+from bpc.storage.evidence.facts import StoredFact
 from bpc.storage.evidence.stated_facts import StatedFact
 from bpc.storage.evidence.statements import DecisionRow
+
+MAX_STATEMENTS: Final = 100_000  # places in documents about one product
+MAX_READINGS: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +64,20 @@ class ProductFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingFact:
-    """A reading that a snapshot holds."""
+    """A reading that a snapshot holds. Documents that say something else about the same moment are its conflict."""
 
-    fact_id: FactId
     fact: SnapshotFact
     statement: FactStatement
+    is_current: bool
+    conflict: MemberConflict | None
+
+    @property
+    def name(self) -> FactName:
+        return self.fact.fact_type, self.fact.fact_key
+
+    @property
+    def fact_id(self) -> FactId:
+        return self.statement.fact_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +111,14 @@ class ProductEvidence:
             for each in self.readings
         }
 
-    def iterate_conflicts(self) -> Iterator[tuple[ProductFact, MemberConflict]]:
+    def iterate_conflicts(self) -> Iterator[tuple[FactName, MemberConflict]]:
         """Where documents differ."""
         for fact in self.product_facts:
             for conflict in fact.merged.conflicts:
-                yield fact, conflict
+                yield fact.name, conflict
+        for reading in self.readings:
+            if reading.conflict is not None:
+                yield reading.name, reading.conflict
 
     def iterate_statements(self) -> Iterator[FactStatement]:
         for fact in self.product_facts:
@@ -122,51 +139,48 @@ class ProductEvidence:
 
 async def load_product_evidence(conn: Connection, tenant: TenantId, sku: str) -> ProductEvidence:
     """What is known of a product now. Without documents about it, there is no fact."""
-    stated = await stated_facts.list_stated_facts(conn, tenant, sku)
-    stated_readings = await stated_facts.list_readings(conn, tenant, sku)
-    series, window = _select_readings(sku, stated_readings)
-    stored = await facts.load_stored_facts(conn, tenant, [row.fact_id for row in (*stated, *window)])
-    decisions = await _load_decisions(conn, tenant, [row.fact_key for row in stated])
-    readings = [_to_reading(row, stored[row.fact_id]) for row in window]
-    product_facts = [
-        _fold_states(fact, readings) if fact.fact.fact_type == "Battery" else fact
-        for fact in (
-            _merge_group(list(group), stored, decisions)
-            for _, group in groupby(stated, key=lambda row: (row.fact_type, row.fact_key))
+    stated = await stated_facts.list_stated_facts(conn, tenant, sku, limit=MAX_STATEMENTS + 1)
+    stated_readings = await stated_facts.list_readings(conn, tenant, sku, limit=MAX_READINGS + 1)
+    if len(stated) > MAX_STATEMENTS or len(stated_readings) > MAX_READINGS:
+        raise Conflict(
+            f"documents say more about `{sku}` than a snapshot can hold: at most {MAX_STATEMENTS:,} facts and "
+            f"{MAX_READINGS:,} readings",
+            fix="withdraw documents that repeat others, or make one product of each battery",
         )
+    decisions = await _load_decisions(conn, tenant, [row.fact_key for row in (*stated, *stated_readings)])
+    series, window = _select_readings(sku, stated_readings, decisions)
+    shown_rows = [*stated, *(row for group in window for row in group)]
+    stored = await facts.load_stored_facts(conn, tenant, [row.fact_id for row in shown_rows])
+    attached = await attachments.list_attachment_facts(conn, tenant, sku)
+    # Thousands of facts take long enough to delay other requests.
+    return await asyncio.to_thread(_build_evidence, sku, stated, series, window, stored, decisions, attached)
+
+
+def _build_evidence(
+    sku: str,
+    stated: Sequence[StatedFact],
+    series: Sequence[Series],
+    window: Sequence[Sequence[StatedFact]],
+    stored: Mapping[FactId, StoredFact],
+    decisions: Mapping[FactName, Mapping[str, DocumentId]],
+    attached: Sequence[SnapshotFact],
+) -> ProductEvidence:
+    readings = [_to_reading(group, stored, decisions) for group in window]
+    merged = [
+        _merge_group(list(group), stored, decisions)
+        for _, group in groupby(stated, key=lambda row: (row.fact_type, row.fact_key))
     ]
+    folded = [_fold_states(fact, readings) if fact.fact.fact_type == "Battery" else (fact, []) for fact in merged]
+    product_facts = [fact for fact, _ in folded]
+    replaced = [finding for _, findings in folded for finding in findings]
     return ProductEvidence(
         sku=sku,
         product_facts=product_facts,
         readings=readings,
         series=series,
-        findings=_list_findings(product_facts, readings),
-        attachments=await attachments.list_attachment_facts(conn, tenant, sku),
+        findings=[*_list_findings(product_facts, readings), *replaced],
+        attachments=attached,
     )
-
-
-async def store_evidence(
-    conn: Connection, tenant: TenantId, evidence: ProductEvidence, *, act: Act
-) -> tuple[list[FactId], list[FactId]]:
-    """Store what is not stored yet. Return the ids of the facts, and of those that are made for a snapshot only.
-
-    There must be at least one fact.
-    """
-    stored_ids = [fact_id for each in evidence.product_facts if (fact_id := each.find_stored_id()) is not None]
-    merged = [_to_derived(each) for each in evidence.product_facts if each.find_stored_id() is None]
-    files = zip(evidence.attachments, iterate_named_files(evidence.attachments), strict=True)
-    attached = [
-        DerivedFact(fact=fact, document_version_id=file.document_version_id, source_path="$") for fact, file in files
-    ]
-    derived_ids = await facts.insert_derived_facts(conn, tenant, [*merged, *attached], at=act.at)
-    computed = [*evidence.list_computed_facts(), *build_provenance_facts(evidence.sources)]
-    # Every fact names a version; these are about all of them.
-    version = next((each.document_version_id for each in evidence.iterate_statements()), None)
-    reserved = [
-        DerivedFact(fact=fact, document_version_id=version, source_path="$") for fact in computed if version is not None
-    ]
-    reserved_ids = await facts.insert_derived_facts(conn, tenant, reserved, at=act.at)
-    return [*stored_ids, *derived_ids, *(each.fact_id for each in evidence.readings)], reserved_ids
 
 
 async def decide_conflict(
@@ -178,8 +192,8 @@ async def decide_conflict(
     conflict = next(
         (
             conflict
-            for fact, conflict in evidence.iterate_conflicts()
-            if fact.name == (decision.fact_type, decision.fact_key) and conflict.member == decision.member
+            for name, conflict in evidence.iterate_conflicts()
+            if name == (decision.fact_type, decision.fact_key) and conflict.member == decision.member
         ),
         None,
     )
@@ -197,13 +211,24 @@ async def decide_conflict(
     await statements.insert_decision(conn, tenant, decision, reason=reason, act=act)
 
 
-def _select_readings(sku: str, rows: Sequence[StatedFact]) -> tuple[list[Series], list[StatedFact]]:
-    """All series, and the readings of their windows."""
+def _select_readings(
+    sku: str, rows: Sequence[StatedFact], decisions: Mapping[FactName, Mapping[str, DocumentId]]
+) -> tuple[list[Series], list[list[StatedFact]]]:
+    """All series, and what documents say about each reading of their windows: first the one that counts."""
+    groups = [_put_decided_first(list(group), decisions) for _, group in groupby(rows, key=lambda row: row.fact_key)]
     series = group_series(
-        ReadingRef(row.fact_id, *parse_reading_key(row.fact_key, sku), row.payload_hash) for row in rows
+        ReadingRef(group[0].fact_id, *parse_reading_key(group[0].fact_key, sku), group[0].payload_hash)
+        for group in groups
     )
     window_ids = {reading.fact_id for each in series for reading in each.window}
-    return series, [row for row in rows if row.fact_id in window_ids]
+    return series, [group for group in groups if group[0].fact_id in window_ids]
+
+
+def _put_decided_first(
+    group: list[StatedFact], decisions: Mapping[FactName, Mapping[str, DocumentId]]
+) -> list[StatedFact]:
+    believed = decisions.get((group[0].fact_type, group[0].fact_key), {}).values()
+    return sorted(group, key=lambda row: row.document.document_id not in believed)
 
 
 async def _load_decisions(
@@ -244,34 +269,65 @@ def _to_statement(row: StatedFact, stored: StoredFact) -> FactStatement:
     )
 
 
-def _to_reading(row: StatedFact, stored: StoredFact) -> ReadingFact:
+def _to_reading(
+    group: Sequence[StatedFact],
+    stored: Mapping[FactId, StoredFact],
+    decisions: Mapping[FactName, Mapping[str, DocumentId]],
+) -> ReadingFact:
+    first, reading_statements = group[0], [_to_statement(row, stored[row.fact_id]) for row in group]
     fact = SnapshotFact(
         fact_type=READING_FACT_TYPE,
-        fact_key=row.fact_key,
-        schema_version=stored.schema_version,
-        payload=stored.payload,
+        fact_key=first.fact_key,
+        schema_version=stored[first.fact_id].schema_version,
+        payload=reading_statements[0].payload,
     )
-    return ReadingFact(fact_id=row.fact_id, fact=fact, statement=_to_statement(row, stored))
+    conflict = None
+    if any(each.payload != fact.payload for each in reading_statements):
+        conflict = MemberConflict(
+            member=_get_value_member(fact),
+            statements=tuple(reading_statements),
+            is_decided=(first.fact_type, first.fact_key) in decisions,
+        )
+    return ReadingFact(fact=fact, statement=reading_statements[0], is_current=first.is_current, conflict=conflict)
 
 
-def _fold_states(battery: ProductFact, readings: Sequence[ReadingFact]) -> ProductFact:
-    """Give the states of a battery the values of their latest readings."""
+def _get_value_member(reading: SnapshotFact) -> str:
+    return "number" if "number" in reading.payload else "text"
+
+
+def _fold_states(battery: ProductFact, readings: Sequence[ReadingFact]) -> tuple[ProductFact, list[Finding]]:
+    """Give the states of a battery the values of their latest readings; and what is odd about these readings.
+
+    What the documents say about a state together, decided or unreadable, stays unless a reading is later.
+    """
     latest: dict[str, ReadingFact] = {}
     for reading in sorted(readings, key=lambda each: str(each.fact.payload["recorded_at"])):
         latest[str(reading.fact.payload["kind"])] = reading
-    payload, origins = dict(battery.fact.payload), dict(battery.origins)
-    last_day: tuple[str, ReadingFact] | None = None
-    for kind, reading in latest.items():
+    payload, origins, findings = dict(battery.fact.payload), dict(battery.origins), []
+    for kind, reading in sorted(latest.items()):
         value: Json = to_battery_value(kind, reading.fact.payload)
-        if value is not None:
-            payload[kind] = value
-            origins[kind] = reading.statement.locate_member("number" if "number" in reading.fact.payload else "text")
-            day = str(reading.fact.payload["recorded_on"])
-            last_day = max(last_day or (day, reading), (day, reading), key=lambda pair: pair[0])
-    if last_day is not None:
-        payload[RECORDED_ON] = last_day[0]
-        origins[RECORDED_ON] = last_day[1].statement.locate_member("recorded_on")
-    return replace(battery, fact=replace(battery.fact, payload=payload), origins=origins)
+        if value is None or _get_recorded_at(battery.merged, kind) >= str(reading.fact.payload["recorded_at"]):
+            continue
+        payload[kind] = value
+        origins[kind] = reading.statement.locate_member(_get_value_member(reading.fact))
+        if not reading.is_current:
+            findings.append(describe_replaced_reading(battery.name, kind, reading.statement))
+        day = str(reading.fact.payload["recorded_on"])
+        if day > str(payload.get(RECORDED_ON, "")):
+            payload[RECORDED_ON] = day
+            origins[RECORDED_ON] = reading.statement.locate_member("recorded_on")
+    return replace(battery, fact=replace(battery.fact, payload=payload), origins=origins), findings
+
+
+def _get_recorded_at(merged: MergedFact, member: str) -> str:
+    """When a state was recorded, as the documents say; an unreadable one without a day, when it was stated."""
+    statement = merged.sources.get(member) or merged.unreadable.get(member)
+    if statement is None:
+        return ""
+    day = statement.payload.get(RECORDED_ON)
+    if isinstance(day, str):
+        return f"{day}T00:00:00.000000Z"
+    return format_time(statement.stated_at) if member in merged.unreadable else ""
 
 
 def _list_findings(product_facts: Sequence[ProductFact], readings: Sequence[ReadingFact]) -> list[Finding]:
@@ -290,6 +346,11 @@ def _list_findings(product_facts: Sequence[ProductFact], readings: Sequence[Read
             for conflict in fact.merged.conflicts
             if not conflict.is_decided
         ),
+        *(
+            describe_conflict(reading.name, reading.conflict)
+            for reading in readings
+            if reading.conflict is not None and not reading.conflict.is_decided
+        ),
         *find_implausible(all_facts),
     ]
 
@@ -298,19 +359,3 @@ def find_category(product_facts: Sequence[SnapshotFact]) -> str | None:
     """The category of the battery that the facts are about; None if they do not say."""
     values = (fact.payload.get("category") for fact in product_facts if fact.fact_type == "Battery")
     return next((value for value in values if isinstance(value, str)), None)
-
-
-def _to_derived(fact: ProductFact) -> DerivedFact:
-    """A merged fact with the members that are from each place; the first place is the one that counts most."""
-    members: dict[tuple[DocumentVersionId, str], list[str]] = {}
-    for member, origin in fact.origins.items():
-        statement = fact.merged.sources.get(member)
-        path = statement.source_path if statement is not None else origin.place
-        members.setdefault((origin.document.document_version_id, path), []).append(member)
-    first = fact.statements[0]
-    return DerivedFact(
-        fact=fact.fact,
-        document_version_id=first.document_version_id,
-        source_path=first.source_path,
-        sources=members,
-    )

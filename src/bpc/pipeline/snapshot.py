@@ -21,7 +21,8 @@ from bpc.core.facts.snapshot import encode_snapshot
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import ActorId, FactId, JobId, SnapshotId, TenantId
 from bpc.core.passport import payload as blinding
-from bpc.pipeline.product_facts import load_product_evidence, store_evidence
+from bpc.pipeline.product_facts import load_product_evidence
+from bpc.pipeline.stored_evidence import store_evidence
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection

@@ -11,9 +11,10 @@ from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, 
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.facts.merge import FactStatement, MemberConflict
+from bpc.core.facts.provenance import FactName
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, SnapshotId
 from bpc.core.policies import Resource
-from bpc.pipeline.product_facts import ProductFact, decide_conflict, load_product_evidence
+from bpc.pipeline.product_facts import decide_conflict, load_product_evidence
 from bpc.pipeline.snapshot import add_items, remove_item, request_build, seal, snapshot_product
 from bpc.storage.evidence import facts, snapshots
 from bpc.storage.evidence.facts import FactFilter
@@ -135,7 +136,7 @@ async def list_conflicts(
     The answer has all of them, without pages. It is bounded by what documents may contain: 50,000 facts each.
     """
     evidence = await load_product_evidence(ctx.conn, ctx.tenant, sku)
-    conflicts = [_to_conflict(fact, conflict) for fact, conflict in evidence.iterate_conflicts()]
+    conflicts = [_to_conflict(name, conflict) for name, conflict in evidence.iterate_conflicts()]
     return ProductConflicts(sku=sku, conflicts=conflicts)
 
 
@@ -154,8 +155,8 @@ async def resolve_conflict(ctx: Context, request: Request, body: ConflictDecisio
     return await list_conflicts(ctx, body.sku)
 
 
-def _to_conflict(fact: ProductFact, conflict: MemberConflict) -> FactConflict:
-    fact_type, fact_key = fact.name
+def _to_conflict(name: FactName, conflict: MemberConflict) -> FactConflict:
+    fact_type, fact_key = name
     return FactConflict(
         fact_type=fact_type,
         fact_key=fact_key,

@@ -16,6 +16,7 @@ from bpc.core.language.types import FactRecordType
 
 UNREADABLE: Final = "UNREADABLE_VALUE"
 CONFLICTING: Final = "CONFLICTING_DOCUMENTS"
+REPLACED: Final = "READING_OF_REPLACED_VERSION"
 MAX_VALUE_LENGTH: Final = 80
 
 
@@ -48,6 +49,22 @@ def describe_conflict(name: FactName, conflict: MemberConflict) -> Finding:
         fact_key=name[1],
         members=(member,),
         says=f"documents differ about `{member}`: {values}. The first counts until somebody decides",
+        points=_list_points(name, member),
+    )
+
+
+def describe_replaced_reading(name: FactName, member: str, statement: FactStatement) -> Finding:
+    """The latest reading of a state is in a version that its document has replaced: it may have been an error."""
+    recorded_on = format_member_value(statement.payload.get("recorded_on"))
+    origin = describe_origin(statement.locate_member("number" if "number" in statement.payload else "text"))
+    return Finding(
+        code=REPLACED,
+        severity="warning",
+        fact_type=name[0],
+        fact_key=name[1],
+        members=(member,),
+        says=f"`{member}` is a reading of {recorded_on} ({origin}) that the document no longer says. If it was wrong, "
+        "withdraw the document and upload what is right",
         points=_list_points(name, member),
     )
 

@@ -92,14 +92,19 @@ FactName = tuple[str, str]
 
 def build_provenance_facts(origins: Mapping[FactName, Mapping[str, MemberOrigin]]) -> list[SnapshotFact]:
     """A fact for each document that a member is from. `origins` has the members of each fact, by type and key."""
-    places: dict[DocumentOrigin, dict[str, dict[str, str]]] = {}
+    # By id: a document that was changed between two looks is still one.
+    documents: dict[tuple[DocumentId, DocumentVersionId], DocumentOrigin] = {}
+    places: dict[tuple[DocumentId, DocumentVersionId], dict[str, dict[str, str]]] = {}
     for (fact_type, fact_key), members in origins.items():
         for member, origin in members.items():
-            facts = places.setdefault(origin.document, {})
-            facts.setdefault(f"{fact_type} {fact_key}", {})[member] = origin.place
+            name = origin.document.document_id, origin.document.document_version_id
+            documents.setdefault(name, origin.document)
+            places.setdefault(name, {}).setdefault(f"{fact_type} {fact_key}", {})[member] = origin.place
     sizes = {f"{fact_type} {fact_key}": len(members) for (fact_type, fact_key), members in origins.items()}
     return [
-        _build_fact(document, {name: _shorten_places(members, sizes[name]) for name, members in facts.items()})
+        _build_fact(
+            documents[document], {name: _shorten_places(members, sizes[name]) for name, members in facts.items()}
+        )
         for document, facts in places.items()
     ]
 

@@ -4,8 +4,8 @@ Pure. A reading is a fact of type `Reading` with the key `reading:<sku>:<kind>:<
 the newest of each kind (at most `WINDOW`), and for each kind a fact `ReadingSeries` that counts and hashes all of them:
 SHA-256 over the canonical list of `[time, hash of the payload]`, oldest first.
 
-    readings of a product ── group_series ──► Series for each kind ── fold_latest ──► the states of the Battery fact
-                                                               └──── build_series_fact
+    readings of a product ── group_series ──► Series for each kind ── to_battery_value ──► a state of the Battery fact
+                                                               └───── build_series_fact
 """
 
 from collections.abc import Iterable, Mapping, Sequence

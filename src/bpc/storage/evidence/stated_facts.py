@@ -69,6 +69,7 @@ SELECT_STATED_FACTS: Final[LiteralString] = f"""
       {ORIGIN_JOINS}
      ORDER BY said.fact_type COLLATE "C", said.fact_key COLLATE "C", {BELIEVED_FIRST},
               said.source_path COLLATE "C", said.fact_id
+     LIMIT $5
 """
 # Readings are kept, also those of versions that were replaced. Withdrawing a document takes back what it said before.
 SELECT_READINGS: Final[LiteralString] = f"""
@@ -78,7 +79,13 @@ SELECT_READINGS: Final[LiteralString] = f"""
     ), said AS ({SAID}
     ), kept AS (
       SELECT DISTINCT ON (st.document_id, st.document_version_id)
-             st.document_id, st.document_version_id, st.stated_at, st.file_name
+             st.document_id, st.document_version_id, st.stated_at, st.file_name,
+             NOT EXISTS (SELECT FROM document_statements n
+                           JOIN document_versions nv
+                             ON nv.tenant_id = $1 AND nv.document_version_id = n.document_version_id
+                          WHERE n.tenant_id = $1 AND n.document_id = st.document_id AND n.sequence > st.sequence
+                            AND n.document_version_id <> st.document_version_id
+                            AND nv.status = 'VALIDATED') AS is_current
         FROM document_statements st
        WHERE st.tenant_id = $1
          AND st.document_version_id IN (SELECT document_version_id FROM said)
@@ -87,20 +94,28 @@ SELECT_READINGS: Final[LiteralString] = f"""
                             AND w.document_version_id IS NULL AND w.sequence > st.sequence)
        ORDER BY st.document_id, st.document_version_id, st.sequence DESC
     )
-    SELECT DISTINCT ON (said.fact_key COLLATE "C")
-           said.fact_id, said.fact_type, said.fact_key, said.payload_hash, f.document_id, said.document_version_id,
-           said.source_path, f.stated_at, said.member_places, said.unreadable, {ORIGIN_COLUMNS}
-      FROM said
-      JOIN kept f ON f.document_version_id = said.document_version_id
-      {ORIGIN_JOINS}
-     WHERE v.status = 'VALIDATED'
-     ORDER BY said.fact_key COLLATE "C", {BELIEVED_FIRST}, said.source_path COLLATE "C", said.fact_id
+    SELECT * FROM (
+      SELECT DISTINCT ON (said.fact_key COLLATE "C", f.document_id)
+             said.fact_id, said.fact_type, said.fact_key, said.payload_hash, f.document_id, said.document_version_id,
+             said.source_path, f.stated_at, said.member_places, said.unreadable, f.is_current, p.rank,
+             {ORIGIN_COLUMNS}
+        FROM said
+        JOIN kept f ON f.document_version_id = said.document_version_id
+        {ORIGIN_JOINS}
+       WHERE v.status = 'VALIDATED'
+       ORDER BY said.fact_key COLLATE "C", f.document_id, f.stated_at DESC, said.source_path COLLATE "C", said.fact_id
+    ) AS own
+     ORDER BY fact_key COLLATE "C", rank NULLS LAST, stated_at DESC, document_id DESC
+     LIMIT $4
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedFact:
-    """A fact that counts, and the document that says it."""
+    """A fact that counts, and the document that says it; `is_current`: it is in the version that the document says now.
+
+    Only a reading may be in an earlier version.
+    """
 
     fact_id: FactId
     fact_type: str
@@ -110,19 +125,20 @@ class StatedFact:
     member_places: Mapping[str, str]
     unreadable: Mapping[str, UnreadableValue]
     document: DocumentOrigin
+    is_current: bool = True
 
 
-async def list_stated_facts(conn: Connection, tenant: TenantId, sku: str) -> Sequence[StatedFact]:
-    """The facts about a product that count, by type and key; of each, the statement that is believed first."""
+async def list_stated_facts(conn: Connection, tenant: TenantId, sku: str, *, limit: int) -> Sequence[StatedFact]:
+    """The first facts about a product that count, by type and key; of each, the statement that is believed first."""
     single, components = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")], f"component:{sku}:"
-    rows = await conn.fetch(SELECT_STATED_FACTS, tenant, single, components, prefix_end(components))
+    rows = await conn.fetch(SELECT_STATED_FACTS, tenant, single, components, prefix_end(components), limit)
     return _to_stated_facts(rows)
 
 
-async def list_readings(conn: Connection, tenant: TenantId, sku: str) -> Sequence[StatedFact]:
-    """The readings of a product that count, one for each kind and time."""
+async def list_readings(conn: Connection, tenant: TenantId, sku: str, *, limit: int) -> Sequence[StatedFact]:
+    """The first readings of a product by kind and time; of each, what every document says, the believed one first."""
     readings = f"reading:{sku}:"
-    return _to_stated_facts(await conn.fetch(SELECT_READINGS, tenant, readings, prefix_end(readings)))
+    return _to_stated_facts(await conn.fetch(SELECT_READINGS, tenant, readings, prefix_end(readings), limit))
 
 
 def _to_stated_facts(rows: Sequence[asyncpg.Record]) -> list[StatedFact]:
@@ -156,4 +172,5 @@ def _to_stated_fact(
         member_places=orjson.loads(row["member_places"]) if row["member_places"] else {},
         unreadable={member: UnreadableValue(**value) for member, value in unreadable.items()},
         document=document,
+        is_current=row.get("is_current", True),
     )
