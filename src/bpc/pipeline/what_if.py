@@ -168,7 +168,7 @@ async def _upload_all(
             document = (
                 await documents.create_document(conn, tenant, kind=each.kind, external_ref=None, act=act)
             ).document_id
-        earlier = await statements.find_newest_statement(conn, tenant, document)
+        earlier = await statements.find_statement_in_force(conn, tenant, document)
         if earlier is not None and earlier.document_version_id is not None:
             version_ids.append(earlier.document_version_id)
         uploaded = await upload(

@@ -109,6 +109,23 @@ async def test_a_new_version_takes_back_what_the_document_said_before(
     assert passport["fields"][0] == {"path": "battery.capacity_kwh", "before": "100.000000", "after": "75.500000"}
 
 
+async def test_a_version_that_was_rejected_leaves_what_a_new_version_takes_back(
+    admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
+) -> None:
+    await insert_facts(database, tenant, "A")
+    document = await upload(admin, service, {"battery": {"sku": "A", "capacity_kwh": 100}})
+    await activate(admin, service, rules, "A")
+    rejected = make_document({"battery": {"mass_kg": 1}})
+    await admin.post_json(f"/v1/documents/{document}/versions", {k: v for k, v in rejected.items() if k != "kind"})
+    await run_all_jobs(service)
+
+    replaced = make_document({"battery": {"sku": "B", "chemistry": "LFP"}}, document_id=document)
+    [passport] = (await ask(admin, documents=[replaced]))["passports"]
+
+    assert passport["sku"] == "A"
+    assert passport["fields"][0] == {"path": "battery.capacity_kwh", "before": "100.000000", "after": "75.500000"}
+
+
 async def test_what_would_change_anyway_is_counted_and_not_listed(
     admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
 ) -> None:
