@@ -96,6 +96,21 @@ async def test_a_document_that_is_not_accepted_yet_names_the_fields_it_would_cha
     assert await count_rows(database, tenant) == before
 
 
+async def test_a_document_about_many_products_is_compared_with_each_active_passport(
+    admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
+) -> None:
+    skus = [f"SKU-{number:02}" for number in range(12)]  # more than are held at once
+    await insert_facts(database, tenant, *skus)
+    await activate(admin, service, rules, *skus)
+    documents = [make_document({"battery": {"sku": sku, "capacity_kwh": 100 + int(sku[4:])}}) for sku in skus]
+
+    report = await ask(admin, documents=documents)
+
+    assert [(passport["sku"], passport["fields"][0]["after"]) for passport in report["passports"]] == [
+        (sku, f"{100 + int(sku[4:])}.000000") for sku in skus
+    ]
+
+
 async def test_a_new_version_takes_back_what_the_document_said_before(
     admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
 ) -> None:
