@@ -213,7 +213,13 @@ async def test_the_activation_at_the_end_of_a_bulk_compile_fails_with_the_same_c
     assert ran.error.code == "COMPLIANCE_BLOCKED"
 
 
+@pytest.mark.parametrize(
+    "message",
+    [r"is\u0000", r"is C:\\u0000", r"is C:\\\u0000", r"ends with \\"],
+    ids=["an escape", "a text after a backslash", "an escape after a backslash", "a backslash"],
+)
 async def test_versions_of_an_earlier_build_are_counted_and_blocked_too(
+    message: str,
     database: Database,
     tenant: TenantId,
     version: PassportVersionId,
@@ -223,7 +229,8 @@ async def test_versions_of_an_earlier_build_are_counted_and_blocked_too(
     await superuser.execute("SET session_replication_role = replica")
     await superuser.execute(
         """UPDATE passport_versions SET fail_count = NULL, warn_count = NULL, payload_canonical = convert_to(
-                  replace(convert_from(payload_canonical, 'UTF8'), 'is short', 'is\\u0000'), 'UTF8')"""
+                  replace(convert_from(payload_canonical, 'UTF8'), 'is short', $1), 'UTF8')""",
+        message,
     )
 
     async with database.tenant(tenant) as conn:

@@ -28,11 +28,14 @@ async def check_readiness(
     products = await find_products_by_sku(conn, tenant, skus)
     results: list[Readiness] = []
     piece: list[ProductEvidence] = []
+    held = 0  # facts of the piece
     for sku in skus:
-        piece.append(await load_product_evidence(conn, tenant, sku))
-        if sum(len(evidence.facts) for evidence in piece) >= MAX_FACTS_AT_ONCE:
+        evidence = await load_product_evidence(conn, tenant, sku)
+        piece.append(evidence)
+        held += len(evidence.facts)
+        if held >= MAX_FACTS_AT_ONCE:
             results += await _assess_piece(piece, products, rules, pool)
-            piece = []
+            piece, held = [], 0
     return [*results, *(await _assess_piece(piece, products, rules, pool) if piece else ())]
 
 

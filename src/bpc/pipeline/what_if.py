@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from service_jobs import Handler, LimitedProcesses, Rejection
@@ -17,6 +17,7 @@ from service_jobs import Handler, LimitedProcesses, Rejection
 from bpc.core.audit.events import Act
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, PassportId, PassportVersionId, TenantId
+from bpc.core.readiness.trial import Trial
 from bpc.core.readiness.what_if import TrialDifference, compare_with_trial
 from bpc.pipeline.compile import ComputePool, run_in_child_or_thread
 from bpc.pipeline.facts import ParseOrder, parse
@@ -64,14 +65,20 @@ class ProposalRejected(Invalid):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PassportTrial:
-    """What is needed to try one passport. Without a `baseline`, nothing but the rules is tried."""
+class _RuleTrial(NamedTuple):
+    """What is needed to try rules on a product."""
 
-    payload: bytes
     rules: TrialRules
     product: ProductFacts
-    baseline: ProductFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PassportTrial:
+    """What is needed to compare one passport. `changed` is the trial of the documents, where they are what is tried."""
+
+    payload: bytes
+    now: _RuleTrial
+    changed: Trial | None = None
 
 
 async def try_other_rules(
@@ -88,7 +95,7 @@ async def try_other_rules(
             rules = TrialRules(dsl=dsl, issued_at=version.created_at, max_steps=max_steps)
             product_facts = ProductFacts(sku=product.sku, name=product.name, facts=tuple(facts))
             payload = await _load_payload(conn, tenant, version_id)
-            trials.append(_PassportTrial(payload=payload, rules=rules, product=product_facts))
+            trials.append(_PassportTrial(payload=payload, now=_RuleTrial(rules, product_facts)))
         results += await _compare(piece, trials, pool)
     return results
 
@@ -115,22 +122,21 @@ async def try_documents(
         skus = await _upload_all(conn, tenant, proposed, parse_job, reader_pool, act)
         chosen = sorted(sku for sku in skus if sku > after)
         products = await _find_active(conn, tenant, chosen[:limit])
-        changed = {product.sku: await _load_facts(conn, tenant, product) for product, _ in products}
+        changed: dict[str, Trial] = {}  # only what the rules gave is held of all products, not their facts
+        for piece in _split(products):
+            rule_trials = await _load_rule_trials(conn, tenant, piece, issued_at=issued_at, max_steps=max_steps)
+            trials = await run_in_child_or_thread(pool, try_products, rule_trials)
+            changed |= {product.sku: trial for (product, _), trial in zip(piece, trials, strict=True)}
     results: list[PassportChange] = []
     for piece in _split(products):
-        trials = []
-        for product, version_id in piece:
-            version = await passport_versions.get_version(conn, tenant, version_id)
-            sources = await packages.load_sources(conn, tenant, version.rule_package_version_id)
-            trials.append(
-                _PassportTrial(
-                    payload=await _load_payload(conn, tenant, version_id),
-                    rules=TrialRules(dsl=sources.dsl, issued_at=issued_at, max_steps=max_steps),
-                    product=changed[product.sku],
-                    baseline=await _load_facts(conn, tenant, product),
-                )
+        rule_trials = await _load_rule_trials(conn, tenant, piece, issued_at=issued_at, max_steps=max_steps)
+        passports = [
+            _PassportTrial(
+                payload=await _load_payload(conn, tenant, version_id), now=now, changed=changed.pop(product.sku)
             )
-        results += await _compare(piece, trials, pool)
+            for (product, version_id), now in zip(piece, rule_trials, strict=True)
+        ]
+        results += await _compare(piece, passports, pool)
     return results, chosen[limit - 1] if len(chosen) > limit else None
 
 
@@ -168,7 +174,7 @@ async def _upload_all(
             document = (
                 await documents.create_document(conn, tenant, kind=each.kind, external_ref=None, act=act)
             ).document_id
-        earlier = await statements.find_newest_statement(conn, tenant, document)
+        earlier = await statements.find_statement_in_force(conn, tenant, document)
         if earlier is not None and earlier.document_version_id is not None:
             version_ids.append(earlier.document_version_id)
         uploaded = await upload(
@@ -195,9 +201,27 @@ async def _find_active(
     return [(product, product.active_version_id) for product in known if product.active_version_id is not None]
 
 
-async def _load_facts(conn: Connection, tenant: TenantId, product: ProductPassport) -> ProductFacts:
-    evidence = await load_product_evidence(conn, tenant, product.sku)
-    return ProductFacts(sku=product.sku, name=product.name, facts=evidence.facts)
+async def _load_rule_trials(
+    conn: Connection,
+    tenant: TenantId,
+    piece: Sequence[tuple[ProductPassport, PassportVersionId]],
+    *,
+    issued_at: datetime,
+    max_steps: int,
+) -> list[_RuleTrial]:
+    """What is known of products now, with the rules of their active passports."""
+    trials = []
+    for product, version_id in piece:
+        version = await passport_versions.get_version(conn, tenant, version_id)
+        sources = await packages.load_sources(conn, tenant, version.rule_package_version_id)
+        evidence = await load_product_evidence(conn, tenant, product.sku)
+        trials.append(
+            _RuleTrial(
+                TrialRules(dsl=sources.dsl, issued_at=issued_at, max_steps=max_steps),
+                ProductFacts(sku=product.sku, name=product.name, facts=evidence.facts),
+            )
+        )
+    return trials
 
 
 async def _load_payload(conn: Connection, tenant: TenantId, version: PassportVersionId) -> bytes:
@@ -230,13 +254,18 @@ async def _compare(
     ]
 
 
-def compare_passports_with_trials(trials: Sequence[_PassportTrial]) -> list[TrialDifference]:
+def try_products(trials: Sequence[_RuleTrial]) -> list[Trial]:
+    """Try the rules of each product. Pure, and may run in a child process."""
+    return [try_product(*each) for each in trials]
+
+
+def compare_passports_with_trials(passports: Sequence[_PassportTrial]) -> list[TrialDifference]:
     """Try each passport. Pure, and may run in a child process."""
-    return [
-        compare_with_trial(
-            each.payload,
-            try_product(each.rules, each.product),
-            None if each.baseline is None else try_product(each.rules, each.baseline),
-        )
-        for each in trials
-    ]
+    results = []
+    for each in passports:
+        now = try_product(*each.now)
+        if each.changed is None:
+            results.append(compare_with_trial(each.payload, now))
+        else:
+            results.append(compare_with_trial(each.payload, each.changed, now))
+    return results

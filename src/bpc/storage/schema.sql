@@ -634,7 +634,8 @@ CREATE FUNCTION count_compliance(payload bytea, wanted text) RETURNS integer
     SET search_path TO 'pg_catalog'
     AS $$
   SELECT count(*)::int
-    FROM json_array_elements(replace(convert_from(payload, 'UTF8'), '\u0000', '')::json -> 'compliance') AS entry
+    FROM json_array_elements(
+           replace(replace(convert_from(payload, 'UTF8'), '\\', ''), '\u0000', '')::json -> 'compliance') AS entry
    WHERE entry ->> 'status' = wanted
 $$;
 CREATE FUNCTION current_tenant() RETURNS uuid

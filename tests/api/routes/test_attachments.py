@@ -11,6 +11,7 @@ import pytest
 from bpc.core.audit.signing import derive_public_key
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.verify.bundle import verify_bundle
+from bpc.storage.passports import exports
 from tests.api.conftest import SEED, Api
 from tests.api.routes.test_statements import load_known
 from tests.api.test_journey import compile_version, publish_rules, wait_for_job
@@ -165,7 +166,25 @@ async def test_only_files_that_count_are_in_the_snapshot_of_a_product(admin: Api
     assert await load_states(admin, "A-1") == [(40, True), (42, False), (42, True), (50, False)]
 
 
-async def test_a_file_is_served_to_the_audiences_of_the_field_that_names_it_and_to_no_other(admin: Api) -> None:
+async def test_a_product_has_a_hundred_attachments_at_most_at_the_same_time(admin: Api) -> None:
+    files = [reference_input.make_pdf(f"Report {number}") for number in range(13)]
+    versions = [(await upload_file(admin, file, "application/pdf"))["document_version_id"] for file in files]
+    bindings = [(version, point) for version in versions for point in (40, 41, 42, 43, 47, 48, 49, 50)]
+    added = [await attach(admin, *binding) for binding in bindings[:100]]
+
+    refused = await attach(admin, *bindings[100], status=409)
+    why = {"reason": "It no longer matters."}
+    await admin.post_json(f"/v1/attachments/{added[0]['attachment_id']}:withdraw", why, status=200)
+
+    assert refused["error"]["message"].startswith("`A-1` has 100 attachments")
+    await attach(admin, *bindings[100])
+    await attach(admin, *bindings[101], status=409)
+    await attach(admin, *bindings[101], sku="A-2")
+
+
+async def test_a_file_is_served_to_the_audiences_of_the_field_that_names_it_and_to_no_other(
+    admin: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await describe_battery(admin)
     files = {42: DECLARATION, 50: REPORT, 40: LABEL}
     for point, content in files.items():
@@ -205,6 +224,14 @@ async def test_a_file_is_served_to_the_audiences_of_the_field_that_names_it_and_
     assert (
         await admin.get(f"/v1/passport-versions/{version}/bundle", params={"attachments": "false"})
     ).content == plain
+    # A bundle that would be too large is refused before its files are loaded.
+    monkeypatch.setattr(exports, "MAX_ARCHIVE_BYTES", len(full))
+    path = f"/v1/passport-versions/{version}/bundle"
+    assert (await admin.get(path, params={"attachments": "true"})).content == full
+    monkeypatch.setattr(exports, "MAX_ARCHIVE_BYTES", len(full) - 1)
+    refused = await admin.get(path, params={"attachments": "true"})
+    assert (refused.status_code, refused.json()["error"]["details"]["bytes"]) == (409, len(full))
+    assert (await admin.get(path)).content == plain
     # A binding that ends later changes nothing about a passport that names the file.
     [declaration] = [
         item

@@ -96,6 +96,21 @@ async def test_a_document_that_is_not_accepted_yet_names_the_fields_it_would_cha
     assert await count_rows(database, tenant) == before
 
 
+async def test_a_document_about_many_products_is_compared_with_each_active_passport(
+    admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
+) -> None:
+    skus = [f"SKU-{number:02}" for number in range(12)]  # more than are held at once
+    await insert_facts(database, tenant, *skus)
+    await activate(admin, service, rules, *skus)
+    documents = [make_document({"battery": {"sku": sku, "capacity_kwh": 100 + int(sku[4:])}}) for sku in skus]
+
+    report = await ask(admin, documents=documents)
+
+    assert [(passport["sku"], passport["fields"][0]["after"]) for passport in report["passports"]] == [
+        (sku, f"{100 + int(sku[4:])}.000000") for sku in skus
+    ]
+
+
 async def test_a_new_version_takes_back_what_the_document_said_before(
     admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
 ) -> None:
@@ -106,6 +121,23 @@ async def test_a_new_version_takes_back_what_the_document_said_before(
     replaced = make_document({"battery": {"sku": "A", "chemistry": "LFP"}}, document_id=document)
     [passport] = (await ask(admin, documents=[replaced]))["passports"]
 
+    assert passport["fields"][0] == {"path": "battery.capacity_kwh", "before": "100.000000", "after": "75.500000"}
+
+
+async def test_a_version_that_was_rejected_leaves_what_a_new_version_takes_back(
+    admin: Api, service: Service, database: Database, tenant: TenantId, rules: str
+) -> None:
+    await insert_facts(database, tenant, "A")
+    document = await upload(admin, service, {"battery": {"sku": "A", "capacity_kwh": 100}})
+    await activate(admin, service, rules, "A")
+    rejected = make_document({"battery": {"mass_kg": 1}})
+    await admin.post_json(f"/v1/documents/{document}/versions", {k: v for k, v in rejected.items() if k != "kind"})
+    await run_all_jobs(service)
+
+    replaced = make_document({"battery": {"sku": "B", "chemistry": "LFP"}}, document_id=document)
+    [passport] = (await ask(admin, documents=[replaced]))["passports"]
+
+    assert passport["sku"] == "A"
     assert passport["fields"][0] == {"path": "battery.capacity_kwh", "before": "100.000000", "after": "75.500000"}
 
 

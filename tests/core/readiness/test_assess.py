@@ -143,6 +143,16 @@ def test_a_finding_that_a_rule_emits_is_listed_once() -> None:
     assert [issue.kind for issue in readiness.issues if issue.code == "CHK-HG"] == ["implausible"]
 
 
+@pytest.mark.parametrize("severity", ["warning", "note"])
+def test_an_entry_fail_is_an_error_although_the_finding_with_its_code_is_none(severity: Severity) -> None:
+    readiness = assess(
+        change_battery(mercury_pct="0.100000"), findings=(make_finding("CHK-HG", "mercury_pct", severity=severity),)
+    )
+
+    issues = [(issue.kind, issue.severity) for issue in readiness.issues if issue.code == "CHK-HG"]
+    assert sorted(issues) == [("failing", "error"), ("implausible", severity)]
+
+
 def test_the_category_decides_what_is_mandatory() -> None:
     states = {
         category: get_state(assess(change_battery(category=category)), 33) for category in ("ev", "lmt", "industrial")

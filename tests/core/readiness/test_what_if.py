@@ -4,7 +4,7 @@ from bpc.core.passport.compile import compile_passport
 from bpc.core.readiness.trial import Trial, try_rules
 from bpc.core.readiness.what_if import FieldChange, compare_with_trial
 from tests.core.readiness.example_rules import build_machine
-from tests.core.sample_passports import BATTERY, PCF, SMALL_INPUT, SMALL_RULES, make_fact
+from tests.core.sample_passports import BATTERY, PCF, SMALL_INPUT, SMALL_RULES, make_compile_input, make_fact
 
 PAYLOAD = compile_passport(SMALL_INPUT).payload
 
@@ -62,3 +62,20 @@ def test_a_failure_that_is_there_already_is_not_caused_by_the_change() -> None:
     trial = run_trial(SMALL_RULES.decode(), PCF)
 
     assert compare_with_trial(PAYLOAD, trial, trial).is_empty
+
+
+def test_an_entry_that_would_go_anyway_is_not_caused_by_the_change() -> None:
+    check = """
+    field checks.capacity: Bool =
+      let b = requireSome(getFact("Battery", "battery:SKU-1"), "E001", "battery missing");
+      let capacity = unwrapOr(recordGet(b, "capacity_kwh"), 0);
+      if (capacity >= 80) then true else emitCompliance("C1", "FAIL", "the capacity is small");
+    """
+    rules = SMALL_RULES.decode() + check
+    payload = compile_passport(make_compile_input(rules.encode(), [BATTERY, PCF])).payload
+    corrected = make_fact("Battery", "battery:SKU-1", sku="SKU-1", capacity_kwh="80.000000")
+    new_pcf = make_fact("PCF", "pcf:SKU-1", sku="SKU-1", total_gco2e="8000.00")
+    before, now, then = (run_trial(rules, *facts) for facts in ((BATTERY, PCF), (corrected, PCF), (corrected, new_pcf)))
+
+    assert [entry.code for entry in compare_with_trial(payload, then, before).compliance] == ["C1"]
+    assert compare_with_trial(payload, then, now).compliance == ()

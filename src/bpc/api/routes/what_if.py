@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from pydantic import Field, model_validator
-from service_jobs import ProcessPool
 from starlette.requests import Request
 
 from bpc.api.access.auth import list_fact_resources, require_not_denied
@@ -21,7 +20,6 @@ from bpc.api.routes.rules import RULE_ERROR_CODES, DslSource
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import DocumentId, RulePackageVersionId
 from bpc.core.policies import Resource
-from bpc.pipeline.facts import READ_LIMITS
 from bpc.pipeline.what_if import PassportChange, ProposedDocument, try_documents, try_other_rules
 from bpc.storage.evidence.documents import DocumentKind
 from bpc.storage.passports.products_by_sku import list_skus_with_passport_after
@@ -164,23 +162,19 @@ async def _try_documents(ctx: RequestContext, request: Request, body: WhatIfRequ
         )
         for each in body.documents or ()
     ]
-    readers = ProcessPool(1, limits=READ_LIMITS)
-    try:
-        changes, next_after = await try_documents(
-            ctx.conn,
-            ctx.tenant,
-            proposed,
-            after=body.after or "",
-            limit=MAX_PRODUCTS,
-            issued_at=ctx.act.at,
-            max_steps=ctx.service.settings.rules_max_steps,
-            parse_job=ctx.service.pipeline_jobs.parse,
-            reader_pool=readers,
-            pool=ChildComputePool(ctx.service.processes),
-            act=ctx.act,
-        )
-    finally:
-        await readers.close()
+    changes, next_after = await try_documents(
+        ctx.conn,
+        ctx.tenant,
+        proposed,
+        after=body.after or "",
+        limit=MAX_PRODUCTS,
+        issued_at=ctx.act.at,
+        max_steps=ctx.service.settings.rules_max_steps,
+        parse_job=ctx.service.pipeline_jobs.parse,
+        reader_pool=ctx.service.readers,
+        pool=ChildComputePool(ctx.service.processes),
+        act=ctx.act,
+    )
     allowed, _ = await split_by_policy(ctx, request, [change.sku for change in changes])
     return _to_report([change for change in changes if change.sku in allowed], next_after)
 

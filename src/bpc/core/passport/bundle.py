@@ -96,6 +96,12 @@ def write_archive(entries: Mapping[str, bytes]) -> bytes:
     return archive
 
 
+def measure_archive(sizes: Mapping[str, int]) -> int:
+    """The bytes of an archive of entries with these names and sizes."""
+    headers = _LOCAL.size + _CENTRAL.size
+    return _END.size + sum(headers + 2 * len(name) + size for name, size in sizes.items())
+
+
 def read_archive(data: bytes) -> dict[str, bytes]:
     """The entries of an archive that `write_archive` wrote; `BadBundle` says what is wrong with any other file."""
     if len(data) > MAX_ARCHIVE_BYTES:

@@ -18,6 +18,7 @@ from bpc.core.facts.findings import Finding, Severity
 from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
 from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.language.types import FactRecordType
+from bpc.core.passport.gate import FINDING_STATUSES
 from bpc.core.readiness.issues import (
     IssueKind,
     PointReadiness,
@@ -172,9 +173,10 @@ class _Assessment:
 
     def _list_compliance(self) -> Iterator[ReadinessIssue]:
         # A finding that a rule emits is listed as the finding: it knows the fact and the members.
-        finding_codes = {finding.code for finding in self._findings}
+        # An entry with another status than that of the finding says more, and is listed, too.
+        of_findings = {(finding.code, FINDING_STATUSES.get(finding.severity)) for finding in self._findings}
         for entry in self._trial.compliance:
-            if entry.status in _COMPLIANCE_SEVERITIES and entry.code not in finding_codes:
+            if entry.status in _COMPLIANCE_SEVERITIES and (entry.code, entry.status) not in of_findings:
                 yield self._describe_entry(entry)
 
     def _describe_entry(self, entry: ComplianceEntry) -> ReadinessIssue:

@@ -53,11 +53,15 @@ def compare_with_trial(payload: bytes, trial: Trial, baseline: Trial | None = No
             pending += 1
         else:
             changes.append(FieldChange(path=path, before=before, after=after))
-    entries = compare_compliance(document["compliance"], [entry.to_json() for entry in trial.compliance])
-    known = () if baseline is None else [entry.to_json() for entry in baseline.compliance]
+    tried = [entry.to_json() for entry in trial.compliance]
+    entries = compare_compliance(document["compliance"], tried)
+    if baseline is not None:
+        known = [entry.to_json() for entry in baseline.compliance]
+        caused = {(each.code, each.field) for each in compare_compliance(known, tried)}
+        entries = tuple(each for each in entries if each.after not in known and (each.code, each.field) in caused)
     return TrialDifference(
         fields=tuple(changes),
-        compliance=tuple(entry for entry in entries if baseline is None or entry.after not in known),
+        compliance=entries,
         failures=tuple(each for each in trial.failures if baseline is None or each not in baseline.failures),
         problems=tuple(each for each in trial.problems if baseline is None or each not in baseline.problems),
         pending=pending,

@@ -7,7 +7,7 @@ A binding counts until it is withdrawn, and only as long as a document says the 
 is withdrawn, or says a newer version, takes its file with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, LiteralString
@@ -25,6 +25,7 @@ from bpc.storage.evidence import documents
 from bpc.storage.evidence.documents import DocumentContent
 
 NOT_PARSED: Final = "OTHER"
+MAX_ATTACHMENTS_OF_PRODUCT: Final = 100  # that count at the same time
 
 # Whether a document says the version now. Versions of documents OTHER are never read, so none is rejected.
 IS_STATED: Final[LiteralString] = """
@@ -63,6 +64,12 @@ SELECT_COUNTING: Final[LiteralString] = f"""
      WHERE tenant_id = $1 AND sku = $2 AND counts AND size IS NOT NULL
      ORDER BY data_point, sha256, attached_at, attachment_id
 """
+LOCK_ATTACHMENTS: Final[LiteralString] = """
+    SELECT pg_advisory_xact_lock(hashtextextended('attachments/' || $1::uuid::text || '/' || $2::text, 0))
+"""
+COUNT_COUNTING: Final[LiteralString] = f"""
+    SELECT count(*) FROM ({SELECT_ATTACHMENTS} WHERE tenant_id = $1 AND sku = $2 AND counts) AS counting
+"""
 SELECT_BOUND: Final[LiteralString] = f"""
     {SELECT_ATTACHMENTS}
      WHERE tenant_id = $1 AND document_version_id = $2 AND sku = $3 AND data_point = $4 AND withdrawn_at IS NULL
@@ -92,14 +99,19 @@ SELECT_VERSIONS_BY_REF: Final[LiteralString] = """
 """
 # The files that the facts of a snapshot name. Their media type is the one by their bytes, which the fact has, and not
 # the one that was said at the upload. Only a binding makes such a fact, so its hash is one.
-SELECT_ATTACHED_FILES: Final[LiteralString] = """
-    SELECT DISTINCT ON (v.sha256) v.content, f.payload ->> 'mime_type' AS mime_type, v.sha256
+FROM_ATTACHED_FILES: Final[LiteralString] = """
       FROM snapshot_items i
       JOIN facts f ON f.tenant_id = $1 AND f.fact_id = i.fact_id AND f.fact_type = 'Attachment'
       JOIN document_versions v ON v.tenant_id = $1 AND v.sha256 = decode(f.payload ->> 'sha256', 'hex')
        AND v.status <> 'REJECTED'
      WHERE i.tenant_id = $1 AND i.snapshot_id = $2 AND ($3::text IS NULL OR f.payload ->> 'sha256' = $3)
      ORDER BY v.sha256, f.fact_key COLLATE "C"
+"""
+SELECT_ATTACHED_FILES: Final[LiteralString] = f"""
+    SELECT DISTINCT ON (v.sha256) v.content, f.payload ->> 'mime_type' AS mime_type, v.sha256 {FROM_ATTACHED_FILES}
+"""
+SELECT_ATTACHED_FILE_SIZES: Final[LiteralString] = f"""
+    SELECT DISTINCT ON (v.sha256) v.sha256, coalesce(octet_length(v.content), 0) AS size {FROM_ATTACHED_FILES}
 """
 
 
@@ -170,6 +182,7 @@ async def add_attachment(
             f"no document says version `{version_id}` now: it is withdrawn, or there is a newer version",
             fix="attach the version that the document says now, or upload the file again",
         )
+    await _require_room(conn, tenant, sku)
     attachment, mime_type = AttachmentId(clock.new_id()), require_attachable(content)
     await conn.execute(
         INSERT_ATTACHMENT, tenant, attachment, sku, data_point, version_id, title, mime_type, act.at, act.actor_id
@@ -185,6 +198,17 @@ async def add_attachment(
     }
     await events.append_act(conn, act, tenant, "Document", version.document_id, "ATTACHMENT_ADDED", payload)
     return await get_attachment(conn, tenant, attachment), True
+
+
+async def _require_room(conn: Connection, tenant: TenantId, sku: str) -> None:
+    """Refuse one more attachment than a product may have. Until the transaction ends, nobody else adds one."""
+    await conn.execute(LOCK_ATTACHMENTS, tenant, sku)
+    if await conn.fetchval(COUNT_COUNTING, tenant, sku) >= MAX_ATTACHMENTS_OF_PRODUCT:
+        raise Conflict(
+            f"`{sku}` has {MAX_ATTACHMENTS_OF_PRODUCT} attachments, and a product may have no more at the same time",
+            fix="withdraw those that no longer matter, or put several files into one",
+            details={"max_attachments": MAX_ATTACHMENTS_OF_PRODUCT},
+        )
 
 
 async def withdraw_attachment(
@@ -237,6 +261,14 @@ async def load_attached_files(
 ) -> Sequence[DocumentContent]:
     """The files that the facts of a snapshot name, by hash; only the one with this hash in hex, if one is named."""
     return await fetch_rows(conn, DocumentContent, SELECT_ATTACHED_FILES, tenant, snapshot, digest)
+
+
+async def measure_attached_files(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> Mapping[Digest, int]:
+    """The bytes of each file that the facts of a snapshot name, by hash. No file is loaded."""
+    return {
+        Digest(row["sha256"]): row["size"]
+        for row in await conn.fetch(SELECT_ATTACHED_FILE_SIZES, tenant, snapshot, None)
+    }
 
 
 def require_content(file: DocumentContent) -> bytes:

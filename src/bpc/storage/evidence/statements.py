@@ -36,6 +36,12 @@ SELECT_STATEMENTS: Final[LiteralString] = """
 SELECT_NEWEST_STATEMENT: Final[LiteralString] = f"""
     {SELECT_STATEMENTS} WHERE s.tenant_id = $1 AND s.document_id = $2 ORDER BY s.sequence DESC LIMIT 1
 """
+SELECT_STATEMENT_IN_FORCE: Final[LiteralString] = f"""
+    {SELECT_STATEMENTS}
+     WHERE s.tenant_id = $1 AND s.document_id = $2 AND (s.document_version_id IS NULL OR v.status = 'VALIDATED')
+     ORDER BY s.sequence DESC
+     LIMIT 1
+"""
 SELECT_STATEMENT_PAGE: Final[LiteralString] = make_page_query(
     SELECT_STATEMENTS, time="s.stated_at", key="s.statement_id", where="AND s.document_id = $5"
 )
@@ -110,6 +116,12 @@ async def insert_statement(
 async def find_newest_statement(conn: Connection, tenant: TenantId, document: DocumentId) -> StatementRow | None:
     """The newest statement of a document, whether or not its version is accepted; None if it has no version."""
     rows = await fetch_rows(conn, StatementRow, SELECT_NEWEST_STATEMENT, tenant, document)
+    return rows[0] if rows else None
+
+
+async def find_statement_in_force(conn: Connection, tenant: TenantId, document: DocumentId) -> StatementRow | None:
+    """The statement of a document that counts; None if no version of it was accepted, and it was not withdrawn."""
+    rows = await fetch_rows(conn, StatementRow, SELECT_STATEMENT_IN_FORCE, tenant, document)
     return rows[0] if rows else None
 
 

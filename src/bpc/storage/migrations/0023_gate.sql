@@ -55,11 +55,13 @@ ALTER TABLE passport_versions ADD COLUMN fail_count int CHECK (fail_count >= 0),
 CREATE TRIGGER passport_versions_counts_frozen BEFORE UPDATE OF fail_count, warn_count ON passport_versions
   FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 
--- `json` refuses the escape of U+0000, which a text in a payload may contain; a status never does.
+-- `json` refuses the escape of U+0000, which a text in a payload may contain; a status never does. Escaped backslashes
+-- go first: after one of them, `u0000` is text.
 CREATE FUNCTION count_compliance(payload bytea, wanted text) RETURNS int
   LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog AS $$
   SELECT count(*)::int
-    FROM json_array_elements(replace(convert_from(payload, 'UTF8'), '\u0000', '')::json -> 'compliance') AS entry
+    FROM json_array_elements(
+           replace(replace(convert_from(payload, 'UTF8'), '\\', ''), '\u0000', '')::json -> 'compliance') AS entry
    WHERE entry ->> 'status' = wanted
 $$;
 REVOKE ALL ON FUNCTION count_compliance(bytea, text) FROM PUBLIC;

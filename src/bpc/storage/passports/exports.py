@@ -16,7 +16,14 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import ActorId, AggregateId, ExportId, PassportVersionId, TenantId
 from bpc.core.formats.timestamps import format_time
-from bpc.core.passport.bundle import Bundle, add_attachments, build_bundle
+from bpc.core.passport.bundle import (
+    ATTACHMENT_PREFIX,
+    MAX_ARCHIVE_BYTES,
+    Bundle,
+    add_attachments,
+    build_bundle,
+    measure_archive,
+)
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 from bpc.storage.evidence import attachments, snapshots
@@ -156,6 +163,19 @@ class VersionNotIssued(Conflict):
         )
 
 
+class BundleTooLarge(Conflict):
+    """The attached files do not fit into a bundle."""
+
+    def __init__(self, version: PassportVersionId, files: int, size: int) -> None:
+        super().__init__(
+            f"the bundle of passport version `{version}` would have {size:,} bytes with its {files:,} attached files, "
+            f"and at most {MAX_ARCHIVE_BYTES:,} are allowed",
+            fix="fetch the bundle without attachments, and the files one by one "
+            f"(GET /v1/passport-versions/{version}/attachments/<sha256>)",
+            details={"bytes": size, "max_bytes": MAX_ARCHIVE_BYTES, "files": files},
+        )
+
+
 async def load_bundle(
     conn: Connection,
     tenant: TenantId,
@@ -164,7 +184,7 @@ async def load_bundle(
     with_events: bool = True,
     with_attachments: bool = False,
 ) -> Bundle:
-    """The bundle of a version that is signed and has its QR code."""
+    """The bundle of a version that is signed and has its QR code. Raises `BundleTooLarge` before files are loaded."""
     version = await passport_versions.get_version(conn, tenant, version_id)
     version_bytes = await passport_versions.load_bytes(conn, tenant, version_id)
     if version.signing_key_id is None or version_bytes.qr_png is None:
@@ -189,6 +209,13 @@ async def load_bundle(
     )
     if not with_attachments:
         return bundle
+    file_sizes = await attachments.measure_attached_files(conn, tenant, version.snapshot_id)
+    entry_sizes = {name: len(content) for name, content in bundle.entries.items()}
+    size = measure_archive(
+        entry_sizes | {f"{ATTACHMENT_PREFIX}{to_hex(digest)}": size for digest, size in file_sizes.items()}
+    )
+    if size > MAX_ARCHIVE_BYTES:
+        raise BundleTooLarge(version_id, len(file_sizes), size)
     files = await attachments.load_attached_files(conn, tenant, version.snapshot_id)
     return add_attachments(bundle, {to_hex(file.sha256): attachments.require_content(file) for file in files})
 
