@@ -202,6 +202,34 @@ def test_a_table_has_a_maximum_number_of_rows() -> None:
     ]
 
 
+ANOTHER_TABLE = "begins another table; put each table on its own sheet"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "sku,nominal_voltage_v,mass_kg",
+        "mass_kg,nominal_voltage_v,sku",
+        "Artikelnummer,Masse [g],Nennspannung [V]",
+        "sku,mass_kg,nominal_voltage_v,model",
+    ],
+)
+def test_a_second_table_with_other_columns_below_the_first_is_a_problem(header: str) -> None:
+    text = f"sku,mass_kg,nominal_voltage_v\nA,400,48\n{header}\nB,51,500\n"
+
+    assert list_problems(text) == [("line 3", ANOTHER_TABLE)]
+
+
+@pytest.mark.parametrize("header", ["sku,mass_kg", "SKU,Mass kg", "Artikelnummer,Masse [kg]", "Artikelnummer,Gewicht"])
+def test_a_header_that_stands_there_again_is_left_out_with_a_warning(header: str) -> None:
+    outcome = read_csv_facts(f"sku,mass_kg\nA,400\n{header}\nB,500\n")
+
+    assert [payload["sku"] for payload in decode_payloads(outcome)] == ["A", "B"]
+    assert [(note.at, note.says) for note in outcome.warnings.first] == [
+        ("line 3", "repeats the header and was not read")
+    ]
+
+
 def test_footprints_and_due_diligence_are_a_row_each() -> None:
     footprints = read_csv_facts("sku,total_gco2e\nA,1.50\nB,2\n", "PCF")
     reports = read_csv_facts("sku;materials;conforms\nA;cobalt;nein\n".replace("nein", "no"), "DUE_DILIGENCE")

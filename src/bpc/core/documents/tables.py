@@ -20,6 +20,7 @@ from bpc.core.documents.cells import InvalidCell, Sheet, TableRow, is_comment
 from bpc.core.documents.column_mapping import MappedSheet
 from bpc.core.documents.elements import FactElement, RawValue, UnreadableMember, assign_components_to_battery
 from bpc.core.documents.fact_members import KEY_MEMBERS, MemberPath, report_unreadable
+from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_columns import Column, find_mapped_layout, read_columns, read_mapped_columns
 from bpc.core.documents.table_layout import HeaderMatcher, TableLayout, find_layout
@@ -139,14 +140,55 @@ def _find_layout(source: TableSource, matcher: HeaderMatcher, notes: Notes) -> T
 def _skip_repeated_headers(
     layout: TableLayout, columns: Iterable[Column], matcher: HeaderMatcher, notes: Notes
 ) -> Iterator[TableRow]:
-    """The rows that are not the header again, as on every page or in another language just below it."""
-    keys = [column.index for column in columns if any(target.name == "sku" for target in column.targets.values())]
+    """The rows that are not the header again, as on every page or in another language just below it.
+
+    A header whose names stand in other columns begins another table, which cannot be read by this header.
+    """
+    by_index = {column.index: column for column in columns}
+    keys = [index for index, column in by_index.items() if column.name == "sku"]
     for index, row in enumerate(layout.rows):
-        cells = [(row.cells[key], layout.header.cells[key]) for key in keys if key in row.cells]
-        if any(cell == name or (index < ROWS_BELOW_HEADER and matcher.names_sku(cell)) for cell, name in cells):
-            notes.add_warning(row.place, "repeats the header and was not read")
-        else:
+        is_below_header = index < ROWS_BELOW_HEADER
+        names_sku = is_below_header and any(matcher.names_sku(row.cells.get(key)) for key in keys)
+        if not names_sku and not _is_header(row, layout.header, keys, matcher):
             yield row
+        elif _has_other_columns(row, layout.header, by_index, matcher, is_below_header=is_below_header):
+            notes.add_problem(row.place, "begins another table; put each table on its own sheet")
+        else:
+            notes.add_warning(row.place, "repeats the header and was not read")
+
+
+def _is_header(row: TableRow, header: TableRow, keys: Iterable[int], matcher: HeaderMatcher) -> bool:
+    if any(key in row.cells and row.cells[key] == header.cells[key] for key in keys):
+        return True
+    cells = list(row.cells.values())
+    if len(cells) < 2 or not all(isinstance(cell, str) and not cell[0].isdigit() for cell in cells):
+        return False  # a header has nothing but names
+    has_sku = any(matcher.names_sku(cell) for cell in cells)
+    return has_sku and sum(matcher.guess(cell).points > 0 for cell in cells) > 1
+
+
+def _has_other_columns(
+    row: TableRow, header: TableRow, columns: Mapping[int, Column], matcher: HeaderMatcher, *, is_below_header: bool
+) -> bool:
+    """Whether a header means other columns. A name just below the header that is not known may be a translation."""
+    for index, cell in row.cells.items():
+        if cell == header.cells.get(index):
+            continue
+        match, column = matcher.guess(cell), columns.get(index)
+        if column is None:
+            if match.targets and (index not in header.cells or not is_below_header):
+                return True
+        elif match.targets:
+            if not any(_means_same(column.targets.get(name), target) for name, target in match.targets.items()):
+                return True
+        elif column.name not in match.options and not is_below_header:
+            return True
+    return False
+
+
+def _means_same(target: ColumnTarget | None, other: ColumnTarget) -> bool:
+    is_unit_open = target is None or target.factor is None or other.factor is None
+    return target is not None and target.steps == other.steps and (is_unit_open or target.factor == other.factor)
 
 
 class _RowReader:
