@@ -202,6 +202,13 @@ def test_a_table_has_a_maximum_number_of_rows() -> None:
     ]
 
 
+def test_a_part_without_a_sku_is_given_to_no_battery_if_another_part_is_of_another() -> None:
+    text = "sku,part,mass_g\nA,,\n,cell,5\nB,cell,6\n"
+
+    assert list_problems(text) == [("line 3, column sku", "is missing; it identifies the product")]
+    assert len(read_csv_facts(text.replace("B,", "A,").replace("cell,6", "case,6")).facts) == 3
+
+
 ANOTHER_TABLE = "begins another table; put each table on its own sheet"
 
 
