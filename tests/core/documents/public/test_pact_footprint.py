@@ -47,6 +47,13 @@ def test_the_year_is_the_one_the_period_ends_in(end: str, year: int) -> None:
     assert decode_payloads(read_facts("PCF", document))["pcf:EX-75"]["year"] == year
 
 
+@pytest.mark.parametrize(("country", "code"), [("de", "DE"), ("Germany", "DE"), ("Atlantis", "Atlantis")])
+def test_a_country_in_words_is_a_code_and_one_that_is_not_known_stays_as_it_is(country: str, code: str) -> None:
+    document = change_example(NAME, "pcf.geographyCountry", country)
+
+    assert decode_payloads(read_facts("PCF", document))["pcf:EX-75"]["facility_country"] == code
+
+
 @pytest.mark.parametrize(
     ("path", "value", "at", "says"),
     [
