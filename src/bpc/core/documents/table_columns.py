@@ -8,8 +8,9 @@ from typing import Final
 from bpc.core.documents import Notes, quote_text
 from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.column_mapping import MappedSheet, index_columns
-from bpc.core.documents.fact_members import fits_a_cell, list_columns, normalize_name, parse_column_name
+from bpc.core.documents.fact_members import MemberPath, fits_a_cell, list_columns, normalize_name, parse_column_name
 from bpc.core.documents.header_names import ColumnTarget, HeaderMatch, build_mapped_target
+from bpc.core.documents.header_units import find_header_unit
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_layout import (
     MAX_HEAD_ROWS,
@@ -184,10 +185,11 @@ def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) 
             continue
         absent.pop(clean_header(column.header), None)
         steps = parse_column_name(column.member) if column.member else None
+        header_unit = find_header_unit(column.header)
         targets = {
             fact_type: target
             for fact_type in mapped.fact_types
-            if steps and (target := build_mapped_target(fact_type, steps, column.unit)) is not None
+            if steps and (target := _build_target(fact_type, steps, column.unit, header_unit)) is not None
         }
         if targets:
             columns.append(Column(index, label, targets, column.locale))
@@ -195,3 +197,11 @@ def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) 
         notes.add_warning(header.place, f"has no column {quote_text(column.header)}, which the column mapping has")
     _check_columns(layout, columns, mapped.fact_types, notes)
     return columns
+
+
+def _build_target(fact_type: str, steps: MemberPath, unit: str | None, header_unit: str | None) -> ColumnTarget | None:
+    """The target of a mapped column. The unit in its header counts if the mapping has none and the member has one."""
+    target = build_mapped_target(fact_type, steps, unit)
+    if unit is not None or header_unit is None or target is None or target.unit is None:
+        return target
+    return build_mapped_target(fact_type, steps, header_unit)
