@@ -209,6 +209,12 @@ def test_a_part_without_a_sku_is_given_to_no_battery_if_another_part_is_of_anoth
     assert len(read_csv_facts(text.replace("B,", "A,").replace("cell,6", "case,6")).facts) == 3
 
 
+def test_a_column_of_row_numbers_may_be_called_by_the_sign_of_a_comment() -> None:
+    outcome = read_csv_facts("#,sku,mass_kg\n1,A,400\n#,a comment,5\n2,B,500\n")
+
+    assert [payload["sku"] for payload in decode_payloads(outcome)] == ["A", "B"]
+
+
 ANOTHER_TABLE = "begins another table; put each table on its own sheet"
 
 
