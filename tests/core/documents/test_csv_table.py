@@ -215,6 +215,14 @@ def test_a_column_of_row_numbers_may_be_called_by_the_sign_of_a_comment() -> Non
     assert [payload["sku"] for payload in decode_payloads(outcome)] == ["A", "B"]
 
 
+def test_the_number_of_a_material_is_a_sku_only_where_there_are_no_parts() -> None:
+    [battery] = decode_payloads(read_csv_facts("Materialnummer,mass_kg\nA,400\n"))
+    problems = list_problems("Materialnummer,part,mass_g\nM-1,cell,5\n")
+
+    assert battery["sku"] == "A"
+    assert problems == [("line 2, column sku", "is missing; it identifies the product")]
+
+
 ANOTHER_TABLE = "begins another table; put each table on its own sheet"
 
 

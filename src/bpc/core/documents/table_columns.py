@@ -10,6 +10,7 @@ from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.column_mapping import MappedSheet, index_columns
 from bpc.core.documents.fact_members import MemberPath, fits_a_cell, list_columns, normalize_name, parse_column_name
 from bpc.core.documents.header_names import ColumnTarget, HeaderMatch, build_mapped_target
+from bpc.core.documents.header_text import build_name_key
 from bpc.core.documents.header_units import find_header_unit
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_layout import (
@@ -23,6 +24,8 @@ from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION, SCHEMAS
 from bpc.core.language.types import FactRecordType
 
 MAX_LABEL_LENGTH: Final = 60
+
+_NUMBERS_OF_MATERIALS: Final = frozenset(map(build_name_key, ("material number", "Materialnummer")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,26 @@ def read_columns(layout: TableLayout, matcher: HeaderMatcher, notes: Notes) -> l
             _warn_unknown_column(cell, match, matcher.fact_types, at, notes)
         elif _check_fits_a_cell(match, at, notes):
             columns.append(Column(index, label, dict(match.targets)))
+    columns = _drop_open_sku(layout, columns, notes)
     _check_columns(layout, columns, matcher.fact_types, notes)
     return columns
+
+
+def _drop_open_sku(layout: TableLayout, columns: list[Column], notes: Notes) -> list[Column]:
+    """The columns without a number of a material in a table with parts: it may be that of the part."""
+    if not any(target.name == "part" for column in columns for target in column.targets.values()):
+        return columns
+    kept: list[Column] = []
+    for column in columns:
+        cell = layout.header.cells[column.index]
+        if column.name == "sku" and isinstance(cell, str) and build_name_key(cell) in _NUMBERS_OF_MATERIALS:
+            at = layout.sheet.locate_cell(layout.header.place, column.index, column.label)
+            notes.add_warning(
+                at, f"({quote_text(cell)}) may be `sku` or `part_number` and was left out; write one of these names"
+            )
+        else:
+            kept.append(column)
+    return kept
 
 
 def _warn_unknown_column(cell: Cell, match: HeaderMatch, fact_types: tuple[str, ...], at: str, notes: Notes) -> None:
