@@ -223,6 +223,16 @@ def test_the_number_of_a_material_is_a_sku_only_where_there_are_no_parts() -> No
     assert problems == [("line 2, column sku", "is missing; it identifies the product")]
 
 
+@pytest.mark.parametrize("total", ["A,Summe,11", "A,TOTAL:,11", "Gesamt,,11", "Razem,x,11", "A,Zwischensumme,11"])
+def test_a_sum_of_rows_is_no_part(total: str) -> None:
+    outcome = read_csv_facts(f"sku,part,mass_g\nA,cell,5\nA,case,6\n{total}\n")
+
+    assert [payload["part"] for payload in decode_payloads(outcome)] == ["cell", "case"]
+    assert [(note.at, note.says) for note in outcome.warnings.first] == [
+        ("line 4", "is a sum of other rows and was not read")
+    ]
+
+
 ANOTHER_TABLE = "begins another table; put each table on its own sheet"
 
 

@@ -24,6 +24,7 @@ from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_columns import Column, find_mapped_layout, read_columns, read_mapped_columns
 from bpc.core.documents.table_layout import HeaderMatcher, TableLayout, find_layout
+from bpc.core.facts.folding import fold_text
 
 MAX_ROWS: Final = 50_000
 ROWS_BELOW_HEADER: Final = 5
@@ -31,6 +32,9 @@ ROWS_BELOW_HEADER: Final = 5
 _EMPTY: Final = "is empty: it has no header and no rows"
 _GAP: Final = "is empty but a later one is filled; fill them in order, starting with 1"
 _CELL_PATH: Final = re.compile(r"((?:.*!(?:[0-9]+|[A-Z]{1,3})|(?:line|column) [0-9]+))\.(.+)", re.DOTALL)
+_TOTALS: Final = frozenset(
+    map(fold_text, ("Summe", "Gesamt", "Total", "Totale", "Suma", "Razem", "Somme", "Subtotal", "Zwischensumme"))
+)
 _INDEX: Final = re.compile(r"\[([0-9]+)\]")
 _ROW_MARK: Final = "\0"
 
@@ -119,7 +123,7 @@ def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocal
         locator.add_table(layout.sheet, columns)
         if notes.problem_count == problems_before:  # else every row would have the same problem
             reader = _RowReader(layout, columns, source.fact_types, locale, notes)
-            rows = _skip_repeated_headers(layout, columns, matcher, notes)
+            rows = _skip_totals(_skip_repeated_headers(layout, columns, matcher, notes), columns, notes)
             elements += (reader.read_row(row) for row in islice(rows, MAX_ROWS + 1))
         if len(elements) > MAX_ROWS:
             notes.add_problem(elements[-1].path, f"is more than {MAX_ROWS:,} rows below the header; split the document")
@@ -155,6 +159,17 @@ def _skip_repeated_headers(
             notes.add_problem(row.place, "begins another table; put each table on its own sheet")
         else:
             notes.add_warning(row.place, "repeats the header and was not read")
+
+
+def _skip_totals(rows: Iterator[TableRow], columns: Iterable[Column], notes: Notes) -> Iterator[TableRow]:
+    """The rows that are not the sum of others, which would count as one more part or product."""
+    keys = [column.index for column in columns if column.name in KEY_MEMBERS]
+    for row in rows:
+        cells = (row.cells.get(key) for key in keys)
+        if any(isinstance(cell, str) and fold_text(cell.rstrip(" :")) in _TOTALS for cell in cells):
+            notes.add_warning(row.place, "is a sum of other rows and was not read")
+        else:
+            yield row
 
 
 def _is_header(row: TableRow, header: TableRow, keys: Iterable[int], matcher: HeaderMatcher) -> bool:
