@@ -56,6 +56,18 @@ def list_warnings(outcome: DocumentFacts | DocumentProblems) -> list[tuple[str, 
     return [(note.at, note.says) for note in outcome.warnings.first]
 
 
+@pytest.mark.parametrize(
+    ("header", "mass"), [("Masse [g]", "0.400000"), ("Masse [kg]", "400.000000"), ("Masse", "400.000000")]
+)
+def test_a_mapping_without_a_unit_takes_the_unit_of_the_header(header: str, mass: str) -> None:
+    columns = (MappedColumn(header="Nr", member="sku"), MappedColumn(header=header, member="mass_kg"))
+    sheet = MappedSheet(name="", fact_types=("Battery",), header_row=1, columns=columns)
+
+    assert decode_payloads(read_mapped(f"Nr;{header}\nA;400\n", ColumnMapping((sheet,)))) == [
+        {"sku": "A", "mass_kg": mass}
+    ]
+
+
 def test_a_proposal_has_a_member_with_examples_and_a_reason_for_each_column() -> None:
     [sheet] = propose_mapping("BOM", "text/csv", TABLE.encode()).sheets
 

@@ -202,6 +202,65 @@ def test_a_table_has_a_maximum_number_of_rows() -> None:
     ]
 
 
+def test_a_part_without_a_sku_is_given_to_no_battery_if_another_part_is_of_another() -> None:
+    text = "sku,part,mass_g\nA,,\n,cell,5\nB,cell,6\n"
+
+    assert list_problems(text) == [("line 3, column sku", "is missing; it identifies the product")]
+    assert len(read_csv_facts(text.replace("B,", "A,").replace("cell,6", "case,6")).facts) == 3
+
+
+def test_a_column_of_row_numbers_may_be_called_by_the_sign_of_a_comment() -> None:
+    outcome = read_csv_facts("#,sku,mass_kg\n1,A,400\n#,a comment,5\n2,B,500\n")
+
+    assert [payload["sku"] for payload in decode_payloads(outcome)] == ["A", "B"]
+
+
+def test_the_number_of_a_material_is_a_sku_only_where_there_are_no_parts() -> None:
+    [battery] = decode_payloads(read_csv_facts("Materialnummer,mass_kg\nA,400\n"))
+    problems = list_problems("Materialnummer,part,mass_g\nM-1,cell,5\n")
+
+    assert battery["sku"] == "A"
+    assert problems == [("line 2, column sku", "is missing; it identifies the product")]
+
+
+@pytest.mark.parametrize("total", ["A,Summe,11", "A,TOTAL:,11", "Gesamt,,11", "Razem,x,11", "A,Zwischensumme,11"])
+def test_a_sum_of_rows_is_no_part(total: str) -> None:
+    outcome = read_csv_facts(f"sku,part,mass_g\nA,cell,5\nA,case,6\n{total}\n")
+
+    assert [payload["part"] for payload in decode_payloads(outcome)] == ["cell", "case"]
+    assert [(note.at, note.says) for note in outcome.warnings.first] == [
+        ("line 4", "is a sum of other rows and was not read")
+    ]
+
+
+ANOTHER_TABLE = "begins another table; put each table on its own sheet"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "sku,nominal_voltage_v,mass_kg",
+        "mass_kg,nominal_voltage_v,sku",
+        "Artikelnummer,Masse [g],Nennspannung [V]",
+        "sku,mass_kg,nominal_voltage_v,model",
+    ],
+)
+def test_a_second_table_with_other_columns_below_the_first_is_a_problem(header: str) -> None:
+    text = f"sku,mass_kg,nominal_voltage_v\nA,400,48\n{header}\nB,51,500\n"
+
+    assert list_problems(text) == [("line 3", ANOTHER_TABLE)]
+
+
+@pytest.mark.parametrize("header", ["sku,mass_kg", "SKU,Mass kg", "Artikelnummer,Masse [kg]", "Artikelnummer,Gewicht"])
+def test_a_header_that_stands_there_again_is_left_out_with_a_warning(header: str) -> None:
+    outcome = read_csv_facts(f"sku,mass_kg\nA,400\n{header}\nB,500\n")
+
+    assert [payload["sku"] for payload in decode_payloads(outcome)] == ["A", "B"]
+    assert [(note.at, note.says) for note in outcome.warnings.first] == [
+        ("line 3", "repeats the header and was not read")
+    ]
+
+
 def test_footprints_and_due_diligence_are_a_row_each() -> None:
     footprints = read_csv_facts("sku,total_gco2e\nA,1.50\nB,2\n", "PCF")
     reports = read_csv_facts("sku;materials;conforms\nA;cobalt;nein\n".replace("nein", "no"), "DUE_DILIGENCE")

@@ -106,6 +106,18 @@ def test_a_value_that_is_no_number_is_no_reading_of_a_number(value: RawValue) ->
 
 
 @pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("full_cycles", NumberText("1.5")),
+        ("capacity_fade_pct", NumberText("3.1234567")),
+        ("temperature_records", [{"temperature_degc": NumberText("20.123")}]),
+    ],
+)
+def test_a_value_with_more_decimals_than_its_member_has_is_no_reading(member: str, value: RawValue) -> None:
+    assert build_readings("A", AT, {member: value}, "$") == []
+
+
+@pytest.mark.parametrize(
     ("text", "moment"),
     [
         ("2027-02-18", "2027-02-18T00:00:00.000000Z"),

@@ -203,6 +203,24 @@ def test_a_formula_is_its_stored_result_and_one_without_cannot_be_read() -> None
         ]
 
 
+def test_a_zero_that_stands_for_a_formula_not_computed_yet_cannot_be_read() -> None:
+    def fill(sheet: Any, _: Any) -> None:
+        sheet.write_row(0, 0, ["sku", "total_gco2e", "year", "distribution_gco2e"])
+        sheet.write_row(1, 0, ["A"])
+        sheet.write_formula("B2", "=2*3")
+        sheet.write_formula("C2", "=2000+27", value=2027)
+        sheet.write_number("D2", 0)
+
+    content = make_workbook(PCF=fill)
+    computed = _replace_bytes(content, b' fullCalcOnLoad="1"', b"")
+
+    assert list_unreadable(content, "PCF") == [
+        ("PCF!B2", "is a formula whose result is not stored; open the file in a spreadsheet and save it")
+    ]
+    assert decode_payloads(read_facts(content, "PCF")) == [{"sku": "A", "year": 2027, "distribution_gco2e": "0.00"}]
+    assert decode_payloads(read_facts(computed, "PCF"))[0]["total_gco2e"] == "0.00"
+
+
 @pytest.mark.parametrize(
     ("stored", "is_read"),
     [

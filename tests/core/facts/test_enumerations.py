@@ -57,6 +57,7 @@ def test_words_in_six_languages_mean_one_value(member: str, value: str, words: s
         ("category", "car"),
         ("status", "broken"),
         ("manufacturing_country", "Korea"),
+        ("manufacturing_country", "Congo"),
         ("vehicle_category", "M9"),
         ("category", ""),
     ],

@@ -8,6 +8,8 @@ from typing import Final, Protocol, TypeAlias
 from bpc.core.documents import Notes, quote_text
 from bpc.core.documents.elements import NumberText
 from bpc.core.documents.fact_members import BLANKS
+from bpc.core.documents.header_names import build_synonym_index
+from bpc.core.documents.header_text import MAX_HEADER_LENGTH, build_name_key
 
 MAX_COLUMNS: Final = 2_000
 
@@ -81,9 +83,20 @@ class Sheet(Protocol):
 
 
 def is_comment(cells: Mapping[int, Cell]) -> bool:
-    """Whether the first cell of a row makes it a comment."""
+    """Whether the first cell of a row makes it a comment. A header may call a column of row numbers `#`."""
     first = cells[min(cells)]
-    return isinstance(first, str) and _COMMENT.fullmatch(first) is not None
+    if not isinstance(first, str) or _COMMENT.fullmatch(first) is None:
+        return False
+    return first != "#" or not any(_names_product(cell) for cell in cells.values())
+
+
+def _names_product(cell: Cell) -> bool:
+    if not isinstance(cell, str) or len(cell) > MAX_HEADER_LENGTH:
+        return False
+    key = build_name_key(cell)
+    return "sku" in build_synonym_index("Battery").get(key, ()) or "part" in build_synonym_index("Component").get(
+        key, ()
+    )
 
 
 def parse_cell(text: str) -> Cell | None:

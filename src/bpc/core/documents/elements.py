@@ -219,10 +219,15 @@ def _find_bom_elements(value: RawValue, notes: Notes) -> list[FactElement]:
 
 
 def assign_components_to_battery(elements: list[FactElement]) -> list[FactElement]:
-    """Give components without a SKU the SKU of the only battery, which may stand on several sheets."""
+    """Give components without a SKU the SKU of the only battery, which may stand on several sheets.
+
+    Not if a component names another SKU: then the document is about more products, and it is not known which is meant.
+    """
     batteries = [element for element in elements if element.fact_type == "Battery"]
     sku = batteries[0].members.get("sku") if batteries else None
-    if sku is None or any(battery.members.get("sku") != sku for battery in batteries):
+    if sku is None or any(element.members.get("sku") not in (None, sku) for element in elements):
+        return elements
+    if any(battery.members.get("sku") is None for battery in batteries):
         return elements
     place = batteries[0].places.get("sku", f"{batteries[0].path}.sku")
     return [

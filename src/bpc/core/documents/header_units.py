@@ -242,6 +242,12 @@ def split_header(text: str) -> Iterator[HeaderReading]:
             yield HeaderReading(parts[1], parts[2])
 
 
+def find_header_unit(text: str) -> str | None:
+    """The unit that a header says, `g` of `Masse [g]`; None if it says none that is known."""
+    reading = next(split_header(text), None)
+    return reading.unit if reading is not None and reading.unit is not None and is_unit(reading.unit) else None
+
+
 def _move_base(reading: HeaderReading) -> HeaderReading:
     """The reading with all of its unit, if the name says what the unit leaves out: per month, per kWh, of CO2."""
     for form, base in _BASES_IN_NAMES:

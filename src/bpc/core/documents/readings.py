@@ -21,9 +21,8 @@ from bpc.core.documents.elements import FactElement, NumberText, RawValue, is_pl
 from bpc.core.facts.enumerations import normalize_value
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS, STATE_MEMBERS
 from bpc.core.formats.timestamps import format_time
-from bpc.core.language.types import INT, TEXT, Dec, FactRecordType
+from bpc.core.language.types import INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type
 
-NUMBER_SCALE: Final = 6
 RECORDED_ON: Final = "state_recorded_on"
 
 _BATTERY: Final = SCHEMAS[FactRecordType("Battery", SCHEMA_VERSION)]
@@ -118,16 +117,25 @@ def build_reading(sku: str, kind: str, moment: str, value: RawValue, path: str) 
 
 
 def _sort_value(kind: str, value: RawValue) -> dict[str, RawValue] | None:
-    kind_type = _BATTERY.get(kind, TEXT)
-    is_numeric = isinstance(kind_type, Dec) or kind_type == INT or kind == "temperature_records"
-    if not is_numeric:
+    kind_type = _find_value_type(kind)
+    if not isinstance(kind_type, Dec) and kind_type != INT:
         return {"text": normalize_value("Battery", kind, value) or value} if isinstance(value, str) and value else None
     text = value.text if isinstance(value, NumberText) else value
     if not isinstance(text, str) or (isinstance(value, str) and not is_plain_decimal(text)):
         return None
     number = parse_exact(text)
-    fits = number is not None and number.fits_a_fact and number.at_scale(NUMBER_SCALE) is not None
+    decimals = kind_type.scale if isinstance(kind_type, Dec) else 0
+    fits = number is not None and number.fits_a_fact and number.at_scale(decimals) is not None
     return {"number": value} if fits else None
+
+
+def _find_value_type(kind: str) -> Type:
+    """The type of the values of a kind: of the member, or of the value in each record of a list."""
+    member_type = _BATTERY.get(kind, TEXT)
+    if not isinstance(member_type, List) or not isinstance(member_type.item, Record):
+        return member_type
+    value_type = dict(member_type.item.members)[RECORD_LISTS[kind].values[0]]
+    return value_type.item if isinstance(value_type, Opt) else value_type
 
 
 def normalise_moment(text: RawValue) -> str | None:

@@ -8,8 +8,10 @@ from typing import Final
 from bpc.core.documents import Notes, quote_text
 from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.column_mapping import MappedSheet, index_columns
-from bpc.core.documents.fact_members import fits_a_cell, list_columns, normalize_name, parse_column_name
+from bpc.core.documents.fact_members import MemberPath, fits_a_cell, list_columns, normalize_name, parse_column_name
 from bpc.core.documents.header_names import ColumnTarget, HeaderMatch, build_mapped_target
+from bpc.core.documents.header_text import build_name_key
+from bpc.core.documents.header_units import find_header_unit
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_layout import (
     MAX_HEAD_ROWS,
@@ -22,6 +24,8 @@ from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION, SCHEMAS
 from bpc.core.language.types import FactRecordType
 
 MAX_LABEL_LENGTH: Final = 60
+
+_NUMBERS_OF_MATERIALS: Final = frozenset(map(build_name_key, ("material number", "Materialnummer")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,26 @@ def read_columns(layout: TableLayout, matcher: HeaderMatcher, notes: Notes) -> l
             _warn_unknown_column(cell, match, matcher.fact_types, at, notes)
         elif _check_fits_a_cell(match, at, notes):
             columns.append(Column(index, label, dict(match.targets)))
+    columns = _drop_open_sku(layout, columns, notes)
     _check_columns(layout, columns, matcher.fact_types, notes)
     return columns
+
+
+def _drop_open_sku(layout: TableLayout, columns: list[Column], notes: Notes) -> list[Column]:
+    """The columns without a number of a material in a table with parts: it may be that of the part."""
+    if not any(target.name == "part" for column in columns for target in column.targets.values()):
+        return columns
+    kept: list[Column] = []
+    for column in columns:
+        cell = layout.header.cells[column.index]
+        if column.name == "sku" and isinstance(cell, str) and build_name_key(cell) in _NUMBERS_OF_MATERIALS:
+            at = layout.sheet.locate_cell(layout.header.place, column.index, column.label)
+            notes.add_warning(
+                at, f"({quote_text(cell)}) may be `sku` or `part_number` and was left out; write one of these names"
+            )
+        else:
+            kept.append(column)
+    return kept
 
 
 def _warn_unknown_column(cell: Cell, match: HeaderMatch, fact_types: tuple[str, ...], at: str, notes: Notes) -> None:
@@ -184,10 +206,11 @@ def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) 
             continue
         absent.pop(clean_header(column.header), None)
         steps = parse_column_name(column.member) if column.member else None
+        header_unit = find_header_unit(column.header)
         targets = {
             fact_type: target
             for fact_type in mapped.fact_types
-            if steps and (target := build_mapped_target(fact_type, steps, column.unit)) is not None
+            if steps and (target := _build_target(fact_type, steps, column.unit, header_unit)) is not None
         }
         if targets:
             columns.append(Column(index, label, targets, column.locale))
@@ -195,3 +218,11 @@ def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) 
         notes.add_warning(header.place, f"has no column {quote_text(column.header)}, which the column mapping has")
     _check_columns(layout, columns, mapped.fact_types, notes)
     return columns
+
+
+def _build_target(fact_type: str, steps: MemberPath, unit: str | None, header_unit: str | None) -> ColumnTarget | None:
+    """The target of a mapped column. The unit in its header counts if the mapping has none and the member has one."""
+    target = build_mapped_target(fact_type, steps, unit)
+    if unit is not None or header_unit is None or target is None or target.unit is None:
+        return target
+    return build_mapped_target(fact_type, steps, header_unit)

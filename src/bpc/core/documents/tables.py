@@ -20,9 +20,11 @@ from bpc.core.documents.cells import InvalidCell, Sheet, TableRow, is_comment
 from bpc.core.documents.column_mapping import MappedSheet
 from bpc.core.documents.elements import FactElement, RawValue, UnreadableMember, assign_components_to_battery
 from bpc.core.documents.fact_members import KEY_MEMBERS, MemberPath, report_unreadable
+from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_columns import Column, find_mapped_layout, read_columns, read_mapped_columns
 from bpc.core.documents.table_layout import HeaderMatcher, TableLayout, find_layout
+from bpc.core.facts.folding import fold_text
 
 MAX_ROWS: Final = 50_000
 ROWS_BELOW_HEADER: Final = 5
@@ -30,6 +32,9 @@ ROWS_BELOW_HEADER: Final = 5
 _EMPTY: Final = "is empty: it has no header and no rows"
 _GAP: Final = "is empty but a later one is filled; fill them in order, starting with 1"
 _CELL_PATH: Final = re.compile(r"((?:.*!(?:[0-9]+|[A-Z]{1,3})|(?:line|column) [0-9]+))\.(.+)", re.DOTALL)
+_TOTALS: Final = frozenset(
+    map(fold_text, ("Summe", "Gesamt", "Total", "Totale", "Suma", "Razem", "Somme", "Subtotal", "Zwischensumme"))
+)
 _INDEX: Final = re.compile(r"\[([0-9]+)\]")
 _ROW_MARK: Final = "\0"
 
@@ -118,7 +123,7 @@ def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocal
         locator.add_table(layout.sheet, columns)
         if notes.problem_count == problems_before:  # else every row would have the same problem
             reader = _RowReader(layout, columns, source.fact_types, locale, notes)
-            rows = _skip_repeated_headers(layout, columns, matcher, notes)
+            rows = _skip_totals(_skip_repeated_headers(layout, columns, matcher, notes), columns, notes)
             elements += (reader.read_row(row) for row in islice(rows, MAX_ROWS + 1))
         if len(elements) > MAX_ROWS:
             notes.add_problem(elements[-1].path, f"is more than {MAX_ROWS:,} rows below the header; split the document")
@@ -139,14 +144,66 @@ def _find_layout(source: TableSource, matcher: HeaderMatcher, notes: Notes) -> T
 def _skip_repeated_headers(
     layout: TableLayout, columns: Iterable[Column], matcher: HeaderMatcher, notes: Notes
 ) -> Iterator[TableRow]:
-    """The rows that are not the header again, as on every page or in another language just below it."""
-    keys = [column.index for column in columns if any(target.name == "sku" for target in column.targets.values())]
+    """The rows that are not the header again, as on every page or in another language just below it.
+
+    A header whose names stand in other columns begins another table, which cannot be read by this header.
+    """
+    by_index = {column.index: column for column in columns}
+    keys = [index for index, column in by_index.items() if column.name == "sku"]
     for index, row in enumerate(layout.rows):
-        cells = [(row.cells[key], layout.header.cells[key]) for key in keys if key in row.cells]
-        if any(cell == name or (index < ROWS_BELOW_HEADER and matcher.names_sku(cell)) for cell, name in cells):
+        is_below_header = index < ROWS_BELOW_HEADER
+        names_sku = is_below_header and any(matcher.names_sku(row.cells.get(key)) for key in keys)
+        if not names_sku and not _is_header(row, layout.header, keys, matcher):
+            yield row
+        elif _has_other_columns(row, layout.header, by_index, matcher, is_below_header=is_below_header):
+            notes.add_problem(row.place, "begins another table; put each table on its own sheet")
+        else:
             notes.add_warning(row.place, "repeats the header and was not read")
+
+
+def _skip_totals(rows: Iterator[TableRow], columns: Iterable[Column], notes: Notes) -> Iterator[TableRow]:
+    """The rows that are not the sum of others, which would count as one more part or product."""
+    keys = [column.index for column in columns if column.name in KEY_MEMBERS]
+    for row in rows:
+        cells = (row.cells.get(key) for key in keys)
+        if any(isinstance(cell, str) and fold_text(cell.rstrip(" :")) in _TOTALS for cell in cells):
+            notes.add_warning(row.place, "is a sum of other rows and was not read")
         else:
             yield row
+
+
+def _is_header(row: TableRow, header: TableRow, keys: Iterable[int], matcher: HeaderMatcher) -> bool:
+    if any(key in row.cells and row.cells[key] == header.cells[key] for key in keys):
+        return True
+    cells = list(row.cells.values())
+    if len(cells) < 2 or not all(isinstance(cell, str) and not cell[0].isdigit() for cell in cells):
+        return False  # a header has nothing but names
+    has_sku = any(matcher.names_sku(cell) for cell in cells)
+    return has_sku and sum(matcher.guess(cell).points > 0 for cell in cells) > 1
+
+
+def _has_other_columns(
+    row: TableRow, header: TableRow, columns: Mapping[int, Column], matcher: HeaderMatcher, *, is_below_header: bool
+) -> bool:
+    """Whether a header means other columns. A name just below the header that is not known may be a translation."""
+    for index, cell in row.cells.items():
+        if cell == header.cells.get(index):
+            continue
+        match, column = matcher.guess(cell), columns.get(index)
+        if column is None:
+            if match.targets and (index not in header.cells or not is_below_header):
+                return True
+        elif match.targets:
+            if not any(_means_same(column.targets.get(name), target) for name, target in match.targets.items()):
+                return True
+        elif column.name not in match.options and not is_below_header:
+            return True
+    return False
+
+
+def _means_same(target: ColumnTarget | None, other: ColumnTarget) -> bool:
+    is_unit_open = target is None or target.factor is None or other.factor is None
+    return target is not None and target.steps == other.steps and (is_unit_open or target.factor == other.factor)
 
 
 class _RowReader:

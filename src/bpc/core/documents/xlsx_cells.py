@@ -2,7 +2,8 @@
 
 A number is its stored text, rounded to the 15 significant digits that a spreadsheet keeps and shows: 0.29 is stored as
 0.28999999999999998 and read as 0.29. A number with a format that shows `%` is a percentage: 0.95 is read as 95 %. A
-date is a number of days with a format that shows days. A formula is its stored result. An error value is a problem,
+date is a number of days with a format that shows days. A formula is its stored result; programs that cannot compute
+store 0 and ask the spreadsheet to compute when it opens the file, so that 0 is no result. An error value is a problem,
 never an empty cell.
 """
 
@@ -124,12 +125,15 @@ class SheetRowReader(XmlReader):
 
     element_names = frozenset({"row", "c", "v", "f", "t", "rPh"})
 
-    def __init__(self, sheet: str, texts: list[str], styles: CellStyles, *, from_1904: bool) -> None:
+    def __init__(
+        self, sheet: str, texts: list[str], styles: CellStyles, *, from_1904: bool, recalculates: bool
+    ) -> None:
         self._sheet = sheet
         self._texts = texts
         self._date_styles = styles.date_styles
         self._percent_styles = styles.percent_styles
         self._from_1904 = from_1904
+        self._recalculates = recalculates
         self._complete_rows: list[TableRow] = []
         self._row = 0
         self._is_numbered = False
@@ -225,12 +229,17 @@ class SheetRowReader(XmlReader):
 
     def _read_cell(self) -> Cell | None:
         stored = "".join(self._value)
-        # The result of a formula may be an empty text, not an empty number: programs that cannot compute write that.
-        if self._has_formula and not stored and (self._kind != "str" or not self._has_value):
+        if self._has_formula and self._lacks_result(stored):
             return InvalidCell("is a formula whose result is not stored; open the file in a spreadsheet and save it")
         if not self._has_value:
             return None
         return self._cell_readers.get(self._kind, self._read_number)(stored)
+
+    def _lacks_result(self, stored: str) -> bool:
+        """Whether a formula has what programs that cannot compute write: an empty number, or 0 until it is opened."""
+        if not stored:
+            return self._kind != "str" or not self._has_value
+        return self._recalculates and self._kind == "n" and stored == "0"
 
     def _read_shared_string(self, stored: str) -> Cell | None:
         if _INDEX.fullmatch(stored) is None or int(stored) >= len(self._texts):

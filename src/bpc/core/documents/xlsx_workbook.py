@@ -149,7 +149,9 @@ class WorkbookSheet:
 
     def read_rows(self, notes: Notes) -> Iterator[TableRow]:  # noqa: ARG002 (an InvalidCell carries its problem)
         book = self.book
-        reader = SheetRowReader(self.name, book.texts, book.styles, from_1904=book.from_1904)
+        reader = SheetRowReader(
+            self.name, book.texts, book.styles, from_1904=book.from_1904, recalculates=book.recalculates
+        )
         for _ in feed_part(reader, book.parts, self.part):
             yield from reader.take_rows()
 
@@ -160,6 +162,7 @@ class Workbook:
 
     parts: XlsxParts
     from_1904: bool = False
+    recalculates: bool = False
     texts: list[str] = field(default_factory=list)
     styles: CellStyles = field(default_factory=CellStyles)
     sheets: list[WorkbookSheet] = field(default_factory=list)
@@ -171,7 +174,7 @@ class Workbook:
         links = workbook._read_relationships(main)
         contents = _WorkbookContents()
         parse_part(contents, parts, main)
-        workbook.from_1904 = contents.from_1904
+        workbook.from_1904, workbook.recalculates = contents.from_1904, contents.recalculates
         for label, link, is_hidden in contents.sheets:
             part = links.get(link, ("", ""))[1]
             if part in parts:
@@ -207,17 +210,20 @@ class Workbook:
 
 
 class _WorkbookContents(XmlReader):
-    """The sheets of a workbook, and where its calendar begins."""
+    """The sheets of a workbook, where its calendar begins, and whether its formulas are computed as it is opened."""
 
-    element_names = frozenset({"sheet", "workbookPr"})
+    element_names = frozenset({"sheet", "workbookPr", "calcPr"})
 
     def __init__(self) -> None:
         self.sheets: list[tuple[str, str, bool]] = []
-        self.from_1904 = False
+        self.from_1904 = self.recalculates = False
 
     def start_element(self, name: str, attributes: Mapping[str, str]) -> None:
         if name == "workbookPr":
             self.from_1904 = attributes.get("date1904", "0") in _TRUE
+            return
+        if name == "calcPr":
+            self.recalculates = attributes.get("fullCalcOnLoad", "0") in _TRUE
             return
         if len(self.sheets) == MAX_SHEETS:
             raise WorkbookUnreadable(f"has more than {MAX_SHEETS} sheets")

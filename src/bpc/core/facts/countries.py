@@ -50,7 +50,7 @@ CA CAN Canada|Kanada|Canadá
 CC CCK Cocos (Keeling) Islands|Cocos Islands|Kokosinseln
 CD COD Democratic Republic of the Congo|Congo, Democratic Republic of the|DR Congo|DRC|Demokratische Republik Kongo|DR Kongo|République démocratique du Congo|República Democrática del Congo|Repubblica Democratica del Congo|Demokratyczna Republika Konga
 CF CAF Central African Republic|Zentralafrikanische Republik
-CG COG Republic of the Congo|Congo|Republik Kongo|Congo-Brazzaville
+CG COG Republic of the Congo|Republik Kongo|Congo-Brazzaville
 CH CHE Switzerland|Schweiz|Suisse|Suiza|Svizzera|Szwajcaria
 CI CIV Côte d'Ivoire|Ivory Coast|Elfenbeinküste
 CK COK Cook Islands|Cookinseln

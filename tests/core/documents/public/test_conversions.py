@@ -68,6 +68,8 @@ def get_number_text(value: RawValue) -> str | None:
         (AMPERE_HOURS, "14000", "mAh", 6, "14.000000"),
         (WATTS, "7.2", "KWT", 3, "7200.000"),
         (OHMS, "62", "mΩ", 6, "0.062000"),
+        (OHMS, "62", "MΩ", 6, None),
+        (KILOGRAMS, "450", "Mg", 6, None),
         (PER_CENT, "5.3", "unit:partPerMillion", 6, "0.000530"),
         (PER_CENT, "21", "unit:partPerThousand", 4, "2.1000"),
         (GRAMS_CO2_PER_KWH, "0.13", "kgCO2-eq/kWh", 6, "130.000000"),

@@ -58,6 +58,40 @@ def test_a_report_may_have_a_time_of_its_own() -> None:
     assert ("remaining_capacity_ah", "2028-06-15T09:00:00.000000Z", "182.400000") in [state[:3] for state in states]
 
 
+def test_the_latest_value_is_the_one_recorded_last_whatever_zone_its_time_is_in() -> None:
+    document = json.loads(read_example("epcis-state-of-health"))
+    later, earlier = document["epcisBody"]["eventList"][:2]
+    later["eventTime"], earlier["eventTime"] = "2028-06-14T23:30:00-05:00", "2028-06-15T02:00:00+02:00"
+
+    first = decode_payloads(read_facts("BOM", document))["battery:09521234010012/EX-75-0001"]
+
+    assert (first["state_of_charge_pct"], first["state_recorded_on"]) == ("78.50", "2028-06-15")
+
+
+def test_a_report_that_was_recorded_earlier_than_its_event_replaces_no_later_value() -> None:
+    path = "epcisBody.eventList.0.sensorElementList.0.sensorReport.1.time"
+    document = change_example("epcis-state-of-health", path, "2027-01-01T00:00:00Z")
+
+    first = decode_payloads(read_facts("BOM", document))["battery:09521234010012/EX-75-0001"]
+
+    assert (first["state_of_charge_pct"], first["full_cycles"]) == ("40.00", 247)
+    assert first["state_recorded_on"] == "2028-06-15"
+
+
+def test_an_event_that_was_declared_an_error_is_not_read_nor_is_the_one_it_repeats() -> None:
+    document = json.loads(read_example("epcis-state-of-health"))
+    events = document["epcisBody"]["eventList"]
+    events[0]["eventID"] = "urn:example:event:1"
+    events.append(events[0] | {"errorDeclaration": {"declarationTime": "2028-07-01T00:00:00Z"}})
+
+    outcome = read_facts("BOM", document)
+
+    says = "is an event that its sender declared to be an error; it was not read"
+    last = len(events) - 1
+    assert {("$.epcisBody.eventList[0]", says), (f"$.epcisBody.eventList[{last}]", says)} <= set(list_warnings(outcome))
+    assert "remaining_capacity_ah" not in decode_payloads(outcome)["battery:09521234010012/EX-75-0001"]
+
+
 def test_a_value_without_a_valid_time_is_kept_and_is_no_reading() -> None:
     path = "epcisBody.eventList.0.sensorElementList.0.sensorMetadata.time"
 

@@ -7,6 +7,7 @@ import pytest
 from tests.core.documents.public.example_outcomes import (
     change_example,
     decode_payloads,
+    list_faults,
     list_problems,
     list_warnings,
     read_facts,
@@ -46,6 +47,13 @@ def test_the_year_is_the_one_the_period_ends_in(end: str, year: int) -> None:
     assert decode_payloads(read_facts("PCF", document))["pcf:EX-75"]["year"] == year
 
 
+@pytest.mark.parametrize(("country", "code"), [("de", "DE"), ("Germany", "DE"), ("Atlantis", "Atlantis")])
+def test_a_country_in_words_is_a_code_and_one_that_is_not_known_stays_as_it_is(country: str, code: str) -> None:
+    document = change_example(NAME, "pcf.geographyCountry", country)
+
+    assert decode_payloads(read_facts("PCF", document))["pcf:EX-75"]["facility_country"] == code
+
+
 @pytest.mark.parametrize(
     ("path", "value", "at", "says"),
     [
@@ -57,15 +65,37 @@ def test_the_year_is_the_one_the_period_ends_in(end: str, year: int) -> None:
             "means that its sender has replaced this footprint; ask for the current one",
         ),
         (
-            "pcf.declaredUnitOfMeasurement",
-            "kilogram",
-            "$.pcf.declaredUnitOfMeasurement",
-            "means that the figures are for 1 kilogram, not for a whole product",
+            "pcf.declaredUnitAmount",
+            "10",
+            "$.pcf.declaredUnitAmount",
+            "means that the figures are for 10 piece; they were divided by 10",
         ),
     ],
 )
 def test_what_an_officer_should_know_is_a_warning(path: str, value: object, at: str, says: str) -> None:
     assert (at, says) in list_warnings(read_facts("PCF", change_example(NAME, path, value)))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "unit"),
+    [
+        ("pcf.declaredUnitOfMeasurement", "kilogram", "1 kilogram"),
+        ("pcf.declaredUnitOfMeasurement", "kilowatt hour", "1 kilowatt hour"),
+        ("pcf.declaredUnitAmount", "7", "7 piece"),  # the total divided by 7 has no end
+        ("pcf.declaredUnitAmount", "0", "0 piece"),
+    ],
+)
+def test_figures_that_are_not_for_one_product_cannot_be_read(path: str, value: str, unit: str) -> None:
+    document = change_example(NAME, path, value)
+
+    says = f"is for {unit}, not for one product; ask for the figure of one product"
+    assert list_faults("PCF", document) == [
+        ("$.pcf.pcfExcludingBiogenicUptake", says),
+        ("$.pcf.outboundLogisticsGhgEmissions", says),
+    ]
+    assert not {"total_gco2e", "distribution_gco2e", "functional_unit"} & set(
+        decode_payloads(read_facts("PCF", document))["pcf:EX-75"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,10 +122,10 @@ def test_a_footprint_of_version_2_has_other_names() -> None:
 
     assert decode_payloads(read_facts("PCF", footprint))["pcf:EX-75"] == {
         "sku": "EX-75",
-        "total_gco2e": "10500.00",
+        "total_gco2e": "5250.00",
         "method": "GHG Protocol Product standard",
         "verified_by": "Example Auditors",
-        "functional_unit": "2 piece",
+        "functional_unit": "1 piece",
     }
 
 

@@ -92,21 +92,18 @@ def test_the_catena_x_footprint_is_one_of_a_litre_from_cradle_to_gate() -> None:
         "facility_country": "DE",
         "year": 2022,
         "valid_until_on": "2022-12-31",
-        "total_gco2e": "2900.00",
         "primary_data_pct": "56.12",
         "method": "ISO 14067",
         "verified_by": "TÜV-X",
         "verified_on": "2022-12-31",
-        "functional_unit": "1 liter, Cradle-to-gate",
     }
     product = "$.companyAndProductInformation[0].productInformation[0]"
     assert list_warnings(outcome)[f"{product}.productIds[0]"] == (
         'is "urn:mycompany.com:product-id:401765"; the SKU is "401765": a SKU cannot contain a colon or a URL'
     )
-    assert (
-        list_warnings(outcome)[f"{product}.declaredUnitOfMeasurement"]
-        == "means that the figures are for 1 liter, not for a whole product"
-    )
+    assert [(lost.member, lost.says) for lost in outcome.facts[0].unreadable] == [
+        ("total_gco2e", "is for 1 liter, not for one product; ask for the figure of one product")
+    ]
 
 
 def test_the_footprint_of_a_part_is_one_of_a_kilogram() -> None:

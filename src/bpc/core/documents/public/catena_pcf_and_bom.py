@@ -4,8 +4,8 @@
     PcfForBatteryComponentSupplier 1.0.0    the footprint of a part, for a kilogram or a piece
     BomAsSpecified 1.0.1                    the parts that a product is specified to have
 
-The SKU of a Pcf is the first of `productIds`. Its total is the figure without biogenic uptake, in kg CO2e for the
-declared amount of the declared unit, which the fact names.
+The SKU of a Pcf is the first of `productIds`. Its total is the figure without biogenic uptake, in kg CO2e for one
+product (see `pact_footprint`).
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ from bpc.core.documents.public.conversions import (
 from bpc.core.documents.public.mapping import MapRow, join_texts
 from bpc.core.documents.public.pact_footprint import (
     choose_present,
+    fit_to_one_product,
     is_pact_footprint,
-    read_functional_unit,
     warn_of_ratings,
 )
 from bpc.core.language.types import INT, Dec
@@ -117,9 +117,9 @@ def _read_pcf(
     sku = mapping.read_sku(products.first())
     members = mapping.map_members("PCF", node, rows)
     members |= _read_distribution(distribution)
-    members |= read_functional_unit(*unit, scope)
     if "total_gco2e" not in members and node.state.notes.is_clean:
         node.add_problem("has no footprint: `pcfExcludingBiogenicUptake` is missing")
+    members = fit_to_one_product(node, members, *unit, scope)
     return [] if sku is None else [FactElement("PCF", node.path, {"sku": sku, **members})]
 
 

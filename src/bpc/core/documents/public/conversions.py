@@ -235,7 +235,8 @@ def get_last_part(text: str) -> str:
 
 to_term: Final = map_text(lambda text, _: get_last_part(text))
 to_lower_term: Final = map_text(lambda text, _: lower_ascii(get_last_part(text)))
-to_country_code: Final = map_text(lambda text, _: text if re.fullmatch("[A-Z]{2}", text) else None)
+# Countries that are written in words or in small letters become codes with all other values of a fact.
+to_country_code: Final = map_text(lambda text, _: text)
 
 
 def to_localized_text(node: DocumentNode, kind: Type) -> RawValue:

@@ -2,8 +2,8 @@
 
 Each item (GTIN and serial number) becomes one Battery fact, `battery:<gtin>/<serial>`, so that a snapshot can hold the
 facts of the model and the readings of an item side by side. Of several readings of one quantity that fact has the
-latest; temperatures and states of charge are also kept as records, and so is every accident. Every value is also a
-Reading with its own time.
+latest by its own time; temperatures and states of charge are also kept as records, and so is every accident. Every
+value is also a Reading with its own time. An event that its sender declared to be an error is not read.
 
 An owner is not the operator who answers for a passport: a new owner becomes readings of `owner_id` and
 `previous_owner_id`, and no member of a Battery.
@@ -24,7 +24,7 @@ from bpc.core.documents.public.conversions import (
     to_plain_value,
 )
 from bpc.core.documents.public.mapping import MapRow
-from bpc.core.documents.readings import build_reading, build_readings, normalise_moment
+from bpc.core.documents.readings import RECORDED_ON, build_reading, build_readings, normalise_moment
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language.types import TEXT, Dec, FactRecordType, Type
 
@@ -82,6 +82,8 @@ SENSOR_MEMBERS: Final = {
 }
 # Counts may come without a unit.
 _COUNTS: Final = frozenset({"full_cycles", "deep_discharge_events", "overcharge_events"})
+_ACCIDENT_NAMES: Final = ("eubat:hasEventType", "eubat:eventType", "eubat:hasNegativeEvent", "eubat:negativeEvent")
+_OPEN_REASONS: Final = ("urn:epcglobal:cbv:er:other", "other")
 _OWNING_PARTY: Final = "owning_party"
 _OWNER_KINDS: Final = ("owner_id", "previous_owner_id")
 _UPPERCASE: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -100,10 +102,11 @@ def _matches(document: dict[str, RawValue]) -> bool:
 
 def _read_elements(document: DocumentNode) -> list[FactElement]:
     batteries: dict[str, FactElement] = {}
+    moments: dict[str, dict[str, str]] = {}  # by SKU and member: when the value was recorded
     readings: dict[tuple[str, str, str], FactElement] = {}
     copies = 0
-    for event in sorted(_list_events(document), key=_get_event_time):
-        members, timed = _read_event(event)
+    for event in sorted(_skip_errors(_list_events(document)), key=_get_event_time):
+        members, recorded, timed = _read_event(event)
         items = _read_items(event) if members or timed else []
         copies += len(items) * sum(len(value) for value in members.values() if isinstance(value, list))
         copies += len(items) * sum(len(part.members) for part in timed)
@@ -112,7 +115,9 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
             return []
         for sku, serial in items:
             battery = batteries.get(sku, FactElement("Battery", event.path, {"sku": sku}))
-            batteries[sku] = FactElement("Battery", event.path, _merge_later(battery.members, members, serial))
+            _merge_later(battery.members, moments.setdefault(sku, {}), members, recorded)
+            named = battery.members if serial is None else {**battery.members, "serial_number": serial}
+            batteries[sku] = FactElement("Battery", event.path, named)
             for reading in _build_item_readings(sku, timed):
                 readings[sku, str(reading.members["kind"]), str(reading.members["recorded_at"])] = reading
     if not batteries and document.state.notes.is_clean:
@@ -147,9 +152,36 @@ def _is_object(node: DocumentNode) -> bool:
     return isinstance(node.value, dict)
 
 
+def _skip_errors(events: list[DocumentNode]) -> list[DocumentNode]:
+    """The events that stand. An error declaration repeats the wrong event, with the same identifier."""
+    wrong = [event for event in events if _is_declared_wrong(event)]
+    wrong_ids = {identifier for event in wrong if isinstance(identifier := event.at("eventID").value, str)}
+    wrong_paths = {event.path for event in wrong}
+    standing: list[DocumentNode] = []
+    for event in events:
+        if event.path not in wrong_paths and event.at("eventID").value not in wrong_ids:
+            standing.append(event)
+        else:
+            event.take()
+            event.add_warning("is an event that its sender declared to be an error; it was not read")
+    return standing
+
+
+def _is_declared_wrong(event: DocumentNode) -> bool:
+    """Whether an event is declared an error. The vocabulary's own example of an accident has a declaration too."""
+    declaration = event.at("errorDeclaration")
+    if not isinstance(declaration.value, dict):
+        return declaration.value is not None
+    is_accident = any(event.at(name).value is not None for name in _ACCIDENT_NAMES)
+    reason = declaration.at("reason").value
+    if not is_accident or reason not in _OPEN_REASONS or declaration.at("correctiveEventIDs").items():
+        return True
+    declaration.add_warning("declares an accident to be an error without a reason; the accident was read, so check it")
+    return False
+
+
 def _get_event_time(event: DocumentNode) -> str:
-    event_time = event.at("eventTime").value
-    return event_time if isinstance(event_time, str) else ""
+    return normalise_moment(event.at("eventTime").value) or ""
 
 
 def _read_items(event: DocumentNode) -> list[tuple[str, str | None]]:
@@ -170,9 +202,10 @@ def _read_item(epc: DocumentNode, identifier: str) -> tuple[str, str | None] | N
     return sku, serial
 
 
-def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], list[TimedMembers]]:
-    """The members of a battery that an event gives, and the same by their times."""
+def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], dict[str, str], list[TimedMembers]]:
+    """The members of a battery that an event gives, when each was recorded, and the same by their times."""
     members: dict[str, RawValue] = {}
+    moments: dict[str, str] = {}
     timed: list[TimedMembers] = []
     event_time = event.at("eventTime").value
     for sensor in event.at("sensorElementList").items():
@@ -183,9 +216,10 @@ def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], list[TimedMem
             reported: dict[str, RawValue] = {}
             own_time = read_text(report.at("time")) or recorded_at
             _add_report(report, own_time, reported)
-            _merge_later(members, reported, None)
+            moment = normalise_moment(own_time)
+            _merge_later(members, moments, reported, {} if moment is None else dict.fromkeys(reported, moment))
             timed += [TimedMembers(own_time, reported, report.path)] if reported else []
-            if reported and normalise_moment(own_time) is None:
+            if reported and moment is None:
                 report.add_warning("has no valid time, so it is no reading; write times like 2027-02-18T09:30:00Z")
     accident = _read_accident(event)
     if accident:
@@ -194,9 +228,14 @@ def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], list[TimedMem
     owners = _read_owners(event)
     timed += [TimedMembers(event_time, owners, event.path)] if owners else []
     members |= mapping.map_members("Battery", event, _PRODUCTION_ROWS)
-    if members:
+    event_moment = normalise_moment(event_time) or ""
+    if moments:
+        event.at("eventTime").take()
+        moments[RECORDED_ON] = max(moments.values() if not accident else (*moments.values(), event_moment))
+        members[RECORDED_ON] = moments[RECORDED_ON][:10]
+    elif members:
         _add_event_day(event, members)
-    return members, timed
+    return members, dict.fromkeys(members, event_moment) | moments, timed
 
 
 def _drop_day(accident: dict[str, RawValue]) -> dict[str, RawValue]:
@@ -229,7 +268,7 @@ def _read_party(parties: DocumentNode, member: str) -> RawValue:
 def _add_event_day(event: DocumentNode, members: dict[str, RawValue]) -> None:
     day_of_event = read_day(event.at("eventTime"))
     if day_of_event is not None:
-        members["state_recorded_on"] = day_of_event
+        members[RECORDED_ON] = day_of_event
 
 
 def _add_report(report: DocumentNode, recorded_at: RawValue, members: dict[str, RawValue]) -> None:
@@ -285,8 +324,7 @@ def _read_measurement(report: DocumentNode, measure: units.UnitTable, member: st
 
 
 def _read_accident(event: DocumentNode) -> dict[str, RawValue]:
-    names = ("eubat:hasEventType", "eubat:eventType", "eubat:hasNegativeEvent", "eubat:negativeEvent")
-    kinds = [read_text(event.at(name)) for name in names if event.at(name).value is not None]
+    kinds = [read_text(event.at(name)) for name in _ACCIDENT_NAMES if event.at(name).value is not None]
     if not any(kinds):
         return {}
     severity = read_text(event.at("eubat:hasIncidentSeverity")) or read_text(event.at("eubat:incidentSeverity"))
@@ -302,17 +340,22 @@ def _read_accident(event: DocumentNode) -> dict[str, RawValue]:
     return {member: value for member, value in record.items() if value is not None}
 
 
-def _merge_later(members: dict[str, RawValue], later: dict[str, RawValue], serial: str | None) -> dict[str, RawValue]:
-    """Add a later event: its values replace older ones, its records are appended."""
-    for member, value in later.items():
-        records = members.get(member)
+def _merge_later(
+    members: dict[str, RawValue], moments: dict[str, str], others: dict[str, RawValue], other_moments: dict[str, str]
+) -> None:
+    """Add other members: a value replaces one that was not recorded later, and records are appended."""
+    for member, value in others.items():
+        records, moment = members.get(member), other_moments.get(member, "")
         if isinstance(value, list) and isinstance(records, list):
             records.extend(value)
+        elif isinstance(value, list):
+            members[member] = list(value)
+        elif moment >= moments.get(member, ""):
+            members[member] = value
         else:
-            members[member] = list(value) if isinstance(value, list) else value
-    if serial is not None:
-        members["serial_number"] = serial
-    return members
+            continue
+        if moment:
+            moments[member] = max(moment, moments.get(member, ""))
 
 
 FORMAT: Final = mapping.PublicFormat(

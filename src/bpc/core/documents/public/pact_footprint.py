@@ -1,7 +1,8 @@
 """PACT footprints 3.x and 2.x: one, the answer of a service, or the event that fulfils a request.
 
 Recognised by an object `pcf` beside a `specVersion` such as `3.0.0`. The SKU is the first of `productIds`. The total is
-the figure without biogenic uptake, in kg CO2e for the declared amount of the declared unit, which the fact names.
+the figure without biogenic uptake, in kg CO2e for the declared amount of the declared unit. A fact has the figures of
+one product: those of several pieces are divided if that is exact, and those of a kilogram or a litre cannot be read.
 Catena-X derived its Pcf from this format; both share what is below.
 
 The share of primary data and the verification are members of a footprint. Ratings of the data quality are not: a
@@ -12,8 +13,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from bpc.core.documents.elements import FactElement, NumberText, RawValue
-from bpc.core.documents.public import DocumentNode, mapping
+from bpc.core.documents import DocumentNote
+from bpc.core.documents.elements import ExactNumber, FactElement, NumberText, RawValue, format_decimal, parse_exact
+from bpc.core.documents.fact_members import report_unreadable
+from bpc.core.documents.public import DocumentNode, mapping, units
 from bpc.core.documents.public.conversions import (
     map_text,
     read_amount,
@@ -104,12 +107,12 @@ def _read_footprint(node: DocumentNode) -> list[FactElement]:
     members = mapping.map_members("PCF", node, _ROWS)
     amount = choose_present(node.at("pcf.declaredUnitAmount"), node.at("pcf.unitaryProductAmount"))
     unit = choose_present(node.at("pcf.declaredUnitOfMeasurement"), node.at("pcf.declaredUnit"))
-    members |= read_functional_unit(amount, unit)
     warn_of_ratings(node.at("pcf.dqi"))
     if node.at("status").take() == "Deprecated":
         node.at("status").add_warning("means that its sender has replaced this footprint; ask for the current one")
     if "total_gco2e" not in members and node.state.notes.is_clean:
         node.add_problem("has no footprint: `pcfExcludingBiogenicUptake` is missing")
+    members = fit_to_one_product(node, members, amount, unit)
     return [] if sku is None else [FactElement("PCF", node.path, {"sku": sku, **members})]
 
 
@@ -118,20 +121,55 @@ def choose_present(*nodes: DocumentNode) -> DocumentNode:
     return next((node for node in nodes if node.value is not None), nodes[0])
 
 
-def read_functional_unit(
-    count: DocumentNode, unit: DocumentNode, scope: DocumentNode | None = None
+def fit_to_one_product(
+    node: DocumentNode,
+    members: dict[str, RawValue],
+    count: DocumentNode,
+    unit: DocumentNode,
+    scope: DocumentNode | None = None,
 ) -> dict[str, RawValue]:
-    """What the figures are for: an amount of a unit, and how much of the life cycle."""
+    """The members with figures for one product, and what the figures are for.
+
+    Figures that are for anything else than pieces, or that cannot be divided exactly, are left out as unreadable.
+    """
     how_many, name = read_amount(count), read_text(unit)
     reach = None if scope is None else to_plain_value(scope, TEXT)
-    if name is None:
-        return {}
-    declared_unit = f"{'1' if how_many is None else how_many} {name}"
-    if name != "piece":
-        unit.add_warning(f"means that the figures are for {declared_unit}, not for a whole product")
     if scope is not None and reach == "Cradle-to-gate":
         scope.add_warning("means that the total is from cradle to gate, without use and end of life")
-    return {"functional_unit": f"{declared_unit}, {reach}" if isinstance(reach, str) else declared_unit}
+    if not isinstance(name, str):
+        return members
+    pieces = ExactNumber(1, 0) if how_many is None else how_many
+    is_piece = units.find_factor(units.PIECES, name) is not None
+    figures = {member: value for member, value in members.items() if member.endswith("_gco2e")}
+    fitted = {member: _divide_figure(value, pieces) if is_piece else None for member, value in figures.items()}
+    if None in fitted.values():
+        _lose_figures(node, figures, f"is for {pieces} {name}, not for one product; ask for the figure of one product")
+        return {member: value for member, value in members.items() if member not in figures}
+    if str(pieces) != "1":
+        count.add_warning(f"means that the figures are for {pieces} {name}; they were divided by {pieces}")
+    declared_unit = f"1 {name}"
+    return {
+        **members,
+        **fitted,
+        "functional_unit": f"{declared_unit}, {reach}" if isinstance(reach, str) else declared_unit,
+    }
+
+
+def _divide_figure(figure: RawValue, pieces: ExactNumber) -> RawValue:
+    """A figure divided by a number of pieces; None if the result has more decimals than the figure."""
+    value = parse_exact(figure.text) if isinstance(figure, NumberText) else None
+    if value is None or pieces.count <= 0:
+        return None
+    dividend: int = value.count * 10**pieces.scale
+    count, remainder = divmod(dividend, pieces.count)
+    return None if remainder else NumberText(format_decimal(count, value.scale))
+
+
+def _lose_figures(node: DocumentNode, figures: Mapping[str, RawValue], says: str) -> None:
+    origins = node.state.find_origins("PCF", node.path)
+    for member in figures:
+        problem = DocumentNote(origins.places.get(member, node.path), says)
+        origins.unreadable[member] = report_unreadable(member, [problem], node.state.notes)
 
 
 def warn_of_ratings(node: DocumentNode) -> None:

@@ -12,6 +12,8 @@ from bpc.core.documents.elements import ExactNumber, power_of_ten
 
 UnitTable = Mapping[str, ExactNumber]
 
+# In lower case they would be milli: another unit.
+_MEGA_UNITS: Final = frozenset({"MΩ", "Mg", "MG"})
 _LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
@@ -100,7 +102,8 @@ GRAMS_CO2_PER_KWH: Final[UnitTable] = {
 def find_factor(measure: UnitTable, unit: str) -> ExactNumber | None:
     """What to multiply with to get the unit of the fact; None for an unknown unit."""
     bare = unit.rpartition(":")[2].strip(" ")
-    for spelling in (unit, bare, lower_ascii(bare), _normalize_co2_unit(bare)):
+    others = () if bare in _MEGA_UNITS else (lower_ascii(bare), _normalize_co2_unit(bare))
+    for spelling in (unit, bare, *others):
         if spelling in measure:
             return measure[spelling]
     return None
