@@ -4,25 +4,28 @@ What blocks is a setting of the tenant at the time of the activation. A version 
 the setting becomes. A waiver names entries of one version; the version that is compiled next starts without any.
 
     check_gate ─► GateDecision, part of the event PASSPORT_ACTIVATED; or ComplianceBlocked
+    load_compliance ─► ComplianceReport, to be shown
     waive ──────► passport_waivers, PASSPORT_WAIVED
 """
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, Invalid, Refusal, combine_problems
 from bpc.core.formats.ids import PassportVersionId, TenantId
 from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.passport.gate import (
+    WAIVABLE_STATUSES,
     ActivationBlocker,
     ComplianceBlocked,
     ComplianceCounts,
     EntryName,
     count_compliance,
     count_waivable,
+    get_entry_name,
     list_blocking,
     read_compliance,
     to_entries,
@@ -33,6 +36,8 @@ from bpc.storage.evidence import snapshots
 from bpc.storage.passports import passport_versions, waivers
 from bpc.storage.passports.passport_versions import PassportVersionRow, PassportVersionStatus
 from bpc.storage.passports.waivers import WaiverRow, describe_waivers
+
+EntrySource: TypeAlias = Literal["rule", "finding"]
 
 WAIVABLE_VERSIONS: Final[frozenset[PassportVersionStatus]] = frozenset({"COMPILING", "SIGNED"})
 
@@ -56,6 +61,55 @@ class GateDecision:
             "finding_warn_count": self.findings.warn,
             "waived": describe_waivers(self.waived),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateEntry:
+    """A compliance entry, who reported it, and whether it is waived."""
+
+    code: str
+    field: str
+    message: str
+    status: str
+    source: EntrySource
+    waived: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComplianceReport:
+    """Everything that the gate looks at: the setting in force, counts, and all entries. Findings come first."""
+
+    activation_blocked_by: ActivationBlocker
+    fail_count: int
+    warn_count: int
+    findings: ComplianceCounts
+    waived_count: int
+    entries: Sequence[GateEntry]
+
+
+async def load_compliance(conn: Connection, tenant: TenantId, version_id: PassportVersionId) -> ComplianceReport:
+    """What the gate would look at if the version were activated now."""
+    version = await passport_versions.get_version(conn, tenant, version_id)
+    settings = await tenant_settings.load_settings(conn, tenant)
+    waived = {row.name for row in await waivers.load_waivers(conn, tenant, version_id)}
+    findings = to_entries(await snapshots.load_findings(conn, tenant, version.snapshot_id))
+    rule_entries = await _load_payload_entries(conn, tenant, version_id)
+    return ComplianceReport(
+        activation_blocked_by=settings.activation_blocked_by,
+        fail_count=version.fail_count,
+        warn_count=version.warn_count,
+        findings=count_compliance(findings),
+        waived_count=version.waived_count,
+        entries=[
+            *(_to_gate_entry(entry, "finding", waived) for entry in findings),
+            *(_to_gate_entry(entry, "rule", waived) for entry in rule_entries),
+        ],
+    )
+
+
+def _to_gate_entry(entry: ComplianceEntry, source: EntrySource, waived: Collection[EntryName]) -> GateEntry:
+    is_waived = entry.status in WAIVABLE_STATUSES and get_entry_name(entry) in waived
+    return GateEntry(**entry.to_json(), source=source, waived=is_waived)
 
 
 async def check_gate(conn: Connection, tenant: TenantId, version: PassportVersionRow) -> GateDecision:
@@ -123,5 +177,11 @@ async def _load_rule_entries(
 ) -> Sequence[ComplianceEntry]:
     if not version.fail_count and not version.warn_count:
         return ()
-    payload = await passport_versions.load_artifact(conn, tenant, version.passport_version_id, "payload")
+    return await _load_payload_entries(conn, tenant, version.passport_version_id)
+
+
+async def _load_payload_entries(
+    conn: Connection, tenant: TenantId, version_id: PassportVersionId
+) -> Sequence[ComplianceEntry]:
+    payload = await passport_versions.load_artifact(conn, tenant, version_id, "payload")
     return await asyncio.to_thread(read_compliance, payload or b"")  # it may have megabytes

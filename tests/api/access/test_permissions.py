@@ -118,6 +118,7 @@ DECLARED = """
     POST   /v1/passport-versions/{passport_version_id}/revoke               passport:revoke
     POST   /v1/passport-versions/{passport_version_id}:waive                passport:waive
     GET    /v1/passport-versions/{passport_version_id}/waivers              passport:read
+    GET    /v1/passport-versions/{passport_version_id}/compliance           passport:read
     GET    /v1/tenant/settings                                              passport:read
     PUT    /v1/tenant/settings                                              tenant:admin
     POST   /v1/passport-versions/{passport_version_id}/replay               passport:replay

@@ -1,6 +1,7 @@
 """The gate over HTTP: what blocks an activation, who may waive it, and what is known of it afterwards."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from bpc.storage.database import Database
 from tests.api.compile_run_fixtures import insert_facts, list_rows, request_run, run_all_jobs
 from tests.api.conftest import Api
 from tests.api.passport_fixtures import PassportInputs, issue_version
+from tests.api.routes.test_readiness import upload
 from tests.pipeline.compile_fixtures import RULES, SKU, create_sealed_snapshot, publish_rules
 
 CHECKS = b"""
@@ -96,6 +98,36 @@ async def test_the_tenant_sees_every_waiver_and_a_public_reader_their_number(
     assert all(waiver["waived_by"] and waiver["waived_at"] for waiver in listed)
     assert pdf == render_export(bundle, "PDF", "public", waived=2) == render_export(bundle, "PDF", "public")
     assert pdf != render_export(bundle, "PDF", "public", waived=0)
+
+
+async def test_the_compliance_of_a_version_has_every_entry_and_says_which_are_waived(
+    admin: Api, auditor: Api, service: Service, database: Database, tenant: TenantId, inputs: PassportInputs
+) -> None:
+    await insert_facts(database, tenant, SKU)
+    await upload(admin, service, {"battery": {"sku": SKU, "minimum_voltage_v": 500, "nominal_voltage_v": 400}})
+    snapshot = (await admin.post_json("/v1/snapshots", {"sku": SKU}))["snapshot_id"]
+    version = await issue_version(admin, service, replace(inputs, body={**inputs.body, "snapshot_id": snapshot}))
+    await waive(admin, version, R1)
+
+    compliance = await auditor.get_json(f"/v1/passport-versions/{version}/compliance")
+
+    assert [
+        (entry["source"], entry["code"], entry["status"], entry["waived"]) for entry in compliance.pop("entries")
+    ] == [
+        ("finding", "FOOTPRINT_BAND", "WARN", False),
+        ("finding", "VOLTAGE_ORDER", "FAIL", False),
+        ("rule", "R1", "FAIL", True),
+        ("rule", "T1", "WARN", False),
+    ]
+    assert compliance == {
+        "passport_version_id": version,
+        "activation_blocked_by": "FAIL",
+        "fail_count": 1,
+        "warn_count": 1,
+        "finding_fail_count": 1,
+        "finding_warn_count": 1,
+        "waived_count": 1,
+    }
 
 
 async def test_only_a_role_with_the_permission_waives(

@@ -61,12 +61,12 @@ def compile_passport(bpc: Program, rules: str, tmp_path: Path, sku: str) -> str:
     return values["passport_version_id"]
 
 
-def upload_battery(bpc: Program, sku: str) -> None:
-    asyncio.run(_upload(bpc, sku))
+def upload_battery(bpc: Program, sku: str, **members: str) -> None:
+    asyncio.run(_upload(bpc, {"sku": sku, "capacity_kwh": "75.5", **members}))
 
 
-async def _upload(bpc: Program, sku: str) -> None:
-    content = json.dumps({"batteries": [{"sku": sku, "capacity_kwh": "75.5"}]}).encode()
+async def _upload(bpc: Program, battery: dict[str, str]) -> None:
+    content = json.dumps({"batteries": [battery]}).encode()
     async with Client(bpc.settings["BPC_URL"], bpc.settings["BPC_API_KEY"]) as api:
         document = await api.create_document(kind="BOM")
         version = await api.upload_document_version(
@@ -121,6 +121,30 @@ def test_a_version_is_shown_to_programs_with_its_entries_and_waivers(bpc: Progra
     assert (shown["status"], shown["fail_count"], shown["waived_count"]) == ("SIGNED", 1, 1)
     assert sorted(entry["code"] for entry in shown["entries"]) == ["R1", "T:1"]
     assert [waiver["reason"] for waiver in shown["waivers"]] == ["It follows"]
+
+
+def test_a_finding_that_blocks_is_shown_with_the_entries_and_can_be_waived(
+    bpc: Program, rules: str, tmp_path: Path
+) -> None:
+    sku = f"SKU-{clock.new_id().hex[-12:]}"
+    upload_battery(bpc, sku, minimum_voltage_v="500", nominal_voltage_v="400")
+    version = compile_passport(bpc, rules, tmp_path, sku)
+
+    shown = bpc.run_ok("passports", "version", version)
+    [finding] = [
+        entry
+        for entry in bpc.run_ok("passports", "version", version, "--json").json()["entries"]
+        if entry["source"] == "finding"
+    ]
+    name = f"{finding['field']}:{finding['code']}"
+    bpc.run_ok("passports", "waive", version, "--entry", name, "--reason", "It is measured again")
+    waived = bpc.run_ok("passports", "version", version)
+
+    assert "findings    1 FAIL, 0 WARN\nblocked by  FAIL\n" in shown.out
+    assert (finding["status"], finding["code"], finding["waived"]) == ("FAIL", "VOLTAGE_ORDER", False)
+    [line] = [line for line in waived.out.splitlines() if "VOLTAGE_ORDER" in line]
+    assert line.split()[:2] == ["FAIL", "finding"]
+    assert "It is measured again" in line
 
 
 @pytest.mark.parametrize("entry", ["R1", ":R1", "checks.recycled:"])

@@ -1,4 +1,4 @@
-"""/v1/passport-versions/…:waive, …/waivers, /v1/tenant/settings: what blocks an activation, and what is waived."""
+"""/v1/passport-versions/…/compliance, …:waive, …/waivers, /v1/tenant/settings: what blocks, and what is waived."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.formats.ids import PassportVersionId
 from bpc.core.passport.gate import ActivationBlocker, EntryName
-from bpc.pipeline.gate import waive
+from bpc.pipeline.gate import EntrySource, load_compliance, waive
 from bpc.storage.access import tenant_settings
 from bpc.storage.passports import passport_versions, waivers
 
@@ -76,6 +76,46 @@ async def list_waivers(ctx: Context, passport_version_id: IdOf[PassportVersionId
     """List the waivers of a version, newest first."""
     await passport_versions.get_version(ctx.conn, ctx.tenant, passport_version_id)
     return page.build_page(await waivers.list_waivers(ctx.conn, ctx.tenant, passport_version_id, page.query), Waiver)
+
+
+class ComplianceEntryState(ResponseBody):
+    """A compliance entry, and whether it is waived."""
+
+    code: str = Field(examples=[CODE_EXAMPLE])
+    field: str = Field(description="The field whose rule reported it; of a finding, its key.", examples=[FIELD_EXAMPLE])
+    message: str
+    status: str = Field(description="PASS, FAIL, WARN or NOT_APPLICABLE.", examples=["FAIL"])
+    source: EntrySource = Field(description="Whether a rule reported it, or it is a finding in the evidence.")
+    waived: bool
+
+
+class VersionCompliance(ResponseBody):
+    passport_version_id: Id
+    activation_blocked_by: ActivationBlocker = Field(
+        description="Which compliance entries block the activation of a version now."
+    )
+    fail_count: int = Field(description="Number of FAIL entries of the rules, also of waived ones.")
+    warn_count: int = Field(description="Number of WARN entries of the rules, also of waived ones.")
+    finding_fail_count: int = Field(description="Number of findings that are errors, also of waived ones.")
+    finding_warn_count: int = Field(description="Number of findings that are warnings, also of waived ones.")
+    waived_count: int = Field(description="Number of FAIL and WARN entries that are waived.")
+    entries: list[ComplianceEntryState] = Field(description="All entries: first findings, then those of the rules.")
+
+
+@waiver_routes.read("/v1/passport-versions/{passport_version_id}/compliance", permission="passport:read")
+async def get_compliance(ctx: Context, passport_version_id: IdOf[PassportVersionId]) -> VersionCompliance:
+    """Get everything that decides whether a version may be activated: entries of the rules, findings and waivers."""
+    report = await load_compliance(ctx.conn, ctx.tenant, passport_version_id)
+    return VersionCompliance(
+        passport_version_id=passport_version_id,
+        activation_blocked_by=report.activation_blocked_by,
+        fail_count=report.fail_count,
+        warn_count=report.warn_count,
+        finding_fail_count=report.findings.fail,
+        finding_warn_count=report.findings.warn,
+        waived_count=report.waived_count,
+        entries=[ComplianceEntryState.model_validate(entry) for entry in report.entries],
+    )
 
 
 setting_routes = RouteFamily("Tenant")

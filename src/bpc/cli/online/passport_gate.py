@@ -1,11 +1,11 @@
 """`bpc passports version`, `waive` and `activate`: one version before it becomes the current one, over the API."""
 
-import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 from bpc_client import ApiError
-from bpc_client.models import EntryToWaive, PassportVersion, Waiver
+from bpc_client.models import ComplianceEntryState, EntryToWaive, PassportVersion, VersionCompliance, Waiver
 
 from bpc.cli.online.api_client import open_api
 from bpc.cli.support.arguments import UrlOption, require_utf8
@@ -22,21 +22,27 @@ VersionArgument = Annotated[
 
 
 async def show_version(version: VersionArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """Show a version with its FAIL and WARN entries and its waivers."""
+    """Show a version with its FAIL and WARN entries, findings in its evidence included, and its waivers."""
     version_id = parse_uuid(version)
     async with open_api(url, as_json=as_json) as bpc:
         row = await bpc.get_passport_version(version_id)
-        payload = json.loads((await bpc.get_payload(version_id)).content)
+        compliance = await bpc.get_compliance(version_id)
         waivers = [waiver async for waiver in bpc.list_all(bpc.list_waivers, version_id)]
-    entries = [entry for entry in payload["compliance"] if entry["status"] in NOTABLE_STATUSES]
+    entries = [entry for entry in compliance.entries if entry.status in NOTABLE_STATUSES]
     if as_json:
-        waivers_json = [waiver.model_dump(mode="json") for waiver in waivers]
-        print_json({**row.model_dump(mode="json"), "entries": entries, "waivers": waivers_json})
+        print_json(
+            {
+                **row.model_dump(mode="json"),
+                **compliance.model_dump(mode="json", exclude={"entries"}),
+                "entries": [entry.model_dump(mode="json") for entry in entries],
+                "waivers": [waiver.model_dump(mode="json") for waiver in waivers],
+            }
+        )
         return
-    _print_version(row)
+    _print_version(row, compliance)
     if entries:
         print_line("")
-        print_table(("STATUS", "FIELD", "CODE", "WAIVED", "MESSAGE"), _list_entry_rows(entries, waivers))
+        print_table(("STATUS", "SOURCE", "FIELD", "CODE", "WAIVED", "MESSAGE"), _list_entry_rows(entries, waivers))
 
 
 async def waive_entries(
@@ -97,21 +103,24 @@ def _parse_entry(text: str) -> EntryToWaive:
     return EntryToWaive(code=code, field=field)
 
 
-def _print_version(row: PassportVersion) -> None:
+def _print_version(row: PassportVersion, compliance: VersionCompliance) -> None:
     print_line(f"version     {row.passport_version_id} ({row.status})")
     print_line(f"passport    {row.passport_id}")
     print_line(f"compliance  {row.fail_count} FAIL, {row.warn_count} WARN, {row.waived_count} waived")
+    print_line(f"findings    {compliance.finding_fail_count} FAIL, {compliance.finding_warn_count} WARN")
+    print_line(f"blocked by  {compliance.activation_blocked_by}")
 
 
-def _list_entry_rows(entries: list[dict[str, str]], waivers: list[Waiver]) -> list[tuple[str, ...]]:
+def _list_entry_rows(entries: Sequence[ComplianceEntryState], waivers: Sequence[Waiver]) -> list[tuple[str, ...]]:
     reasons = {(waiver.field, waiver.code): waiver.reason for waiver in waivers}
     return [
         (
-            entry["status"],
-            entry["field"],
-            entry["code"],
-            reasons.get((entry["field"], entry["code"]), ""),
-            entry["message"],
+            entry.status,
+            entry.source,
+            entry.field,
+            entry.code,
+            reasons.get((entry.field, entry.code), ""),
+            entry.message,
         )
         for entry in entries
     ]
