@@ -233,6 +233,15 @@ def test_a_sum_of_rows_is_no_part(total: str) -> None:
     ]
 
 
+def test_commas_separate_the_names_in_a_list_of_names_and_not_sentences() -> None:
+    text = 'sku,critical_raw_materials,fastenings\nA,"cobalt, lithium; nickel","8 screws, M6"\n'
+
+    [battery] = decode_payloads(read_csv_facts(text))
+
+    assert battery["critical_raw_materials"] == ["cobalt", "lithium", "nickel"]
+    assert battery["fastenings"] == ["8 screws, M6"]
+
+
 ANOTHER_TABLE = "begins another table; put each table on its own sheet"
 
 

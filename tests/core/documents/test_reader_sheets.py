@@ -66,6 +66,28 @@ def test_sheets_that_contradict_each_other_stay_apart_with_a_warning() -> None:
     assert "different values" in outcome.warnings.first[0].says
 
 
+def test_the_titles_of_the_columns_of_a_data_sheet_are_no_values() -> None:
+    outcome = read(
+        {
+            IDENTITY: [
+                ["Bezeichnung", "Wert", "Einheit"],
+                ["Artikelnummer", "A", None],
+                ["Masse", 400, "kg"],
+                ["Nennspannung", 48, "V"],
+                ["Modell", "M", None],
+            ]
+        }
+    )
+
+    [fact] = outcome.facts
+    assert canonical_json.decode(fact.payload_canonical) == {
+        "sku": "A",
+        "mass_kg": "400.000000",
+        "nominal_voltage_v": "48.000",
+        "model": "M",
+    }
+
+
 def test_two_rows_of_one_sheet_are_not_joined() -> None:
     outcome = read({IDENTITY: [["sku", "mass_kg", "model"], ["A", 10], ["A", None, "M"]]})
 

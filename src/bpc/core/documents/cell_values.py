@@ -17,8 +17,12 @@ from bpc.core.documents.fact_members import BLANKS
 from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.header_units import ONE, find_unit_factor
 from bpc.core.documents.number_texts import InvalidNumber, NumberLocale, parse_number_text, split_unit_from_number
+from bpc.core.documents.public.sentences import split_list
+from bpc.core.facts.enumerations import ENUMERATIONS
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Type
 
+# Members whose items are short names: a comma separates them too. In other lists an item may be a sentence.
+_LISTS_OF_NAMES: Final = frozenset({"critical_raw_materials", *(member for _, member in ENUMERATIONS)})
 _LIST_SEPARATOR: Final = re.compile(r"[;\n]")
 
 
@@ -37,7 +41,11 @@ def convert_cell(target: ColumnTarget, cell: Cell, locale: NumberLocale | None) 
 
 
 def _convert_list(target: ColumnTarget, kind: List, cell: Cell) -> "RawValue | InvalidCell":
-    parts = [part.strip(BLANKS) for part in _LIST_SEPARATOR.split(cell)] if isinstance(cell, str) else [cell]
+    parts: list[Cell] = [cell]
+    if isinstance(cell, str):
+        texts = [part.strip(BLANKS) for part in _LIST_SEPARATOR.split(cell)]
+        is_list_of_names = target.steps[0] in _LISTS_OF_NAMES
+        parts = [*(item for text in texts for item in split_list(text))] if is_list_of_names else [*texts]
     item_target = ColumnTarget(target.steps, kind.item)
     items = [convert_cell(item_target, part, None) for part in parts if part != ""]
     invalid = next((item for item in items if isinstance(item, InvalidCell)), None)

@@ -15,6 +15,7 @@ from bpc.core.documents import Notes
 from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.fact_members import KEY_MEMBERS
 from bpc.core.documents.header_names import MOST_POINTS, NO_MATCH, HeaderMatch, match_header
+from bpc.core.documents.header_text import fold_text
 from bpc.core.documents.header_units import is_unit
 
 MAX_HEAD_ROWS: Final = 40
@@ -23,6 +24,12 @@ MIN_NAMES_IN_COLUMN: Final = 3
 MAX_NAMES_MATCHED: Final = 1_500
 
 _NOTHING: Final = frozenset({"-", "–", "—", "/"})
+_COLUMN_TITLES: Final = frozenset(
+    map(
+        fold_text,
+        "wert value valeur valor valore wartość einheit unit unité unidad unità jednostka".split(),  # noqa: SIM905
+    )
+)
 
 Orientation: TypeAlias = Literal["rows", "columns"]  # what a product is in the table
 
@@ -202,6 +209,9 @@ def lay_out_columns(
 ) -> TableLayout | None:
     """A data sheet as a table: its names become the header, and each of its columns of values a row."""
     all_rows = list(islice(rows, MAX_COLUMNS))
+    first = next((row for row in all_rows if len(row.cells) > 1), None)
+    if first is not None and _has_only_titles(first, names_column):
+        all_rows.remove(first)
     known = [row for row in all_rows if matcher.match(row.cells.get(names_column)).points]
     sku_row = next((row for row in known if matcher.names_sku(row.cells.get(names_column))), None)
     if sku_row is None:
@@ -222,6 +232,12 @@ def lay_out_columns(
         if (cells := {index: row.cells[column] for index, row in enumerate(named) if column in row.cells})
     ]
     return TableLayout(view, header, iter(table_rows), tuple(all_rows[:start]), "columns", 1)
+
+
+def _has_only_titles(row: TableRow, names_column: int) -> bool:
+    """Whether a row says what the columns of a data sheet are (`Value`, `Unit`) and not what a product is."""
+    titles = [cell for column, cell in row.cells.items() if column != names_column]
+    return bool(titles) and all(isinstance(cell, str) and fold_text(cell) in _COLUMN_TITLES for cell in titles)
 
 
 def _find_unit_column(rows: Sequence[TableRow], names_column: int) -> int | None:
