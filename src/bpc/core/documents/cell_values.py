@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bpc.core.documents import quote_text
-from bpc.core.documents.cells import Cell, DateCell, InvalidCell, PercentCell, describe_cell
+from bpc.core.documents.cells import Cell, DateCell, FormattedNumber, InvalidCell, PercentCell, describe_cell
 from bpc.core.documents.date_texts import InvalidDate, parse_bool_text, parse_date_text
 from bpc.core.documents.elements import NumberText, RawValue, is_plain_decimal, parse_exact
 from bpc.core.documents.fact_members import BLANKS
@@ -79,6 +79,8 @@ def _convert_text(cell: Cell, _: NumberLocale | None) -> "RawValue | InvalidCell
             return cell
         case NumberText(text) if is_plain_decimal(text) and "." not in text:
             return text  # a spreadsheet stores an article number as a number
+        case FormattedNumber(shown=str(shown)):
+            return shown
         case _:
             return InvalidCell(f"is {describe_cell(cell)}, not a text; format the cell as text and write it again")
 
@@ -96,6 +98,10 @@ def _convert_number(target: ColumnTarget, cell: Cell, locale: NumberLocale | Non
             return _scale_number(target, text, cell)
         case PercentCell(text):
             return _convert_percentage(target, text)
+        case FormattedNumber(text, ""):
+            return _scale_number(target, text, NumberText(text))
+        case FormattedNumber(text, unit):
+            return _convert_with_unit(target, text, unit, f"{text} {unit}")
         case str():
             return _convert_number_text(target, cell, locale)
         case _:

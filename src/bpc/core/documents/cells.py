@@ -41,13 +41,26 @@ class PercentCell:
 
 
 @dataclass(frozen=True, slots=True)
+class FormattedNumber:
+    """A number that its cell shows in another form than it is stored.
+
+    `unit` is what the number format adds (`0.0" t"`), and `shown` the digits that a person sees, such as `000123`; None
+    if that cannot be said.
+    """
+
+    text: str
+    unit: str
+    shown: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class InvalidCell:
     """A cell that cannot be read; `says` is the problem."""
 
     says: str
 
 
-Cell: TypeAlias = str | NumberText | PercentCell | bool | DateCell | InvalidCell
+Cell: TypeAlias = str | NumberText | PercentCell | FormattedNumber | bool | DateCell | InvalidCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +122,11 @@ def parse_cell(text: str) -> Cell | None:
     return text or None
 
 
-def describe_cell(cell: Cell) -> str:
+def describe_cell(cell: Cell) -> str:  # noqa: PLR0911 (a sentence for each kind of cell)
     """A cell in words, for a sentence that says what it should have been."""
     match cell:
+        case FormattedNumber(text, unit):
+            return f"the number {text}, which its number format shows as {unit or 'something else'}"
         case bool():
             return "a boolean (true or false)"
         case NumberText(text):

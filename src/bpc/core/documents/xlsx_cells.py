@@ -10,10 +10,19 @@ never an empty cell.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from bpc.core.documents import quote_text
-from bpc.core.documents.cells import MAX_COLUMNS, Cell, DateCell, InvalidCell, PercentCell, TableRow, parse_cell
+from bpc.core.documents.cells import (
+    MAX_COLUMNS,
+    Cell,
+    DateCell,
+    FormattedNumber,
+    InvalidCell,
+    PercentCell,
+    TableRow,
+    parse_cell,
+)
 from bpc.core.documents.elements import ExactNumber, NumberText, is_plain_decimal, parse_exact, power_of_ten
 from bpc.core.documents.xlsx_package import WorkbookUnreadable, XmlReader
 
@@ -29,6 +38,12 @@ _INDEX: Final = re.compile("[0-9]{1,7}")
 _ISO_DAY: Final = re.compile("([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T00:00:00(?:[.]0+)?Z?)?")
 # The parts of a number format that are not date letters: quoted, escaped, blank of a letter's width, colours.
 _LITERAL_FORMAT_PARTS: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+# Text that a format shows beside the number: quoted or escaped. What is in brackets is a currency or a colour.
+_SHOWN_LITERALS: Final = re.compile(r'"([^"]*)"|\\(.)')
+_UNIT_LETTER: Final = re.compile("[A-Za-z°Ωµμ]")
+_ZERO_PADDING: Final = re.compile("0{2,}(?![^.]*[#?])")
+_THOUSANDS_SCALING: Final = re.compile("[0#?],+(?![0#?])")
+_SCIENTIFIC_FORMATS: Final = frozenset({"11", "48"})
 _DATE_LETTERS: Final = re.compile("[dmyhs]", re.IGNORECASE)
 _PERCENT_FORMATS: Final = frozenset({"9", "10"})
 _DATE_FORMATS: Final = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
@@ -76,14 +91,31 @@ class SharedStrings(XmlReader):
             self._parts.append(text)
 
 
+class NumberShape(NamedTuple):
+    """What a number format adds to a number: a unit, zeros up to so many digits, or a division by thousands."""
+
+    unit: str
+    digits: int
+    is_scaled: bool
+
+    def shape_number(self, number: NumberText) -> Cell:
+        if self.is_scaled:
+            return InvalidCell(
+                f"is {number.text}, which its number format shows in thousands; format the cell as a plain number"
+            )
+        is_whole = self.digits > 0 and _INDEX.fullmatch(number.text) is not None
+        return FormattedNumber(number.text, self.unit, number.text.rjust(self.digits, "0") if is_whole else None)
+
+
 class CellStyles(XmlReader):
-    """The numbers of the styles that show a number as a date or as a percentage, as cells write them."""
+    """The numbers of the styles that show a number as a date, a percentage or in another form, as cells write them."""
 
     element_names = frozenset({"numFmt", "cellXfs", "xf"})
 
     def __init__(self) -> None:
         self.date_styles: set[str] = set()
         self.percent_styles: set[str] = set()
+        self.number_shapes: dict[str, NumberShape] = {}
         self._count = 0
         self._formats: dict[str, str] = {}
         self._in_cell_formats = False
@@ -101,6 +133,8 @@ class CellStyles(XmlReader):
                 self.date_styles.add(str(self._count))
             elif self._shows_percentage(number):
                 self.percent_styles.add(str(self._count))
+            elif (shape := self._find_shape(number)) is not None:
+                self.number_shapes[str(self._count)] = shape
             self._count += 1
 
     def end_element(self, name: str) -> None:
@@ -112,6 +146,22 @@ class CellStyles(XmlReader):
         if code is not None:
             return len(code) <= 255 and _DATE_LETTERS.search(_LITERAL_FORMAT_PARTS.sub("", code)) is not None
         return _INDEX.fullmatch(number) is not None and int(number) in _DATE_FORMATS
+
+    def _find_shape(self, number: str) -> "NumberShape | None":
+        """How a format shows a number, if a person sees something else than what is stored."""
+        if number in _SCIENTIFIC_FORMATS:
+            return NumberShape(unit="", digits=0, is_scaled=False)
+        code = self._formats.get(number, "").partition(";")[0]
+        if not code or len(code) > 255:
+            return None
+        bare = _LITERAL_FORMAT_PARTS.sub("", code)
+        literals = "".join(quoted or escaped for quoted, escaped in _SHOWN_LITERALS.findall(code)).strip()
+        unit = literals if _UNIT_LETTER.search(literals) else ""
+        padding = _ZERO_PADDING.match(bare)
+        is_scaled = _THOUSANDS_SCALING.search(bare) is not None
+        if not unit and not is_scaled and padding is None and "E" not in bare:
+            return None
+        return NumberShape(unit=unit, digits=0 if padding is None else len(padding[0]), is_scaled=is_scaled)
 
     def _shows_percentage(self, number: str) -> bool:
         code = self._formats.get(number)
@@ -132,6 +182,7 @@ class SheetRowReader(XmlReader):
         self._texts = texts
         self._date_styles = styles.date_styles
         self._percent_styles = styles.percent_styles
+        self._number_shapes = styles.number_shapes
         self._from_1904 = from_1904
         self._recalculates = recalculates
         self._complete_rows: list[TableRow] = []
@@ -251,9 +302,10 @@ class SheetRowReader(XmlReader):
             return _parse_day(stored, from_1904=self._from_1904)
         if self._style in self._percent_styles and stored:
             return _parse_percentage(stored)
-        if len(stored) <= SIGNIFICANT_DIGITS and is_plain_decimal(stored):
-            return NumberText(stored)
-        return _parse_number(stored) if stored else None
+        is_plain = len(stored) <= SIGNIFICANT_DIGITS and is_plain_decimal(stored)
+        number = NumberText(stored) if is_plain else _parse_number(stored) if stored else None
+        shape = self._number_shapes.get(self._style)
+        return number if shape is None or not isinstance(number, NumberText) else shape.shape_number(number)
 
 
 def _parse_text(stored: str) -> Cell | None:

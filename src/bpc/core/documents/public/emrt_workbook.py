@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from bpc.core.documents import Notes
-from bpc.core.documents.cells import Cell, InvalidCell, Sheet, TableRow
+from bpc.core.documents.cells import Cell, FormattedNumber, InvalidCell, Sheet, TableRow
 from bpc.core.documents.elements import FactElement, NumberText, RawValue
 from bpc.core.documents.fact_members import normalize_name
 from bpc.core.documents.public.known_formats import explain_minerals_template
@@ -195,7 +195,7 @@ def _find_fault(cell: Cell | None) -> str | None:
 
 
 def _get_text(cell: Cell | None) -> str | None:
-    text = cell.text if isinstance(cell, NumberText) else cell
+    text = cell.shown if isinstance(cell, FormattedNumber) else cell.text if isinstance(cell, NumberText) else cell
     return text.strip() or None if isinstance(text, str) else None
 
 
