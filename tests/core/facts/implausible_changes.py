@@ -99,6 +99,9 @@ CASES: list[tuple[str, Mapping[str, Any], str]] = [
     ),
     ("URL_NOT_PUBLIC", {"battery": {"instructions_url": "https://fileserver/1.pdf"}}, "nobody can open it"),
     ("URL_EXAMPLE", {"due_diligence": {"report_url": "https://docs.example.com/1"}}, "reserved for examples"),
+    ("PLACEHOLDER", {"battery": {"serial_number": "n/a"}}, "says nothing"),
+    ("PLACEHOLDER", {"battery": {"cathode": "k.A."}}, "says nothing"),
+    ("PLACEHOLDER", {"battery": {"model": "-"}}, "says nothing"),
     ("EMAIL_FORM", {"battery": {"manufacturer_email": "service(at)acme-cells.eu"}}, "not an e-mail address like"),
     (
         "EMAIL_FORM",

@@ -176,7 +176,7 @@ def _is_header(row: TableRow, header: TableRow, keys: Iterable[int], matcher: He
     if any(key in row.cells and row.cells[key] == header.cells[key] for key in keys):
         return True
     cells = list(row.cells.values())
-    if len(cells) < 2 or not all(isinstance(cell, str) and not cell[0].isdigit() for cell in cells):
+    if len(cells) < 2 or not all(isinstance(cell, str) and cell[0] not in "0123456789" for cell in cells):
         return False  # a header has nothing but names
     has_sku = any(matcher.names_sku(cell) for cell in cells)
     return has_sku and sum(matcher.guess(cell).points > 0 for cell in cells) > 1

@@ -128,6 +128,12 @@ _ROWS: Final = (
         "`{member}` is {value}; that name is reserved for examples and leads nowhere",
     ),
     PlausibilityCheck(
+        "PLACEHOLDER",
+        "error",
+        "a text says something, and not that nothing is known",
+        "`{member}` is {value}, which says nothing; leave it out, or fill it in",
+    ),
+    PlausibilityCheck(
         "EMAIL_FORM",
         "warning",
         "an e-mail address has the form name@host",

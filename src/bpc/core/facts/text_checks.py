@@ -10,6 +10,7 @@ from typing import Any, Final
 from bpc.core.facts.enumerations import ENUMERATIONS, Enumeration, normalize_value
 from bpc.core.facts.fact_view import FactView, quote_value
 from bpc.core.facts.findings import Finding
+from bpc.core.facts.folding import fold_text
 from bpc.core.outbound_urls import BadUrl, is_public, parse_destination
 
 _URL: Final = re.compile(
@@ -22,6 +23,18 @@ _LOCAL_HOST: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _EXAMPLE_HOST: Final = re.compile(r"(?:.+\.)?(?:example|example\.(?:com|net|org))", re.IGNORECASE | re.ASCII)
+# Folded: what people write into a cell that must not be empty, in six languages.
+PLACEHOLDERS: Final = frozenset(
+    {
+        *("", "?", "??", "???", "xxx", "n a", "n v", "k a", "tbd", "tba", "tbc", "todo", "n d"),
+        *("unknown", "not known", "not available", "not applicable", "none known", "to be determined", "pending"),
+        *("unbekannt", "nicht bekannt", "keine angabe", "keine angaben", "nicht verfugbar", "nicht zutreffend"),
+        *("inconnu", "inconnue", "non connu", "non disponible", "sans objet", "a definir"),
+        *("desconocido", "desconocida", "no disponible", "no aplica", "por determinar"),
+        *("sconosciuto", "sconosciuta", "non disponibile", "non applicabile", "da definire"),
+        *("nieznany", "nieznana", "nieznane", "brak danych", "nie dotyczy", "do ustalenia"),
+    }
+)
 _EMAIL: Final = re.compile(r"[^@\s,;<>]+@[^@\s,;<>.]+(?:\.[^@\s,;<>.]+)+")
 _CAS: Final = re.compile(r"([0-9]{2,7})-([0-9]{2})-([0-9])")
 # GS1 Digital Link: 01 is a GTIN, 414 and 417 are a GLN.
@@ -81,6 +94,8 @@ def _check_form(view: FactView, member: str, place: str, text: str) -> Iterator[
         yield from _check_url(view, member, place, text)
     if name in _WITH_GS1_KEYS:
         yield from _check_gs1_keys(view, member, text)
+    if text and fold_text(text) in PLACEHOLDERS:
+        yield view.report("PLACEHOLDER", [member], member=place, value=quote_value(text))
     if name == "cas_number":
         yield from _check_cas_number(view, member, place, text)
     if (name == "email" or name.endswith("_email")) and not _EMAIL.fullmatch(text):
