@@ -22,6 +22,7 @@ from service_jobs import Metrics
 from bpc.runtime.telemetry import is_tracing_enabled, merge_metrics, select_cumulative
 from tests.cli.program import Program, start_command
 from tests.journey.compile_ready import prepare_compile
+from tests.measurements import allow_seconds
 from tests.runtime.collector import run_collector
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -169,8 +170,8 @@ def test_an_unreachable_or_hanging_collector_delays_nothing_and_is_logged_once(*
 
     longest, stopping = (float(text) for text in done.stdout.split())
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert longest < 1.5  # a span is put into a queue; the rest is a machine that is busy
-    assert stopping < 8
+    assert longest < allow_seconds(0.5)  # a span is put into a queue; the rest is a machine that is busy
+    assert stopping < allow_seconds(8)
     failed = [line for line in lines if line["msg"] == "traces could not be sent"]
     [line] = failed
     assert line["spans"] > 0

@@ -170,8 +170,7 @@ class BundleTooLarge(Conflict):
         super().__init__(
             f"the bundle of passport version `{version}` would have {size:,} bytes with its {files:,} attached files, "
             f"and at most {MAX_ARCHIVE_BYTES:,} are allowed",
-            fix="fetch the bundle without attachments, and the files one by one "
-            f"(GET /v1/passport-versions/{version}/attachments/<sha256>)",
+            fix="fetch the bundle without attachments, and the files one by one, each by its hash",
             details={"bytes": size, "max_bytes": MAX_ARCHIVE_BYTES, "files": files},
         )
 
