@@ -21,7 +21,7 @@ COPY LICENSES LICENSES
 COPY packages packages
 COPY src src
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ./packages/service-jobs ./packages/bpc-client . \
-    && /opt/bpc/bin/pip install --no-deps --no-index --find-links /wheels bpc \
+    && /opt/bpc/bin/pip install --no-deps --no-index --find-links /wheels service-jobs bpc-client bpc \
     && /opt/bpc/bin/pip uninstall --yes pip
 # What bpc does not use: PostgreSQL's psql, and with it readline, which is under the GPL; an older PostgreSQL beside the one
 # that runs; a page that is not served. A name that is no longer there ends the build, so that somebody looks.

@@ -4,32 +4,45 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# Tests and commands start many Python processes. Each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 # The first interpreter that starts and is new enough; `make PYTHON=python3.13 …` chooses another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-# Another interpreter than the one .venv was made with makes it anew.
+	$$p $(IS_NEW_ENOUGH) && echo $$p && break; done)
+# Another interpreter than the one .venv was made with makes it anew, if it is new enough.
 ifeq ($(origin PYTHON),command line)
-ifneq ($(shell $(PYTHON) -V 2>&1),$(shell $(BIN)/python -V 2>&1))
+ifneq ($(shell $(PYTHON) $(IS_NEW_ENOUGH) && $(PYTHON) -V),$(shell $(PYTHON) $(IS_NEW_ENOUGH) && $(BIN)/python -V 2>&1))
 $(shell rm -rf $(VENV))
 endif
 endif
+# Says which Python there is and which is needed.
+define REQUIRE_PYTHON
+$(or $(PYTHON),false) $(IS_NEW_ENOUGH) || { \
+	there=$$($(or $(PYTHON),python3) -V 2>&1 | head -n 1) || there="not found"; \
+	echo "bpc needs Python 3.11 or later; $(or $(PYTHON),python3): $$there" >&2; \
+	echo "  install a newer one, or name one that you have: make PYTHON=python3.12 $(or $(MAKECMDGOALS),setup)" >&2; \
+	exit 78; }
+endef
 # uv from the machine if it has one, otherwise our own pinned copy in .uv, never in the system's Python.
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 
-# The tests of a file run on one of two workers, in their order, so that what they share is set up once.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-MEASURE := $(BIN)/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# The tests of a file run on one worker, in their order, so that what they share is set up once. Tests wait for servers
+# and processes, so there are more workers than two processors.
+WORKERS := 4
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+MEASURE := $(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PACKAGES := packages/service-jobs packages/bpc-client
 TESTS := tests packages
 # Tests that also run on a PostgreSQL that is not ours.
 EXTERNAL := tests/storage tests/upgrades packages/service-jobs/tests
 # What `make check` does not repeat on another PostgreSQL, to stay short. Of the rest it repeats a sample: the first
-# test of each file, and every third of all. `make test-external` repeats all.
+# test of each file, and every eighth of all. `make test-external` repeats all.
 NOT_ELSEWHERE := $(addprefix --ignore=packages/service-jobs/tests/jobs/,faults test_conformance.py download \
 	worker/test_scale.py worker/test_speed.py worker/state_machine)
 # One test of a long run may take longer than any test of `make check` is allowed to.
@@ -43,7 +56,7 @@ help: ## Show this list
 setup: $(READY) ## Create .venv with bpc and all tools in it
 
 .uv/bin/uv: requirements/uv.txt
-	@test -n "$(PYTHON)" || { echo "bpc needs Python 3.11 or later on the PATH"; exit 78; }
+	@$(REQUIRE_PYTHON)
 	@echo "== uv is not on this machine: installing it into .uv"
 	@$(PYTHON) -m venv .uv
 	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
@@ -53,7 +66,7 @@ setup: $(READY) ## Create .venv with bpc and all tools in it
 CLIENT := $(addprefix packages/bpc-client/,openapi.json client_generator.py hatch_build.py)
 
 $(READY): requirements/dev.txt pyproject.toml $(addsuffix /pyproject.toml,$(PACKAGES)) $(CLIENT) | $(filter .uv/bin/uv,$(UV))
-	@test -n "$(PYTHON)" || { echo "bpc needs Python 3.11 or later on the PATH"; exit 78; }
+	@$(REQUIRE_PYTHON)
 	@echo "== creating $(VENV)"
 	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
@@ -81,10 +94,23 @@ test-external: $(READY) ## Run the database tests on DATABASE_URL (PostgreSQL 15
 quick: $(READY) ## What changed: format, lint, types, its tests, and the tests of the core; in a minute
 	@$(BIN)/python -m tools.quick
 
-.PHONY: wheels
-wheels: $(READY) ## Build the three packages into dist/
-	@rm -f dist/*.whl dist/*.tar.gz
-	@for package in $(PACKAGES) .; do (cd $$package && $(abspath $(BIN))/hatchling build -d $(abspath dist)); done
+.PHONY: dist packages
+dist: packages sbom ## Build what is installed, from the last commit: packages, chart, bill of materials, checksums
+	@$(BIN)/python -m tools.release.provenance dist
+
+packages: $(READY)
+	@$(BIN)/python -m tools.release.build dist
+
+# IMAGES="--base machine" where no base image can be fetched; what follows `--` in it goes to `podman build`.
+.PHONY: images
+images: $(READY) ## Build the images with Podman, start one, and put them into dist/bpc-images-*.tar
+	@mkdir -p dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m tools.release.images \
+		"$$($(BIN)/hatchling version)" "dist/bpc-images-$$($(BIN)/hatchling version).tar" $(IMAGES)
+
+.PHONY: version
+version: $(READY) ## Show the version everywhere; make version TO=0.2.0 sets it
+	@$(BIN)/python -m tools.release.version $(TO)
 
 .PHONY: format
 format: $(READY) ## Format the code
@@ -108,12 +134,12 @@ layers: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: check
-check: static ## Everything CI runs: static checks, tests, coverage gates
+check: static .clients/.ready ## Everything CI runs: static checks, tests, coverage gates
 	rm -f .coverage .coverage.*
 	$(MEASURE) $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/coverage_gates.py
-	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external --sample 3
+	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external --sample 8
 
 .PHONY: cases
 cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff
@@ -164,6 +190,31 @@ QUEUES_PYTHON ?= $(shell for p in python3.13 python3.12 "$${PYENV_ROOT:-/}"/vers
 	@$(UV) pip sync --quiet --python .policies/bin/python --require-hashes requirements/policies.txt
 	@touch $@
 
+# Generators of clients from the API's document. Tests use what is there, and say what is not.
+.clients/.ready: requirements/clients.txt | $(READY)
+	@echo "== creating .clients"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .clients
+	@$(UV) pip sync --quiet --python .clients/bin/python --require-hashes requirements/clients.txt
+	@touch $@
+
+.clients-java/.ready: requirements/clients-java.txt | $(READY)
+	@echo "== creating .clients-java"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .clients-java
+	@$(UV) pip sync --quiet --python .clients-java/bin/python --require-hashes requirements/clients-java.txt
+	@touch $@
+
+# Programs that run on Node.js, each in a folder of its own with exactly what its lock file names.
+NPM := npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --silent
+.node/lint/.ready: tools/openapi_lint/package-lock.json
+	@mkdir -p .node/lint && cp tools/openapi_lint/package*.json .node/lint
+	@if command -v npm >/dev/null; then echo "== creating .node/lint"; cd .node/lint && $(NPM) && touch .ready; \
+	else echo "npm is not on this machine: the API's document is checked by the tests only"; fi
+
+.node/clients/.ready: examples/clients/package-lock.json
+	@mkdir -p .node/clients && cp examples/clients/package*.json .node/clients
+	@if command -v npm >/dev/null; then echo "== creating .node/clients"; cd .node/clients && $(NPM) && touch .ready; \
+	else echo "npm is not on this machine: no client in TypeScript is tried"; fi
+
 # Exactly what an image installs, to write down what that is.
 .runtime/.ready: requirements/runtime.txt | $(READY)
 	@echo "== creating .runtime"
@@ -171,10 +222,19 @@ QUEUES_PYTHON ?= $(shell for p in python3.13 python3.12 "$${PYENV_ROOT:-/}"/vers
 	@$(UV) pip sync --quiet --python .runtime/bin/python --require-hashes requirements/runtime.txt
 	@touch $@
 
+.PHONY: api-lint
+api-lint: .node/lint/.ready ## Lint docs/openapi.yaml with Redocly CLI and Spectral
+	@if [ -e .node/lint/.ready ]; then set -x; \
+		.node/lint/node_modules/.bin/redocly lint docs/openapi.yaml --config tools/openapi_lint/redocly.yaml; \
+		.node/lint/node_modules/.bin/spectral lint docs/openapi.yaml --ruleset tools/openapi_lint/spectral.yaml \
+			--fail-severity=hint; \
+	fi
+
 RENDERED := build/manifests
+CHART := deploy/helm/bpc
 # kubectl renders the overlay; a machine without it checks the files one by one and says so.
 .PHONY: manifests
-manifests: .ops/.ready .policies/.ready ## Lint the files for containers, clusters and workflows
+manifests: .ops/.ready .policies/.ready api-lint ## Lint the API's document and the files for containers, clusters and workflows
 	.ops/bin/hadolint Dockerfile
 	.ops/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.test.yml
 	.ops/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -183,6 +243,9 @@ manifests: .ops/.ready .policies/.ready ## Lint the files for containers, cluste
 	.ops/bin/python tools/manifests.py $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml)) \
 		deploy/kubernetes/monitoring/monitors.yaml deploy/monitoring/prometheusrule.yaml
 	@rm -rf $(RENDERED) && mkdir -p $(RENDERED)
+	.ops/bin/helm lint --strict --quiet $(CHART)
+	.ops/bin/helm template bpc $(CHART) | .ops/bin/python tools/manifests.py -
+	.ops/bin/helm template bpc $(CHART) --set monitoring.enabled=true | .ops/bin/python tools/manifests.py -
 	@if command -v kubectl >/dev/null; then set -x; \
 		kubectl kustomize deploy/kubernetes/base | .ops/bin/python tools/manifests.py -; \
 		kubectl kustomize deploy/kubernetes/example >$(RENDERED)/example.yaml; \
@@ -230,9 +293,14 @@ site: .site/.ready ## Build the documentation's site, dist/site/index.html; a li
 .PHONY: bench
 bench: .bench/.ready .bench-queues/.ready ## Measure against peers, side by side
 	PYTHONPATH=src:$(subst $() ,:,$(addsuffix /src,$(PACKAGES))) .bench/bin/python -m bench
+	@echo "== put the tables into docs/measurements, then: make pictures"
+
+.PHONY: pictures
+pictures: $(READY) ## Draw the pictures of the documentation; RECORD=yes runs the demo for them first
+	$(BIN)/python -m tools.pictures $(if $(RECORD),--record)
 
 .PHONY: shown
-shown: $(READY) ## Run the tests at full figures and write docs/measurements
+shown: $(READY) .clients/.ready .clients-java/.ready .node/clients/.ready ## Run the tests at full figures and write docs/measurements
 	BPC_EFFORT=shown $(BIN)/python tools/shown.py $(BIN)/python -m pytest $(PATIENT)
 
 .PHONY: campaign
@@ -255,9 +323,11 @@ lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group build -o requirements/build.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group ops -o requirements/ops.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group policies -o requirements/policies.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group clients -o requirements/clients.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group clients-java -o requirements/clients-java.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group site -o requirements/site.txt
 	echo uv | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade - -o requirements/uv.txt
 
 .PHONY: clean
 clean: ## Remove what the targets made (not your data)
-	rm -rf .venv .uv .bench .bench-queues .ops .policies .runtime .site .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build
+	rm -rf .venv .uv .bench .bench-queues .clients .clients-java .node .ops .policies .runtime .site .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

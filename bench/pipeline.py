@@ -38,7 +38,7 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import DocumentVersionId, FactId, RulePackageVersionId, TenantId
-from bpc.core.language.package import read_program
+from bpc.core.language.package import list_fields, read_program
 from bpc.pipeline import snapshot as steps
 from bpc.pipeline.compile import request_compile
 from bpc.runtime import clock
@@ -48,7 +48,7 @@ from bpc.storage.connection import Connection
 from bpc.storage.database import Database, DatabaseLocation, locate_database, open_migrated_database
 from bpc.storage.evidence import documents, facts, snapshots
 from bpc.storage.jobs import open_job_sessions
-from bpc.storage.passports import passports
+from bpc.storage.passports import passports, products
 from bpc.storage.rules import packages
 from bpc.tasks.job_types import JobTypes, declare_job_types
 
@@ -230,7 +230,7 @@ class Bench:
         """A product, its facts, a sealed snapshot of them, and a compile request."""
         async with places, self.database.tenant(self.tenant) as conn:
             act, tenant = Act(None, clock.now()), self.tenant
-            product = await passports.create_product(conn, tenant, sku=sku, name="Pack 75", act=act)
+            product = await products.create_product(conn, tenant, sku=sku, name="Pack 75", act=act)
             passport = await passports.create_passport(conn, tenant, product.battery_product_id, act=act)
             await facts.insert_facts(
                 conn, tenant, self.document, [_extract_fact(fact) for fact in kind.facts(sku)], at=act.at
@@ -322,7 +322,7 @@ async def _publish_rules(conn: Connection, tenant: TenantId, dsl: bytes) -> Rule
     package = (
         await packages.create_package(conn, tenant, name=f"rules {clock.new_id()}", description=None, act=act)
     ).rule_package_id
-    fields, tests = packages.extract_fields(read_program(dsl)), f"-- {package}".encode()
+    fields, tests = list_fields(read_program(dsl)), f"-- {package}".encode()
     rule_version = await packages.insert_version(conn, tenant, package, dsl=dsl, tests=tests, fields=fields, act=act)
     for status in ("VALIDATED", "PUBLISHED"):
         await conn.execute(

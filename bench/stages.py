@@ -24,7 +24,7 @@ from bpc.core.formats.ids import PassportVersionId
 from bpc.pipeline.activate import activate
 from bpc.pipeline.replay import replay
 from bpc.printing import render_export
-from bpc.runtime import clock
+from bpc.runtime import clock, logs
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.passports import exports
@@ -43,6 +43,7 @@ class ProcessorCost:
 
 
 def run() -> Iterable[Table]:
+    logs.configure(level="warn", json=True, component="bench")  # a line for each activation is not what is measured
     with tempfile.TemporaryDirectory(prefix="bpc-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)
         yield asyncio.run(_measure_table(Path(folder)))

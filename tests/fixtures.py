@@ -12,6 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ NOT_MEASURED = (
     "tests/upgrades/",
     "tests/worker/test_kills.py",
 )
+IS_MEASURED = pytest.StashKey[bool]()
 MEMORY = Path("/dev/shm")  # Linux only
 NEEDED_BYTES = 3 * 1024**3  # bytes: what a run needs, with the servers that some tests have of their own
 
@@ -139,6 +141,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         places = find_sample([item.path for item in items], every=config.option.sample)
         config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place not in places])
         items[:] = [items[place] for place in sorted(places)]
+    functions = [item.nodeid.partition("[")[0] for item in items]
+    for item, is_measured in zip(items, find_measured(functions, first=2, every=12), strict=True):
+        # Of the core each case counts: one of a rule or a document goes through lines that no other does.
+        item.stash[IS_MEASURED] = is_measured or item.nodeid.startswith("tests/core/")
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
 
 
@@ -148,11 +154,26 @@ def find_sample(files: Sequence[Path], *, every: int) -> set[int]:
     return {*first_of_each.values(), *range(0, len(files), every)}
 
 
+def find_measured(functions: Sequence[str], *, first: int, every: int) -> list[bool]:
+    """Say for each case, by the name of its function, whether it is among the first few, or every so many after them.
+
+    Coverage makes a test more than twice as slow, and a hundred cases of one function go through much the same lines.
+    """
+    counts: Counter[str] = Counter()
+    measured = []
+    for function in functions:
+        measured.append(counts[function] < first or (counts[function] - first) % every == 0)
+        counts[function] += 1
+    return measured
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Leave out of coverage what is slow or does the same thing over and over, and what `NOT_MEASURED` says."""
-    is_measured = not any(map(item.get_closest_marker, ("slow", "repeats"))) and not item.nodeid.startswith(
-        NOT_MEASURED
+    is_measured = (
+        item.stash.get(IS_MEASURED, True)
+        and not any(map(item.get_closest_marker, ("slow", "repeats")))
+        and not item.nodeid.startswith(NOT_MEASURED)
     )
     measuring = None if is_measured else Coverage.current()
     if measuring is None:

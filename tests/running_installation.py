@@ -16,7 +16,7 @@ from tests.cli.program import Program, start_command
 class RunningInstallation:
     """`bpc` beside a service that tests share, so each works in a tenant of its own.
 
-    The service may fetch files from `supplier_folder`.
+    The service may fetch files from `supplier_folder`, and send webhooks to this machine.
     """
 
     bpc: Program
@@ -37,6 +37,6 @@ def running_installation(run_folder: Path) -> Iterator[RunningInstallation]:
     supplier_folder = folder / "supplied"
     supplier_folder.mkdir()
     # Nobody reads its log here, and a pipe holds little.
-    program = Program(folder, {"BPC_LOG_LEVEL": "warn", "BPC_OUTBOUND_ALLOW": str(supplier_folder)})
+    program = Program(folder, {"BPC_LOG_LEVEL": "warn", "BPC_OUTBOUND_ALLOW": f"{supplier_folder},127.0.0.1"})
     with start_command(program, "up", "--port", "0") as (_, ready):
         yield RunningInstallation(program.with_settings(BPC_URL=ready["url"]), supplier_folder)

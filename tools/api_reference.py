@@ -22,6 +22,9 @@ A route needs the permission it names, any key, or nothing. Every request that c
 `Idempotency-Key`. Every answer has `X-Correlation-Id`. Lists are paged: they take `limit` and `cursor`, and answer with
 `next_cursor`.
 
+*Client* is the method of the [Python client](client.md), where `bpc` is a `Client` or a `SyncClient`; `…` stands for
+arguments that have names. [Other clients](generated-clients.md) have methods of the same names.
+
 Not repeated below is what nearly every route can refuse with: {everywhere}.
 """
 PAGED: Final = {"limit", "cursor", "Idempotency-Key"}
@@ -53,10 +56,27 @@ def _iterate_lines(document: Json) -> Iterator[str]:
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 if operation["tags"] == [tag["name"]]:
-                    yield from _describe_operation(f"{method.upper()} {path}", operation)
+                    yield from _describe_operation(f"{method.upper()} {path}", _resolve_operation(document, operation))
     yield "## Models\n\nMembers that are not marked as required may be left out of a request.\n"
     for name, schema in document["components"]["schemas"].items():
         yield from _describe_model(name, schema)
+
+
+def _resolve_operation(document: Json, operation: Json) -> Json:
+    """The operation with the shared parameters and responses in their places."""
+
+    def resolve(part: Json) -> Json:
+        if "$ref" not in part:
+            return part
+        *_, section, name = part["$ref"].split("/")
+        target: Json = document["components"][section][name]
+        return target
+
+    return {
+        **operation,
+        "parameters": [resolve(parameter) for parameter in operation.get("parameters", [])],
+        "responses": {status: resolve(answer) for status, answer in operation["responses"].items()},
+    }
 
 
 def _describe_operation(heading: str, operation: Json) -> Iterator[str]:
@@ -66,6 +86,7 @@ def _describe_operation(heading: str, operation: Json) -> Iterator[str]:
     text = description if description.startswith(summary) else f"{summary} {description}".strip()
     yield f"{_escape_markdown(text)}\n"
     yield f"*Needs:* {_describe_permission(operation)}\n"
+    yield f"*Client:* `{_format_client_call(operation)}`\n"
     parameters = [
         parameter
         for parameter in operation.get("parameters", [])
@@ -96,6 +117,14 @@ def _describe_operation(heading: str, operation: Json) -> Iterator[str]:
     ]
     if refusals:
         yield f"*Refuses with:* {', '.join(refusals)}\n"
+
+
+def _format_client_call(operation: Json) -> str:
+    """The method of the Python client; `…` stands for arguments that have names."""
+    parameters = operation["parameters"]
+    names = [parameter["name"] for parameter in parameters if parameter["in"] == "path"]
+    has_more = "requestBody" in operation or len(names) < len(parameters)
+    return f"bpc.{operation['operationId']}({', '.join([*names, *(['…'] if has_more else [])])})"
 
 
 def _describe_permission(operation: Json) -> str:

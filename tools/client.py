@@ -15,7 +15,7 @@ from client_generator import DOCUMENT, generate  # noqa: E402
 
 def format_document() -> str:
     """The OpenAPI document as the application serves it, with a line for each path and each schema."""
-    return _format_object(create_app().openapi(), ("paths", "components", "schemas")) + "\n"
+    return _format_object(create_app().openapi(), ("paths", "webhooks", "components", "schemas")) + "\n"
 
 
 def _format_object(value: dict[str, Any], opened: tuple[str, ...], indent: str = " ") -> str:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def find_programs(*, oldest: int) -> Path | None:
 
 
 @contextmanager
-def run_server(programs: Path) -> Iterator[str | None]:
-    """The URL of a server, or None if it does not start."""
+def run_server(programs: Path, environment: Mapping[str, str] | None = None) -> Iterator[str | None]:
+    """The URL of a server, or None if it does not start. `environment` is set for it besides this process's own."""
     folder = Path(tempfile.mkdtemp(prefix="bpc-external-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
     try:
         password = clock.random_bytes(16).hex()
         port = _find_free_port()
-        server = _start_server(programs, folder, password, port)
+        server = _start_server(programs, folder, password, port, environment or {})
         try:
             yield (
                 f"postgresql://postgres:{password}@localhost:{port}/postgres"
@@ -50,7 +50,9 @@ def run_server(programs: Path) -> Iterator[str | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start_server(programs: Path, folder: Path, password: str, port: int) -> "subprocess.Popen[bytes]":
+def _start_server(
+    programs: Path, folder: Path, password: str, port: int, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
     (folder / "password").write_text(password)
     if os.geteuid() == 0:  # then it runs as the user that the package has made
         for owned in (folder, folder / "password"):
@@ -70,16 +72,19 @@ def _start_server(programs: Path, folder: Path, password: str, port: int) -> "su
         "--unix_socket_directories=",
         "--fsync=off",
     ]
-    _start_process([*create, "--encoding=UTF8", "--locale=C", "--no-sync"], folder).wait()
-    return _start_process(serve, folder)
+    _start_process([*create, "--encoding=UTF8", "--locale=C", "--no-sync"], folder, {}).wait()
+    return _start_process(serve, folder, environment)
 
 
-def _start_process(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[bytes]":
+def _start_process(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command,
             user="postgres" if os.geteuid() == 0 else None,
             cwd=folder,
+            env={**os.environ, **environment},
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C is for those who use it

@@ -6,9 +6,10 @@ somebody regrets.
 
     old serves ──► bpc migrate (this) ──► old serves on ──► old and this side by side ──► this alone ──► old again
 
-All the while clients read, write and have passports compiled. They send each request once: one that fails is a
-failure. Afterwards `bpc doctor`, every audit chain and a replay of every passport say whether all is well. Exits 1 if
-anything is not. With BPC_MEASUREMENTS the figures are kept there.
+All the while clients read, write and have passports compiled. They speak plain HTTP, as programs do that were written
+for the old version, and send each request once: one that fails is a failure. Afterwards `bpc doctor`, every audit chain
+and a replay of every passport say whether all is well. Exits 1 if anything is not. With BPC_MEASUREMENTS the figures
+are kept there.
 """
 
 import asyncio
@@ -29,18 +30,34 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
-from bpc_client import Client, RetryPolicy
+import httpx2
+from bpc_client import Client
 
-from bpc.cli.run.demo import DemoListener, issue_passport
-from bpc.runtime import postgres
+from bpc.runtime import clock, postgres
 from tests.measurements import write_measurement
 
 ROOT = Path(__file__).resolve().parent.parent
-ONCE = RetryPolicy(attempts=1)
 PHASE_SECONDS = 8.0
 CLIENTS = 4
 MUST_BE_ZERO = ("failures", "versions_lost", "replays_unequal", "audit_faults", "doctor_fails")
 VERSIONS = "SELECT passport_version_id FROM passport_versions ORDER BY 1"
+REQUEST_SECONDS = 60.0
+# Run by the old version, with its own client.
+PREPARE = """
+import asyncio, json, sys, tempfile
+from pathlib import Path
+from bpc.cli.run.demo import DemoListener, issue_passport
+from bpc_client import Client
+
+async def prepare():
+    async with Client(sys.argv[1], sys.argv[2]) as bpc:
+        with tempfile.TemporaryDirectory() as out:
+            version = await bpc.get_passport_version(await issue_passport(bpc, DemoListener(), Path(out)))
+    ids = (version.passport_id, version.snapshot_id, version.rule_package_version_id)
+    print(json.dumps([str(each) for each in ids]))
+
+asyncio.run(prepare())
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +150,34 @@ class ClientLoad:
         while not self.ended:
             turn += 1
             url = self.urls[turn % len(self.urls)]
-            async with Client(url, self.api_key, retry=ONCE) as bpc:
-                await self._send_request(url, bpc.list_passports(limit=5))
-                await self._send_request(url, bpc.get_passport(self.passport))
-                await self._send_request(url, bpc.list_events(limit=20))
-                await self._send_request(url, self._create_product(bpc, number, turn))
+            headers = {"Authorization": f"Bearer {self.api_key}"}
+            async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=REQUEST_SECONDS) as http:
+                await self._send_request(url, self._get(http, "/v1/passports?limit=5"))
+                await self._send_request(url, self._get(http, f"/v1/passports/{self.passport}"))
+                await self._send_request(url, self._get(http, "/v1/audit/events?limit=20"))
+                await self._send_request(url, self._create_product(http, number, turn))
                 if turn % 4 == 0:
-                    await self._send_request(url, self._request_compile(bpc))
+                    await self._send_request(url, self._request_compile(http))
 
-    async def _create_product(self, bpc: Client, number: int, turn: int) -> None:
-        await bpc.create_battery_product(sku=f"SKU-{number}-{turn}", name="Made under load")
+    async def _get(self, http: httpx2.AsyncClient, path: str) -> None:
+        (await http.get(path)).raise_for_status()
 
-    async def _request_compile(self, bpc: Client) -> None:
-        requested = await bpc.compile_passport(
-            self.passport, snapshot_id=self.snapshot, rule_package_version_id=self.rules
+    async def _create_product(self, http: httpx2.AsyncClient, number: int, turn: int) -> None:
+        await self._post(http, "/v1/battery-products", sku=f"SKU-{number}-{turn}", name="Made under load")
+
+    async def _request_compile(self, http: httpx2.AsyncClient) -> None:
+        requested = await self._post(
+            http,
+            f"/v1/passports/{self.passport}/compile",
+            snapshot_id=str(self.snapshot),
+            rule_package_version_id=str(self.rules),
         )
-        self.requested_versions.append(requested.passport_version_id)
+        self.requested_versions.append(UUID(requested["passport_version_id"]))
+
+    async def _post(self, http: httpx2.AsyncClient, path: str, **body: str) -> Any:
+        answer = await http.post(path, json=body, headers={"Idempotency-Key": str(clock.new_id())})
+        answer.raise_for_status()
+        return answer.json()
 
     async def _send_request(self, url: str, request: Awaitable[object]) -> None:
         phase, started = self.phase, time.monotonic()
@@ -203,7 +232,7 @@ def _check_out_revision(revision: str, folder: Path) -> Iterator[Path]:
 async def _run_upgrade(old: BpcCommand, new: BpcCommand, server: postgres.EmbeddedServer) -> dict[str, int]:
     serving = [await asyncio.to_thread(old.start)]
     try:
-        load = await _prepare_load(serving[0])
+        load = await asyncio.to_thread(_prepare_load, old, serving[0])
         doctor = await asyncio.to_thread(old.run_json, "doctor")
         clients = [asyncio.create_task(load.run_client(number)) for number in range(CLIENTS)]
         try:
@@ -211,8 +240,7 @@ async def _run_upgrade(old: BpcCommand, new: BpcCommand, server: postgres.Embedd
         finally:
             load.ended = True
             await asyncio.gather(*clients)
-        async with Client(serving[0].url, load.api_key) as bpc:
-            unequal = await _count_unequal_replays(bpc, load)
+        unequal = await _count_unequal_replays(serving[0], load)
         lost = await _count_lost_versions(server, load)
     finally:
         with ExitStack() as stopping:  # also the second one if the first does not stop by itself
@@ -237,19 +265,14 @@ async def _run_upgrade(old: BpcCommand, new: BpcCommand, server: postgres.Embedd
     }
 
 
-async def _prepare_load(serving: RunningVersion) -> ClientLoad:
+def _prepare_load(old: BpcCommand, serving: RunningVersion) -> ClientLoad:
     """A battery whose passport can be compiled again and again: that of the demo."""
-    with tempfile.TemporaryDirectory() as out:
-        async with Client(serving.url, serving.api_key) as bpc:
-            version_id = await issue_passport(bpc, DemoListener(), Path(out))
-            passport_version = await bpc.get_passport_version(version_id)
-    return ClientLoad(
-        serving.api_key,
-        [serving.url],
-        passport_version.passport_id,
-        passport_version.snapshot_id,
-        passport_version.rule_package_version_id,
-    )
+    command = [str(old.python), "-c", PREPARE, serving.url, serving.api_key]
+    completed = subprocess.run(command, cwd="/", check=False, capture_output=True, text=True)
+    if completed.returncode:
+        raise RuntimeError(f"the old version could not issue a passport: {completed.stderr}")
+    passport, snapshot, rules = (UUID(text) for text in json.loads(completed.stdout))
+    return ClientLoad(serving.api_key, [serving.url], passport, snapshot, rules)
 
 
 async def _run_phases(
@@ -288,16 +311,18 @@ async def _replace_version(
     await asyncio.sleep(PHASE_SECONDS)
 
 
-async def _count_unequal_replays(bpc: Client, load: ClientLoad) -> int:
+async def _count_unequal_replays(serving: RunningVersion, load: ClientLoad) -> int:
     """Every passport, when it is signed; how many do not come out the same."""
-    unequal = 0
-    for version in load.requested_versions:
-
-        async def has_qr(version: UUID = version) -> bool:
-            return (await bpc.get_passport_version(version)).has_qr
-
-        await bpc.wait_until(has_qr, seconds=300)
-        unequal += (await bpc.replay_passport_version(version)).status != "OK"
+    unequal, headers = 0, {"Authorization": f"Bearer {load.api_key}"}
+    async with httpx2.AsyncClient(base_url=serving.url, headers=headers, timeout=REQUEST_SECONDS) as http:
+        for version in load.requested_versions:
+            path, deadline = f"/v1/passport-versions/{version}", time.monotonic() + 300
+            while not (await http.get(path)).raise_for_status().json()["has_qr"]:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"passport version {version} has no QR code after 300 s")
+                await asyncio.sleep(0.1)
+            replayed = await http.post(f"{path}/replay", json={}, headers={"Idempotency-Key": str(clock.new_id())})
+            unequal += replayed.raise_for_status().json()["status"] != "OK"
     return unequal
 
 

@@ -126,7 +126,8 @@ class ClientWriter:
     def _iterate_operations(self) -> Iterator[tuple[str, str, Schema]]:
         for path, methods in self.document["paths"].items():
             for method, operation in methods.items():
-                yield path, method.upper(), operation
+                parameters = [self._resolve_reference(parameter) for parameter in operation.get("parameters", ())]
+                yield path, method.upper(), {**operation, "parameters": parameters}
 
     def _write_method(self, path: str, method: str, operation: Schema, *, is_sync: bool) -> str:
         arguments = self._list_arguments(operation)
@@ -313,7 +314,8 @@ class ClientWriter:
 
     def _resolve_reference(self, schema: Schema) -> Schema:
         if "$ref" in schema:
-            target: Schema = self.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            *_, section, name = schema["$ref"].split("/")
+            target: Schema = self.document["components"][section][name]
             return target
         return schema
 

@@ -4,13 +4,14 @@ from uuid import UUID
 
 from bpc.core.facts.attachments import AttachedFile, build_attachment_fact
 from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.provenance import DocumentOrigin
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
-from bpc.core.formats.ids import DocumentVersionId, SnapshotId
+from bpc.core.formats.ids import AttachmentId, DocumentId, DocumentVersionId, SnapshotId
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from tests.api.tenant_data import FilledTenant, add_id, get_id
-from tests.storage.rows import seal_snapshot
+from tests.storage.evidence_rows import insert_document_version, seal_snapshot
 from tests.storage.statements import insert_row
 
 DISPUTED_SKU = "DISPUTED-1"  # of every tenant
@@ -99,19 +100,14 @@ async def insert_documents(conn: Connection, tenant_data: FilledTenant) -> None:
 async def insert_attached_file(conn: Connection, tenant_data: FilledTenant) -> None:
     """A file that is attached to a data point, twice: one of the two can be withdrawn."""
     document, version = add_id(tenant_data, "attached_document_id"), add_id(tenant_data, "attached_version_id")
-    content = ATTACHED_FILE
-    await insert_row(conn, "documents", tenant_id=tenant_data.tenant, document_id=document, kind="OTHER")
-    await insert_row(
+    await insert_document_version(
         conn,
-        "document_versions",
-        tenant_id=tenant_data.tenant,
-        document_version_id=version,
-        document_id=document,
-        version=1,
-        status="UPLOADED",
+        tenant_data.tenant,
+        kind="OTHER",
+        document=document,
+        version=version,
+        content=ATTACHED_FILE,
         mime_type="application/pdf",
-        sha256=sha256(content),
-        content=content,
     )
     for name in ("attachment_id", "withdrawn_attachment_id"):
         await insert_row(
@@ -130,34 +126,30 @@ async def insert_attached_file(conn: Connection, tenant_data: FilledTenant) -> N
 def make_attachment_fact(tenant_data: FilledTenant, sku: str) -> SnapshotFact:
     """The fact by which a passport of `sku` names the attached file."""
     file = AttachedFile(
+        attachment_id=AttachmentId(clock.new_id()),
         sku=sku,
         data_point=42,
-        document_version_id=DocumentVersionId(get_id(tenant_data, "attached_version_id")),
         heading=f"{tenant_data.mark} title",
-        file_name=None,
         mime_type="application/pdf",
         size=len(ATTACHED_FILE),
-        sha256=sha256(ATTACHED_FILE),
+        document=DocumentOrigin(
+            document_id=DocumentId(clock.new_id()),
+            document_version_id=DocumentVersionId(get_id(tenant_data, "attached_version_id")),
+            kind="OTHER",
+            sha256=sha256(ATTACHED_FILE),
+            file_name=None,
+            supplier=None,
+            stated_at=clock.now(),
+        ),
     )
     return build_attachment_fact(file)
 
 
 async def insert_stated_document(conn: Connection, tenant_data: FilledTenant, name: str, mass_kg: str | None) -> None:
     """A document that says something: with a mass, what another document says of the same battery differently."""
-    document, version = add_id(tenant_data, name), clock.new_id()
     content = canonical_json.encode({"name": name, "mark": tenant_data.mark})
-    await insert_row(conn, "documents", tenant_id=tenant_data.tenant, document_id=document, kind="BOM")
-    await insert_row(
-        conn,
-        "document_versions",
-        tenant_id=tenant_data.tenant,
-        document_version_id=version,
-        document_id=document,
-        version=1,
-        status="VALIDATED",
-        mime_type="application/json",
-        sha256=sha256(content),
-        content=content,
+    version = await insert_document_version(
+        conn, tenant_data.tenant, status="VALIDATED", document=add_id(tenant_data, name), content=content
     )
     if mass_kg is not None:
         payload = {"sku": DISPUTED_SKU, "mass_kg": mass_kg, "name": f"{tenant_data.mark} battery"}

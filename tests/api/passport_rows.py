@@ -36,14 +36,15 @@ field papers.declaration @public: List(Text) =
 
 
 async def insert_rules(conn: Connection, tenant_data: FilledTenant) -> None:
-    await insert_row(
-        conn,
-        "rule_packages",
-        tenant_id=tenant_data.tenant,
-        rule_package_id=add_id(tenant_data, "rule_package_id"),
-        name=f"{tenant_data.mark} rules",
-        description=f"{tenant_data.mark} description",
-    )
+    for name in ("rule_package_id", "idle_rule_package_id"):
+        await insert_row(
+            conn,
+            "rule_packages",
+            tenant_id=tenant_data.tenant,
+            rule_package_id=add_id(tenant_data, name),
+            name=f"{tenant_data.mark} {name}",
+            description=f"{tenant_data.mark} description",
+        )
     for number, (name, steps) in enumerate(
         [
             ("rule_package_version_id", []),
@@ -119,6 +120,9 @@ async def insert_passports(conn: Connection, tenant_data: FilledTenant) -> None:
     await _insert_product(conn, tenant_data, add_id(tenant_data, "bare_product_id"), f"SKU-{tenant_data.mark}-bare")
     for number, name in enumerate(["passport_version_id", "activated_version_id", "revoked_version_id"]):
         await _insert_passport_version(conn, tenant_data, number, PassportVersionId(add_id(tenant_data, name)))
+    for number, name in enumerate(["unsigned_version_id", "stuck_version_id"], start=3):
+        version = PassportVersionId(add_id(tenant_data, name))
+        await _insert_passport_version(conn, tenant_data, number, version, is_signed=False)
     await _insert_export(conn, tenant_data)
 
 
@@ -155,9 +159,9 @@ async def _insert_product(conn: Connection, tenant_data: FilledTenant, product: 
 
 
 async def _insert_passport_version(
-    conn: Connection, tenant_data: FilledTenant, number: int, version: PassportVersionId
+    conn: Connection, tenant_data: FilledTenant, number: int, version: PassportVersionId, *, is_signed: bool = True
 ) -> None:
-    """A passport of its own with one version, compiled, signed and with its QR code."""
+    """A passport of its own with one version, compiled and, unless it is stuck, signed and with its QR code."""
     sku = f"SKU-{tenant_data.mark}-{number}"
     product, passport, snapshot = clock.new_id(), clock.new_id(), SnapshotId(clock.new_id())
     if number == 0:
@@ -202,7 +206,7 @@ async def _insert_passport_version(
         tenant_id=tenant_data.tenant,
         passport_version_id=version,
         passport_id=passport,
-        status="SIGNED",
+        status="SIGNED" if is_signed else "COMPILING",
         snapshot_id=snapshot,
         rule_package_version_id=rules,
         compiler_build_id="bpc-test",
@@ -210,13 +214,13 @@ async def _insert_passport_version(
         payload_hash=compiled.payload_hash,
         proof_canonical=compiled.proof,
         proof_root_hash=compiled.proof_root_hash,
-        receipt_canonical=receipt,
+        receipt_canonical=receipt if is_signed else compiled.receipt,
         receipt_hash=compiled.receipt_hash,
         signature_alg="ED25519",
-        signature=Signer(SEED).sign(compiled.receipt_hash),
-        signing_key_id=KEY_ID,
-        qr_png=draw_qr_png(text),
-        qr_payload=text,
+        signature=Signer(SEED).sign(compiled.receipt_hash) if is_signed else None,
+        signing_key_id=KEY_ID if is_signed else None,
+        qr_png=draw_qr_png(text) if is_signed else None,
+        qr_payload=text if is_signed else None,
     )
 
 

@@ -3,6 +3,7 @@
 from base64 import b64encode
 
 import httpx2
+from service_jobs.schedules import Schedule, put_schedule
 
 from bpc.core.audit.events import Act, EventStream
 from bpc.core.formats import canonical_json
@@ -14,6 +15,7 @@ from bpc.storage.access import api_keys, tenants_and_actors
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
+from bpc.storage.schedules import compute_schedule_id
 from tests.api.conftest import PEPPER, Api
 from tests.api.evidence_rows import insert_documents
 from tests.api.passport_rows import insert_passports, insert_rules
@@ -34,6 +36,7 @@ async def fill_tenant(database: Database, http: httpx2.AsyncClient, slug: str) -
         await _insert_webhooks(conn, tenant_data, act)
     async with database.system(tenant) as conn:
         await _insert_jobs(conn, tenant_data)
+        await _insert_schedules(conn, tenant_data)
         await _insert_compile_run(conn, tenant_data)
     return tenant_data
 
@@ -116,6 +119,18 @@ async def _insert_webhooks(conn: Connection, tenant_data: FilledTenant, act: Act
             event_id=event.event_id,
             status="FAILED",
         )
+    for start, disabled_at in (("spare_", None), ("disabled_", clock.now())):
+        await insert_row(
+            conn,
+            "webhook_endpoints",
+            tenant_id=tenant_data.tenant,
+            webhook_endpoint_id=add_id(tenant_data, f"{start}webhook_endpoint_id"),
+            url=f"https://example.com/{tenant_data.mark}",
+            secret_base64=b64encode(sha256(f"{tenant_data.mark}{start}".encode())).decode(),
+            is_active=disabled_at is None,
+            disabled_at=disabled_at,
+            disabled_reason=None if disabled_at is None else "maintenance",
+        )
 
 
 async def _insert_jobs(conn: Connection, tenant_data: FilledTenant) -> None:
@@ -153,6 +168,15 @@ async def _insert_jobs(conn: Connection, tenant_data: FilledTenant) -> None:
             failed_at=at if status == "FAILED" else None,
             keep_seconds=1_000_000,
         )
+
+
+async def _insert_schedules(conn: Connection, tenant_data: FilledTenant) -> None:
+    for name in ("schedule_id", "idle_schedule_id"):
+        schedule = Schedule(
+            name=f"{tenant_data.mark} {name}", cron="0 4 * * *", type="REPLAY_AUDIT", payload='{"sample": 1}'
+        )
+        await put_schedule(conn, tenant_data.tenant, schedule)
+        tenant_data.ids[name] = str(compute_schedule_id(tenant_data.tenant, schedule.name))
 
 
 async def _insert_compile_run(conn: Connection, tenant_data: FilledTenant) -> None:

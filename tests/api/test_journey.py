@@ -90,11 +90,11 @@ async def test_a_document_becomes_a_passport_that_anyone_can_check(admin: Api, a
     replayed = await admin.post_json(f"/v1/passport-versions/{second}/replay", status=200)
     assert replayed["status"] == "OK"
     bundle = (await auditor.get(f"/v1/passport-versions/{second}/bundle")).content
-    report = verify_bundle(bundle, pinned=[derive_public_key(SEED)])
+    report = verify_bundle(bundle, pins=[derive_public_key(SEED)])
     assert [step for step in report.steps if not step.ok] == []
     assert report.issuer == "pinned"
     view = (await auditor.get(f"/v1/passport-versions/{second}/view", params={"audience": "public"})).content
-    assert [step for step in verify_view(view, pinned=[derive_public_key(SEED)]).steps if not step.ok] == []
+    assert [step for step in verify_view(view, pins=[derive_public_key(SEED)]).steps if not step.ok] == []
     revoked = await admin.post_json(f"/v1/passport-versions/{second}/revoke", {"reason": "a recall"}, status=200)
     assert revoked["status"] == "REVOKED"
     assert (await admin.get_json("/v1/audit/verify"))["ok"] is True

@@ -32,7 +32,7 @@ from bpc.runtime.settings import Settings
 from bpc.storage.database import Database, open_database
 from bpc.storage.evidence import documents
 from bpc.storage.jobs import open_job_sessions
-from bpc.storage.passports import passports
+from bpc.storage.passports import passports, products
 from bpc.tasks.job_types import PipelineJobs, declare_job_types
 from tests.cli.program import Program
 from tests.measurements import allow_seconds, choose_effort
@@ -132,7 +132,7 @@ class PassportLoad:
     async def _compile(self, sku: str) -> None:
         async with self._slots, self.database.tenant(self.tenant) as conn:
             act = Act(None, clock.now())
-            product = await passports.create_product(conn, self.tenant, sku=sku, name=f"Pack {sku}", act=act)
+            product = await products.create_product(conn, self.tenant, sku=sku, name=f"Pack {sku}", act=act)
             passport = await passports.create_passport(conn, self.tenant, product.battery_product_id, act=act)
             snapshot = await snapshot_product(conn, self.tenant, sku, label=sku, act=act)
             await request_compile(

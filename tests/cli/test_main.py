@@ -3,26 +3,28 @@
 import fcntl
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from bpc import __version__
-from bpc.cli.main import COMMANDS, load_command
+from bpc.cli.main import COMMANDS, SINGULARS, load_command
 from bpc.cli.support.output import choose_exit_code
 from bpc.core.errors import CODES
 from tests.cli.conftest import Installation
 from tests.cli.program import Program, RunResult
+from tests.terminal import list_completions, run_on_terminal
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-GROUPS = ["tenant", "apikey", "audit", "jobs", "rules"]
+GROUPS = ["tenants", "apikeys", "audit", "jobs", "rules", "passports", "documents", "runs"]
 RAISES = """
     import sys
     from bpc.cli.offline import canonicalize
@@ -66,6 +68,31 @@ def test_no_line_of_a_list_of_commands_is_cut_off(bpc: Program, group: str) -> N
     assert "..." not in output
 
 
+def list_leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Every command below `command` that does something, with what is typed for it."""
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+        return
+    for name, nested in command.commands.items():
+        yield from list_leaves(nested, (*path, name))
+
+
+def test_every_command_has_json_and_help() -> None:
+    leaves = dict(leaf for name in NAMES for leaf in list_leaves(load_command(name), (name,)))
+
+    assert len(leaves) > 70
+    options = {path: {name for parameter in leaf.params for name in parameter.opts} for path, leaf in leaves.items()}
+    assert [path for path, names in options.items() if "--json" not in names] == []
+    assert [path for path, leaf in leaves.items() if not leaf.help] == []
+
+
+def test_a_noun_may_be_typed_in_the_singular(bpc: Program) -> None:
+    for singular, plural in SINGULARS.items():
+        assert bpc.run_ok(singular, "--help").out == bpc.run_ok(plural, "--help").out
+    assert {"passport", "document", "fact", "snapshot", "job", "tenant", "apikey", "rule"} <= SINGULARS.keys()
+    assert not SINGULARS.keys() & set(NAMES)
+
+
 def test_the_version_is_printed(bpc: Program) -> None:
     assert bpc.run_ok("--version").out == f"bpc {__version__}\n"
 
@@ -74,7 +101,7 @@ def test_a_command_that_does_not_exist_is_wrong_usage_and_the_nearest_is_named(b
     ended = bpc.run("tenannt")
 
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("VALIDATION_ERROR: no such command 'tenannt'. Did you mean 'tenant'?\n")
+    assert ended.err.startswith("USAGE: no such command 'tenannt'. Did you mean 'tenants'?\n")
     assert "`bpc --help`" in ended.err
 
 
@@ -82,7 +109,17 @@ def test_wrong_usage_says_what_is_wrong_and_where_to_read_on(bpc: Program) -> No
     ended = bpc.run("keygen")
 
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "VALIDATION_ERROR: missing option '--out'\n  see `bpc keygen --help`\n"
+    assert ended.err == "USAGE: missing option '--out'\n  see `bpc keygen --help`\n"
+
+
+def test_wrong_usage_names_the_choices_in_one_line(bpc: Program) -> None:
+    ended = bpc.run("export", "bundle.zip")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "USAGE: missing option '--format'. Choose from: pdf, json-ld, xml, data-points\n  see `bpc export --help`\n"
+    )
+    assert bpc.run("export", "bundle.zip", "--json").json()["error"]["code"] == "USAGE"
 
 
 def test_with_json_a_refusal_is_json_too(bpc: Program) -> None:
@@ -94,8 +131,11 @@ def test_with_json_a_refusal_is_json_too(bpc: Program) -> None:
 
 
 def test_every_code_has_one_of_the_promised_exit_codes() -> None:
-    assert {choose_exit_code(code) for code in CODES} == {1, 69, 70, 78}
+    assert {choose_exit_code(code) for code in CODES} == {1, 2, 69, 70, 78}
     assert choose_exit_code("DB_UNAVAILABLE") == choose_exit_code("OUTBOUND_FAILED") == 69
+    assert choose_exit_code("UNREACHABLE") == 69
+    assert choose_exit_code("USAGE") == 2
+    assert choose_exit_code("PORT_IN_USE") == 78
     assert choose_exit_code("CONFIG_MISSING") == choose_exit_code("SCHEMA_MISMATCH") == 78
 
 
@@ -215,7 +255,7 @@ def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(bpc: Program, t
 def test_completion_knows_commands_and_values(bpc: Program, shell: str) -> None:
     assert "tenant" in list_completions(bpc, shell, "bpc ten")
     assert "apikey" not in list_completions(bpc, shell, "bpc ten")
-    assert "ComplianceOfficer" in list_completions(bpc, shell, "bpc apikey create --role ")
+    assert "ComplianceOfficer" in list_completions(bpc, shell, "bpc apikeys create --role ")
 
 
 def test_completion_can_be_shown_and_installed(bpc: Program, tmp_path: Path) -> None:
@@ -280,32 +320,6 @@ def run_python(bpc: Program, code: str, *arguments: str) -> RunResult:
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=bpc.environment(), check=False)
     return RunResult(done.returncode, done.stdout, done.stderr)
-
-
-def run_on_terminal(bpc: Program, *arguments: str) -> str:
-    """Everything it prints with a terminal for all three streams."""
-    terminal, child_end = pty.openpty()
-    environment = {"TERM": "xterm", **bpc.environment()}
-    with subprocess.Popen(
-        bpc.command(*arguments), stdin=child_end, stdout=child_end, stderr=child_end, env=environment
-    ) as ran:
-        os.close(child_end)
-        output = b""
-        try:
-            while piece := os.read(terminal, 4096):
-                output += piece
-        except OSError:  # how a terminal without anybody on the other side ends on Linux
-            pass
-        ran.wait()
-    os.close(terminal)
-    return output.decode()
-
-
-def list_completions(bpc: Program, shell: str, words: str) -> str:
-    arguments = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    if shell != "bash":
-        arguments = {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    return bpc.with_settings(_BPC_COMPLETE=f"complete_{shell}", **arguments).run().out
 
 
 def run_in_bash(bpc: Program, option: str) -> str:

@@ -59,6 +59,7 @@ ADDED_CODES = """
     HANDLER_NOT_FOUND       422 N
     QUEUE_FULL              503 Y
     COMPLIANCE_BLOCKED      409 N
+    REJECTED_BY_ENDPOINT    422 N
 """
 # Of a connection, before there is a request.
 WIRE_CODES = """
@@ -69,8 +70,14 @@ WIRE_CODES = """
 # Of an installation, before it serves anybody.
 OPERATORS_CODES = """
     SCHEMA_MISMATCH         500 N
+    PORT_IN_USE             500 N
 """
-CODES_OF_ALL = FIRST_CODES + ADDED_CODES + WIRE_CODES + OPERATORS_CODES
+# Of a command, before or instead of a request.
+COMMAND_CODES = """
+    USAGE                   400 N
+    UNREACHABLE             503 Y
+"""
+CODES_OF_ALL = FIRST_CODES + ADDED_CODES + WIRE_CODES + OPERATORS_CODES + COMMAND_CODES
 TABLE = [line.split() for line in CODES_OF_ALL.split("\n") if line.strip()]
 
 
@@ -80,7 +87,7 @@ def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: st
 
 
 def test_there_are_no_other_codes() -> None:
-    assert len(TABLE) == 27 + 15 + 3 + 1
+    assert len(TABLE) == 27 + 16 + 3 + 2 + 2
     assert set(CODES) == {code for code, _, _ in TABLE}
 
 

@@ -89,7 +89,7 @@ def test_every_built_in_and_every_kind_of_node_is_among_them() -> None:
 def test_every_bundle_verifies_and_replays(name: str) -> None:
     data = (golden.GOLDEN / name / "bundle.zip").read_bytes()
 
-    report = verify_bundle(data, pinned=[KEY])
+    report = verify_bundle(data, pins=[KEY])
 
     assert [step for step in report.steps if not step.ok] == []
     replay_passport(read_bundle(data).entries)
@@ -97,7 +97,7 @@ def test_every_bundle_verifies_and_replays(name: str) -> None:
 
 @pytest.mark.parametrize("file", VIEWS, ids=lambda file: f"{file.parent.name} {file.stem}")
 def test_every_view_verifies(file: Path) -> None:
-    report = verify_bundle_or_view(file.read_bytes(), pinned=[KEY])
+    report = verify_bundle_or_view(file.read_bytes(), pins=[KEY])
 
     assert [step for step in report.steps if not step.ok] == []
 

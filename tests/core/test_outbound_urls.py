@@ -101,10 +101,10 @@ def test_nothing_is_sent_to_an_address_that_is_not_public(host: str) -> None:
 )
 def test_an_address_that_the_installation_names_is_taken(url: str, allowed: str, *, taken: bool) -> None:
     if taken:
-        assert check_url(url, https_only=False, allowed=[allowed]) == url
+        assert check_url(url, https_only=False, allowlist=[allowed]) == url
     else:
         with pytest.raises(Refusal):
-            check_url(url, https_only=False, allowed=[allowed])
+            check_url(url, https_only=False, allowlist=[allowed])
 
 
 def test_where_https_is_a_must_http_is_refused() -> None:

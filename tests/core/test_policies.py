@@ -258,7 +258,7 @@ def test_a_target_is_a_permission_or_the_start_of_some(target: str, permission: 
     "target", ["", "passport", "passport:fly", "x*", "**", "*:read", "Passport:*", "passport:read "]
 )
 def test_a_target_that_could_never_match_is_refused(target: str) -> None:
-    with pytest.raises(BadPolicy, match="is no permission"):
+    with pytest.raises(BadPolicy, match="is not a permission"):
         parse_target(target)
 
 

@@ -201,6 +201,17 @@ def test_a_status_means_delivered_failed_or_again(statuses: tuple[int, ...], ver
     assert {judge_status(status) for status in statuses} == {verdict}
 
 
+def test_an_endpoint_may_have_client_errors_retried_but_never_410_or_a_redirect() -> None:
+    again = {status for status in range(300, 500) if _judge_patiently(status) is DeliveryVerdict.AGAIN}
+
+    assert again == {status for status in range(400, 500) if status != 410}
+    assert _judge_patiently(204) is DeliveryVerdict.DELIVERED
+
+
+def _judge_patiently(status: int) -> DeliveryVerdict:
+    return judge_status(status, retry_client_errors=True)
+
+
 @pytest.mark.parametrize(
     ("retry_after", "seconds"),
     [
@@ -209,8 +220,8 @@ def test_a_status_means_delivered_failed_or_again(statuses: tuple[int, ...], ver
         ("0", 0),
         ("7", 7),
         (" 120 ", 120),
-        ("1024", 1024),
-        ("1025", MAX_RETRY_AFTER_SECONDS),
+        ("86400", 86_400),
+        ("86401", MAX_RETRY_AFTER_SECONDS),
         ("9" * 5000, MAX_RETRY_AFTER_SECONDS),
         ("-1", 0),
         ("1.5", 0),

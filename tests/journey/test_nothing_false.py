@@ -1,9 +1,10 @@
 """Nothing false gets signed: what went wrong once, typed as a user would, over the command line and over the API.
 
-Each case runs twice, with a tenant of its own: once with `bpc upload` and `bpc snapshot`, once with plain HTTP.
+Each case runs twice, with a tenant of its own: once with `bpc upload` and `bpc snapshots create`, once with plain HTTP.
 """
 
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -13,9 +14,13 @@ import httpx2
 import pytest
 import xlsxwriter  # type: ignore[import-untyped]
 
+from bpc.core.facts.provenance import ProvenanceIndex
+from bpc.core.facts.snapshot import read_facts
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.runtime import clock
 from tests.cli.program import Program
 from tests.running_installation import RunningInstallation
+from tools import reference_input
 
 SKU = "EB-500-36"
 
@@ -52,7 +57,7 @@ class CommandLineUser:
         self._bpc.run_ok("documents", "withdraw", document_id, "--reason", reason)
 
     def load_facts(self) -> list[dict[str, Any]]:
-        snapshot = self._bpc.run_ok("snapshot", SKU, "--json").json()["snapshot_id"]
+        snapshot = self._bpc.run_ok("snapshots", "create", SKU, "--json").json()["snapshot_id"]
         items: list[dict[str, Any]] = self._bpc.run_ok("get", f"/v1/snapshots/{snapshot}/items").json()["items"]
         return items
 
@@ -225,10 +230,16 @@ field footprint.low @public : Bool =
   if (field("footprint.total") < 80000)
     then emitCompliance("LOW", "PASS", "the footprint is low")
     else emitCompliance("LOW", "FAIL", "the footprint is too high");
+field conformity.files @public : List(Text) =
+  map(
+    getFactsByPrefix("Attachment", concat("attachment:", productSku(), ":42:")),
+    fn(file) => requireSome(recordGet(file, "sha256"), "F1", "no hash")
+  );
 """
 RULE_TESTS = """\
 example a_low_one: { product("A", "A"); fact p("PCF", "pcf:A") = {"total_gco2e": "79999.99"}; } =>
   expect(footprint.low, == true);
+  expect(conformity.files, == []);
 ;
 property a_high_one: cases(500) seed(1) given { product("A", "A"); fact p("PCF", "pcf:A") = any; } =>
   forall x: Int . implies(field("footprint.total") >= 80000, !field("footprint.low"));
@@ -293,13 +304,36 @@ def test_implausible_evidence_is_not_activated_though_no_rule_looks_at_it(bpc: P
     assert activated.code == 0, activated.err
 
 
-def test_a_number_of_a_passport_leads_to_the_cell_that_said_it(bpc: Program, tmp_path: Path) -> None:
-    version = compile_passport(bpc, tmp_path)
-    bundle = tmp_path / "bundle.zip"
+def test_every_value_of_a_passport_leads_to_the_cell_or_the_file_that_said_it(bpc: Program, tmp_path: Path) -> None:
+    content = reference_input.make_pdf("Declaration")
+    (tmp_path / "declaration.pdf").write_bytes(content)
+    options = ("--kind", "OTHER", "--ref", "DOC-1", "--supplier", "Example Labs GmbH")
+    bpc.run_ok("upload", str(tmp_path / "declaration.pdf"), *options)
+    bpc.run_ok("attachments", "add", SKU, "42", "--ref", "DOC-1", "--title", "Declaration")
+    version, bundle = compile_passport(bpc, tmp_path), tmp_path / "bundle.zip"
     bpc.run_ok("bundle", version, "--out", str(bundle))
 
-    lines = bpc.run_ok("why", str(bundle), "footprint.total").out.splitlines()
+    number = bpc.run_ok("why", str(bundle), "footprint.total").out.splitlines()
+    file = bpc.run_ok("why", str(bundle), "conformity.files").out.splitlines()
 
-    [origin] = [line.strip() for line in lines if "86,700 g CO2e" in line]
-    assert origin.startswith("86,700 g CO2e: pcf.xlsx, sheet PCF, cell C2, uploaded on ")
-    assert origin.endswith(" by Example Cells GmbH")
+    [cell] = [line.strip() for line in number if "86,700 g CO2e" in line]
+    assert cell.startswith("86,700 g CO2e: pcf.xlsx, sheet PCF, cell C2, uploaded on ")
+    assert cell.endswith(" by Example Cells GmbH")
+    [attachment] = [line.strip() for line in file if "declaration.pdf" in line]
+    assert attachment.startswith(f"attachment:{SKU}:42:")
+    assert f"(declaration.pdf, sha256 {to_hex(sha256(content))}, uploaded on " in attachment
+    assert " by Example Labs GmbH)" in attachment
+    facts = read_facts(zipfile.ZipFile(bundle).read("facts.jsonl"))
+    index = ProvenanceIndex(facts)
+    documented = [fact for fact in facts if fact.fact_type in {"PCF", "Attachment"}]
+    assert len(documented) == 2
+    for fact in documented:
+        assert [member for member in fact.payload if not index.find_origin(fact.fact_type, fact.fact_key, member)] == []
+    # Two versions are compared by their ids, with the cause of each difference down to the cell.
+    rows: list[list[object]] = [["sku", "model", "total_gco2e"], [SKU, "E-36", "79000"]]
+    (tmp_path / "pcf.xlsx").write_bytes(write_workbook("PCF", rows))
+    bpc.run_ok("upload", str(tmp_path / "pcf.xlsx"), "--kind", "PCF", "--ref", "PCF-1", "--wait", "--json")
+    difference = bpc.run("diff", version, compile_passport(bpc, tmp_path))
+    assert (difference.code, difference.err) == (1, "")
+    assert "footprint.total: 86700.00 -> 79000.00\n" in difference.out
+    assert "and is 79000.00 (pcf.xlsx, sheet PCF, cell C2, uploaded on " in difference.out

@@ -1,19 +1,23 @@
-"""The three packages as their users get them: built as wheels, installed into an empty environment, and used there."""
+"""The three packages as their users get them: built from a commit, installed into an empty environment, used there."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from bpc.runtime.postgres.address import Address
 from tests.fixtures import TestServer
+from tools.release import build
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("packages/service-jobs", "packages/bpc-client", ".")
 
 pytestmark = pytest.mark.long  # it downloads everything anew
 
@@ -30,7 +34,7 @@ def run(command: Sequence[str | Path], at: Path, environment: Mapping[str, str] 
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,  # everything is downloaded
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -38,10 +42,9 @@ def run(command: Sequence[str | Path], at: Path, environment: Mapping[str, str] 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheels of the three packages."""
+    """What `make dist` builds: wheels and source archives of the three packages, and versions of all they need."""
     folder = tmp_path_factory.mktemp("wheels")
-    for package in PACKAGES:
-        run([Path(sys.prefix) / "bin" / "hatchling", "build", "-t", "wheel", "-d", folder], ROOT / package)
+    build.build(ROOT, folder)
     return folder
 
 
@@ -70,9 +73,53 @@ def test_a_service_of_thirty_lines_runs_on_the_engine_alone(
     assert "bpc" not in run([programs / "python", "-m", "pip", "list"], tmp_path)
 
 
-def test_the_demo_runs_from_the_three_wheels(wheels: Path, tmp_path: Path, data_dir: Path) -> None:
-    programs = make_environment(tmp_path / "environment", sorted(wheels.glob("*.whl")))
+def install_with_uv(wheels: Path, home: Path) -> Path:
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    [wheel] = wheels.glob("bpc-*.whl")
+    folders = {"HOME": str(home), "UV_TOOL_DIR": str(home / "tools"), "UV_TOOL_BIN_DIR": str(home / "bin")}
+    chosen = ("--find-links", wheels, "--constraints", wheels / "constraints.txt")
+    run([uv, "tool", "install", "--quiet", "--python", sys.executable, *chosen, wheel], home, folders)
+    return home / "bin" / "bpc"
 
-    output = run([programs / "bpc", "demo"], tmp_path, {"BPC_DATA_DIR": str(data_dir)})
+
+def install_with_pipx(wheels: Path, home: Path) -> Path:
+    run([sys.executable, "-m", "venv", home / "installer"], home)
+    run([home / "installer" / "bin" / "python", "-m", "pip", "install", "--quiet", "pipx"], home)
+    [wheel] = wheels.glob("bpc-*.whl")
+    folders = {"HOME": str(home), "PIPX_HOME": str(home / "pipx"), "PIPX_BIN_DIR": str(home / "bin")}
+    chosen = f"--pip-args=--find-links {wheels} --constraint {wheels / 'constraints.txt'}"
+    run([home / "installer" / "bin" / "pipx", "install", chosen, wheel], home, folders)
+    return home / "bin" / "bpc"
+
+
+def install_from_source(wheels: Path, home: Path) -> Path:
+    """The source archives, without a wheel of ours in sight."""
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    run([uv, "venv", "--quiet", "--python", sys.executable, home / "environment"], home)
+    target = ("--python", home / "environment" / "bin" / "python", "--constraints", wheels / "constraints.txt")
+    run([uv, "pip", "install", "--quiet", *target, *sorted(wheels.glob("*.tar.gz"))], home)
+    return home / "environment" / "bin" / "bpc"
+
+
+@pytest.mark.parametrize("install", [install_with_uv, install_with_pipx, install_from_source])
+def test_the_demo_and_the_service_run_from_what_is_installed(
+    wheels: Path, tmp_path: Path, data_dir: Path, install: Callable[[Path, Path], Path]
+) -> None:
+    program = install(wheels, tmp_path)
+    settings = {"BPC_DATA_DIR": str(data_dir), "BPC_WORKER_HTTP_PORT": "0"}
+
+    output = run([program, "demo"], tmp_path, settings)
 
     assert "8 replay" in output
+    with start_service(program, tmp_path, settings) as address, urlopen(f"{address}/v1/health/ready") as answer:
+        assert answer.status == 200
+
+
+@contextmanager
+def start_service(program: Path, at: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    command = [str(program), "up", "--port", "0", "--json"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(at), **settings}
+    with subprocess.Popen(command, cwd=at, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"]
+        process.terminate()

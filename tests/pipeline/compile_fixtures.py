@@ -22,22 +22,22 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import AggregateId, PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
-from bpc.core.language.package import read_program
+from bpc.core.language.package import list_fields, read_program
 from bpc.core.passport.compile import ArtifactLimits
 from bpc.core.passport.payload import make_blinding_fact
-from bpc.pipeline.compile import CompileOrder, RequestedCompile, request_compile
-from bpc.pipeline.qr import QrOrder
-from bpc.pipeline.sign import SignOrder
+from bpc.pipeline.compile import CompileOrder, CompileOutcome, RequestedCompile, request_compile
+from bpc.pipeline.qr import QrOrder, QrOutcome
+from bpc.pipeline.sign import SignOrder, SignOutcome
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.telemetry import JobMetrics
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
-from bpc.storage.passports import passports
+from bpc.storage.passports import passports, products
 from bpc.storage.rules import packages
 from bpc.tasks.job_types import PipelineJobs, declare_pipeline_jobs
-from tests.storage.rows import insert_document_version, seal_snapshot
+from tests.storage.evidence_rows import insert_document_version, seal_snapshot
 from tests.storage.statements import insert_row
 
 SKU: Final = "SKU-1"
@@ -99,7 +99,7 @@ async def create_compile_inputs(
     conn: Connection, tenant: TenantId, act: Act, *, facts: Sequence[SnapshotFact] = (BATTERY, PCF)
 ) -> CompileInputs:
     """Everything for a passport of `SKU`."""
-    product = await passports.create_product(conn, tenant, sku=SKU, name="Cell", act=act)
+    product = await products.create_product(conn, tenant, sku=SKU, name="Cell", act=act)
     passport = await passports.create_passport(conn, tenant, product.battery_product_id, act=act)
     snapshot = await create_sealed_snapshot(conn, tenant, facts)
     return CompileInputs(passport=passport.passport_id, snapshot=snapshot, rules=await publish_rules(conn, tenant, act))
@@ -154,7 +154,7 @@ async def publish_rules(
 ) -> RulePackageVersionId:
     """A version of a package of its own."""
     package = await packages.create_package(conn, tenant, name=f"rules {clock.new_id()}", description=None, act=act)
-    fields = packages.extract_fields(read_program(dsl))
+    fields = list_fields(read_program(dsl))
     # The same texts are one version; the tests tell it from others with the same rules.
     tests = b"-- %s" % str(package.rule_package_id).encode()
     version = await packages.insert_version(
@@ -194,18 +194,18 @@ async def make_compile_order(conn: Connection, tenant: TenantId, inputs: Compile
     )
 
 
-async def run_compile(runner: PipelineRunner, tenant: TenantId, order: CompileOrder) -> InlineRun[None]:
+async def run_compile(runner: PipelineRunner, tenant: TenantId, order: CompileOrder) -> InlineRun[CompileOutcome]:
     async with runner.database.tenant(tenant) as conn:
         return await run_inline(runner.pipeline_jobs.compile, order, tenant=tenant, conn=conn)
 
 
-async def run_sign(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[None]:
+async def run_sign(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[SignOutcome]:
     async with runner.database.tenant(tenant) as conn:
         order = SignOrder(passport_version_id=version, actor_id=None)
         return await run_inline(runner.pipeline_jobs.sign, order, tenant=tenant, conn=conn)
 
 
-async def run_qr(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[None]:
+async def run_qr(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[QrOutcome]:
     async with runner.database.tenant(tenant) as conn:
         order = QrOrder(passport_version_id=version, actor_id=None)
         return await run_inline(runner.pipeline_jobs.qr, order, tenant=tenant, conn=conn)
@@ -218,15 +218,19 @@ async def compile_version(
     async with runner.database.tenant(tenant) as conn:
         order = await make_compile_order(conn, tenant, inputs, act)
     ran = await run_compile(runner, tenant, order)
-    assert ran.output is None
+    assert (ran.output.passport_version_id, ran.output.sign_job_id) == (
+        order.passport_version_id,
+        ran.follow_ups[0].job_id,
+    )
     return order.passport_version_id
 
 
 async def sign_version(runner: PipelineRunner, tenant: TenantId, inputs: CompileInputs, act: Act) -> PassportVersionId:
     """A new version that is SIGNED and has its QR code."""
     version = await compile_version(runner, tenant, inputs, act)
-    assert (await run_sign(runner, tenant, version)).output is None
-    assert (await run_qr(runner, tenant, version)).output is None
+    signing = await run_sign(runner, tenant, version)
+    assert (signing.output.passport_version_id, signing.output.qr_job_id) == (version, signing.follow_ups[0].job_id)
+    assert (await run_qr(runner, tenant, version)).output.passport_version_id == version
     return version
 
 

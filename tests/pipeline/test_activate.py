@@ -1,6 +1,7 @@
 """Specification of activate and revoke: a passport has one active version at a time, also under concurrency."""
 
 import asyncio
+import json
 from datetime import timedelta
 
 import pytest
@@ -30,6 +31,7 @@ from tests.pipeline.compile_fixtures import (
     run_sign,
     sign_version,
 )
+from tests.pipeline.passport_subject import load_subject_payload
 from tests.storage.rows import insert_passport, insert_passport_version, insert_signing_keys
 
 
@@ -47,7 +49,9 @@ async def revoke_version(
         return await revoke(conn, tenant, version, reason="the report was withdrawn", act=act)
 
 
-async def run_activate(runner: PipelineRunner, tenant: TenantId, version: PassportVersionId) -> InlineRun[None]:
+async def run_activate(
+    runner: PipelineRunner, tenant: TenantId, version: PassportVersionId
+) -> InlineRun[ActivationResult]:
     order = ActivateOrder(passport_version_id=version, actor_id=None)
     async with runner.database.tenant(tenant) as conn:
         return await run_inline(runner.pipeline_jobs.activate, order, tenant=tenant, conn=conn)
@@ -206,10 +210,13 @@ async def test_revoking_the_current_version_leaves_the_passport_without_one(
 
     assert (await get_version(database, tenant, version)).revoked_at == act.at
     assert await get_current(database, tenant, inputs) is None
-    assert await read_last_event(database, tenant, version) == (
-        "PASSPORT_REVOKED",
-        b'{"reason":"the report was withdrawn","was":"ACTIVE"}',
-    )
+    event_type, payload = await read_last_event(database, tenant, version)
+    assert event_type == "PASSPORT_REVOKED"
+    assert json.loads(payload) == {
+        "reason": "the report was withdrawn",
+        "was": "ACTIVE",
+        **(await load_subject_payload(database, tenant, inputs.passport)),
+    }
 
 
 async def test_revoking_another_version_leaves_the_current_one(

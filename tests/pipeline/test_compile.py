@@ -23,6 +23,7 @@ from bpc.core.passport.compile import ArtifactLimits, CompiledPassport
 from bpc.core.passport.receipt import read_receipt
 from bpc.pipeline import compile as compiling
 from bpc.pipeline import replay as replaying
+from bpc.pipeline import rule_cache
 from bpc.pipeline.compile import CompileOrder
 from bpc.pipeline.replay import replay
 from bpc.runtime.settings import Settings
@@ -72,6 +73,11 @@ async def test_a_version_has_the_values_of_its_order_and_its_job_submits_the_sig
     assert (to_hex(receipt.snapshot_hash), to_hex(receipt.dsl_sha256)) == (ordered.snapshot_hash, ordered.dsl_sha256)
     assert row.payload_hash == sha256(stored.payload)
     assert await list_event_types(runner.database, tenant, "PassportVersion", version) == ["PASSPORT_COMPILED"]
+    async with runner.database.tenant(tenant) as conn:
+        payload = json.loads(await conn.fetchval("SELECT payload FROM events WHERE event_type = 'PASSPORT_COMPILED'"))
+    assert payload["snapshot_id"] == str(ordered.snapshot_id)
+    assert payload["rule_package_version_id"] == str(ordered.rule_package_version_id)
+    assert payload["compiler_build_id"] == ordered.compiler_build_id
 
 
 async def test_a_compile_that_runs_twice_stores_one_version(
@@ -379,10 +385,10 @@ async def test_a_compile_that_was_quick_before_runs_on_the_event_loop_and_others
         return compile_it(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(compiling, "compile_and_check", noted)
-    monkeypatch.setattr(compiling, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(rule_cache, "QUICK_SECONDS", 60.0)
     for _ in range(2):
         await run_compile(runner, tenant, await make_order(runner, tenant, inputs, act))
-    monkeypatch.setattr(compiling, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(rule_cache, "QUICK_SECONDS", 0.0)
     for _ in range(2):
         await run_compile(runner, tenant, await make_order(runner, tenant, inputs, act))
 

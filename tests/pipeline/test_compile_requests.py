@@ -22,7 +22,7 @@ from tests.pipeline.compile_fixtures import (
     request_version,
     wait_for_lock,
 )
-from tests.storage.rows import insert_snapshot
+from tests.storage.evidence_rows import insert_snapshot
 
 
 @pytest.mark.parametrize("status", ["BUILDING", "READY"])
@@ -100,7 +100,7 @@ async def test_rules_of_a_later_language_level_need_a_newer_build(
     superuser: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
     await superuser.execute("SET session_replication_role = replica")
-    await superuser.execute("UPDATE rule_package_versions SET compiler_min_build = '2'")
+    await superuser.execute("UPDATE rule_package_versions SET compiler_min_build = '3'")
 
-    with pytest.raises(Exception, match="language level 2"):
+    with pytest.raises(Exception, match="language level 3"):
         await request_version(runner, jobs, tenant, inputs, act)

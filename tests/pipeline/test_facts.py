@@ -15,7 +15,7 @@ from bpc.core.audit.events import EventStream
 from bpc.core.documents.reader import read_document
 from bpc.core.formats.file_types import CSV, JSON
 from bpc.core.formats.ids import AggregateId, DocumentVersionId, TenantId
-from bpc.pipeline.facts import MAX_INLINE_BYTES, READ_LIMITS, ParseOrder, declare_parse_job
+from bpc.pipeline.facts import MAX_INLINE_BYTES, READ_LIMITS, ParseOrder, ParseOutcome, declare_parse_job
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery
 from bpc.storage.database import Database
@@ -31,7 +31,7 @@ BAD = b'{"battery":{"sku":"SKU-1","colour":"red"},"components":[{"part":"cell","
 
 async def _run_parse(
     conn: Connection, tenant: TenantId, version: DocumentVersionId, reader_pool: LimitedProcesses | None = None
-) -> InlineRun[None]:
+) -> InlineRun[ParseOutcome]:
     order = ParseOrder(document_version_id=version, actor_id=None)
     job = declare_parse_job(Handlers(), reader_pool=reader_pool or UnavailableProcesses())
     return await run_inline(job, order, tenant=tenant, conn=conn)
@@ -61,11 +61,13 @@ async def test_a_valid_document_is_validated_and_ignored_members_are_recorded(
 
         ran = await _run_parse(conn, tenant, version)
 
-        assert ran.output is None
+        counts = {"fact_count": 4, "new_fact_count": 3, "warnings": 1}
+        assert ran.output == ParseOutcome(document_version_id=version, **counts)
         assert await _get_status(conn, tenant, version) == "VALIDATED"
         [(event, payload)] = await _read_events(conn, tenant, version)
         assert event == "FACTS_PARSED"
         assert payload == {
+            "document_id": str((await documents.get_document_version(conn, tenant, version)).document_id),
             "fact_count": 4,
             "fact_types": {"Battery": 1, "Component": 3},
             "new_fact_count": 3,
@@ -89,12 +91,16 @@ async def test_an_invalid_document_is_rejected_with_every_problem(database: Data
             {"at": "$.components[0].mass_g", "says": unreadable},
         ]
         assert await _get_status(conn, tenant, version) == "REJECTED"
-        assert await _read_events(conn, tenant, version) == [
-            (
-                "DOCUMENT_REJECTED",
-                {"problems": problems, "problems_total": 1, "warnings": warnings, "warnings_total": 2, "options": {}},
-            )
-        ]
+        [(event, payload)] = await _read_events(conn, tenant, version)
+        assert event == "DOCUMENT_REJECTED"
+        assert payload == {
+            "document_id": str((await documents.get_document_version(conn, tenant, version)).document_id),
+            "problems": problems,
+            "problems_total": 1,
+            "warnings": warnings,
+            "warnings_total": 2,
+            "options": {},
+        }
         for outcome in (ran, again):
             assert outcome.ending == "FAILED"
             assert outcome.error is not None
@@ -141,7 +147,7 @@ async def test_reading_a_version_again_changes_nothing(database: Database, tenan
 
         again = await _run_parse(conn, tenant, version)
 
-        assert again.output is None
+        assert (again.output.fact_count, again.output.new_fact_count, again.output.warnings) == (4, None, 1)
         assert await facts.list_facts(conn, tenant, FactFilter(), PageQuery.after_cursor(None, 10)) == before
         assert len(await _read_events(conn, tenant, version)) == 1
 
@@ -283,7 +289,7 @@ async def test_concurrent_documents_with_equal_facts_store_each_fact_once(databa
 
     async def parsed(version: DocumentVersionId) -> None:
         async with database.tenant(tenant) as own:
-            assert (await _run_parse(own, tenant, version)).output is None
+            assert (await _run_parse(own, tenant, version)).output.fact_count == 40
 
     await asyncio.gather(*(parsed(version) for version in versions))
 

@@ -17,7 +17,7 @@ from bpc.pipeline.gate import waive
 from bpc.storage.access import tenant_settings
 from bpc.storage.audit import events
 from bpc.storage.database import Database
-from bpc.storage.passports import passport_versions, passports, waivers
+from bpc.storage.passports import passport_versions, passports, products, waivers
 from tests.pipeline.compile_fixtures import (
     RULES,
     SKU,
@@ -28,6 +28,7 @@ from tests.pipeline.compile_fixtures import (
     publish_rules,
     sign_version,
 )
+from tests.pipeline.passport_subject import load_subject_payload
 
 CHECKS = b"""
 field checks.recycled @public: Bool = emitCompliance("R1", "FAIL", "no recycled share is known");
@@ -42,7 +43,7 @@ R1, T1, N1 = EntryName("R1", "checks.recycled"), EntryName("T1", "checks.report"
 async def failing_inputs(database: Database, tenant: TenantId, act: Act) -> CompileInputs:
     """What compiles to a passport with two FAIL and two WARN entries."""
     async with database.tenant(tenant) as conn:
-        product = await passports.create_product(conn, tenant, sku=SKU, name="Cell", act=act)
+        product = await products.create_product(conn, tenant, sku=SKU, name="Cell", act=act)
         passport = await passports.create_passport(conn, tenant, product.battery_product_id, act=act)
         return CompileInputs(
             passport=passport.passport_id,
@@ -115,8 +116,11 @@ async def test_what_is_waived_no_longer_blocks_and_the_event_says_all_of_it(
     described = [
         {"waiver_id": str(row.waiver_id), "code": row.code, "field": row.field, "entries": row.entries} for row in rows
     ]
+    async with database.tenant(tenant) as conn:
+        passport = (await passport_versions.get_version(conn, tenant, version)).passport_id
+    subject = await load_subject_payload(database, tenant, passport)
     assert [(name, payload) for name, payload in recorded if name == "PASSPORT_WAIVED"] == [
-        ("PASSPORT_WAIVED", {"reason": "It is not due yet.", "waived": [waiver]}) for waiver in described
+        ("PASSPORT_WAIVED", {"reason": "It is not due yet.", "waived": [waiver], **subject}) for waiver in described
     ]
     assert [(waiver["code"], waiver["entries"]) for waiver in described] == [("R1", 1), ("T1", 2)]
     assert recorded[-1] == (
@@ -129,6 +133,7 @@ async def test_what_is_waived_no_longer_blocks_and_the_event_says_all_of_it(
             "finding_fail_count": 0,
             "finding_warn_count": 0,
             "waived": described,
+            **subject,
         },
     )
 

@@ -133,8 +133,13 @@ async def test_the_latest_reading_counts_by_its_own_time_and_all_are_in_the_seri
         "2027-05-15",
     ]
     assert [(each["kind"], each["count"]) for each in series] == [("capacity_fade_pct", 2), ("full_cycles", 1)]
-    origin = ProvenanceIndex(facts).find_origin("Battery", f"battery:{SKU}", "capacity_fade_pct")
+    index, name = ProvenanceIndex(facts), ("ReadingSeries", f"series:{SKU}:capacity_fade_pct")
+    origin = index.find_origin("Battery", f"battery:{SKU}", "capacity_fade_pct")
+    first, last = (index.find_origin(*name, f"{end}_recorded_at") for end in ("first", "last"))
     assert origin is not None
+    assert first is not None
+    assert last is not None
+    assert first.document_id != last.document_id == origin.document_id
 
 
 async def test_a_corrected_reading_replaces_the_first_and_a_withdrawn_document_takes_its_readings_back(

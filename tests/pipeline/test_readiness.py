@@ -11,8 +11,8 @@ import pytest
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats.ids import TenantId
 from bpc.core.passport.compile_input import read_input
+from bpc.core.readiness.trial import TrialRules
 from bpc.pipeline.readiness import check_readiness
-from bpc.pipeline.trial import TrialRules
 from bpc.runtime import clock
 from bpc.storage.database import Database
 from tests.measurements import RecordMeasurement, allow_seconds, choose_effort

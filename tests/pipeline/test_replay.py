@@ -93,6 +93,7 @@ CHANGES: Final = {
     "build": ("UPDATE passport_versions SET compiler_build_id = 'x'", "hashes"),
     "signature": ("UPDATE passport_versions SET signature = decode(repeat('00', 64), 'hex')", "signature"),
     "public key": ("UPDATE signing_keys SET public_key = sha256('x')", "signature"),
+    "key forgotten": ("DELETE FROM signing_keys", "signature"),
     "qr text": ("UPDATE passport_versions SET qr_payload = 'BPC1|'", "qr"),
     "qr image": ("UPDATE passport_versions SET qr_png = 'x'::bytea", "qr"),
     "snapshot": ("UPDATE data_snapshots SET snapshot_canonical = '{}'::bytea", "snapshot"),
@@ -125,7 +126,7 @@ async def test_every_change_in_the_database_is_detected_and_recorded(
             chain = await events.read_chain(conn, EventStream(tenant, "PassportVersion", AggregateId(version)))
 
         assert result.refusal is not None, what
-        assert result.refusal.code == "REPLAY_MISMATCH", what
+        assert result.refusal.code == ("SIGNATURE_INVALID" if wrong == "signature" else "REPLAY_MISMATCH"), what
         assert next(step.name for step in result.steps if not step.ok) == wrong, what
         assert chain[-1].event.event_type == "REPLAY_MISMATCH", what
 
@@ -193,4 +194,21 @@ async def test_a_receipt_signed_by_another_key_is_detected(
 
     result = await replay_version(database, tenant, version, act)
 
-    assert [step.name for step in result.steps if not step.ok] == ["signature"]
+    assert result.failed_steps == ("signature",)
+    assert result.refusal is not None
+    assert result.refusal.code == "SIGNATURE_INVALID"
+    assert result.refusal.says.endswith(
+        "its signature does not verify: the signature does not belong to this content and key"
+    )
+
+
+async def test_a_wrong_signature_beside_another_difference_is_a_mismatch(
+    tenant: TenantId, version: PassportVersionId, act: Act, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    statement = "UPDATE passport_versions SET signature = decode(repeat('00', 64), 'hex'), payload_hash = sha256('x')"
+    async with open_tampered(superuser, tenant, statement) as conn:
+        result = await replay(conn, tenant, version, act=act)
+
+    assert result.failed_steps == ("hashes", "signature")
+    assert result.refusal is not None
+    assert result.refusal.code == "REPLAY_MISMATCH"

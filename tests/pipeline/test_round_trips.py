@@ -18,7 +18,7 @@ from tests.pipeline.compile_fixtures import PipelineRunner, create_compile_input
 # Beside beginning, whose transaction it is, ending and committing, which are the engine's.
 COMPILE: Final = 4  # what it is of, the facts; the version, its event
 SIGN: Final = 5  # version and chain, the key; the signature, its event, who wants to know
-QR: Final = 3  # version and chain; the code, its event
+QR: Final = 4  # version and chain; the code, its event, who wants to know
 
 
 @asynccontextmanager
@@ -30,7 +30,7 @@ async def count_statements(conn: Connection) -> AsyncIterator[list[str]]:
 
 
 async def _count_statements_of(
-    runner: PipelineRunner, tenant: TenantId, handler: Handler[Any, None], order: object
+    runner: PipelineRunner, tenant: TenantId, handler: Handler[Any, Any], order: object
 ) -> list[str]:
     async with runner.database.tenant(tenant) as conn, count_statements(conn) as statements:
         ran = await run_inline(handler, order, tenant=tenant, conn=conn)

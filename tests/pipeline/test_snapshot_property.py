@@ -24,7 +24,7 @@ from bpc.storage.connection import Connection
 from bpc.storage.database import Database, open_database
 from bpc.storage.evidence import facts, snapshots
 from tests.measurements import choose_effort
-from tests.storage.rows import insert_document_version
+from tests.storage.evidence_rows import insert_document_version
 
 EXAMPLES = choose_effort(test=15, shown=300, campaign=3_000)
 

@@ -69,7 +69,7 @@ def extract_text(document: bytes) -> str:
 def test_a_print_says_how_many_entries_were_waived_and_nothing_if_none_was() -> None:
     bundle = compile_example("example-first")
 
-    printed = {waived: extract_text(render_export(bundle, "PDF", "public", waived=waived)) for waived in (0, 2)}
+    printed = {waived: extract_text(render_export(bundle, "PDF", "public", waived_count=waived)) for waived in (0, 2)}
 
     assert "Theissuerwaived2complianceentriesofthispassport" in printed[2]
     assert "waived" not in printed[0]

@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,9 +155,13 @@ def choose_ports() -> dict[str, str]:
 
 @dataclass(slots=True, kw_only=True)
 class Terminal:
-    """A folder like a newcomer's, what was set in it, and what was started beside it."""
+    """A folder like a newcomer's, what was set in it, and what was started beside it.
+
+    `environment` is set in it from the beginning.
+    """
 
     folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
     ports: dict[str, str] = field(default_factory=choose_ports)
     key: str | None = None
     started: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -253,7 +257,7 @@ class Terminal:
         """The machine's environment, without settings of ours, coverage, or a server of the machine's."""
         foreign = ("BPC_", "COVERAGE_", "DATABASE_URL", "PG", "MAKE", "MFLAGS")
         clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-        return clean | {
+        ours = {
             "PATH": os.pathsep.join([str(self.folder / ".bin"), str(Path(sys.prefix, "bin")), os.environ["PATH"]]),
             "HOME": str(self.folder),
             "BPC_DATA_DIR": str(self.folder / "data"),
@@ -264,10 +268,12 @@ class Terminal:
             "TERM": "dumb",
             "COLUMNS": "120",
         }
+        return clean | ours | self.environment
 
 
 @contextmanager
-def open_terminal() -> Iterator[Terminal]:
+def open_terminal(environment: dict[str, str] | None = None, *, forks: bool = True) -> Iterator[Terminal]:
+    """Open a terminal. Without `forks` every `bpc` is a program of its own, as a reader's is."""
     where = os.environ[RUN_FOLDER]
     with tempfile.TemporaryDirectory(prefix="page-", dir=where, ignore_cleanup_errors=True) as path:
         folder = Path(path)
@@ -276,8 +282,9 @@ def open_terminal() -> Iterator[Terminal]:
         if (ROOT / "examples").is_dir():
             shutil.copytree(ROOT / "examples", folder / "examples")
         (folder / ".bin").mkdir()
-        fork_server.install_command(folder / ".bin")
-        shell = Terminal(folder=folder)
+        if forks:
+            fork_server.install_command(folder / ".bin")
+        shell = Terminal(folder=folder, environment=environment or {})
         try:
             yield shell
         finally:
@@ -304,7 +311,12 @@ def find_unknown_words(command: str) -> bool:
 
 def follow_page(page: Path, shell: Terminal) -> None:
     """Do what `page` says."""
-    for block in read_blocks(page.read_text()):
+    follow_blocks(page, read_blocks(page.read_text()), shell)
+
+
+def follow_blocks(page: Path, blocks: Iterable[Block], shell: Terminal) -> None:
+    """Do what some blocks of `page` say."""
+    for block in blocks:
         if block.file is not None:
             shell.write(block.file, block.lines)
         for command in block.commands if block.not_run is None else []:

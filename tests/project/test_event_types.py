@@ -22,7 +22,7 @@ def _find_event_types(trees: list[ast.Module]) -> Iterator[str]:
     """Yield the event type of every call that makes an event: a text, a constant, or what callers give a function."""
     constants = {name: text for tree in trees for name, text in _read_constants(tree)}
     for tree in trees:
-        for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]:
+        for function in _list_outer_functions(tree):
             if function.name in POSITIONS:  # it passes on the type that its callers name
                 continue
             for first in _find_type_arguments(function):
@@ -31,7 +31,7 @@ def _find_event_types(trees: list[ast.Module]) -> Iterator[str]:
                 elif isinstance(first, ast.Name) and first.id in constants:
                     yield constants[first.id]
                 else:
-                    literals = list(_find_literals(tree, function.name))
+                    literals = [*_find_passed_types(trees, function.name), *_find_chosen_types(function)]
                     assert literals, f"{function.name} makes an event whose type no test can find: line {first.lineno}"
                     yield from literals
 
@@ -51,11 +51,37 @@ def _find_type_arguments(function: ast.AST) -> Iterator[ast.expr]:
                 yield node.args[POSITIONS[name]]
 
 
-def _find_literals(tree: ast.Module, function: str) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
-            texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-            yield from (text for text in texts if isinstance(text, str) and TYPE.fullmatch(text))
+def _list_outer_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions and methods; those inside of another function are a part of it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+        else:
+            yield from _list_outer_functions(node)
+
+
+def _find_passed_types(trees: list[ast.Module], function: str) -> Iterator[str]:
+    """Yield what callers of a function pass to it: texts, or a name that they chose a text for."""
+    for tree in trees:
+        for caller in _list_outer_functions(tree):
+            for call in ast.walk(caller):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function:
+                    yield from (text for argument in call.args for text in _list_types(argument))
+                    yield from _find_chosen_types(caller)
+
+
+def _find_chosen_types(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id="event_type")], value=value):
+                yield from _list_types(value)
+            case _:
+                pass
+
+
+def _list_types(expression: ast.AST) -> list[str]:
+    texts = [node.value for node in ast.walk(expression) if isinstance(node, ast.Constant)]
+    return [text for text in texts if isinstance(text, str) and TYPE.fullmatch(text)]
 
 
 def _read_documented() -> list[tuple[str, bool]]:

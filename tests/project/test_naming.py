@@ -25,6 +25,7 @@ MAX_LINES = 400
 MAX_FILES_IN_FOLDER = 25
 MAX_PARTICIPLES = 0.02
 MIN_VERBS = 0.60
+MAX_PARTICIPLE_VARIABLES = 0.007
 
 VERBS = frozenset(
     """
@@ -62,6 +63,8 @@ IRREGULAR_PARTICIPLES = frozenset(
 ) - {"bound", "cut", "let", "put", "split", "cast", "wrong", "left"}
 NOT_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed", "red"})
 VAGUE_VARIABLES = frozenset({"found", "made", "given"})
+# Participles that every reader knows as names: what a loop has met, what a test or check compares with, how far one is.
+USUAL_PARTICIPLES = frozenset({"seen", "expected", "done"})
 NAMING = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -73,6 +76,10 @@ NAMING = (
     ast.MatchAs,
     ast.MatchStar,
 )
+
+
+# What the API shows as a Job is a Job of the engine.
+SHARED_CLASS_NAMES = {"Job"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +169,14 @@ def test_most_functions_begin_with_a_verb() -> None:
     assert share >= MIN_VERBS, Counter(get_first_word(name) for name in others).most_common(20)
 
 
-def test_a_public_class_name_means_one_thing_within_a_layer() -> None:
+def test_a_public_class_name_means_one_thing() -> None:
+    """Models of the client are made from those of the API, and have their names."""
     places = defaultdict(list)
     for definition in list_public_classes():
-        places[get_layer(definition.path), definition.name].append(str(definition.path))
+        if get_layer(definition.path) != "bpc_client":
+            places[definition.name].append(str(definition.path))
 
-    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+    assert {name for name, paths in places.items() if len(paths) > 1} <= SHARED_CLASS_NAMES, places
 
 
 def test_no_source_module_is_named_like_a_test() -> None:
@@ -202,14 +211,28 @@ def test_a_variable_says_what_it_holds() -> None:
     assert vague == []
 
 
+def test_hardly_any_variable_is_a_bare_participle() -> None:
+    """`stored` may be a row, bytes or a flag: `stored_row` says which."""
+    variables = [(name, path, line) for path in list_modules(*SOURCES) for name, line in list_variables(path)]
+
+    participles = [
+        f"{path}:{line} {name}"
+        for name, path, line in variables
+        if "_" not in name and is_participle(name) and name not in USUAL_PARTICIPLES
+    ]
+
+    assert len(participles) / len(variables) <= MAX_PARTICIPLE_VARIABLES, participles
+
+
 def test_the_rooms_are_few_and_small() -> None:
-    modules = list_modules(*SOURCES)
-    folders = Counter(path.parent for path in list_modules(*SOURCES, *TESTS))
+    modules = list_modules(*SOURCES, *TESTS)
+    folders = Counter(path.parent for path in modules)
 
-    lines = {str(path): len((ROOT / path).read_text().splitlines()) for path in modules}
+    lines = {path: len((ROOT / path).read_text().splitlines()) for path in modules}
 
-    assert sum(lines.values()) / len(lines) >= MIN_MEAN_LINES
-    assert {path: count for path, count in lines.items() if count > MAX_LINES} == {}
+    source_lines = [lines[path] for path in list_modules(*SOURCES)]
+    assert sum(source_lines) / len(source_lines) >= MIN_MEAN_LINES
+    assert {str(path): count for path, count in lines.items() if count > MAX_LINES} == {}
     assert {str(folder): count for folder, count in folders.items() if count > MAX_FILES_IN_FOLDER} == {}
 
 

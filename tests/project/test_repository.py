@@ -19,6 +19,7 @@ import yaml
 import bpc
 from bpc.core.errors import CODES
 from tools.audit import ServiceUnavailable, list_problems
+from tools.release import provenance
 from tools.sbom import complete_bill, find_missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,7 +202,7 @@ def test_a_release_is_made_from_a_tag_that_is_the_version_and_only_after_the_tes
     runs = [step["run"] for step in release["jobs"]["build"]["steps"] if "run" in step]
     assert list_triggers(release) == {"push": {"tags": ["v*"]}}
     assert any("hatchling version" in run and "$GITHUB_REF_NAME" in run for run in runs)
-    assert runs.index(".ci/run") < runs.index("make wheels")
+    assert runs.index(".ci/run") < runs.index("make dist")
     assert release["jobs"]["attest"]["needs"] == "build"
 
 
@@ -243,9 +244,10 @@ def test_a_release_carries_a_bill_of_materials_and_checksums() -> None:
     uploaded = next(
         step["with"]["path"] for step in build if step.get("uses", "").startswith("actions/upload-artifact")
     )
-    assert uploaded.split() == ["dist/*.whl", "dist/*.tar.gz", "dist/sbom.cdx.json", "dist/SHA256SUMS"]
-    runs = [step["run"] for step in build if "run" in step]
-    assert runs.index("make wheels") < runs.index("make sbom")
+    released = {f"dist/{name}" for name in (*provenance.RELEASED, *provenance.OUTPUTS)}
+    assert set(uploaded.split()) == released - {"dist/*.tar"}
+    assert {"run": "make dist"} in build
+    assert "dist: packages sbom" in (ROOT / "Makefile").read_text()
 
 
 def test_dependencies_are_audited_every_day() -> None:

@@ -112,7 +112,7 @@ def test_the_tables_of_facts_units_and_checks_are_made_from_the_code() -> None:
 
 
 def test_the_functions_page_lists_every_function() -> None:
-    from bpc.core.language.checking.functions import FUNCTIONS
+    from bpc.core.language.checking.calls import FUNCTIONS
 
     names = re.findall(r"\[`(\w+)`\]", (PAGES / "functions.md").read_text())
 

@@ -5,13 +5,15 @@ module's fixtures are set up again, and what they make in the shared installatio
 """
 
 import ast
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures import find_sample
+from tests.fixtures import find_measured, find_sample
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tests", "packages/service-jobs/tests", "packages/bpc-client/tests")
@@ -87,3 +89,16 @@ def test_a_sample_has_the_first_test_of_each_file_and_every_so_many_of_all() -> 
     files = [Path(name) for name in "aaaabbc"]
 
     assert find_sample(files, every=3) == {0, 3, 4, 6}
+
+
+def test_coverage_measures_the_first_cases_of_a_function_and_some_of_the_rest() -> None:
+    functions = [*"aaaaaaa", *"bbb"]
+
+    measured = find_measured(functions, first=2, every=3)
+
+    assert measured == [True, True, True, False, False, True, False, True, True, True]
+
+
+def test_programs_that_tests_start_find_modules_compiled() -> None:
+    assert not sys.dont_write_bytecode
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ

@@ -113,10 +113,10 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert [page for page, times in navigation_counts.items() if times > 1] == []
 
 
-def test_the_navigation_has_the_five_kinds_of_pages() -> None:
+def test_the_navigation_has_the_six_kinds_of_pages() -> None:
     titles = [section.title for section in navigation.read_sections((ROOT / navigation.INDEX).read_text())]
 
-    assert titles == ["Start", "How-to guides", "Reference", "Explanation", "The project"]
+    assert titles == ["Start", "How-to guides", "Reference", "Explanation", "Packages of their own", "The project"]
 
 
 def test_the_api_reference_is_made_from_the_openapi_document(openapi_document: api_reference.Json) -> None:

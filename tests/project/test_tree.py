@@ -10,6 +10,9 @@ TOPS = ("packages/", "src/bpc/")
 MAX_LINES = 90
 
 BLOCK = re.compile(rf"^```[a-z]*\n({re.escape(TOPS[0])}.*?)^```$", re.MULTILINE | re.DOTALL)
+# A row of the table of questions, and the paths that it names.
+QUESTION = re.compile(r"^\| [^|]+\? \| (.+) \|$", re.MULTILINE)
+NAMED_PATH = re.compile(r"`([\w/.-]+)`")
 ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+/)(?:  +(?P<description>\S.*))?")
 
 
@@ -61,6 +64,28 @@ def test_the_map_shows_the_tree() -> None:
 
 def test_the_map_describes_each_folder() -> None:
     assert [folder for folder, description in read_map().items() if not description] == []
+
+
+def test_the_page_answers_where_to_look_first_with_what_exists() -> None:
+    answers: list[str] = QUESTION.findall(PAGE.read_text())
+
+    missing = [name for answer in answers for name in list_missing_paths(answer)]
+
+    assert len(answers) >= 10
+    assert missing == []
+
+
+def list_missing_paths(answer: str) -> list[str]:
+    """Return the paths of an answer that do not exist. A file without a folder is in the folder named before it."""
+    folders = [ROOT / "src" / "bpc", ROOT, *ROOT.glob("packages/*/src")]
+    missing = []
+    for name in NAMED_PATH.findall(answer):
+        place = next((folder / name for folder in reversed(folders) if (folder / name).exists()), None)
+        if place is None:
+            missing.append(name)
+        else:
+            folders.append(place if place.is_dir() else place.parent)
+    return missing
 
 
 def test_the_map_is_read_by_its_indentation() -> None:

@@ -10,16 +10,19 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
 import httpx2
 import pytest
 from bpc_client import Client
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from prometheus_client.parser import text_string_to_metric_families
 from service_jobs import Metrics
 
-from bpc.runtime.telemetry import is_tracing_enabled, merge_metrics, select_cumulative
+from bpc.runtime.telemetry import _limit_failure_lines, is_tracing_enabled, merge_metrics, select_cumulative
 from tests.cli.program import Program, start_command
 from tests.journey.compile_ready import prepare_compile
 from tests.measurements import allow_seconds
@@ -62,15 +65,16 @@ def test_what_is_asked_for_and_not_spoken_here_is_said(caplog: pytest.LogCapture
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Python of its own: a process has one tracer provider in its life."""
+    """Python of its own: a process has one tracer provider in its life. One that hangs says where."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    program = "import faulthandler; faulthandler.dump_traceback_later(150, exit=True)\n" + textwrap.dedent(code)
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [sys.executable, "-c", program],
         env=clean | environment,
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
 
 
@@ -156,6 +160,29 @@ AWAY = """
 """
 
 
+class LosingExporter(SpanExporter):
+    """Loses what it is given: it says so, or raises."""
+
+    def __init__(self, *, raises: bool) -> None:
+        self.raises = raises
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        if self.raises:
+            raise OSError("no route to the collector")
+        return SpanExportResult.FAILURE
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_spans_that_are_lost_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture, *, raises: bool) -> None:
+    exporter = _limit_failure_lines(LosingExporter(raises=raises))
+
+    results = [exporter.export([]), exporter.export([])]
+
+    assert results == [SpanExportResult.FAILURE] * 2
+    assert [record.message for record in caplog.records] == ["traces could not be sent"]
+
+
+@pytest.mark.long  # it waits for timeouts of a library and its threads, which a busy machine stretches
 @pytest.mark.parametrize("hangs", [False, True])
 def test_an_unreachable_or_hanging_collector_delays_nothing_and_is_logged_once(*, hangs: bool) -> None:
     with run_collector() as collector:
@@ -168,6 +195,7 @@ def test_an_unreachable_or_hanging_collector_delays_nothing_and_is_logged_once(*
         )
         collector.stopped.set()
 
+    assert done.returncode == 0, done.stderr
     longest, stopping = (float(text) for text in done.stdout.split())
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert longest < allow_seconds(0.5)  # a span is put into a queue; the rest is a machine that is busy

@@ -26,6 +26,7 @@ OTHER_VALUE_BY_TYPE: Final[Mapping[str, str]] = {
     "_text": "{0} || 'x'::text",
     "int4": "{0} + 1",
     "int8": "{0} + 1",
+    "xid8": "(coalesce({0}::text, '1')::numeric + 1)::text::xid8",
     "bool": "NOT {0}",
     "jsonb": """'{{"another": "value"}}'""",
     "bytea": r"coalesce({0}, '') || '\x00'",

@@ -17,7 +17,7 @@ from bpc.runtime.postgres.address import Address
 from bpc.storage import database as database_module
 from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, Connection
 from bpc.storage.database import Database, open_database
-from tests.storage import rows
+from tests.storage import evidence_rows
 from tests.storage.probes import get_backend_pid, is_working
 from tests.storage.statements import insert_row
 
@@ -38,7 +38,7 @@ async def test_an_error_of_the_caller_is_raised_unchanged_and_rolls_everything_b
 
     async def change_my_mind() -> None:
         async with single_connection.tenant(tenant) as conn:
-            await rows.insert_document_version(conn, tenant)
+            await evidence_rows.insert_document_version(conn, tenant)
             raise raised
 
     with pytest.raises(Unrelated) as caught:
@@ -227,7 +227,7 @@ async def test_a_cancelled_task_returns_its_connection_clean(
 
     async def use() -> None:
         async with single_connection.tenant(tenant) as conn:
-            await rows.insert_document_version(conn, tenant)
+            await evidence_rows.insert_document_version(conn, tenant)
             inside.set()
             await conn.execute("SELECT pg_sleep(60)")
 

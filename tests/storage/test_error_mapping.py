@@ -22,7 +22,7 @@ from bpc.storage.error_mapping import (
     map_connection_error,
     map_driver_error,
 )
-from tests.storage import rows
+from tests.storage import evidence_rows, rows
 from tests.storage.access_and_job_rows import insert_idempotency_key
 from tests.storage.probes import Superuser
 from tests.storage.statements import insert_row
@@ -50,18 +50,18 @@ async def test_every_mapped_name_is_a_constraint_or_trigger_of_the_schema(superu
 
 
 async def add_to_a_sealed_snapshot(conn: Connection, tenant: TenantId) -> None:
-    snapshot = await rows.insert_snapshot(conn, tenant, status="SEALED")
-    fact = await rows.insert_fact(conn, tenant)
+    snapshot = await evidence_rows.insert_snapshot(conn, tenant, status="SEALED")
+    fact = await evidence_rows.insert_fact(conn, tenant)
     await insert_row(conn, "snapshot_items", tenant_id=tenant, snapshot_id=snapshot, fact_id=fact)
 
 
 async def label_a_sealed_snapshot(conn: Connection, tenant: TenantId) -> None:
-    await rows.insert_snapshot(conn, tenant, status="SEALED")
+    await evidence_rows.insert_snapshot(conn, tenant, status="SEALED")
     await conn.execute("UPDATE data_snapshots SET label = 'other'")
 
 
 async def seal_building_snapshot(conn: Connection, tenant: TenantId) -> None:
-    await rows.seal_snapshot(conn, await rows.insert_snapshot(conn, tenant, status="BUILDING"))
+    await evidence_rows.seal_snapshot(conn, await evidence_rows.insert_snapshot(conn, tenant, status="BUILDING"))
 
 
 async def insert_tenant(conn: Connection, tenant: TenantId, slug: str) -> None:
@@ -94,7 +94,7 @@ def insert_twice(table: str, key: str, **values: object) -> Provocation:
 
 
 async def insert_same_bytes(conn: Connection, tenant: TenantId) -> None:
-    await rows.insert_document_version(conn, tenant)
+    await evidence_rows.insert_document_version(conn, tenant)
     await insert_copy(conn, "document_versions", "document_version_id = gen_random_uuid(), version = 2")
 
 
@@ -254,7 +254,7 @@ async def test_every_error_of_a_trigger_is_a_conflict_with_the_message_of_the_tr
     database: Database, superuser: Superuser, tenant: TenantId
 ) -> None:
     async with database.tenant(tenant) as conn:
-        await rows.insert_fact(conn, tenant)
+        await evidence_rows.insert_fact(conn, tenant)
 
     with pytest.raises(asyncpg.PostgresError) as raised:
         await superuser.execute("DELETE FROM facts")

@@ -65,7 +65,7 @@ def test_the_same_refusal_names_a_route_in_the_api_and_a_command_on_the_command_
     refusal = UnknownResource("API key", 7)
 
     assert b"there is no API key `7`; list them with GET /v1/api-keys" in bytes(answer_refusal(refusal).body)
-    assert find_fix(refusal) == "`bpc apikey list` shows them"
+    assert find_fix(refusal) == "`bpc apikeys list` shows them"
 
 
 def test_a_hint_is_completed_from_the_details_of_its_refusal() -> None:

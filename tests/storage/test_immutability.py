@@ -16,7 +16,7 @@ from bpc.runtime import clock
 from bpc.storage.access import api_keys, tenants_and_actors
 from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE
 from bpc.storage.database import Database
-from tests.storage import rows
+from tests.storage import evidence_rows, rows
 from tests.storage.access_and_job_rows import insert_policy_version
 from tests.storage.probes import CHECK, COLUMNS, NO_RIGHT, REFUSED, ROLES, Superuser, make_other_value
 from tests.storage.statements import act_as_role, try_statement
@@ -76,19 +76,21 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
     """A row in every protected table that has gone all its way."""
     await rows.insert_signing_keys(database)
     async with database.system(tenant) as conn:
-        await rows.insert_snapshot(conn, tenant, status="SEALED", fact=await rows.insert_fact(conn, tenant))
+        await evidence_rows.insert_snapshot(
+            conn, tenant, status="SEALED", fact=await evidence_rows.insert_fact(conn, tenant)
+        )
         await rows.insert_rule_version(conn, tenant, status="RETIRED")
         await rows.insert_compile_run(conn, tenant, await rows.insert_rule_version(conn, tenant))
         await insert_policy_version(conn, tenant)
         await rows.insert_anchor(conn, tenant, act)
-        await rows.insert_document_text(conn, tenant)
-        await rows.insert_statement_and_decision(conn, tenant, act)
-        await rows.insert_supplier_rows(conn, tenant)
-        await rows.insert_attachment(conn, tenant)
-        await rows.insert_passport_version(
+        await evidence_rows.insert_document_text(conn, tenant)
+        await evidence_rows.insert_statement_and_decision(conn, tenant, act)
+        await evidence_rows.insert_supplier_rows(conn, tenant)
+        await evidence_rows.insert_attachment(conn, tenant)
+        version = await rows.insert_passport_version(
             conn, tenant, status="REVOKED", qr_png=b"png", qr_payload="{}", activated_at=act.at, superseded_at=act.at
         )
-        await rows.insert_setting_and_waiver(conn, tenant, act)
+        await rows.insert_setting_and_waiver(conn, tenant, act, version=version)
         await conn.execute("UPDATE signing_keys SET status = 'RETIRED', retired_at = now()")
 
 
@@ -206,12 +208,12 @@ async def test_only_retention_removes_the_content_of_a_document_and_nothing_repl
     database: Database, superuser: Superuser, tenant: TenantId
 ) -> None:
     async with database.tenant(tenant) as conn:
-        await rows.insert_document_version(conn, tenant, status="VALIDATED")
+        await evidence_rows.insert_document_version(conn, tenant, status="VALIDATED")
     removal = "UPDATE document_versions SET content = NULL, content_removed_at = now()"
 
-    for role, expected in ((APP_ROLE, NO_RIGHT), (OWNER_ROLE, REFUSED)):
+    for role in (APP_ROLE, OWNER_ROLE):
         async with act_as_role(superuser, role, tenant):
-            assert await try_statement(superuser, removal) == expected
+            assert await try_statement(superuser, removal) == REFUSED
     async with act_as_role(superuser, SYSTEM_ROLE, tenant):
         assert await try_statement(superuser, "UPDATE document_versions SET content = NULL") == CHECK, (
             "without saying when"
@@ -221,6 +223,8 @@ async def test_only_retention_removes_the_content_of_a_document_and_nothing_repl
             removal,
             "UPDATE document_versions SET content_removed_at = now() + interval '1 day'",
             "UPDATE document_versions SET content = 'other', content_removed_at = NULL",
+            "UPDATE document_versions SET content = 'other', content_removed_at = NULL, content_restored_at = now()",
+            "UPDATE document_versions SET content_restored_at = now()",
         ):
             assert await try_statement(superuser, again) == REFUSED, again
         assert await superuser.fetchval("SELECT count(sha256) FROM document_versions WHERE status = 'VALIDATED'") == 1

@@ -41,6 +41,10 @@ NEVER_CHANGED = (
     "created_at",
     "keep_seconds",
     "correlation_id",
+    "service_id",
+    "subject_kind",
+    "subject_id",
+    "subject_group",
     "actor",
     "traceparent",
 )

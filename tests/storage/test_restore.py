@@ -1,6 +1,7 @@
 """A dump comes back as it was, whatever the versions of servers and programs; a broken one leaves nothing."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import asyncpg
@@ -16,9 +17,10 @@ from bpc.storage.connection import open_connection
 from bpc.storage.database import Database
 from bpc.storage.restore import COUNT_TABLES, SKIPPED_LINE, RestoreTargetNotEmpty, ScriptLines, restore_dump
 from tests.fixtures import TestServer
-from tests.storage import rows
+from tests.storage import evidence_rows
 
 pytestmark = pytest.mark.external
+RECORDED_IN = re.compile(r",[0-9]+\)$")
 AWKWARD = "tab\there, \\. alone, \\N, ünï\u2028code, 'quote' \"double\""
 
 
@@ -42,7 +44,7 @@ async def dump_backup(server: TestServer, database: Database, tmp_path: Path) ->
         act = Act(None, clock.now())
         tenant = await tenants_and_actors.create_tenant(database, slug=slug, name=AWKWARD, act=act)
         async with database.tenant(tenant) as conn:
-            await rows.insert_attachment(conn, tenant)
+            await evidence_rows.insert_attachment(conn, tenant)
     source = server.admin.with_database(database.address.database)
     backup_folder, manifest = await take_backup(tmp_path, source, None, keys=None, build="test", at=clock.now())
     return backup_folder, manifest, source
@@ -56,9 +58,13 @@ async def test_a_restored_dump_has_the_same_rows(
 
     await restore_dump(backup_folder, manifest, target)
 
-    before = await read_all_tables(source)
+    before, restored = await read_all_tables(source), await read_all_tables(target)
     assert len(before) > 40
-    assert await read_all_tables(target) == before
+    for tables in (before, restored):  # the number of a transaction means nothing on another server
+        tables["public.events"] = [RECORDED_IN.sub(")", row) for row in tables["public.events"]]
+    assert restored == before
+    async with open_connection(target) as conn:
+        assert await conn.fetchval("SELECT count(DISTINCT recorded_in) FROM events") == 1
     async with open_connection(target) as conn:
         assert await conn.fetchval("SELECT name FROM tenants WHERE slug = 'acme'") == AWKWARD
         attached_files = "SELECT count(content) FROM attachments JOIN document_versions USING (document_version_id)"

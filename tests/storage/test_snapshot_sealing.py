@@ -11,7 +11,7 @@ from bpc.core.formats.ids import SnapshotId, TenantId
 from bpc.storage.connection import APP_ROLE, Connection
 from bpc.storage.database import Database
 from bpc.storage.error_mapping import SnapshotAlreadySealed
-from tests.storage import rows
+from tests.storage import evidence_rows
 from tests.storage.probes import NO_RIGHT, REFUSED, ROLES, Superuser, get_backend_pid
 from tests.storage.statements import act_as_role, insert_row, try_statement
 
@@ -24,10 +24,10 @@ async def test_items_are_added_to_and_removed_from_an_open_snapshot_but_not_a_se
     add = "INSERT INTO snapshot_items (tenant_id, snapshot_id, fact_id) VALUES ($1, $2, $3)"
     remove = "DELETE FROM snapshot_items WHERE snapshot_id = $1"
     async with database.tenant(tenant) as conn:
-        inside, outside = await rows.insert_fact(conn, tenant), await rows.insert_fact(conn, tenant)
+        inside, outside = await evidence_rows.insert_fact(conn, tenant), await evidence_rows.insert_fact(conn, tenant)
         row_ids = {
-            status: await rows.insert_snapshot(conn, tenant, status=status, fact=inside)
-            for status in rows.SNAPSHOT_STATUSES
+            status: await evidence_rows.insert_snapshot(conn, tenant, status=status, fact=inside)
+            for status in evidence_rows.SNAPSHOT_STATUSES
         }
 
     for role, (status, snapshot) in product(ROLES, row_ids.items()):
@@ -45,7 +45,10 @@ async def test_a_temporary_table_does_not_make_a_sealed_snapshot_look_open(
     database: Database, superuser: Superuser, tenant: TenantId
 ) -> None:
     async with database.tenant(tenant) as conn:
-        fact, snapshot = await rows.insert_fact(conn, tenant), await rows.insert_snapshot(conn, tenant, status="SEALED")
+        fact, snapshot = (
+            await evidence_rows.insert_fact(conn, tenant),
+            await evidence_rows.insert_snapshot(conn, tenant, status="SEALED"),
+        )
 
     async with act_as_role(superuser, APP_ROLE, tenant):
         await superuser.execute("CREATE TEMPORARY TABLE data_snapshots AS SELECT * FROM data_snapshots")
@@ -62,7 +65,10 @@ async def test_a_temporary_type_does_not_make_a_sealed_snapshot_look_open(
     database: Database, superuser: Superuser, tenant: TenantId
 ) -> None:
     async with database.tenant(tenant) as conn:
-        fact, snapshot = await rows.insert_fact(conn, tenant), await rows.insert_snapshot(conn, tenant, status="SEALED")
+        fact, snapshot = (
+            await evidence_rows.insert_fact(conn, tenant),
+            await evidence_rows.insert_snapshot(conn, tenant, status="SEALED"),
+        )
 
     async with act_as_role(superuser, APP_ROLE, tenant):
         await superuser.execute(
@@ -80,7 +86,9 @@ async def test_a_temporary_type_does_not_make_a_sealed_snapshot_look_open(
 async def ready_snapshot_and_fact(database: Database, tenant: TenantId) -> tuple[SnapshotId, object]:
     """A snapshot that can be sealed, and a fact that is not in it."""
     async with database.tenant(tenant) as conn:
-        return await rows.insert_snapshot(conn, tenant, status="READY"), await rows.insert_fact(conn, tenant)
+        return await evidence_rows.insert_snapshot(conn, tenant, status="READY"), await evidence_rows.insert_fact(
+            conn, tenant
+        )
 
 
 async def wait_until_blocked(superuser: Connection, pid: int) -> None:
@@ -112,7 +120,7 @@ async def test_an_item_added_while_a_snapshot_is_being_sealed_waits_and_is_then_
 
     async def seal() -> None:
         async with database.tenant(tenant) as conn:
-            await rows.seal_snapshot(conn, snapshot)
+            await evidence_rows.seal_snapshot(conn, snapshot)
             adding.append(asyncio.create_task(add_item()))
             await asyncio.wait_for(wait_until_blocked(superuser, await started), 60)
             if not is_sealed:
@@ -140,7 +148,7 @@ async def test_sealing_waits_for_items_that_are_being_added_and_contains_them(
     async def seal() -> None:
         async with database.tenant(tenant) as conn:
             started.set_result(await get_backend_pid(conn))
-            await rows.seal_snapshot(conn, snapshot)
+            await evidence_rows.seal_snapshot(conn, snapshot)
 
     async with database.tenant(tenant) as conn:
         await insert_row(conn, "snapshot_items", tenant_id=tenant, snapshot_id=snapshot, fact_id=fact)
@@ -154,7 +162,7 @@ async def test_sealing_waits_for_items_that_are_being_added_and_contains_them(
 
 async def test_a_refusal_reaches_the_caller_as_a_conflict_that_says_why(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as conn:
-        await rows.insert_document_version(conn, tenant, status="REJECTED")
+        await evidence_rows.insert_document_version(conn, tenant, status="REJECTED")
 
     with pytest.raises(Conflict, match="a document version's status only moves forward") as refused:
         async with database.tenant(tenant) as conn:

@@ -10,7 +10,7 @@ import pytest
 from bpc.core.formats.ids import TenantId
 from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE, Connection
 from bpc.storage.database import Database
-from tests.storage import rows
+from tests.storage import evidence_rows, rows
 from tests.storage.probes import COLUMNS, NO_RIGHT, REFUSED, ROLES, Superuser, make_other_value
 from tests.storage.statements import act_as_role, try_statement
 
@@ -43,11 +43,11 @@ class StatusMachine:
 
 
 async def build_document(conn: Connection, tenant: TenantId, status: str) -> object:
-    return await rows.insert_document_version(conn, tenant, status=status)
+    return await evidence_rows.insert_document_version(conn, tenant, status=status)
 
 
 async def build_snapshot(conn: Connection, tenant: TenantId, status: str) -> object:
-    return await rows.insert_snapshot(conn, tenant, status=status)
+    return await evidence_rows.insert_snapshot(conn, tenant, status=status)
 
 
 async def build_rules(conn: Connection, tenant: TenantId, status: str) -> object:
@@ -64,7 +64,7 @@ STATUS_MACHINES: Final = [
     StatusMachine(
         table="document_versions",
         key="document_version_id",
-        statuses=rows.DOCUMENT_STATUSES,
+        statuses=evidence_rows.DOCUMENT_STATUSES,
         steps=frozenset(
             {
                 ("UPLOADED", "PARSED"),
@@ -79,7 +79,7 @@ STATUS_MACHINES: Final = [
     StatusMachine(
         table="data_snapshots",
         key="snapshot_id",
-        statuses=rows.SNAPSHOT_STATUSES,
+        statuses=evidence_rows.SNAPSHOT_STATUSES,
         steps=frozenset({("BUILDING", "READY"), ("READY", "BUILDING"), ("READY", "SEALED")}),
         build=build_snapshot,
         columns_set_with=lambda old, new: SEAL if new == "SEALED" != old else "",

@@ -1,5 +1,6 @@
 """What tests of webhook deliveries work with: a tenant with an endpoint at a receiver, and the jobs that deliver."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,11 +25,15 @@ from bpc.storage.webhooks import deliveries
 from bpc.storage.webhooks.deliveries import DeliveryRow
 from bpc.storage.webhooks.endpoints import IssuedWebhookSecret
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
-from bpc.tasks.deliver_webhooks import DeliveryOrder
+from bpc.tasks.deliver_webhooks import DeliveryOrder, DeliveryOutcome
 from tests.outbound.receiver import ReceivedRequest, Receiver, Reply
 
 Admin: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 ROOT = Path(__file__).resolve().parents[2]
+COUNT_DUE = """
+    SELECT count(*) FROM jobs.job_status
+     WHERE status = 'RUNNING' OR (status = 'QUEUED' AND scheduled_at <= jobs.clock())
+"""
 ONLY = "SELECT webhook_delivery_id FROM webhook_deliveries"
 
 
@@ -41,7 +46,7 @@ class DeliveryRig:
     act: Act
     receiver: Receiver
     jobs: Jobs
-    handler: Handler[DeliveryOrder, None]
+    handler: Handler[DeliveryOrder, DeliveryOutcome]
     issued: IssuedWebhookSecret
     events: list[AuditEvent] = field(default_factory=list)
 
@@ -62,6 +67,12 @@ class DeliveryRig:
         """Let a worker do all there is to do."""
         async with run_worker(self.jobs):
             await wait_until_all_over(self.jobs, self.tenant, seconds)
+
+    async def run_due_jobs(self, superuser: Admin) -> None:
+        """Let a worker do what is due now. What is due later stays queued."""
+        async with run_worker(self.jobs), asyncio.timeout(60):
+            while await superuser.fetchval(COUNT_DUE):
+                await asyncio.sleep(0.005)
 
     async def deliveries(self) -> list[DeliveryRow]:
         async with self.database.tenant(self.tenant) as conn:
@@ -84,7 +95,7 @@ class DeliveryRig:
             job_id = await conn.fetchval("SELECT job_id FROM jobs.job LIMIT 1")
             await cancel_job(conn, self.tenant, job_id, act=self.act, reason=reason)
 
-    async def run_once(self, **options: Any) -> InlineRun[None]:
+    async def run_once(self, **options: Any) -> InlineRun[DeliveryOutcome]:
         """One execution of the only delivery's job, here and now; what it wrote is committed as the engine does."""
         async with self.database.tenant(self.tenant) as conn:
             order = DeliveryOrder(webhook_delivery_id=await conn.fetchval(ONLY))

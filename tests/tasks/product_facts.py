@@ -14,7 +14,7 @@ from bpc.core.formats.ids import DocumentId, DocumentVersionId, TenantId
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import facts, statements
-from tests.storage.statements import insert_row
+from tests.storage.evidence_rows import insert_document_version
 
 
 def make_battery(sku: str, capacity: str = "75.500000") -> SnapshotFact:
@@ -39,21 +39,9 @@ async def insert_document_facts(
     at: datetime | None = None,
 ) -> DocumentVersionId:
     """A document that says these facts, uploaded at this moment; `unreadable` has the place and reason of members."""
-    document, version, at = DocumentId(clock.new_id()), DocumentVersionId(clock.new_id()), at or clock.now()
-    content = str(version).encode()
-    await insert_row(conn, "documents", tenant_id=tenant, document_id=document, kind="BOM")
-    await insert_row(
-        conn,
-        "document_versions",
-        tenant_id=tenant,
-        document_version_id=version,
-        document_id=document,
-        version=1,
-        status="VALIDATED",
-        mime_type="application/json",
-        sha256=sha256(content),
-        content=content,
-        uploaded_at=at,
+    document, at = DocumentId(clock.new_id()), at or clock.now()
+    version = DocumentVersionId(
+        await insert_document_version(conn, tenant, status="VALIDATED", document=document, uploaded_at=at)
     )
     await statements.insert_statement(conn, tenant, document, version, act=Act(None, at))
     extracted = [_to_read_fact(fact, member_places or {}, unreadable or {}) for fact in snapshot_facts]

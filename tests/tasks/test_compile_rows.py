@@ -22,7 +22,7 @@ from bpc.storage.evidence import snapshots
 from bpc.storage.jobs import open_job_sessions
 from bpc.storage.passports import compile_run_progress, compile_runs
 from bpc.storage.passports.compile_run_progress import CompileRowRequest, CompileRowState
-from bpc.tasks.compile_rows import RowOrder, request_run
+from bpc.tasks.compile_rows import RowOrder, RowOutcome, request_run
 from bpc.tasks.job_types import JobTypes, declare_job_types
 from tests.pipeline.compile_fixtures import KEY_ID, SIGNER, publish_rules
 from tests.tasks.product_facts import (
@@ -65,14 +65,22 @@ async def _request_run(
     async with database.tenant(tenant) as conn:
         act = Act(None, clock.now())
         requested = await request_run(
-            conn, jobs, job_types.task_jobs.compile_row, tenant, rows, rule_version=rules, activate=False, act=act
+            conn,
+            jobs,
+            job_types.task_jobs.compile_row,
+            tenant,
+            rows,
+            finish_job=job_types.task_jobs.finish_run,
+            rule_version=rules,
+            activate=False,
+            act=act,
         )
     return requested.run_id
 
 
 async def _run_row(
     database: Database, job_types: JobTypes, tenant: TenantId, run: CompileRunId, row: int = 1
-) -> InlineRun[None]:
+) -> InlineRun[RowOutcome]:
     order = RowOrder(run_id=run, row_number=row, actor_id=None)
     async with database.tenant(tenant) as conn:
         return await run_inline(job_types.task_jobs.compile_row, order, tenant=tenant, conn=conn)

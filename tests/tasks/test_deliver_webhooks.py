@@ -31,7 +31,7 @@ from bpc.runtime.postgres.address import Address
 from bpc.runtime.settings import Settings
 from bpc.storage.audit import events
 from bpc.storage.database import Database
-from bpc.storage.webhooks import deliveries, endpoints
+from bpc.storage.webhooks import deliveries, endpoints, redeliveries
 from bpc.storage.webhooks.deliveries import MAX_HEADER_BYTES, truncate_headers
 from bpc.worker import run
 from tests.measurements import RecordMeasurement, choose_effort
@@ -292,7 +292,7 @@ async def test_a_redelivery_is_a_new_delivery_with_the_same_body(rig: DeliveryRi
     before = await rig.delivery()
 
     async with rig.database.tenant(rig.tenant) as conn:
-        queued = await deliveries.redeliver(conn, rig.tenant, before.webhook_delivery_id, act=rig.act)
+        queued = await redeliveries.redeliver(conn, rig.tenant, before.webhook_delivery_id, act=rig.act)
     await rig.run_worker()
 
     first, second = rig.receiver.received
@@ -313,12 +313,12 @@ async def test_a_pending_delivery_or_one_to_a_deleted_endpoint_is_not_redelivere
     pending = (await rig.delivery()).webhook_delivery_id
     async with rig.database.tenant(rig.tenant) as conn:
         with pytest.raises(Conflict, match="is in progress"):
-            await deliveries.redeliver(conn, rig.tenant, pending, act=rig.act)
+            await redeliveries.redeliver(conn, rig.tenant, pending, act=rig.act)
     await rig.run_worker()
     async with rig.database.tenant(rig.tenant) as conn:
         await endpoints.deactivate_endpoint(conn, rig.tenant, rig.endpoint, act=rig.act)
         with pytest.raises(Conflict, match="no longer active"):
-            await deliveries.redeliver(conn, rig.tenant, pending, act=rig.act)
+            await redeliveries.redeliver(conn, rig.tenant, pending, act=rig.act)
         with pytest.raises(Conflict, match="no longer active"):
             await endpoints.send_test_event(conn, rig.tenant, rig.endpoint, act=rig.act)
 
@@ -329,7 +329,7 @@ async def test_a_delivery_whose_job_was_cancelled_can_be_redelivered(rig: Delive
     await rig.cancel()
 
     async with rig.database.tenant(rig.tenant) as conn:
-        queued = await deliveries.redeliver(conn, rig.tenant, stopped, act=rig.act)
+        queued = await redeliveries.redeliver(conn, rig.tenant, stopped, act=rig.act)
     await rig.run_worker()
 
     deliveries_by_id = {delivery.webhook_delivery_id: delivery for delivery in await rig.deliveries()}
@@ -348,7 +348,7 @@ async def test_a_delivery_that_an_earlier_build_left_pending_can_be_redelivered(
     assert (await rig.delivery()).status == "PENDING"
 
     async with rig.database.tenant(rig.tenant) as conn:
-        queued = await deliveries.redeliver(conn, rig.tenant, stopped, act=rig.act)
+        queued = await redeliveries.redeliver(conn, rig.tenant, stopped, act=rig.act)
     await rig.run_worker()
 
     deliveries_by_id = {delivery.webhook_delivery_id: delivery for delivery in await rig.deliveries()}

@@ -17,6 +17,7 @@ from bpc.storage.audit import events
 from bpc.storage.database import Database
 from bpc.storage.jobs import retry_job
 from bpc.storage.webhooks import deliveries, endpoints
+from bpc.storage.webhooks.webhook_retries import ATTEMPTS
 from bpc.tasks.deliver_webhooks import declare_deliver_job
 from bpc.worker.monitoring import DELIVERY_RESULTS, PipelineMetrics
 from tests.outbound.receiver import Receiver, Reply
@@ -24,7 +25,7 @@ from tests.tasks.delivery_rig import Admin, DeliveryRig, answer_with
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-async def test_a_temporary_failure_is_retried_after_two_four_eight_and_sixteen_seconds(
+async def test_a_temporary_failure_is_retried_after_two_four_eight_and_sixteen_seconds_and_a_little(
     rig: DeliveryRig, status: int
 ) -> None:
     rig.receiver.reply = answer_with(status)
@@ -32,7 +33,9 @@ async def test_a_temporary_failure_is_retried_after_two_four_eight_and_sixteen_s
 
     ran = [await rig.run_once(attempt=attempt) for attempt in (1, 2, 3, 4)]
 
-    assert [(one.ending, one.retry_in) for one in ran] == [(Ending.RETRY, seconds) for seconds in (2.0, 4.0, 8.0, 16.0)]
+    assert {one.ending for one in ran} == {Ending.RETRY}
+    for one, seconds in zip(ran, (2.0, 4.0, 8.0, 16.0), strict=True):
+        assert seconds <= one.retry_in <= 1.2 * seconds
     delivery = await rig.delivery()
     assert (delivery.status, delivery.attempt, delivery.response_status) == ("PENDING", 4, status)
     assert delivery.last_error is not None
@@ -40,10 +43,14 @@ async def test_a_temporary_failure_is_retried_after_two_four_eight_and_sixteen_s
     assert delivery.last_error["details"] == {"status": status}
 
 
-async def test_after_five_attempts_the_delivery_is_failed_and_the_job_a_dead_letter(rig: DeliveryRig) -> None:
+async def test_after_the_last_attempt_the_delivery_is_failed_and_the_job_a_dead_letter(
+    rig: DeliveryRig, superuser: Admin
+) -> None:
     rig.receiver.reply = answer_with(503)
     rig.handler.retry = Retry(attempts=5, first_delay=0.0)
     await rig.append_events()
+    assert await superuser.fetchval("SELECT max_attempts FROM jobs.job") == ATTEMPTS == 40
+    await superuser.execute("UPDATE jobs.job SET max_attempts = 5")
 
     await rig.run_worker()
 
@@ -69,13 +76,21 @@ async def test_a_delivery_that_arrives_after_failures_is_delivered(rig: Delivery
 
 
 @pytest.mark.parametrize(
-    ("message", "rest"), [("1", 2.0), ("90", 90.0), ("100000", 1024.0), ("Fri, 01 Jan 2100 00:00:00 GMT", 1024.0)]
+    ("message", "rest"),
+    [("90", 90.0), ("20000", 20_000.0), ("100000", 86_400.0), ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400.0)],
 )
 async def test_an_endpoint_may_ask_for_a_longer_delay(rig: DeliveryRig, message: str, rest: float) -> None:
     rig.receiver.reply = answer_with(429, Retry_After=message)
     await rig.append_events()
 
     assert (await rig.run_once()).retry_in == rest
+
+
+async def test_an_endpoint_may_not_ask_for_a_shorter_delay(rig: DeliveryRig) -> None:
+    rig.receiver.reply = answer_with(429, Retry_After="1")
+    await rig.append_events()
+
+    assert (await rig.run_once()).retry_in >= 2.0
 
 
 @pytest.mark.parametrize("send_seconds", [0.5])
@@ -139,7 +154,7 @@ async def test_a_redirect_or_a_client_error_is_final(rig: DeliveryRig, status: i
     delivery = await rig.delivery()
     assert (delivery.status, delivery.attempt, delivery.response_status) == ("FAILED", 1, status)
     assert delivery.last_error is not None
-    assert (delivery.last_error["code"], delivery.last_error["retryable"]) == ("CONFLICT", False)
+    assert (delivery.last_error["code"], delivery.last_error["retryable"]) == ("REJECTED_BY_ENDPOINT", False)
     assert await rig.job_status() == "FAILED"
 
 
@@ -157,11 +172,11 @@ async def test_an_endpoint_that_answers_410_is_disabled_and_gets_nothing_more(ri
         chain = await events.read_chain(conn, EventStream(rig.tenant, "WebhookEndpoint", AggregateId(rig.endpoint)))
     assert not endpoint_row.is_active
     last = chain[-1].event
-    assert last.event_type == "WEBHOOK_ENDPOINT_CHANGED"
-    assert json.loads(last.payload_canonical) == {
-        "changed": ["is_active"],
-        "reason": f"it answered 410 to delivery {first.webhook_delivery_id}",
-    }
+    assert last.event_type == "WEBHOOK_ENDPOINT_DISABLED"
+    payload = json.loads(last.payload_canonical)
+    assert payload["reason"] == endpoint_row.disabled_reason
+    assert payload["reason"] == f"it answered 410 to delivery {first.webhook_delivery_id}"
+    assert (payload["url"], payload["failed_attempts"]) == (rig.receiver.url, 1)
     assert (len(rig.receiver.received), len(await rig.deliveries())) == (1, 1)
 
 
@@ -238,4 +253,4 @@ async def test_deliveries_are_counted_by_result(rig: DeliveryRig) -> None:
         await rig.append_events()
         await rig.run_worker()
 
-    assert counted() == {"DELIVERED": 2, "FAILED": 2, "RETRIED": 1 + 4}
+    assert counted() == {"DELIVERED": 2, "FAILED": 2, "RETRIED": 1 + ATTEMPTS - 1}

@@ -174,11 +174,12 @@ async def test_a_cancelled_job_whose_delivery_is_locked_ends_when_the_lock_is_re
     assert sorted(one.status for one in await rig.deliveries()) == ["DELIVERED", "FAILED"]
 
 
-async def test_a_delivery_ends_when_its_job_takes_too_long(rig: DeliveryRig) -> None:
+async def test_a_delivery_ends_when_its_job_takes_too_long(rig: DeliveryRig, superuser: Admin) -> None:
     rig.receiver.reply = lambda _: Reply(raw=b"", then_wait=True)
     rig.handler.timeout = 0.05
     rig.handler.retry = Retry(attempts=2, first_delay=0.0)
     await rig.append_events()
+    await superuser.execute("UPDATE jobs.job SET max_attempts = 2")
 
     await rig.run_worker()
 

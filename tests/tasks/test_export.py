@@ -20,6 +20,7 @@ from bpc.storage.database import Database
 from bpc.storage.jobs import open_job_sessions
 from bpc.storage.passports import exports
 from bpc.storage.passports.exports import ExportRow
+from bpc.storage.passports.passports import load_subject_of_version
 from bpc.tasks.export import ExportOrder, RequestedExport, declare_export_job, request_export
 from tests.pipeline.compile_fixtures import create_compile_inputs, make_compile_order, make_runner
 
@@ -88,12 +89,13 @@ async def test_an_export_is_made_stored_and_recorded(
     requested_export = await _request_and_run(database, tenant, act, version, name)
 
     export, content = await _get_export(database, tenant, requested_export.export_id)
-    assert content == render_export(bundle, name, export.audience)
+    assert content == render_export(bundle, name, export.audience, waived_count=0)
     assert (export.status, export.format, export.size) == ("READY", name, len(content))
     assert export.sha256 == sha256(content)
     assert export.job_id == requested_export.job_id
     async with database.tenant(tenant) as conn:
         assert (await queries.get_job(conn, tenant, requested_export.job_id)).priority == LOW
+        subject = await load_subject_of_version(conn, tenant, version)
     assert export.audience == ("public" if name == "PDF" else "tenant")
     assert await _read_events(database, tenant, version) == [
         (
@@ -104,6 +106,7 @@ async def test_an_export_is_made_stored_and_recorded(
                 "export_id": str(requested_export.export_id),
                 "format": name,
                 "sha256": to_hex(sha256(content)),
+                **subject.to_event_payload(),
             },
         )
     ]

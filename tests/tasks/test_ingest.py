@@ -204,7 +204,7 @@ async def test_a_file_of_another_type_than_announced_is_refused_with_both_types(
         ran = await rig.ingest(server.url, mime_type="application/json")
 
     assert ran.error is not None
-    assert ran.error.message == "the file is `application/pdf` by its bytes, not `application/json` as was said"
+    assert ran.error.message == "the bytes of the file are `application/pdf`, not `application/json` as declared"
     assert ran.ending is Ending.FAILED
     async with rig.database.tenant(rig.tenant) as conn:
         assert await conn.fetchval("SELECT count(*) FROM document_versions") == 0

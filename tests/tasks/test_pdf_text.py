@@ -12,10 +12,14 @@ from service_jobs import Handlers, Jobs, LimitedProcesses, ProcessPool, RequestQ
 from service_jobs.job import Ending
 from service_jobs.testing import run_inline
 
-from bpc.core.formats.ids import TenantId
+from bpc.core.audit.events import Act
+from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import DocumentId, DocumentVersionId, TenantId
 from bpc.pipeline.facts import READ_LIMITS
+from bpc.runtime import clock
 from bpc.storage.database import Database
 from bpc.storage.evidence import parse_results
+from bpc.storage.evidence.documents import UploadedDocument
 from bpc.storage.evidence.parse_results import DocumentTextRow
 from bpc.storage.jobs import open_job_sessions
 from bpc.tasks import pdf_text
@@ -165,13 +169,30 @@ async def test_a_pdf_bomb_is_stored_without_text_within_the_time_limit(
     )
 
 
-async def test_only_a_pdf_gets_a_job(database: Database, tenant: TenantId) -> None:
+def make_upload(version: DocumentVersionId, *, is_new: bool = True, is_stored: bool = True) -> UploadedDocument:
+    return UploadedDocument(
+        document_id=DocumentId(clock.new_id()),
+        document_version_id=version,
+        version=1,
+        sha256=sha256(b""),
+        status="UPLOADED",
+        job_id=None,
+        is_new=is_new,
+        is_stored=is_stored,
+    )
+
+
+async def test_only_a_pdf_that_was_stored_gets_a_job(database: Database, tenant: TenantId, act: Act) -> None:
     handlers = Handlers()
     job = declare_text_job(handlers, reader_pool=ProcessPool(1))
     async with open_job_sessions(database) as sessions, database.tenant(tenant) as conn:
         queue = RequestQueue(jobs=Jobs(handlers, sessions), conn=conn, tenant=tenant)
         version = await create_unread_version(conn, tenant, b"{}")
         for content in (b"{}", b"%PDF-1.7", b"%PDF-1.7", b" %PDF-1.7"):
-            await request_text(queue, job, version, content)
-
-        assert await conn.fetchval("SELECT count(*) FROM jobs.job WHERE type = 'EXTRACT_TEXT'") == 1
+            await request_text(queue, job, make_upload(version), content, act=act)
+        count = "SELECT count(*) FROM jobs.job WHERE type = 'EXTRACT_TEXT'"
+        assert await conn.fetchval(count) == 1
+        await request_text(queue, job, make_upload(version, is_new=False), b"%PDF-1.7", act=act)
+        assert await conn.fetchval(count) == 2, "bytes that come back have no text any more"
+        await request_text(queue, job, make_upload(version, is_new=False, is_stored=False), b"%PDF-1.7", act=act)
+        assert await conn.fetchval(count) == 2

@@ -1,7 +1,7 @@
 """Specification of retention: only expired data is removed, and the rest still verifies."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -10,7 +10,7 @@ import pytest
 from bpc.core.audit.checkpoint import Checkpoint, find_missing_events
 from bpc.core.audit.events import Act, ChainHead, EventStream
 from bpc.core.errors import NotFound
-from bpc.core.formats.ids import AggregateId, DocumentVersionId, TenantId
+from bpc.core.formats.ids import AggregateId, DocumentVersionId, PassportVersionId, TenantId
 from bpc.core.passport.bundle import write_bundle
 from bpc.core.verify.bundle import verify_bundle
 from bpc.pipeline.activate import activate
@@ -20,7 +20,7 @@ from bpc.storage.access import tenants_and_actors
 from bpc.storage.audit import events, retention
 from bpc.storage.database import Database
 from bpc.storage.evidence import documents
-from bpc.storage.passports import exports
+from bpc.storage.passports import exports, passport_versions
 from bpc.tasks.retention import (
     Cutoffs,
     PartSize,
@@ -29,7 +29,7 @@ from bpc.tasks.retention import (
 )
 from tests.pipeline import compile_fixtures
 from tests.pipeline.compile_fixtures import make_runner, sign_version
-from tests.storage import rows
+from tests.storage import evidence_rows, rows
 from tests.storage.access_and_job_rows import insert_webhook
 from tests.storage.statements import insert_row
 from tests.tasks.retention_fixtures import (
@@ -102,7 +102,7 @@ async def test_the_tenants_own_chain_is_never_cut(database: Database, superuser:
 
 async def test_retention_removes_only_the_content_of_documents(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as conn:
-        old, new = [await rows.insert_document_version(conn, tenant, status="VALIDATED") for _ in range(2)]
+        old, new = [await evidence_rows.insert_document_version(conn, tenant, status="VALIDATED") for _ in range(2)]
         await insert_row(conn, "document_texts", tenant_id=tenant, document_version_id=old, pages=1, text="x")
     await age_row(database, "document_versions", "uploaded_at", old)
     async with database.tenant(tenant) as conn:
@@ -143,6 +143,34 @@ async def test_only_passport_versions_that_ended_before_the_cutoff_are_removed(
     assert counts == (RemovedCounts(passport_versions=1, events=1, anchors=1) if ended else RemovedCounts())
     payloads = [one["passport_version_ids"] for one in await read_applied_events(database, tenant)]
     assert payloads == ([[str(version)]] if ended else [])
+    assert await find_faults(database, tenant) == []
+
+
+@pytest.mark.parametrize("given_up_at", [YEARS_AGO, NOW])
+async def test_a_version_that_was_given_up_is_removed_like_one_that_ended(
+    database: Database, tenant: TenantId, given_up_at: datetime
+) -> None:
+    async with database.tenant(tenant) as conn:
+        kept = await rows.insert_passport_version(conn, tenant, status="COMPILING")
+        version = await rows.insert_passport_version(conn, tenant, status="COMPILING")
+        await passport_versions.set_abandoned(conn, tenant, PassportVersionId(version), at=given_up_at, reason="lost")
+        stream = EventStream(tenant, "PassportVersion", AggregateId(version))
+        await events.append(conn, stream, Act(None, YEARS_AGO).new_event("PASSPORT_COMPILED", {}))
+    for each in (kept, version):
+        await age_row(database, "passport_versions", "created_at", each)
+    is_old = given_up_at is YEARS_AGO
+
+    async with database.tenant(tenant) as conn:
+        periods = {"documents": CUTOFF, "passports": CUTOFF, "exports": CUTOFF, "events": CUTOFF}
+        expected = await retention.count_removable(conn, tenant, **periods)
+    counts = await run_all_parts(database, tenant)
+
+    assert counts == (RemovedCounts(passport_versions=1, events=1, anchors=1) if is_old else RemovedCounts())
+    assert RemovedCounts(**expected) == counts
+    async with database.tenant(tenant) as conn:
+        left = {row[0] for row in await conn.fetch("SELECT passport_version_id FROM passport_versions")}
+    assert left == ({kept} if is_old else {kept, version})
+    assert await list_versions(database, stream) == ([] if is_old else [1])
     assert await find_faults(database, tenant) == []
 
 
@@ -196,7 +224,7 @@ async def test_deliveries_are_removed_with_their_events(database: Database, tena
 async def test_other_tenants_are_untouched(database: Database, tenant: TenantId, other_tenant: TenantId) -> None:
     theirs = await append_chain(database, other_tenant, YEARS_AGO, YEARS_AGO)
     async with database.tenant(other_tenant) as conn:
-        version = await rows.insert_document_version(conn, other_tenant)
+        version = await evidence_rows.insert_document_version(conn, other_tenant)
     await age_row(database, "document_versions", "uploaded_at", version)
 
     assert await run_all_parts(database, tenant) == RemovedCounts()

@@ -1,6 +1,7 @@
 """Specification of retention: attached files stay as long as anything names them."""
 
 from bpc.core.audit.events import Act
+from bpc.core.facts.attachments import build_attachment_fact
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import DocumentVersionId, TenantId
 from bpc.runtime import clock
@@ -9,7 +10,7 @@ from bpc.storage.database import Database
 from bpc.storage.evidence import attachments, documents, statements
 from tests.pipeline import compile_fixtures
 from tests.pipeline.compile_fixtures import make_runner, sign_version
-from tests.storage import rows
+from tests.storage import evidence_rows
 from tests.storage.statements import insert_row
 from tests.tasks.retention_fixtures import CUTOFF, NOW, age_row, run_all_parts
 
@@ -34,10 +35,10 @@ async def attach_old_file(database: Database, tenant: TenantId, act: Act, *, in_
         attached, _ = await attachments.add_attachment(
             conn, tenant, version, sku=compile_fixtures.SKU, data_point=42, title=None, act=act
         )
-        named = await attachments.list_attachment_facts(conn, tenant, compile_fixtures.SKU)
+        files = await attachments.list_attached_files(conn, tenant, compile_fixtures.SKU)
         await attachments.withdraw_attachment(conn, tenant, attached.attachment_id, reason="A mistake.", act=act)
     if in_passport:
-        facts = (compile_fixtures.BATTERY, compile_fixtures.PCF, *named)
+        facts = (compile_fixtures.BATTERY, compile_fixtures.PCF, *map(build_attachment_fact, files))
         async with database.tenant(tenant) as conn:
             inputs = await compile_fixtures.create_compile_inputs(conn, tenant, act, facts=facts)
         await sign_version(await make_runner(database, act), tenant, inputs, act)
@@ -74,7 +75,7 @@ async def test_a_file_that_is_attached_stays_before_there_is_a_passport(
     database: Database, tenant: TenantId, act: Act
 ) -> None:
     async with database.tenant(tenant) as conn:
-        version = await rows.insert_document_version(conn, tenant)
+        version = await evidence_rows.insert_document_version(conn, tenant)
         await insert_row(
             conn,
             "attachments",

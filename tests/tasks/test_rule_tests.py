@@ -13,7 +13,7 @@ from tests.jobs.support.run_workers import run_worker, wait_until_status
 from bpc.core.audit.events import Act, EventStream
 from bpc.core.formats.ids import AggregateId, RulePackageVersionId, RuleTestsRunId, TenantId
 from bpc.core.language.evaluation import MAX_STEPS
-from bpc.core.language.package import read_program
+from bpc.core.language.package import list_fields, read_program
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.database import Database
@@ -49,7 +49,7 @@ property nothing_is_below_itself: cases(500) seed(1) given {} =>
 async def _create_version(
     database: Database, tenant: TenantId, act: Act, tests: str, dsl: str = RULES
 ) -> RulePackageVersionId:
-    fields = packages.extract_fields(read_program(dsl.encode(), tests.encode()))
+    fields = list_fields(read_program(dsl.encode(), tests.encode()))
     async with database.tenant(tenant) as conn:
         package = await packages.create_package(conn, tenant, name=f"rules {clock.new_id()}", description=None, act=act)
         row = await packages.insert_version(
@@ -66,7 +66,7 @@ def _make_order(version: RulePackageVersionId, *, seed: int = 7) -> rule_tests.T
 
 async def _run_tests(
     database: Database, tenant: TenantId, order: rule_tests.TestsOrder, *, max_steps: int = MAX_STEPS
-) -> InlineRun[None]:
+) -> InlineRun[rule_tests.TestsOutcome]:
     handler = rule_tests.declare_tests_job(Handlers(), max_steps=max_steps, open_transaction=database.tenant)
     async with database.tenant(tenant) as conn:
         return await run_inline(handler, order, tenant=tenant, conn=conn)
@@ -121,7 +121,11 @@ async def test_failing_tests_give_a_failed_run_and_a_succeeded_job(
     assert row.failure is not None
     assert (row.failure["test"], row.failure["file"]) == ("it_is_nmc", "tests.bpc")
     assert await _get_status(database, tenant, version) == "DRAFT"
-    assert await _list_event_types(database, tenant, version) == ["RULE_VERSION_CREATED", "TESTS_RUN"]
+    assert await _list_event_types(database, tenant, version) == [
+        "RULE_VERSION_CREATED",
+        "TESTS_RUN",
+        "RULE_TESTS_FAILED",
+    ]
 
 
 async def test_a_draft_with_too_few_cases_stays_a_draft(database: Database, tenant: TenantId, act: Act) -> None:

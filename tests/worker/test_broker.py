@@ -15,10 +15,12 @@ from tests.jobs.support.rabbitmq_broker import broker_url, wire_to
 from bpc.api.http.app import create_app
 from bpc.api.http.server import open_service
 from bpc.core.audit.events import Act
+from bpc.core.audit.signing import derive_public_key, parse_seed
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
+from bpc.storage.audit import signing_keys
 from bpc.storage.database import Database
 from bpc.worker.run import run_worker
 from tests.api.conftest import PEPPERS, Api, create_key
@@ -110,6 +112,8 @@ async def test_webhooks_and_bulk_runs_are_announced_to_the_exchange(
     database: Database, key: str, tmp_path: Path, broker_url: str, tenant: TenantId, act: Act
 ) -> None:
     settings = make_settings(tmp_path, broker_url)
+    public_key = derive_public_key(parse_seed(bytes(range(32))))
+    await signing_keys.register_key(database, settings.signing_key_id, public_key, act=act)
     async with database.tenant(tenant) as conn:
         rules = await publish_rules(conn, tenant, act)
 

@@ -45,7 +45,9 @@ async def installation(
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     as_declared = Retry.delay_after
-    monkeypatch.setattr(Retry, "delay_after", lambda retry, attempt: as_declared(retry, attempt) / HASTE)
+    monkeypatch.setattr(
+        Retry, "delay_after", lambda retry, attempt, **chance: as_declared(retry, attempt, **chance) / HASTE
+    )
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ async def test_a_signature_that_fails_five_times_is_a_dead_letter_and_can_be_ret
     assert status == "COMPILING"
     assert dead.last_error is not None
     assert dead.last_error.code == "INTERNAL_ERROR"
-    await installation.assert_done_once()
+    await installation.assert_done_once("PASSPORT_SIGN_FAILED")
 
 
 async def test_a_compile_of_a_dead_worker_is_taken_over_when_its_lease_ends(

@@ -24,7 +24,10 @@ language = "en"
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 root_doc = INDEX.removesuffix(".md")
-include_patterns = ["docs/**.md", "examples/*/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+include_patterns = [
+    *("docs/**.md", "examples/*/README.md", "packages/*/README.md", "packages/*/docs/*.md"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+]
 exclude_patterns = [".*", "bench", "build", "deploy", "dist", "htmlcov", "requirements", "src", "tests", "tools"]
 myst_heading_anchors = 6
 

@@ -5,7 +5,23 @@ from typing import ClassVar
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
-WORDS = ("field", "example", "property", "let", "if", "then", "else", "assert", "fn", "given", "forall", "fact")
+WORDS = (
+    "field",
+    "example",
+    "property",
+    "let",
+    "if",
+    "then",
+    "else",
+    "assert",
+    "fn",
+    "given",
+    "forall",
+    "fact",
+    "enum",
+    "match",
+    "table",
+)
 TYPES = ("Bool", "Int", "Dec", "Qty", "Text", "Date", "Opt", "List", "Map", "Record")
 
 

@@ -24,6 +24,7 @@ from bpc.cli.support.output import (
     INTERNAL_ERROR,
     INTERRUPTED,
     REFUSED,
+    USAGE,
     WRONG_USAGE,
     RefusalLike,
     choose_exit_code,
@@ -45,11 +46,11 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Set it up": {
         "migrate": ("setup.database:migrate_tables", "Bring the database's tables up to date."),
         "seed": ("setup.access:seed_installation", "Register the signing key; outside prod, create a tenant."),
-        "tenant": (
+        "tenants": (
             "setup.access:tenant_app",
             "Create, list, deactivate and reactivate tenants; show and change settings.",
         ),
-        "apikey": ("setup.access:apikey_app", "Create, list and revoke API keys."),
+        "apikeys": ("setup.access:apikey_app", "Create, list and revoke API keys."),
         "keys": ("setup.signing_keys:keys_app", "List, add and retire signing keys."),
         "audit": ("setup.audit:audit_app", "Verify the audit log, or write a signed checkpoint."),
         "retention": ("setup.retention:retention_app", "Delete data whose retention period is over."),
@@ -58,14 +59,31 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Over the API": {
         "upload": ("online.transfer:upload", "Upload documents over the API."),
-        "documents": ("online.documents:documents_app", "Show, correct and withdraw what documents say."),
+        "documents": (
+            "online.documents:documents_app",
+            "List and show documents; correct and withdraw what they say.",
+        ),
+        "facts": ("online.facts:facts_app", "List and show facts: what was read from documents, each with its place."),
         "suppliers": ("online.suppliers:suppliers_app", "List, add and change who sends documents."),
+        "products": ("online.products:products_app", "Find, rename, deactivate and reactivate products."),
         "attachments": ("online.attachments:attachments_app", "Attach files to data points of products."),
-        "snapshot": ("online.documents:seal_snapshot", "Seal a snapshot of what is known of a product now."),
+        "snapshots": (
+            "online.snapshots:snapshots_app",
+            "Create, list and show snapshots: what was known at a time.",
+        ),
         "passports": (
             "online.passports:passports_app",
-            "Check and compile passports for many products over the API; waive entries; activate versions.",
+            "Show, compile, check, activate, compare, explain, replay and revoke passports.",
         ),
+        "runs": (
+            "online.compile_runs:runs_app",
+            "List, show and cancel runs, each of which compiles passports for many products.",
+        ),
+        "webhooks": (
+            "online.webhooks:webhooks_app",
+            "Where events are sent: list, add, test and disable endpoints; send again what failed.",
+        ),
+        "listen": ("online.listen:listen", "Print events as they happen, or forward them to a local URL."),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),
     },
@@ -86,6 +104,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "diff": ("offline.differences:print_difference", "Show what differs between two passports, and why."),
     },
 }
+# Nouns are plural. The singular, which reads better with one thing, is accepted and not listed.
+SINGULARS: Final[Mapping[str, str]] = {
+    name.removesuffix("s"): name
+    for section in COMMANDS.values()
+    for name, (place, _) in section.items()
+    if name.endswith("s") and place.endswith("_app")
+}
 # Errors of a stream whose disk is full. Files that we open ourselves are refused where they are written.
 OUTPUT_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 EPILOG: Final = (
@@ -104,9 +129,14 @@ class CommandGroup(QuickGroup):
             for name, (_, summary) in section.items():
                 self.add_command(TyperCommand(name, help=summary))
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, SINGULARS.get(cmd_name, cmd_name))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, placeholder, remaining = super().resolve_command(ctx, args)
-        return name, None if placeholder is None else load_command(str(placeholder.name)), remaining
+        if placeholder is None:
+            return name, None, remaining
+        return placeholder.name, load_command(str(placeholder.name)), remaining
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (typer's signature)
         width = max(len(name) for section in COMMANDS.values() for name in section)
@@ -190,10 +220,10 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _report_full_output(failed: OSError) -> int:
+def _report_full_output(error: OSError) -> int:
     """Standard output cannot be written, for example to a full disk: say so on standard error."""
     _discard_output()
-    says = f"the output cannot be written: {failed.strerror}"
+    says = f"the output cannot be written: {error.strerror}"
     print_refusal("VALIDATION_ERROR", says, "free some space there", {}, as_json=False)
     return REFUSED
 
@@ -204,9 +234,10 @@ def _report_wrong_usage(wrong: typer.TyperException, *, as_json: bool) -> int:
         typer.echo(says, err=True)
         return WRONG_USAGE
     command = getattr(getattr(wrong, "ctx", None), "command_path", "bpc")
-    says = says.removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
+    # A list of choices comes in lines of its own: one sentence has one line.
+    says = " ".join(says.removeprefix("Invalid value: ").replace("Value error, ", "").split()).rstrip(".")
     sentence = says[:1].lower() + says[1:]
-    print_refusal("VALIDATION_ERROR", sentence, f"see `{command} --help`", {}, as_json=as_json)
+    print_refusal(USAGE, sentence, f"see `{command} --help`", {}, as_json=as_json)
     return WRONG_USAGE
 
 

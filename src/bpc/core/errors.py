@@ -20,6 +20,7 @@ class ErrorCode:
 CODES: Final[Mapping[str, ErrorCode]] = {
     "CONFIG_MISSING": ErrorCode(http=500),
     "BAD_REQUEST": ErrorCode(http=400),
+    "USAGE": ErrorCode(http=400),
     "UNAUTHORIZED": ErrorCode(http=401),
     "API_KEY_REVOKED": ErrorCode(http=401),
     "FORBIDDEN": ErrorCode(http=403),
@@ -51,11 +52,13 @@ CODES: Final[Mapping[str, ErrorCode]] = {
     "RECEIPT_TOO_LARGE": ErrorCode(http=422),
     "SIGNATURE_INVALID": ErrorCode(http=422),
     "OUTBOUND_BLOCKED": ErrorCode(http=422),
+    "REJECTED_BY_ENDPOINT": ErrorCode(http=422),
     "HANDLER_NOT_FOUND": ErrorCode(http=422),
     "RATE_LIMITED": ErrorCode(http=429, retryable=True),
     "HEADERS_TOO_LARGE": ErrorCode(http=431),
     "SIGNING_KEY_MISSING": ErrorCode(http=500),
     "SCHEMA_MISMATCH": ErrorCode(http=500),
+    "PORT_IN_USE": ErrorCode(http=500),
     "INTERNAL_ERROR": ErrorCode(http=500, retryable=True),
     "JOB_LEASE_LOST": ErrorCode(http=500, retryable=True),
     "OUTBOUND_FAILED": ErrorCode(http=502, retryable=True),
@@ -63,10 +66,11 @@ CODES: Final[Mapping[str, ErrorCode]] = {
     "QUEUE_FULL": ErrorCode(http=503, retryable=True),
     "DB_UNAVAILABLE": ErrorCode(http=503, retryable=True),
     "REQUEST_TIMEOUT": ErrorCode(http=503, retryable=True),
+    "UNREACHABLE": ErrorCode(http=503, retryable=True),
     "JOB_TIMEOUT": ErrorCode(http=504, retryable=True),
 }
 # The configuration is wrong: trying again does not help.
-CONFIGURATION_CODES: Final = frozenset({"CONFIG_MISSING", "SCHEMA_MISMATCH", "SIGNING_KEY_MISSING"})
+CONFIGURATION_CODES: Final = frozenset({"CONFIG_MISSING", "PORT_IN_USE", "SCHEMA_MISMATCH", "SIGNING_KEY_MISSING"})
 
 
 MAX_PROBLEMS: Final = 100

@@ -101,10 +101,10 @@ class Destination:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def check_url(text: str, *, https_only: bool, allowed: Iterable[str] = ()) -> str:
-    """`text`, if something may be sent to it; otherwise a refusal. `allowed`: see `may_reach`."""
-    parsed = parse_destination(text, https_only=https_only)
-    if parsed.address is not None and not may_reach(parsed, parsed.address, allowed):
+def check_url(text: str, *, https_only: bool, allowlist: Iterable[str] = ()) -> str:
+    """`text`, if something may be sent to it; otherwise a refusal. `allowlist`: see `may_reach`."""
+    destination = parse_destination(text, https_only=https_only)
+    if destination.address is not None and not may_reach(destination, destination.address, allowlist):
         raise OutboundBlocked
     return text
 
@@ -128,18 +128,20 @@ def parse_destination(text: str, *, https_only: bool) -> Destination:
     )
 
 
-def may_reach(destination: Destination, address: IPv4Address | IPv6Address, allowed: Iterable[str]) -> bool:
+def may_reach(destination: Destination, address: IPv4Address | IPv6Address, allowlist: Iterable[str]) -> bool:
     """Whether something may be sent to `address` because `destination` resolved to it.
 
     It is one of the open Internet, or the installation names it: by a network, or by an address or a host (`*.` before
     it for all below it), each with or without a port.
     """
-    return is_public(address) or is_allowlisted(destination, address, allowed)
+    return is_public(address) or is_allowlisted(destination, address, allowlist)
 
 
-def is_allowlisted(destination: Destination, address: IPv4Address | IPv6Address | None, allowed: Iterable[str]) -> bool:
+def is_allowlisted(
+    destination: Destination, address: IPv4Address | IPv6Address | None, allowlist: Iterable[str]
+) -> bool:
     """Whether the installation names this destination: by its host or, where that is known, by its address."""
-    return any(_entry_matches(entry, destination, address) for entry in allowed)
+    return any(_entry_matches(entry, destination, address) for entry in allowlist)
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:

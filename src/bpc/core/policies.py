@@ -9,8 +9,8 @@ decide too.
     policies of the tenant ──────────────────────────┼─► decide_access ─► Decision(allowed, policy, reason)
     permissions of the actor's roles ────────────────┘
 
-`is_always_allowed` asks the same for all times from now on, so that policies cannot lock out whoever could take them
-back.
+`is_always_allowed` asks the same for all times from now on, so that policies cannot lock out the people who could take
+them back.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -80,6 +80,7 @@ RESOURCE_TYPES: Final = (
     "PassportVersion",
     "CompileRun",
     "Job",
+    "Schedule",
     "Event",
     "Actor",
     "Role",
@@ -265,11 +266,11 @@ def depends_on_sku(policies: Iterable[PolicyInForce]) -> bool:
 
 def parse_target(text: str) -> str:
     """A permission, or the start of some with `*` at its end."""
-    known = text in PERMISSIONS
-    wild = text.endswith("*") and any(permission.startswith(text[:-1]) for permission in PERMISSIONS)
-    if not known and not wild:
+    is_permission = text in PERMISSIONS
+    is_group = text.endswith("*") and any(permission.startswith(text[:-1]) for permission in PERMISSIONS)
+    if not is_permission and not is_group:
         raise BadPolicy(
-            f"`{text[:80]}` is no permission and the start of none",
+            f"`{text[:80]}` is not a permission, nor the start of one",
             fix="name one as the roles do, such as `passport:read`, or a group such as `passport:*` or `*`",
         )
     return text
@@ -301,12 +302,12 @@ def _matches_pattern(pattern: str, text: str) -> bool:
     return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
 
 
-def _check_members(document: object, known: Sequence[str], at: str) -> None:
+def _check_members(document: object, known_members: Sequence[str], at: str) -> None:
     if not isinstance(document, Mapping):
         raise BadPolicy(f"`{at.rstrip('.') or 'policy_json'}` is not an object")
-    unknown = sorted(set(document) - set(known))
+    unknown = sorted(set(document) - set(known_members))
     if unknown:
-        raise BadPolicy(f"`{at}{unknown[0][:80]}` is not a member", fix=f"its members are {', '.join(known)}")
+        raise BadPolicy(f"`{at}{unknown[0][:80]}` is not a member", fix=f"its members are {', '.join(known_members)}")
 
 
 def _parse_resource(document: Any) -> ResourceFilter:
@@ -328,16 +329,16 @@ def _parse_ids(document: Mapping[str, Any], name: str, at: str = "") -> frozense
 
 
 def _parse_texts(
-    document: Mapping[str, Any], name: str, known: Sequence[str] | None, at: str = ""
+    document: Mapping[str, Any], name: str, known_values: Sequence[str] | None, at: str = ""
 ) -> frozenset[str] | None:
     values = document.get(name)
     if values is None:
         return None
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_LISTED or not all(map(_is_text, values)):
         raise BadPolicy(f"`{at}{name}` is not a list of 1 to {MAX_LISTED:,} texts")
-    wrong = next((text for text in values if known is not None and text not in known), None)
-    if wrong is not None and known is not None:
-        raise BadPolicy(f"`{wrong[:80]}` in `{at}{name}` is not known", fix=f"they are {', '.join(known)}")
+    wrong = next((text for text in values if known_values is not None and text not in known_values), None)
+    if wrong is not None and known_values is not None:
+        raise BadPolicy(f"`{wrong[:80]}` in `{at}{name}` is not known", fix=f"they are {', '.join(known_values)}")
     return frozenset(values)
 
 

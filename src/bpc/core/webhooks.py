@@ -24,28 +24,70 @@ from bpc.core.formats.timestamps import format_time
 
 WebhookType = Literal[
     "document.version.validated",
+    "document.version.rejected",
+    "document.parse.failed",
+    "document.ingest.failed",
+    "snapshot.build.failed",
     "rules.version.published",
+    "rules.tests.failed",
+    "rules.tests.aborted",
+    "passport.compile.failed",
+    "passport.sign.failed",
+    "passport.qr.failed",
+    "passport.activation.failed",
+    "passport.export.ready",
+    "passport.export.failed",
     "passport.version.signed",
+    "passport.version.ready",
     "passport.version.waived",
     "passport.version.active",
     "passport.version.revoked",
     "passport.version.mismatch",
+    "compile_run.finished",
+    "api_key.created",
+    "api_key.changed",
+    "api_key.revoked",
+    "signing_key.created",
+    "signing_key.changed",
+    "webhook.endpoint.disabled",
+    "webhook.endpoint.enabled",
 ]
 
 WEBHOOK_TYPES: Final[Mapping[str, WebhookType]] = {
     "FACTS_PARSED": "document.version.validated",
+    "DOCUMENT_REJECTED": "document.version.rejected",
+    "DOCUMENT_PARSE_FAILED": "document.parse.failed",
+    "DOCUMENT_INGEST_FAILED": "document.ingest.failed",
+    "SNAPSHOT_BUILD_FAILED": "snapshot.build.failed",
     "RULES_PUBLISHED": "rules.version.published",
+    "RULE_TESTS_FAILED": "rules.tests.failed",
+    "RULE_TESTS_ABORTED": "rules.tests.aborted",
+    "COMPILE_FAILED": "passport.compile.failed",
+    "PASSPORT_SIGN_FAILED": "passport.sign.failed",
+    "QR_FAILED": "passport.qr.failed",
+    "ACTIVATION_FAILED": "passport.activation.failed",
+    "EXPORT_CREATED": "passport.export.ready",
+    "EXPORT_FAILED": "passport.export.failed",
     "PASSPORT_SIGNED": "passport.version.signed",
+    "QR_GENERATED": "passport.version.ready",
     "PASSPORT_WAIVED": "passport.version.waived",
     "PASSPORT_ACTIVATED": "passport.version.active",
     "PASSPORT_REVOKED": "passport.version.revoked",
     "REPLAY_MISMATCH": "passport.version.mismatch",
+    "COMPILE_RUN_FINISHED": "compile_run.finished",
+    "API_KEY_CREATED": "api_key.created",
+    "API_KEY_CHANGED": "api_key.changed",
+    "API_KEY_REVOKED": "api_key.revoked",
+    "SIGNING_KEY_CREATED": "signing_key.created",
+    "SIGNING_KEY_CHANGED": "signing_key.changed",
+    "WEBHOOK_ENDPOINT_DISABLED": "webhook.endpoint.disabled",
+    "WEBHOOK_ENDPOINT_ENABLED": "webhook.endpoint.enabled",
 }
 TEST_EVENT_TYPE: Final = "WEBHOOK_ENDPOINT_TESTED"  # sent on demand, to one endpoint
 TEST_WEBHOOK_TYPE: Final = "webhook.test"
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)  # so long the secret before a rotation still signs, too
-MAX_RETRY_AFTER_SECONDS: Final = 1024  # seconds that we let a receiver put us off
+MAX_RETRY_AFTER_SECONDS: Final = 86_400  # seconds that we let a receiver put us off
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 GONE: Final = 410
 _SECONDS: Final = re.compile("[0-9]+")
@@ -131,11 +173,17 @@ def build_headers(
     return fields
 
 
-def judge_status(status: int) -> DeliveryVerdict:
-    """2xx is taken; a redirect and most of 4xx are final; the rest may be different next time."""
+def judge_status(status: int, *, retry_client_errors: bool = False) -> DeliveryVerdict:
+    """2xx is taken; a redirect and most of 4xx are final; the rest may be different next time.
+
+    With `retry_client_errors`, of 4xx only 410 is final.
+    """
     if 200 <= status < 300:
         return DeliveryVerdict.DELIVERED
-    return DeliveryVerdict.FAILED if 300 <= status < 500 and status not in RETRYABLE_STATUSES else DeliveryVerdict.AGAIN
+    if status == GONE or 300 <= status < 400:
+        return DeliveryVerdict.FAILED
+    is_refusal = 400 <= status < 500 and status not in RETRYABLE_STATUSES
+    return DeliveryVerdict.FAILED if is_refusal and not retry_client_errors else DeliveryVerdict.AGAIN
 
 
 def parse_retry_after(retry_after: str | None, moment: datetime) -> int:

@@ -214,7 +214,7 @@ class Guard:
 
     def check(self, url: str) -> None:
         """Refuse a URL that can never be reached: `BadUrl` or `OutboundBlocked`."""
-        check_url(url, https_only=False, allowed=self.allow)
+        check_url(url, https_only=False, allowlist=self.allow)
         self._check_destination(url)
 
     def _check_destination(self, url: str) -> Destination:

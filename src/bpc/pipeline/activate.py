@@ -13,20 +13,26 @@ Compliance entries that block end the activation before anything changes (bpc.pi
 """
 
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
-from service_jobs import Context, Handler, Handlers, Rejection
+from service_jobs import Context, Handler, Handlers, JobError, Rejection
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
 from bpc.pipeline.gate import check_gate
 from bpc.runtime import clock
+from bpc.runtime.logs import get_logger
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject
 from bpc.storage.passports import passport_versions, passports
 from bpc.storage.passports.passport_versions import PassportVersionRow, PassportVersionStatus
-from bpc.storage.passports.passports import PassportRow
+from bpc.storage.passports.passports import PassportRow, load_subject, load_subject_of_version
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
+
+log = get_logger(__name__)
+VersionOrderT = TypeVar("VersionOrderT", bound="VersionOrder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,29 +71,60 @@ class WrongVersionStatus(Conflict):
         )
 
 
-def declare_activate_job(handlers: Handlers) -> Handler[ActivateOrder, None]:
+class VersionOrder(Protocol):
+    """The input of a job about one passport version."""
+
+    @property
+    def passport_version_id(self) -> PassportVersionId: ...
+
+    @property
+    def actor_id(self) -> ActorId | None: ...
+
+
+def announce_failures(job: Handler[VersionOrderT, Any], event_type: str) -> None:
+    """Let a job about a passport version append and announce an event when it fails for good."""
+
+    @job.on_failure
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, job)
+        version, act = order.passport_version_id, Act(order.actor_id, clock.now())
+        subject = await load_subject_of_version(conn, tenant, version)
+        payload = {**describe_failure(ctx.job_id, error), **subject.to_event_payload()}
+        await append_and_announce(conn, act, tenant, "PassportVersion", version, event_type, payload)
+
+
+def declare_activate_job(handlers: Handlers) -> Handler[ActivateOrder, ActivationResult]:
     """The job ACTIVATE_PASSPORT. It changes nothing if the version was active before, or a newer one is."""
 
-    @handlers.job("ACTIVATE_PASSPORT")
-    async def run(ctx: Context, order: ActivateOrder) -> Rejection | None:
+    @handlers.job(
+        "ACTIVATE_PASSPORT",
+        subject=lambda order: make_subject("passport_version", order.passport_version_id),
+        description="Makes a version the valid one of its passport.",
+    )
+    async def run(ctx: Context, order: ActivateOrder) -> ActivationResult | Rejection:
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
         passport, version = await _lock_passport_and_version(conn, tenant, order.passport_version_id)
         if version.activated_at is not None:
-            return None
+            return ActivationResult(
+                passport_version_id=version.passport_version_id,
+                status=version.status,
+                superseded_passport_version_id=None,
+            )
         active_id = await passport_versions.find_active_version(conn, tenant, passport.passport_id)
         if active_id is not None:
             active_version = await passport_versions.get_version(conn, tenant, active_id)
             if active_version.created_at > version.created_at:
                 refusal = Conflict(
                     f"passport version `{active_id}`, which was requested later than "
-                    f"`{version.passport_version_id}`, is active already, so nothing was changed",
-                    fix="to make the older one active all the same, activate it yourself",
+                    f"`{version.passport_version_id}`, is already active, so nothing was changed",
+                    fix="to make the older one active anyway, activate it yourself",
                     details={"active_passport_version_id": str(active_id)},
                 )
                 return Rejection.from_exception(refusal)
-        await activate(conn, tenant, order.passport_version_id, act=Act(order.actor_id, clock.now()))
-        return None
+        return await activate(conn, tenant, order.passport_version_id, act=Act(order.actor_id, clock.now()))
 
+    announce_failures(run, "ACTIVATION_FAILED")
     return run
 
 
@@ -111,9 +148,18 @@ async def activate(conn: Connection, tenant: TenantId, version_id: PassportVersi
         await events.append_act(conn, act, tenant, "PassportVersion", previous_id, "PASSPORT_SUPERSEDED", by)
     await passport_versions.set_version_status(conn, tenant, version_id, "ACTIVE", at=act.at)
     await passports.set_current_version(conn, tenant, passport.passport_id, version_id)
-    superseded = {"superseded_passport_version_id": None if previous_id is None else str(previous_id)}
-    payload = {**superseded, **gate.to_event_payload()}
+    previous = {"superseded_passport_version_id": None if previous_id is None else str(previous_id)}
+    subject = await load_subject(conn, tenant, passport.passport_id)
+    payload = {**previous, **gate.to_event_payload(), **subject.to_event_payload()}
     await append_and_announce(conn, act, tenant, "PassportVersion", version_id, "PASSPORT_ACTIVATED", payload)
+    log.info(
+        "passport version activated",
+        tenant_id=tenant,
+        actor_id=act.actor_id,
+        passport_id=passport.passport_id,
+        passport_version_id=version_id,
+        superseded_passport_version_id=previous_id,
+    )
     return ActivationResult(passport_version_id=version_id, status="ACTIVE", superseded_passport_version_id=previous_id)
 
 
@@ -130,8 +176,16 @@ async def revoke(
     await passport_versions.set_version_status(conn, tenant, version_id, "REVOKED", at=act.at)
     if passport.current_passport_version_id == version_id:
         await passports.set_current_version(conn, tenant, passport.passport_id, None)
-    payload = {"reason": reason, "was": version.status}
+    subject = await load_subject(conn, tenant, passport.passport_id)
+    payload = {"reason": reason, "was": version.status, **subject.to_event_payload()}
     await append_and_announce(conn, act, tenant, "PassportVersion", version_id, "PASSPORT_REVOKED", payload)
+    log.info(
+        "passport version revoked",
+        tenant_id=tenant,
+        actor_id=act.actor_id,
+        passport_id=passport.passport_id,
+        passport_version_id=version_id,
+    )
     return RevocationResult(passport_version_id=version_id, status="REVOKED")
 
 

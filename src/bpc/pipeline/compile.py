@@ -12,19 +12,18 @@ The job: run ─► load_input ─► compile_here_or_in_child ─► store_vers
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple
+from uuid import UUID
 
 from service_jobs import HIGH, Context, Handler, Handlers, JobError, ProcessesUnavailable, SubmitQueue
 
 from bpc.core.audit.events import EMPTY_CHAIN, Act
 from bpc.core.errors import Conflict
-from bpc.core.formats.hashes import from_hex, sha256, to_hex
+from bpc.core.formats.hashes import from_hex, to_hex
 from bpc.core.formats.ids import (
     ActorId,
     JobId,
@@ -35,24 +34,27 @@ from bpc.core.formats.ids import (
     TenantId,
 )
 from bpc.core.formats.timestamps import format_time
-from bpc.core.language.evaluating.machine import Machine
-from bpc.core.language.package import read_program
 from bpc.core.passport.compile import ArtifactLimits, CompiledPassport, compile_passport
 from bpc.core.passport.compile_input import CompileInput, Product
-from bpc.pipeline.sign import SignOrder
+from bpc.core.passport.trace import trace_fields
+from bpc.core.readiness.trial import build_machine
+from bpc.pipeline.rule_cache import CompileInputChanged, RuleCache, RuleTexts
+from bpc.pipeline.sign import SignOrder, sign_job_key
 from bpc.runtime import clock
+from bpc.runtime.logs import get_logger, is_debug_logged
 from bpc.runtime.telemetry import JobMetrics
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.error_mapping import SnapshotNotReady
 from bpc.storage.evidence import snapshots
-from bpc.storage.jobs import load_job_input
-from bpc.storage.passports import compile_inputs, passport_versions, passports
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject
+from bpc.storage.passports import compile_inputs, passport_versions, passports, products
+from bpc.storage.passports.passports import load_subject
 from bpc.storage.rules import packages
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
-MAX_CACHED_RULES: Final = 32
-QUICK_SECONDS: Final = 0.005  # a compile this quick does not delay the other jobs of the process
 LARGE_RULES_BYTES: Final = 65_536  # longer rules take seconds to parse, and hold the interpreter lock for part of it
+log = get_logger(__name__)
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 # Runs a function with its arguments in a child process. Raises `ProcessesUnavailable` if there are no child processes.
@@ -88,6 +90,19 @@ class RequestedCompile:
     issued_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOutcome:
+    """The compiled version, how many facts it was compiled from, and the job that signs it."""
+
+    passport_version_id: PassportVersionId
+    passport_id: PassportId
+    payload_hash: str
+    fact_count: int
+    fail_count: int
+    warn_count: int
+    sign_job_id: UUID
+
+
 class RulesNotPublished(Conflict):
     """Only published rules compile."""
 
@@ -101,19 +116,10 @@ class RulesNotPublished(Conflict):
         )
 
 
-class CompileInputChanged(Conflict):
-    """The stored rules or facts are not those that the request fixed."""
-
-    def __init__(self, changed_part: str) -> None:
-        super().__init__(
-            f"the stored {changed_part} have changed since the compile was requested", fix="request the compile again"
-        )
-
-
 async def request_compile(
     conn: Connection,
     queue: SubmitQueue,
-    job: Handler[CompileOrder, None],
+    job: Handler[CompileOrder, Any],
     tenant: TenantId,
     passport: PassportId,
     *,
@@ -126,9 +132,11 @@ async def request_compile(
     priority: int = HIGH,
 ) -> RequestedCompile:
     """Fix and record what a new version is compiled from, and submit the job. `activate` also activates it."""
-    product = await passports.get_product(
+    product = await products.get_product(
         conn, tenant, (await passports.get_passport(conn, tenant, passport)).battery_product_id
     )
+    if not product.is_active:
+        raise products.ProductInactive(product)
     order = CompileOrder(
         passport_version_id=PassportVersionId(clock.new_id()),
         passport_id=passport,
@@ -150,88 +158,70 @@ async def request_compile(
 
 
 def declare_compile_job(
-    handlers: Handlers, *, limits: ArtifactLimits, metrics: JobMetrics, then: Handler[SignOrder, None]
-) -> Handler[CompileOrder, None]:
+    handlers: Handlers, *, limits: ArtifactLimits, metrics: JobMetrics, then: Handler[SignOrder, Any]
+) -> Handler[CompileOrder, CompileOutcome]:
     """The job COMPILE_PASSPORT. If the rules or facts are refused, the job has failed."""
     rule_cache = RuleCache()
 
-    @handlers.job("COMPILE_PASSPORT")
-    async def run(ctx: Context, order: CompileOrder) -> None:
-        conn, tenant, started = await ctx.transaction(), TenantId(ctx.tenant), time.perf_counter()
+    @handlers.job(
+        "COMPILE_PASSPORT",
+        subject=lambda order: make_subject("passport_version", order.passport_version_id, sku=order.product_sku),
+        description="Compiles a passport version from a sealed snapshot and published rules.",
+    )
+    async def run(ctx: Context, order: CompileOrder) -> CompileOutcome:
+        conn, tenant, start_seconds = await ctx.transaction(), TenantId(ctx.tenant), time.perf_counter()
         try:
             compile_input, texts = await load_input(conn, tenant, order, rule_cache)
             output = await compile_here_or_in_child(ctx, compile_input, texts, order.snapshot_hash, limits)
         except Exception:
-            metrics.record_compile(time.perf_counter() - started, None)
+            metrics.record_compile(time.perf_counter() - start_seconds, None)
             raise
-        metrics.record_compile(time.perf_counter() - started, output)
+        metrics.record_compile(time.perf_counter() - start_seconds, output)
         await store_version(conn, tenant, order, output)
         version = order.passport_version_id
+        if is_debug_logged():
+            for field in trace_fields(output.proof):
+                log.debug("field evaluated", tenant_id=str(tenant), passport_version_id=str(version), **asdict(field))
         sign_order = SignOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
-        ctx.submit(then, sign_order, key=f"sign:{version}", priority=HIGH)
+        return CompileOutcome(
+            passport_version_id=version,
+            passport_id=order.passport_id,
+            payload_hash=to_hex(output.payload_hash),
+            fact_count=len(compile_input.facts),
+            fail_count=output.compliance.fail,
+            warn_count=output.compliance.warn,
+            sign_job_id=ctx.submit(then, sign_order, key=sign_job_key(version), priority=HIGH),
+        )
 
     @run.on_failure
     async def record_failure(ctx: Context, error: JobError) -> None:
         # Also runs where the worker died: then only the stored input of the job is known.
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
-        await _record_failure(conn, tenant, await load_job_input(conn, tenant, ctx.job_id, run), error)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        await _record_failure(conn, tenant, order, describe_failure(ctx.job_id, error))
 
     return run
-
-
-@lru_cache(maxsize=MAX_CACHED_RULES)
-def build_machine(dsl: bytes) -> Machine:
-    """Rules, ready to run. Pure and expensive, so the last few are cached."""
-    return Machine(read_program(dsl))
-
-
-@dataclass(slots=True, kw_only=True)
-class RuleTexts:
-    """The source of rules and of their tests. `quick_fact_count` facts have been compiled quickly with them."""
-
-    dsl: bytes
-    tests: bytes
-    quick_fact_count: int = 0
-
-    def record_duration(self, seconds: float, facts: int) -> None:
-        """Remember a compile: quick ones run on the event loop from now on, others in a thread."""
-        self.quick_fact_count = max(self.quick_fact_count, facts) if seconds <= QUICK_SECONDS else 0
-
-
-class RuleCache:
-    """The sources of the rules that this process compiled last, by their hashes."""
-
-    def __init__(self) -> None:
-        self._texts_by_hash: OrderedDict[tuple[str, str], RuleTexts] = OrderedDict()
-
-    async def load_texts(self, conn: Connection, tenant: TenantId, order: CompileOrder) -> RuleTexts:
-        """The sources that an order names. Their hashes were compared when they were loaded."""
-        hashes = order.dsl_sha256, order.tests_sha256
-        if hashes not in self._texts_by_hash:
-            sources = await packages.load_sources(conn, tenant, order.rule_package_version_id)
-            if (to_hex(sha256(sources.dsl)), to_hex(sha256(sources.tests))) != hashes:
-                raise CompileInputChanged("rules")
-            self._texts_by_hash[hashes] = RuleTexts(dsl=sources.dsl, tests=sources.tests)
-        self._texts_by_hash.move_to_end(hashes)
-        if len(self._texts_by_hash) > MAX_CACHED_RULES:
-            self._texts_by_hash.popitem(last=False)
-        return self._texts_by_hash[hashes]
 
 
 async def load_input(
     conn: Connection, tenant: TenantId, order: CompileOrder, rule_cache: RuleCache
 ) -> tuple[CompileInput, RuleTexts]:
     """Load what the order names. Raises `CompileInputChanged` if the rules are not those that the order fixed."""
-    stored = await compile_inputs.load_compile_input(conn, tenant, order.passport_id, order.rule_package_version_id)
-    _require_language_level(stored.compiler_min_build)
-    if (to_hex(stored.dsl_sha256), to_hex(stored.tests_sha256)) != (order.dsl_sha256, order.tests_sha256):
+    stored_input = await compile_inputs.load_compile_input(
+        conn, tenant, order.passport_id, order.rule_package_version_id
+    )
+    _require_language_level(stored_input.compiler_min_build)
+    if (to_hex(stored_input.dsl_sha256), to_hex(stored_input.tests_sha256)) != (order.dsl_sha256, order.tests_sha256):
         raise CompileInputChanged("rules")
-    texts = await rule_cache.load_texts(conn, tenant, order)
+    hashes = order.dsl_sha256, order.tests_sha256
+    texts = await rule_cache.load_texts(conn, tenant, order.rule_package_version_id, hashes)
     compile_input = CompileInput(
         tenant_id=tenant,
         passport_id=order.passport_id,
         passport_version_id=order.passport_version_id,
-        product=Product(battery_product_id=stored.battery_product_id, sku=order.product_sku, name=order.product_name),
+        product=Product(
+            battery_product_id=stored_input.battery_product_id, sku=order.product_sku, name=order.product_name
+        ),
         snapshot_id=order.snapshot_id,
         rule_package_version_id=order.rule_package_version_id,
         issued_at=order.issued_at,
@@ -263,12 +253,12 @@ def compile_and_check(
     compile_input: CompileInput, snapshot_hash: str, limits: ArtifactLimits
 ) -> tuple[CompiledPassport, float]:
     """The compiled passport, and how many seconds of CPU time it took. Pure, and may run in a child process."""
-    started = time.thread_time()
+    start_seconds = time.thread_time()
     output = compile_passport(compile_input, limits=limits, machine=build_machine(compile_input.rules))
     # The compiler lists and hashes the facts that it read, so this one comparison checks all of them.
     if output.snapshot_hash != from_hex(snapshot_hash):
         raise CompileInputChanged("facts of the snapshot")
-    return output, time.thread_time() - started
+    return output, time.thread_time() - start_seconds
 
 
 def choose_pool(pool: ComputePool | None, rules: bytes) -> ComputePool | None:
@@ -300,16 +290,19 @@ async def store_version(conn: Connection, tenant: TenantId, order: CompileOrder,
         at=order.issued_at,
     )
     if not is_new:
-        stored = await passport_versions.get_version(conn, tenant, version)
+        version_row = await passport_versions.get_version(conn, tenant, version)
         hashes = output.payload_hash, output.proof_root_hash, output.receipt_hash
-        if (stored.payload_hash, stored.proof_root_hash, stored.receipt_hash) != hashes:
+        if (version_row.payload_hash, version_row.proof_root_hash, version_row.receipt_hash) != hashes:
             raise Conflict(
-                f"passport version `{version}` exists already, with other hashes",
+                f"passport version `{version}` already exists, with other hashes",
                 fix="request the compile again: the new version gets an id of its own",
             )
         return
     payload = {
         "passport_id": str(order.passport_id),
+        "snapshot_id": str(order.snapshot_id),
+        "rule_package_version_id": str(order.rule_package_version_id),
+        "compiler_build_id": order.compiler_build_id,
         "payload_hash": to_hex(output.payload_hash),
         "proof_root_hash": to_hex(output.proof_root_hash),
         "receipt_hash": to_hex(output.receipt_hash),
@@ -336,30 +329,31 @@ async def _require_rule_hashes(conn: Connection, tenant: TenantId, version: Rule
     row = await packages.lock_version_shared(conn, tenant, version)
     if row.status != "PUBLISHED":
         raise RulesNotPublished(version, row.status)
+    await packages.require_active_package(conn, tenant, row.rule_package_id)
     _require_language_level(row.compiler_min_build)
     return {"dsl_sha256": to_hex(row.dsl_sha256), "tests_sha256": to_hex(row.tests_sha256)}
 
 
-def _require_language_level(needed: str) -> None:
-    if int(needed) > int(packages.LANGUAGE_LEVEL):
+def _require_language_level(level: str) -> None:
+    if int(level) > packages.LANGUAGE_LEVEL:
         raise Conflict(
-            f"these rules need a build of language level {needed}, and this one has {packages.LANGUAGE_LEVEL}",
+            f"these rules need a build of language level {level}, and this one has {packages.LANGUAGE_LEVEL}",
             fix="upgrade bpc",
-            details={"needed": needed, "level": packages.LANGUAGE_LEVEL},
+            details={"needed": level, "level": str(packages.LANGUAGE_LEVEL)},
         )
 
 
-async def _record_failure(conn: Connection, tenant: TenantId, order: CompileOrder, error: JobError) -> None:
+async def _record_failure(conn: Connection, tenant: TenantId, order: CompileOrder, failure: dict[str, object]) -> None:
+    subject = await load_subject(conn, tenant, order.passport_id)
     payload = {
+        **subject.to_event_payload(),
         "passport_version_id": str(order.passport_version_id),
         "snapshot_id": str(order.snapshot_id),
         "rule_package_version_id": str(order.rule_package_version_id),
-        "code": error.code,
-        # The message may quote a rule's own text, and an event cannot hold U+0000.
-        "message": error.message.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+        **failure,
     }
     act = Act(order.actor_id, clock.now())
-    await events.append_act(conn, act, tenant, "Passport", order.passport_id, "COMPILE_FAILED", payload)
+    await append_and_announce(conn, act, tenant, "Passport", order.passport_id, "COMPILE_FAILED", payload)
 
 
 def _to_event_payload(order: CompileOrder) -> dict[str, object]:

@@ -3,6 +3,8 @@
 UPLOADED ─┬─► VALIDATED   all facts are stored; the event has their number and everything that was left out
           └─► REJECTED    no fact is stored; the event has every problem of the document
 
+A job that fails for another reason is an event too; the version stays UPLOADED, and the job can be retried.
+
 A table is read under the options that were chosen when it was uploaded; they are in both events. The same bytes under
 the same options give the same facts, whatever the supplier's options are by now.
 
@@ -15,7 +17,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from service_jobs import Context, Handler, Handlers, LimitedProcesses, LimitExceeded, ProcessLimits, Rejection
+from service_jobs import (
+    Context,
+    Handler,
+    Handlers,
+    JobError,
+    LimitedProcesses,
+    LimitExceeded,
+    ProcessLimits,
+    Rejection,
+)
 
 from bpc.core.audit.events import Act
 from bpc.core.documents import DocumentNote, NoteSummary
@@ -28,9 +39,9 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.ids import ActorId, DocumentVersionId, TenantId
 from bpc.runtime import clock
-from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import facts, parse_results
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 MAX_INLINE_BYTES: Final = 4_096  # a larger document may take so long that other jobs are delayed
@@ -45,6 +56,16 @@ class ParseOrder:
 
     document_version_id: DocumentVersionId
     actor_id: ActorId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseOutcome:
+    """What a document version gave. `new_fact_count` facts were not known before; None if it was read before."""
+
+    document_version_id: DocumentVersionId
+    fact_count: int
+    new_fact_count: int | None
+    warnings: int
 
 
 class DocumentRejected(Invalid):
@@ -64,11 +85,15 @@ class DocumentRejected(Invalid):
         )
 
 
-def declare_parse_job(handlers: Handlers, *, reader_pool: LimitedProcesses) -> Handler[ParseOrder, None]:
+def declare_parse_job(handlers: Handlers, *, reader_pool: LimitedProcesses) -> Handler[ParseOrder, ParseOutcome]:
     """The job PARSE_FACTS. `reader_pool` are child processes with `READ_LIMITS`."""
 
-    @handlers.job("PARSE_FACTS")
-    async def run(ctx: Context, order: ParseOrder) -> Rejection | None:
+    @handlers.job(
+        "PARSE_FACTS",
+        subject=lambda order: make_subject("document_version", order.document_version_id),
+        description="Reads the facts of an uploaded document.",
+    )
+    async def run(ctx: Context, order: ParseOrder) -> ParseOutcome | Rejection:
         return await parse(
             await ctx.transaction(),
             TenantId(ctx.tenant),
@@ -77,18 +102,34 @@ def declare_parse_job(handlers: Handlers, *, reader_pool: LimitedProcesses) -> H
             act=Act(order.actor_id, clock.now()),
         )
 
+    @run.on_failure
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        version, act = order.document_version_id, Act(order.actor_id, clock.now())
+        row = await parse_results.lock_version_for_parse(conn, tenant, version)
+        if row.status != "UPLOADED":  # it was rejected, which is recorded
+            return
+        payload = {"document_id": str(row.document_id), **describe_failure(ctx.job_id, error)}
+        await append_and_announce(conn, act, tenant, "DocumentVersion", version, "DOCUMENT_PARSE_FAILED", payload)
+
     return run
 
 
 async def parse(
     conn: Connection, tenant: TenantId, version: DocumentVersionId, *, reader_pool: LimitedProcesses, act: Act
-) -> Rejection | None:
+) -> ParseOutcome | Rejection:
     """Read an uploaded version. One that was read before stays as it is."""
     row = await parse_results.lock_version_for_parse(conn, tenant, version)
-    if row.status == "VALIDATED":
-        return None
-    if row.status == "REJECTED":
+    if row.status in {"VALIDATED", "REJECTED"}:
         earlier = await parse_results.load_parse_result(conn, tenant, version)
+        if row.status == "VALIDATED":
+            return ParseOutcome(
+                document_version_id=version,
+                fact_count=earlier.fact_count,
+                new_fact_count=None,
+                warnings=earlier.warnings_total,
+            )
         return Rejection.from_exception(DocumentRejected(version, earlier.problems, earlier.problems_total))
     if row.content is None:
         raise Conflict(
@@ -103,12 +144,14 @@ async def parse(
         outcome = options
     if isinstance(outcome, DocumentProblems):
         await parse_results.set_document_status(conn, tenant, version, "REJECTED")
-        payload = _describe_notes(problems=outcome.problems, warnings=outcome.warnings) | {"options": options_json}
-        await events.append_act(conn, act, tenant, "DocumentVersion", version, "DOCUMENT_REJECTED", payload)
+        notes = _describe_notes(problems=outcome.problems, warnings=outcome.warnings)
+        payload = {"document_id": str(row.document_id), **notes, "options": options_json}
+        await append_and_announce(conn, act, tenant, "DocumentVersion", version, "DOCUMENT_REJECTED", payload)
         return Rejection.from_exception(DocumentRejected(version, outcome.problems.as_json(), outcome.problems.total))
     new_count = await facts.insert_facts(conn, tenant, version, outcome.facts, at=act.at)
     await parse_results.set_document_status(conn, tenant, version, "VALIDATED")
     payload = {
+        "document_id": str(row.document_id),
         "fact_count": len(outcome.facts),
         "fact_types": dict(Counter(fact.fact_type for fact in outcome.facts)),
         "new_fact_count": new_count,
@@ -116,13 +159,18 @@ async def parse(
         "options": options_json,
     }
     await append_and_announce(conn, act, tenant, "DocumentVersion", version, "FACTS_PARSED", payload)
-    return None
+    return ParseOutcome(
+        document_version_id=version,
+        fact_count=len(outcome.facts),
+        new_fact_count=new_count,
+        warnings=outcome.warnings.total,
+    )
 
 
 def parse_options(value: Json) -> ReadOptions | DocumentProblems:
     """The options that a version is to be read under; a mapping that this build does not understand is a problem."""
     members = value if isinstance(value, dict) else {}
-    locale = next((known for known in LOCALES if known == members.get("locale")), None)
+    locale = next((option for option in LOCALES if option == members.get("locale")), None)
     mapping = parse_mapping(members["mapping"]) if "mapping" in members else None
     if isinstance(mapping, MappingProblems):
         notes = tuple(
@@ -140,9 +188,9 @@ async def _read_content(
         return read_document(kind, mime_type, content, options)
     try:
         return await reader_pool.run(read_document, (kind, mime_type, content, options))
-    except LimitExceeded as exceeded:
+    except LimitExceeded as error:
         return DocumentProblems(
-            NoteSummary((DocumentNote("$", f"{exceeded.says}; split the document"),), 1), NoteSummary()
+            NoteSummary((DocumentNote("$", f"{error.says}; split the document"),), 1), NoteSummary()
         )
 
 

@@ -91,7 +91,7 @@ async def load_compliance(conn: Connection, tenant: TenantId, version_id: Passpo
     """What the gate would look at if the version were activated now."""
     version = await passport_versions.get_version(conn, tenant, version_id)
     settings = await tenant_settings.load_settings(conn, tenant)
-    waived = {row.name for row in await waivers.load_waivers(conn, tenant, version_id)}
+    waived_names = {row.name for row in await waivers.load_waivers(conn, tenant, version_id)}
     findings = to_entries(await snapshots.load_findings(conn, tenant, version.snapshot_id))
     rule_entries = await _load_payload_entries(conn, tenant, version_id)
     return ComplianceReport(
@@ -101,14 +101,14 @@ async def load_compliance(conn: Connection, tenant: TenantId, version_id: Passpo
         findings=count_compliance(findings),
         waived_count=version.waived_count,
         entries=[
-            *(_to_gate_entry(entry, "finding", waived) for entry in findings),
-            *(_to_gate_entry(entry, "rule", waived) for entry in rule_entries),
+            *(_to_gate_entry(entry, "finding", waived_names) for entry in findings),
+            *(_to_gate_entry(entry, "rule", waived_names) for entry in rule_entries),
         ],
     )
 
 
-def _to_gate_entry(entry: ComplianceEntry, source: EntrySource, waived: Collection[EntryName]) -> GateEntry:
-    is_waived = entry.status in WAIVABLE_STATUSES and get_entry_name(entry) in waived
+def _to_gate_entry(entry: ComplianceEntry, source: EntrySource, waived_names: Collection[EntryName]) -> GateEntry:
+    is_waived = entry.status in WAIVABLE_STATUSES and get_entry_name(entry) in waived_names
     return GateEntry(**entry.to_json(), source=source, waived=is_waived)
 
 
@@ -164,7 +164,7 @@ def _find_problems(
 ) -> Sequence[Refusal]:
     details = name._asdict()
     if name in earlier:
-        says = f"the entries `{name.code}` of field `{name.field}` are waived already"
+        says = f"the entries `{name.code}` of field `{name.field}` are already waived"
         return [Conflict(says, fix="leave them out", details=details)]
     if name not in waivable:
         says = f"the version has no FAIL or WARN entry `{name.code}` of field `{name.field}`"

@@ -8,21 +8,23 @@
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, NotFound
+from bpc.core.facts.attachments import AttachedFile, build_attachment_fact
 from bpc.core.facts.evidence_findings import describe_conflict, describe_replaced_reading, describe_unreadable
 from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.facts.findings import Finding, build_finding_facts
-from bpc.core.facts.merge import RECORDED_ON, FactStatement, MemberConflict, MergedFact, merge_statements
+from bpc.core.facts.findings import Finding
+from bpc.core.facts.merge import FactStatement, MemberConflict, MergedFact, merge_statements
 from bpc.core.facts.plausibility import find_implausible
-from bpc.core.facts.provenance import FactName, MemberOrigin
+from bpc.core.facts.provenance import FactName
 from bpc.core.facts.readings import (
     READING_FACT_TYPE,
+    RECORDED_ON,
     ReadingRef,
     Series,
     build_series_fact,
@@ -34,6 +36,7 @@ from bpc.core.facts.schemas import STATE_MEMBERS
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.ids import DocumentId, FactId, TenantId
 from bpc.core.formats.timestamps import format_time
+from bpc.pipeline.product_evidence import AttachmentFact, ProductEvidence, ProductFact, ReadingFact, SeriesFact
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import attachments, documents, facts, stated_facts, statements
 from bpc.storage.evidence.facts import StoredFact
@@ -44,142 +47,51 @@ MAX_STATEMENTS: Final = 100_000  # places in documents about one product
 MAX_READINGS: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductFact:
-    """A fact that is known of a product: what the documents say about one thing, and what they make together."""
-
-    fact: SnapshotFact
-    statements: Sequence[FactStatement]
-    merged: MergedFact
-    origins: Mapping[str, MemberOrigin]
-
-    @property
-    def name(self) -> FactName:
-        return self.fact.fact_type, self.fact.fact_key
-
-    def find_stored_id(self) -> FactId | None:
-        """The fact of a document that says exactly this; None if no document alone does."""
-        return next((each.fact_id for each in self.statements if each.payload == self.fact.payload), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingFact:
-    """A reading that a snapshot holds. Documents that say something else about the same moment are its conflict."""
-
-    fact: SnapshotFact
-    statement: FactStatement
-    is_current: bool
-    conflict: MemberConflict | None
-
-    @property
-    def name(self) -> FactName:
-        return self.fact.fact_type, self.fact.fact_key
-
-    @property
-    def fact_id(self) -> FactId:
-        return self.statement.fact_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductEvidence:
-    """Everything that is known of a product at one moment, and everything that is wrong about it."""
-
-    sku: str
-    product_facts: Sequence[ProductFact]
-    readings: Sequence[ReadingFact]
-    series: Sequence[Series]
-    findings: Sequence[Finding]
-    attachments: Sequence[SnapshotFact] = ()
-
-    @property
-    def facts(self) -> tuple[SnapshotFact, ...]:
-        """What rules can read."""
-        return (
-            *(each.fact for each in self.product_facts),
-            *(each.fact for each in self.readings),
-            *self.attachments,
-            *self.list_computed_facts(),
-        )
-
-    @property
-    def sources(self) -> Mapping[FactName, Mapping[str, MemberOrigin]]:
-        """Where each member of each fact is from."""
-        return {each.name: each.origins for each in self.product_facts} | {
-            (each.fact.fact_type, each.fact.fact_key): {
-                member: each.statement.locate_member(member) for member in each.fact.payload
-            }
-            for each in self.readings
-        }
-
-    def iterate_conflicts(self) -> Iterator[tuple[FactName, MemberConflict]]:
-        """Where documents differ."""
-        for fact in self.product_facts:
-            for conflict in fact.merged.conflicts:
-                yield fact.name, conflict
-        for reading in self.readings:
-            if reading.conflict is not None:
-                yield reading.name, reading.conflict
-
-    def iterate_statements(self) -> Iterator[FactStatement]:
-        for fact in self.product_facts:
-            yield from fact.statements
-        for reading in self.readings:
-            yield reading.statement
-
-    def count_open_conflicts(self) -> int:
-        return sum(not conflict.is_decided for _, conflict in self.iterate_conflicts())
-
-    def list_computed_facts(self) -> list[SnapshotFact]:
-        """Facts that no document states: a summary of each series, and the findings."""
-        return [
-            *(build_series_fact(self.sku, series) for series in self.series),
-            *build_finding_facts(self.sku, self.findings),
-        ]
-
-
 async def load_product_evidence(conn: Connection, tenant: TenantId, sku: str) -> ProductEvidence:
     """What is known of a product now. Without documents about it, there is no fact."""
-    stated = await stated_facts.list_stated_facts(conn, tenant, sku, limit=MAX_STATEMENTS + 1)
-    stated_readings = await stated_facts.list_readings(conn, tenant, sku, limit=MAX_READINGS + 1)
-    if len(stated) > MAX_STATEMENTS or len(stated_readings) > MAX_READINGS:
+    statement_rows = await stated_facts.list_stated_facts(conn, tenant, sku, limit=MAX_STATEMENTS + 1)
+    reading_rows = await stated_facts.list_readings(conn, tenant, sku, limit=MAX_READINGS + 1)
+    if len(statement_rows) > MAX_STATEMENTS or len(reading_rows) > MAX_READINGS:
         raise Conflict(
             f"documents say more about `{sku}` than a snapshot can hold: at most {MAX_STATEMENTS:,} facts and "
             f"{MAX_READINGS:,} readings",
             fix="withdraw documents that repeat others, or make one product of each battery",
         )
-    decisions = await _load_decisions(conn, tenant, [row.fact_key for row in (*stated, *stated_readings)])
-    series, window = _select_readings(sku, stated_readings, decisions)
-    shown_rows = [*stated, *(row for group in window for row in group)]
-    stored = await facts.load_stored_facts(conn, tenant, [row.fact_id for row in shown_rows])
-    attached = await attachments.list_attachment_facts(conn, tenant, sku)
+    decisions = await _load_decisions(conn, tenant, [row.fact_key for row in (*statement_rows, *reading_rows)])
+    series, window = _select_readings(sku, reading_rows, decisions)
+    rows = [*statement_rows, *(row for group in window for row in group)]
+    facts_by_id = await facts.load_stored_facts(conn, tenant, [row.fact_id for row in rows])
+    files = await attachments.list_attached_files(conn, tenant, sku)
     # Thousands of facts take long enough to delay other requests.
-    return await asyncio.to_thread(_build_evidence, sku, stated, series, window, stored, decisions, attached)
+    return await asyncio.to_thread(_build_evidence, sku, statement_rows, series, window, facts_by_id, decisions, files)
 
 
 def _build_evidence(
     sku: str,
-    stated: Sequence[StatedFact],
-    series: Sequence[Series],
+    statement_rows: Sequence[StatedFact],
+    series: Sequence[SeriesFact],
     window: Sequence[Sequence[StatedFact]],
-    stored: Mapping[FactId, StoredFact],
+    facts_by_id: Mapping[FactId, StoredFact],
     decisions: Mapping[FactName, Mapping[str, DocumentId]],
-    attached: Sequence[SnapshotFact],
+    files: Sequence[AttachedFile],
 ) -> ProductEvidence:
-    readings = [_to_reading(group, stored, decisions) for group in window]
-    merged = [
-        _merge_group(list(group), stored, decisions)
-        for _, group in groupby(stated, key=lambda row: (row.fact_type, row.fact_key))
+    readings = [_to_reading(group, facts_by_id, decisions) for group in window]
+    facts_of_documents = [
+        _merge_group(list(group), facts_by_id, decisions)
+        for _, group in groupby(statement_rows, key=lambda row: (row.fact_type, row.fact_key))
     ]
-    folded = [_fold_states(fact, readings) if fact.fact.fact_type == "Battery" else (fact, []) for fact in merged]
-    product_facts = [fact for fact, _ in folded]
-    replaced = [finding for _, findings in folded for finding in findings]
+    facts_with_findings = [
+        _fold_states(fact, readings) if fact.fact.fact_type == "Battery" else (fact, []) for fact in facts_of_documents
+    ]
+    product_facts = [fact for fact, _ in facts_with_findings]
+    reading_findings = [finding for _, findings in facts_with_findings for finding in findings]
     return ProductEvidence(
         sku=sku,
         product_facts=product_facts,
         readings=readings,
         series=series,
-        findings=[*_list_findings(product_facts, readings), *replaced],
-        attachments=attached,
+        findings=[*_list_findings(product_facts, readings), *reading_findings],
+        attachments=[AttachmentFact(fact=build_attachment_fact(file), file=file) for file in files],
     )
 
 
@@ -213,7 +125,7 @@ async def decide_conflict(
 
 def _select_readings(
     sku: str, rows: Sequence[StatedFact], decisions: Mapping[FactName, Mapping[str, DocumentId]]
-) -> tuple[list[Series], list[list[StatedFact]]]:
+) -> tuple[list[SeriesFact], list[list[StatedFact]]]:
     """All series, and what documents say about each reading of their windows: first the one that counts."""
     groups = [_put_decided_first(list(group), decisions) for _, group in groupby(rows, key=lambda row: row.fact_key)]
     series = group_series(
@@ -221,14 +133,31 @@ def _select_readings(
         for group in groups
     )
     window_ids = {reading.fact_id for each in series for reading in each.window}
-    return series, [group for group in groups if group[0].fact_id in window_ids]
+    rows_by_id = {group[0].fact_id: group[0] for group in groups}
+    return (
+        [_to_series_fact(sku, each, rows_by_id) for each in series],
+        [group for group in groups if group[0].fact_id in window_ids],
+    )
+
+
+def _to_series_fact(sku: str, series: Series, rows_by_id: Mapping[FactId, StatedFact]) -> SeriesFact:
+    first, last = rows_by_id[series.readings[0].fact_id], rows_by_id[series.readings[-1].fact_id]
+    return SeriesFact(
+        fact=build_series_fact(sku, series),
+        origins={
+            "sku": last.locate_member("sku"),
+            "kind": last.locate_member("kind"),
+            "first_recorded_at": first.locate_member("recorded_at"),
+            "last_recorded_at": last.locate_member("recorded_at"),
+        },
+    )
 
 
 def _put_decided_first(
     group: list[StatedFact], decisions: Mapping[FactName, Mapping[str, DocumentId]]
 ) -> list[StatedFact]:
-    believed = decisions.get((group[0].fact_type, group[0].fact_key), {}).values()
-    return sorted(group, key=lambda row: row.document.document_id not in believed)
+    decided_documents = decisions.get((group[0].fact_type, group[0].fact_key), {}).values()
+    return sorted(group, key=lambda row: row.document.document_id not in decided_documents)
 
 
 async def _load_decisions(
@@ -242,28 +171,28 @@ async def _load_decisions(
 
 def _merge_group(
     group: Sequence[StatedFact],
-    stored: Mapping[FactId, StoredFact],
+    facts_by_id: Mapping[FactId, StoredFact],
     decisions: Mapping[FactName, Mapping[str, DocumentId]],
 ) -> ProductFact:
     name = group[0].fact_type, group[0].fact_key
-    fact_statements = [_to_statement(row, stored[row.fact_id]) for row in group]
-    merged = merge_statements(fact_statements, decisions.get(name, {}), state_members=STATE_MEMBERS)
+    fact_statements = [_to_statement(row, facts_by_id[row.fact_id]) for row in group]
+    merge_result = merge_statements(fact_statements, decisions.get(name, {}), state_members=STATE_MEMBERS)
     fact = SnapshotFact(
         fact_type=name[0],
         fact_key=name[1],
-        schema_version=stored[group[0].fact_id].schema_version,
-        payload=merged.payload,
+        schema_version=facts_by_id[group[0].fact_id].schema_version,
+        payload=merge_result.payload,
     )
-    origins = {member: statement.locate_member(member) for member, statement in merged.sources.items()}
-    return ProductFact(fact=fact, statements=fact_statements, merged=merged, origins=origins)
+    origins = {member: statement.locate_member(member) for member, statement in merge_result.sources.items()}
+    return ProductFact(fact=fact, statements=fact_statements, merge_result=merge_result, origins=origins)
 
 
-def _to_statement(row: StatedFact, stored: StoredFact) -> FactStatement:
+def _to_statement(row: StatedFact, fact: StoredFact) -> FactStatement:
     return FactStatement(
         fact_id=row.fact_id,
         document=row.document,
         source_path=row.source_path,
-        payload=stored.payload,
+        payload=fact.payload,
         member_places=row.member_places,
         unreadable=row.unreadable,
     )
@@ -271,14 +200,14 @@ def _to_statement(row: StatedFact, stored: StoredFact) -> FactStatement:
 
 def _to_reading(
     group: Sequence[StatedFact],
-    stored: Mapping[FactId, StoredFact],
+    facts_by_id: Mapping[FactId, StoredFact],
     decisions: Mapping[FactName, Mapping[str, DocumentId]],
 ) -> ReadingFact:
-    first, reading_statements = group[0], [_to_statement(row, stored[row.fact_id]) for row in group]
+    first, reading_statements = group[0], [_to_statement(row, facts_by_id[row.fact_id]) for row in group]
     fact = SnapshotFact(
         fact_type=READING_FACT_TYPE,
         fact_key=first.fact_key,
-        schema_version=stored[first.fact_id].schema_version,
+        schema_version=facts_by_id[first.fact_id].schema_version,
         payload=reading_statements[0].payload,
     )
     conflict = None
@@ -306,7 +235,7 @@ def _fold_states(battery: ProductFact, readings: Sequence[ReadingFact]) -> tuple
     payload, origins, findings = dict(battery.fact.payload), dict(battery.origins), []
     for kind, reading in sorted(latest.items()):
         value: Json = to_battery_value(kind, reading.fact.payload)
-        if value is None or _get_recorded_at(battery.merged, kind) >= str(reading.fact.payload["recorded_at"]):
+        if value is None or _get_recorded_at(battery.merge_result, kind) >= str(reading.fact.payload["recorded_at"]):
             continue
         payload[kind] = value
         origins[kind] = reading.statement.locate_member(_get_value_member(reading.fact))
@@ -319,31 +248,31 @@ def _fold_states(battery: ProductFact, readings: Sequence[ReadingFact]) -> tuple
     return replace(battery, fact=replace(battery.fact, payload=payload), origins=origins), findings
 
 
-def _get_recorded_at(merged: MergedFact, member: str) -> str:
+def _get_recorded_at(merge_result: MergedFact, member: str) -> str:
     """When a state was recorded, as the documents say; an unreadable one without a day, when it was stated."""
-    statement = merged.sources.get(member) or merged.unreadable.get(member)
+    statement = merge_result.sources.get(member) or merge_result.unreadable.get(member)
     if statement is None:
         return ""
     day = statement.payload.get(RECORDED_ON)
     if isinstance(day, str):
         return f"{day}T00:00:00.000000Z"
-    return format_time(statement.stated_at) if member in merged.unreadable else ""
+    return format_time(statement.stated_at) if member in merge_result.unreadable else ""
 
 
 def _list_findings(product_facts: Sequence[ProductFact], readings: Sequence[ReadingFact]) -> list[Finding]:
     all_facts = [*(each.fact for each in product_facts), *(each.fact for each in readings)]
-    category = find_category(all_facts)
+    category = _get_category_name(all_facts)
     return [
         *(
             describe_unreadable(fact.name, member, statement, category=category)
             for fact in product_facts
-            for member, statement in fact.merged.unreadable.items()
+            for member, statement in fact.merge_result.unreadable.items()
             if member not in fact.fact.payload
         ),
         *(
             describe_conflict(fact.name, conflict)
             for fact in product_facts
-            for conflict in fact.merged.conflicts
+            for conflict in fact.merge_result.conflicts
             if not conflict.is_decided
         ),
         *(
@@ -355,7 +284,7 @@ def _list_findings(product_facts: Sequence[ProductFact], readings: Sequence[Read
     ]
 
 
-def find_category(product_facts: Sequence[SnapshotFact]) -> str | None:
+def _get_category_name(product_facts: Sequence[SnapshotFact]) -> str | None:
     """The category of the battery that the facts are about; None if they do not say."""
     values = (fact.payload.get("category") for fact in product_facts if fact.fact_type == "Battery")
     return next((value for value in values if isinstance(value, str)), None)

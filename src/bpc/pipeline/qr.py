@@ -4,6 +4,8 @@ Text and image depend on the signed receipt alone, so every run gives the same o
 """
 
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from service_jobs import NORMAL, Context, Handler, Handlers
 
@@ -13,10 +15,11 @@ from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
 from bpc.core.passport.bundle import format_receipt_qr_text
 from bpc.core.passport.qr import draw_qr_png
 from bpc.core.passport.receipt import read_receipt
-from bpc.pipeline.activate import ActivateOrder
+from bpc.pipeline.activate import ActivateOrder, announce_failures
 from bpc.runtime import clock
-from bpc.storage.audit import events
+from bpc.storage.jobs import make_subject
 from bpc.storage.passports import passport_versions
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +31,40 @@ class QrOrder:
     activate: bool = False
 
 
-def declare_qr_job(handlers: Handlers, *, then: Handler[ActivateOrder, None]) -> Handler[QrOrder, None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QrOutcome:
+    """The text of the QR code; None if the version was revoked before it had one. And the job that activates it."""
+
+    passport_version_id: PassportVersionId
+    qr_payload: str | None
+    activate_job_id: UUID | None
+
+
+def declare_qr_job(handlers: Handlers, *, then: Handler[ActivateOrder, Any]) -> Handler[QrOrder, QrOutcome]:
     """The job GENERATE_QR. A version that has a QR code, or was revoked meanwhile, stays as it is."""
 
-    @handlers.job("GENERATE_QR")
-    async def run(ctx: Context, order: QrOrder) -> None:
+    @handlers.job(
+        "GENERATE_QR",
+        subject=lambda order: make_subject("passport_version", order.passport_version_id),
+        description="Draws the QR code of a signed version.",
+    )
+    async def run(ctx: Context, order: QrOrder) -> QrOutcome:
         conn, tenant, version = await ctx.transaction(), TenantId(ctx.tenant), order.passport_version_id
         row = await passport_versions.lock_version_and_chain(conn, tenant, version)
         if row.status == "COMPILING":
             raise Conflict(f"passport version `{version}` is not signed yet", fix="retry the job when it is signed")
-        if row.has_qr or row.status == "REVOKED":
-            return
         text = format_receipt_qr_text(read_receipt(row.receipt))
+        if row.has_qr or row.status == "REVOKED":
+            stored_text = text if row.has_qr else None
+            return QrOutcome(passport_version_id=version, qr_payload=stored_text, activate_job_id=None)
         await passport_versions.set_qr(conn, tenant, version, text=text, png=draw_qr_png(text))
-        act, payload = Act(order.actor_id, clock.now()), {"qr_payload": text}
-        await events.append_act(conn, act, tenant, "PassportVersion", version, "QR_GENERATED", payload, head=row.head)
+        act, payload = Act(order.actor_id, clock.now()), {"qr_payload": text, **row.subject.to_event_payload()}
+        await append_and_announce(conn, act, tenant, "PassportVersion", version, "QR_GENERATED", payload, head=row.head)
+        activate_job_id = None
         if order.activate:
             activate_order = ActivateOrder(passport_version_id=version, actor_id=order.actor_id)
-            ctx.submit(then, activate_order, key=f"activate:{version}", priority=NORMAL)
+            activate_job_id = ctx.submit(then, activate_order, key=f"activate:{version}", priority=NORMAL)
+        return QrOutcome(passport_version_id=version, qr_payload=text, activate_job_id=activate_job_id)
 
+    announce_failures(run, "QR_FAILED")
     return run

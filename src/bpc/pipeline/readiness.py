@@ -10,13 +10,14 @@ from typing import Final
 from bpc.core.facts.merge import FactStatement
 from bpc.core.facts.provenance import DocumentOrigin, FactName
 from bpc.core.formats.ids import TenantId
-from bpc.core.readiness.assess import assess_readiness
+from bpc.core.readiness.assess import assess_products
 from bpc.core.readiness.issues import IssueOrigin, Readiness, ReadinessIssue
+from bpc.core.readiness.trial import ProductFacts, TrialRules
 from bpc.pipeline.compile import ComputePool, run_in_child_or_thread
-from bpc.pipeline.product_facts import ProductEvidence, ProductFact, load_product_evidence
-from bpc.pipeline.trial import ProductFacts, TrialRules, build_reads, try_product
+from bpc.pipeline.product_evidence import ProductEvidence, ProductFact
+from bpc.pipeline.product_facts import load_product_evidence
 from bpc.storage.connection import Connection
-from bpc.storage.passports.products_by_sku import ProductPassport, find_products_by_sku
+from bpc.storage.passports.products import ProductPassport, find_products_by_sku
 
 MAX_FACTS_AT_ONCE: Final = 10_000  # facts of several products that are held at the same time
 
@@ -28,24 +29,15 @@ async def check_readiness(
     products = await find_products_by_sku(conn, tenant, skus)
     results: list[Readiness] = []
     piece: list[ProductEvidence] = []
-    held = 0  # facts of the piece
+    fact_count = 0  # facts of the piece
     for sku in skus:
         evidence = await load_product_evidence(conn, tenant, sku)
         piece.append(evidence)
-        held += len(evidence.facts)
-        if held >= MAX_FACTS_AT_ONCE:
+        fact_count += len(evidence.facts)
+        if fact_count >= MAX_FACTS_AT_ONCE:
             results += await _assess_piece(piece, products, rules, pool)
-            piece, held = [], 0
+            piece, fact_count = [], 0
     return [*results, *(await _assess_piece(piece, products, rules, pool) if piece else ())]
-
-
-def assess_products(rules: TrialRules, products: Sequence[ProductFacts]) -> list[Readiness]:
-    """Try the rules on each product, and assess it. Pure, and may run in a child process."""
-    reads = build_reads(rules.dsl)
-    return [
-        assess_readiness(product.sku, product.facts, product.findings, try_product(rules, product), reads)
-        for product in products
-    ]
 
 
 async def _assess_piece(
@@ -89,7 +81,7 @@ def _list_origins(issue: ReadinessIssue, facts: Mapping[FactName, ProductFact]) 
     fact = facts.get((issue.fact_type or "", issue.fact_key or ""))
     if fact is None:
         return
-    if issue.kind == "missing":  # whoever speaks of the same fact can be asked
+    if issue.kind == "missing":  # the suppliers of the same fact can be asked
         documents = dict.fromkeys(statement.document for statement in fact.statements)
         yield from (_to_origin(document) for document in documents)
         return
@@ -97,7 +89,8 @@ def _list_origins(issue: ReadinessIssue, facts: Mapping[FactName, ProductFact]) 
         naming = [statement for statement in fact.statements if statement.names(member)]
         if issue.kind != "conflicting":
             naming = [
-                fact.merged.sources.get(member) or fact.merged.unreadable.get(member) or each for each in naming[:1]
+                fact.merge_result.sources.get(member) or fact.merge_result.unreadable.get(member) or each
+                for each in naming[:1]
             ]
         yield from (_locate(statement, member) for statement in naming)
 

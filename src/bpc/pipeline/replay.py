@@ -1,7 +1,8 @@
 """Replay, the eighth step: compile a version again from its stored inputs, and compare every byte.
 
 The result is recorded on the version, also if something differs. Nothing is repaired: a difference means that somebody
-changed the stored data, or that this build compiles differently.
+changed the stored data, or that this build compiles differently. If only the signature is wrong, the refusal is
+SIGNATURE_INVALID; otherwise it is REPLAY_MISMATCH. The event is REPLAY_MISMATCH in both cases.
 
 Checks:
   1. snapshot   the snapshot is sealed, has its stored hash, and is the one the receipt names
@@ -31,22 +32,27 @@ from bpc.core.passport.compile import read_compile_input
 from bpc.core.passport.compile import replay_passport as compile_again
 from bpc.core.passport.qr import check_qr_png
 from bpc.core.passport.receipt import read_receipt
-from bpc.core.verify import CheckFailed, NotChecked, StepResult, format_count, run_step
+from bpc.core.readiness.trial import build_machine
+from bpc.core.verify import CheckFailed, StepResult, format_count, run_step
 from bpc.pipeline.activate import WrongVersionStatus
-from bpc.pipeline.compile import ComputePool, build_machine, choose_pool, run_in_child_or_thread
+from bpc.pipeline.compile import ComputePool, choose_pool, run_in_child_or_thread
+from bpc.runtime.logs import get_logger
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import snapshots
 from bpc.storage.evidence.snapshots import SnapshotRow
-from bpc.storage.passports import passport_versions, passports
+from bpc.storage.passports import passport_versions, passports, products
 from bpc.storage.passports.passport_versions import PassportVersionBytes, PassportVersionRow
-from bpc.storage.passports.passports import ProductRow
+from bpc.storage.passports.passports import load_subject
+from bpc.storage.passports.products import ProductRow
 from bpc.storage.rules import packages
 from bpc.storage.rules.packages import RuleSources
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 PUBLISHED_STATUSES: Final = ("PUBLISHED", "DEPRECATED", "RETIRED")
 MAX_DETAIL_CHARS: Final = 2000
+NEXT_STEP: Final = "do not use this version until you know why; `bpc audit verify` shows what else is not intact"
+log = get_logger(__name__)
 
 
 class ReplayFailed(Refusal):
@@ -58,7 +64,21 @@ class ReplayFailed(Refusal):
         first = next(step for step in steps if not step.ok)
         super().__init__(
             f"replay differs from the stored version: {first.name}: {first.detail}",
-            fix="do not use this version until you know why; `bpc audit verify` shows what else is not intact",
+            fix=NEXT_STEP,
+            details={"steps": [step._asdict() for step in steps]},
+        )
+
+
+class StoredSignatureInvalid(Refusal):
+    """Everything replays and has its hash, but the signature is not the registered key's."""
+
+    code = "SIGNATURE_INVALID"
+
+    def __init__(self, steps: Sequence[StepResult]) -> None:
+        detail = next(step.detail for step in steps if not step.ok)
+        super().__init__(
+            f"the stored version replays, but its signature does not verify: {detail}",
+            fix=NEXT_STEP,
             details={"steps": [step._asdict() for step in steps]},
         )
 
@@ -70,8 +90,16 @@ class ReplayResult:
     steps: tuple[StepResult, ...]
 
     @property
-    def refusal(self) -> ReplayFailed | None:
-        return None if all(step.ok for step in self.steps) else ReplayFailed(self.steps)
+    def failed_steps(self) -> tuple[str, ...]:
+        """The names of the checks that failed."""
+        return tuple(step.name for step in self.steps if not step.ok)
+
+    @property
+    def refusal(self) -> ReplayFailed | StoredSignatureInvalid | None:
+        """Why the version must not be used; None if all checks passed."""
+        if not self.failed_steps:
+            return None
+        return (StoredSignatureInvalid if self.failed_steps == ("signature",) else ReplayFailed)(self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +135,7 @@ class ReplayInput:
 async def replay(
     conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, act: Act, pool: ComputePool | None = None
 ) -> ReplayResult:
-    """Check a signed version, and record the result. A caller that refuses because of it must commit all the same.
+    """Check a signed version, and record the result. A caller that refuses because of it must still commit.
 
     Large rules are compiled in a child process of `pool`, if there is one.
     """
@@ -123,9 +151,21 @@ async def replay(
         payload: dict[str, object] = {"steps": [step.name for step in result.steps]}
         await events.append_act(conn, act, tenant, "PassportVersion", version_id, "PASSPORT_REPLAYED", payload)
     else:
-        failed_names = [step.name for step in result.steps if not step.ok]
-        payload = {"failed": failed_names, "detail": refusal.says[:MAX_DETAIL_CHARS]}
+        subject = await load_subject(conn, tenant, version.passport_id)
+        payload = {
+            "failed": list(result.failed_steps),
+            "detail": refusal.says[:MAX_DETAIL_CHARS],
+            **subject.to_event_payload(),
+        }
         await append_and_announce(conn, act, tenant, "PassportVersion", version_id, "REPLAY_MISMATCH", payload)
+    log.info(
+        "passport version replayed",
+        tenant_id=tenant,
+        actor_id=act.actor_id,
+        passport_id=version.passport_id,
+        passport_version_id=version_id,
+        outcome="OK" if refusal is None else refusal.code,
+    )
     return result
 
 
@@ -138,7 +178,7 @@ async def load_replay_input(conn: Connection, tenant: TenantId, version: Passpor
         snapshot=await snapshots.get_snapshot(conn, tenant, version.snapshot_id),
         facts=await _load_facts(conn, tenant, version),
         sources=await packages.load_sources(conn, tenant, version.rule_package_version_id),
-        product=await passports.get_product(conn, tenant, passport.battery_product_id),
+        product=await products.get_product(conn, tenant, passport.battery_product_id),
         key=None
         if version.signing_key_id is None
         else await signing_keys.find_public_key(conn, version.signing_key_id),
@@ -191,12 +231,12 @@ def _check_rules(replay_input: ReplayInput) -> str:  # 3
     _require_same(
         "the id of the rules", str(replay_input.version.rule_package_version_id), str(receipt.rule_package_version_id)
     )
-    for name, text, stored, receipt_hash in (
+    for name, text, stored_hash, receipt_hash in (
         ("the rules", sources.dsl, sources.dsl_sha256, receipt.dsl_sha256),
         ("the rules' tests", sources.tests, sources.tests_sha256, receipt.tests_sha256),
     ):
-        _require_same_hash(name, stored, sha256(text))
-        _require_same_hash(f"{name} that the receipt names", receipt_hash, stored)
+        _require_same_hash(name, stored_hash, sha256(text))
+        _require_same_hash(f"{name} that the receipt names", receipt_hash, stored_hash)
     return f"the rules are {to_hex(sources.dsl_sha256)}"
 
 
@@ -229,7 +269,7 @@ def _check_hashes(replay_input: ReplayInput) -> str:  # 6
 def _check_signature(replay_input: ReplayInput) -> str:  # 7
     receipt = read_receipt(replay_input.stored.receipt)
     if replay_input.key is None:
-        raise NotChecked("the key is not registered")
+        raise CheckFailed(f"the key `{receipt.signing_key_id}` is not registered")
     _require_same("the signing key", str(replay_input.version.signing_key_id), receipt.signing_key_id)
     if replay_input.stored.signature != receipt.signature:
         raise CheckFailed("the stored signature is not the receipt's")
@@ -246,10 +286,10 @@ def _check_qr(replay_input: ReplayInput) -> str:  # 8
     return "text and pixels belong to this version"
 
 
-def _require_same_hash(label: str, stored: Digest, actual: Digest) -> None:
-    _require_same(f"the hash of {label}", to_hex(stored), to_hex(actual))
+def _require_same_hash(label: str, stored_hash: Digest, actual: Digest) -> None:
+    _require_same(f"the hash of {label}", to_hex(stored_hash), to_hex(actual))
 
 
-def _require_same(label: str, stored: str, actual: str) -> None:
-    if stored != actual:
-        raise CheckFailed(f"{label} is stored as {stored[:200]}, but the stored artifacts say {actual[:200]}")
+def _require_same(label: str, stored_value: str, actual: str) -> None:
+    if stored_value != actual:
+        raise CheckFailed(f"{label} is stored as {stored_value[:200]}, but the stored artifacts say {actual[:200]}")

@@ -1,30 +1,44 @@
 """Sign, the fifth step: the receipt of a compiled version gets the signature of the key that it names.
 
 Only that key signs. It must be registered and not retired, this worker must have its private half, and that must belong
-to the registered public key. Otherwise the job fails with SIGNING_KEY_MISSING; retry it when the key is corrected.
+to the registered public key. Otherwise the job fails with SIGNING_KEY_MISSING, which is recorded on the version; retry
+it when the key is corrected.
 
 Key files are read before the transaction opens, never in it.
 """
 
 import asyncio
 from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
 
-from service_jobs import NORMAL, Context, Handler, Handlers
+from service_jobs import HIGH, NORMAL, Context, Handler, Handlers, SubmitQueue
 
 from bpc.core.audit.events import Act
 from bpc.core.audit.signing import Signer
 from bpc.core.errors import Conflict, Refusal
 from bpc.core.formats.hashes import to_hex
-from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
+from bpc.core.formats.ids import ActorId, JobId, PassportVersionId, TenantId
 from bpc.core.passport.receipt import Receipt, encode_receipt, read_receipt
+from bpc.pipeline.activate import WrongVersionStatus, announce_failures
 from bpc.pipeline.qr import QrOrder
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing, SigningKeys
-from bpc.storage.audit import signing_keys
+from bpc.storage.audit import events, signing_keys
 from bpc.storage.connection import Connection
+from bpc.storage.jobs import make_subject, retry_if_unsuccessful
 from bpc.storage.passports import passport_versions
-from bpc.storage.passports.passport_versions import LockedPassportVersion
+from bpc.storage.passports.passport_versions import LockedPassportVersion, PassportVersionRow
+from bpc.storage.passports.passports import find_sku, load_subject_of_version
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
+
+SIGN_JOB_TYPE: Final = "SIGN_PASSPORT"
+NOT_REGISTERED: Final = "is not registered, or is retired"
+
+
+def sign_job_key(version: PassportVersionId) -> str:
+    """The idempotency key of the job that signs a version."""
+    return f"sign:{version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,35 +50,73 @@ class SignOrder:
     activate: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignOutcome:
+    """The signed version, the key that signed it, and the job that makes its QR code; None if it was signed before."""
+
+    passport_version_id: PassportVersionId
+    signing_key_id: str
+    qr_job_id: UUID | None
+
+
+class VersionAbandoned(Conflict):
+    """A version that was given up is never signed."""
+
+    def __init__(self, version: PassportVersionId) -> None:
+        super().__init__(f"passport version `{version}` was given up", fix="compile the passport again")
+
+
 class SigningKeyMissing(Refusal):
     """The key that a receipt names cannot sign it."""
 
     code = "SIGNING_KEY_MISSING"
 
-    def __init__(self, key_id: str, reason: str) -> None:
+    def __init__(self, key_id: str, reason: str, *, fix: str = "correct that and retry the job") -> None:
         super().__init__(
             f"the signing key `{key_id}` {reason}",
-            fix="correct that and retry the job, or compile again with another key",
+            fix=f"{fix}, or compile again with another key",
+            details={"signing_key_id": key_id},
+        )
+
+
+class NoKeySigns(Refusal):
+    """Nothing can be signed now, so nothing is compiled."""
+
+    code = "SIGNING_KEY_MISSING"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            f"nothing can be signed, so nothing was compiled: the key `{key_id}` is not registered, or is retired",
+            fix="let the operator register a key and name it in the settings, then send the request again",
             details={"signing_key_id": key_id},
         )
 
 
 def declare_sign_job(
-    handlers: Handlers, *, key_ring: KeyRing, then: Handler[QrOrder, None]
-) -> Handler[SignOrder, None]:
+    handlers: Handlers, *, key_ring: KeyRing, then: Handler[QrOrder, Any]
+) -> Handler[SignOrder, SignOutcome]:
     """The job SIGN_PASSPORT. A version that is signed already stays as it is."""
 
-    @handlers.job("SIGN_PASSPORT")
-    async def run(ctx: Context, order: SignOrder) -> None:
+    @handlers.job(
+        SIGN_JOB_TYPE,
+        subject=lambda order: make_subject("passport_version", order.passport_version_id),
+        description="Signs the receipt of a compiled version.",
+    )
+    async def run(ctx: Context, order: SignOrder) -> SignOutcome:
         keys = await asyncio.to_thread(key_ring.load)
         conn, tenant, version = await ctx.transaction(), TenantId(ctx.tenant), order.passport_version_id
         row = await passport_versions.lock_version_and_chain(conn, tenant, version)
+        if row.abandoned_at is not None:
+            raise VersionAbandoned(version)
         if row.status != "COMPILING":
-            return
-        await _sign(conn, tenant, version, row, keys, Act(order.actor_id, clock.now()))
+            key_id = read_receipt(row.receipt).signing_key_id
+            return SignOutcome(passport_version_id=version, signing_key_id=key_id, qr_job_id=None)
+        key_id = await _sign(conn, tenant, version, row, keys, Act(order.actor_id, clock.now()))
         qr_order = QrOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
-        ctx.submit(then, qr_order, key=f"qr:{version}", priority=NORMAL)
+        qr_job_id = ctx.submit(then, qr_order, key=f"qr:{version}", priority=NORMAL)
+        return SignOutcome(passport_version_id=version, signing_key_id=key_id, qr_job_id=qr_job_id)
 
+    announce_failures(run, "PASSPORT_SIGN_FAILED")
     return run
 
 
@@ -75,7 +127,8 @@ async def _sign(
     row: LockedPassportVersion,
     keys: SigningKeys,
     act: Act,
-) -> None:
+) -> str:
+    """Sign the receipt of a version; return the id of the key."""
     receipt = _require_compiled_receipt(version, row)
     key = await _require_registered_key(conn, receipt.signing_key_id, keys)
     signature = key.sign(receipt.hash())
@@ -87,8 +140,13 @@ async def _sign(
         signature=signature,
         key_id=receipt.signing_key_id,
     )
-    payload = {"signing_key_id": receipt.signing_key_id, "receipt_hash": to_hex(row.receipt_hash)}
+    payload = {
+        "signing_key_id": receipt.signing_key_id,
+        "receipt_hash": to_hex(row.receipt_hash),
+        **row.subject.to_event_payload(),
+    }
     await append_and_announce(conn, act, tenant, "PassportVersion", version, "PASSPORT_SIGNED", payload, head=row.head)
+    return receipt.signing_key_id
 
 
 def _require_compiled_receipt(version: PassportVersionId, row: LockedPassportVersion) -> Receipt:
@@ -103,13 +161,70 @@ def _require_compiled_receipt(version: PassportVersionId, row: LockedPassportVer
     return receipt
 
 
+async def require_key_that_signs(conn: Connection, key_id: str) -> None:
+    """Refuse what would wait for a signature in vain: the key is not registered, or it is retired."""
+    if await signing_keys.find_public_key(conn, key_id, active_only=True) is None:
+        raise NoKeySigns(key_id)
+
+
 async def _require_registered_key(conn: Connection, key_id: str, keys: SigningKeys) -> Signer:
-    registered = await signing_keys.find_public_key(conn, key_id, active_only=True)
-    if registered is None:
-        raise SigningKeyMissing(key_id, "is not registered, or is retired")
+    public_key = await signing_keys.find_public_key(conn, key_id, active_only=True)
+    if public_key is None:
+        raise SigningKeyMissing(key_id, NOT_REGISTERED)
     key = keys.find(key_id)
     if key is None:
         raise SigningKeyMissing(key_id, "is not available on this worker")
-    if key.public_key != registered:
+    if key.public_key != public_key:
         raise SigningKeyMissing(key_id, "on this worker differs from the registered key")
     return key
+
+
+# A version whose job died -------------------------------------------------------------------------------------------
+
+
+async def request_sign(
+    conn: Connection,
+    queue: SubmitQueue,
+    job: Handler[SignOrder, Any],
+    tenant: TenantId,
+    version_id: PassportVersionId,
+    *,
+    act: Act,
+) -> JobId:
+    """Sign a version again whose job ended without success. If the job was removed since, there is a new one.
+
+    A job that waits or runs stays as it is. Refused at once if the key that the receipt names cannot sign.
+    """
+    await _lock_unsigned(conn, tenant, version_id, "only one that is not signed yet can be signed again")
+    key_id = read_receipt((await passport_versions.load_bytes(conn, tenant, version_id)).receipt).signing_key_id
+    if await signing_keys.find_public_key(conn, key_id, active_only=True) is None:
+        raise SigningKeyMissing(key_id, NOT_REGISTERED, fix="let the operator register it and send the request again")
+    sku = await find_sku(conn, tenant, "PassportVersion", version_id)
+    order = SignOrder(passport_version_id=version_id, actor_id=act.actor_id)
+    subject = make_subject("passport_version", version_id, sku=sku)
+    job_id = await queue.submit(job, order, key=sign_job_key(version_id), priority=HIGH, subject=subject)
+    await retry_if_unsuccessful(conn, tenant, job_id, act=act)
+    return JobId(job_id)
+
+
+async def abandon(
+    conn: Connection, tenant: TenantId, version_id: PassportVersionId, *, reason: str, act: Act
+) -> PassportVersionRow:
+    """Give up a version that was never signed: it never will be. Its status stays COMPILING."""
+    version = await _lock_unsigned(conn, tenant, version_id, "only one that is not signed yet can be given up")
+    await passport_versions.set_abandoned(conn, tenant, version_id, at=act.at, reason=reason)
+    subject = await load_subject_of_version(conn, tenant, version_id)
+    payload = {**subject.to_event_payload(), "reason": reason}
+    await events.append_act(conn, act, tenant, "PassportVersion", version_id, "PASSPORT_VERSION_ABANDONED", payload)
+    return replace(version, abandoned_at=act.at, abandon_reason=reason)
+
+
+async def _lock_unsigned(
+    conn: Connection, tenant: TenantId, version_id: PassportVersionId, requirement: str
+) -> PassportVersionRow:
+    version = await passport_versions.lock_version(conn, tenant, version_id)
+    if version.abandoned_at is not None:
+        raise VersionAbandoned(version_id)
+    if version.status != "COMPILING":
+        raise WrongVersionStatus(version, requirement)
+    return version

@@ -11,9 +11,9 @@ hash of exactly these facts. The first build adds one fact that is not from a do
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from service_jobs import Context, Handler, Handlers, SubmitQueue
+from service_jobs import Context, Handler, Handlers, JobError, SubmitQueue
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, NotFound, UnknownResource
@@ -30,7 +30,8 @@ from bpc.storage.error_mapping import SnapshotAlreadySealed, SnapshotNotReady
 from bpc.storage.evidence import facts, snapshots
 from bpc.storage.evidence.facts import RESERVED_FACT_TYPES
 from bpc.storage.evidence.snapshots import SnapshotItemRow, SnapshotStatus
-from bpc.storage.jobs import retry_if_unsuccessful
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject, retry_if_unsuccessful
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 MAX_FACTS: Final = 10_000
 MAX_LISTED_DUPLICATES: Final = 100
@@ -42,6 +43,15 @@ class BuildOrder:
 
     snapshot_id: SnapshotId
     actor_id: ActorId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOutcome:
+    """A snapshot that was built, and the number of its facts."""
+
+    snapshot_id: SnapshotId
+    status: SnapshotStatus
+    fact_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +71,6 @@ class SealedSnapshot:
     open_conflicts: int
 
 
-class SnapshotEmpty(Conflict):
-    """A snapshot without facts cannot be built."""
-
-    def __init__(self, snapshot: SnapshotId) -> None:
-        super().__init__(f"snapshot `{snapshot}` has no facts", fix="add facts before you build it")
-
-
 async def add_items(
     conn: Connection, tenant: TenantId, snapshot: SnapshotId, fact_ids: Sequence[FactId], *, act: Act
 ) -> ChangedSnapshot:
@@ -77,8 +80,8 @@ async def add_items(
     unknown_id = next((fact for fact in fact_ids if fact not in known_ids), None)
     if unknown_id is not None:
         raise UnknownResource("fact", unknown_id)
-    added = await snapshots.add_items(conn, tenant, snapshot, sorted(known_ids))
-    return await _record_change(conn, tenant, snapshot, status, added=added, removed=[], act=act)
+    added_ids = await snapshots.add_items(conn, tenant, snapshot, sorted(known_ids))
+    return await _record_change(conn, tenant, snapshot, status, added_ids=added_ids, removed_ids=[], act=act)
 
 
 async def remove_item(
@@ -90,13 +93,13 @@ async def remove_item(
         raise NotFound(
             f"there is no fact `{fact}` in snapshot `{snapshot}`", fix="list the snapshot's items to see its facts"
         )
-    return await _record_change(conn, tenant, snapshot, status, added=[], removed=[fact], act=act)
+    return await _record_change(conn, tenant, snapshot, status, added_ids=[], removed_ids=[fact], act=act)
 
 
 async def request_build(
     conn: Connection,
     queue: SubmitQueue,
-    build: Handler[BuildOrder, None],
+    build: Handler[BuildOrder, Any],
     tenant: TenantId,
     snapshot: SnapshotId,
     *,
@@ -105,8 +108,6 @@ async def request_build(
     """Submit the job that builds a snapshot. Until the facts change it is the same job; if it failed it is retried."""
     if await _lock_unsealed(conn, tenant, snapshot) == "READY":
         raise Conflict(f"snapshot `{snapshot}` is ready already", fix="seal it, or change its facts first")
-    if await snapshots.count_items(conn, tenant, snapshot) == 0:
-        raise SnapshotEmpty(snapshot)
     order = BuildOrder(snapshot_id=snapshot, actor_id=act.actor_id)
     key = f"build:{snapshot}:{await snapshots.count_changes(conn, tenant, snapshot)}"
     job_id = await queue.submit(build, order, key=key)
@@ -114,26 +115,39 @@ async def request_build(
     return JobId(job_id)
 
 
-def declare_build_job(handlers: Handlers) -> Handler[BuildOrder, None]:
-    """The job BUILD_SNAPSHOT."""
+def declare_build_job(handlers: Handlers) -> Handler[BuildOrder, BuildOutcome]:
+    """The job BUILD_SNAPSHOT. If it fails, that is recorded on the snapshot, which stays as it is."""
 
-    @handlers.job("BUILD_SNAPSHOT")
-    async def run(ctx: Context, order: BuildOrder) -> None:
+    @handlers.job(
+        "BUILD_SNAPSHOT",
+        subject=lambda order: make_subject("snapshot", order.snapshot_id),
+        description="Checks the facts of a snapshot, which can then be sealed.",
+    )
+    async def run(ctx: Context, order: BuildOrder) -> BuildOutcome:
         act = Act(order.actor_id, clock.now())
-        await build_snapshot(await ctx.transaction(), TenantId(ctx.tenant), order.snapshot_id, act=act)
+        return await build_snapshot(await ctx.transaction(), TenantId(ctx.tenant), order.snapshot_id, act=act)
+
+    @run.on_failure
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        act, payload = Act(order.actor_id, clock.now()), describe_failure(ctx.job_id, error)
+        await append_and_announce(
+            conn, act, tenant, "DataSnapshot", order.snapshot_id, "SNAPSHOT_BUILD_FAILED", payload
+        )
 
     return run
 
 
-async def build_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotId, *, act: Act) -> None:
+async def build_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotId, *, act: Act) -> BuildOutcome:
     """Check that each type and key occurs once, and add the secret. A snapshot that is past BUILDING stays as it is."""
-    if await snapshots.lock_snapshot(conn, tenant, snapshot) != "BUILDING":
-        return
+    status = await snapshots.lock_snapshot(conn, tenant, snapshot)
+    if status != "BUILDING":
+        count = await snapshots.count_items(conn, tenant, snapshot)
+        return BuildOutcome(snapshot_id=snapshot, status=status, fact_count=count)
     items = await snapshots.load_items(conn, tenant, snapshot)
     has_secret = any(item.ref.fact_type == blinding.BLINDING_FACT_TYPE for item in items)
     count = sum(item.ref.fact_type not in RESERVED_FACT_TYPES for item in items)
-    if count == 0:
-        raise SnapshotEmpty(snapshot)
     if duplicates := _find_duplicates(items):
         first = duplicates[0]
         raise Conflict(  # it is not defined which of them a rule would read
@@ -149,6 +163,7 @@ async def build_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotI
     await snapshots.set_snapshot_status(conn, tenant, snapshot, "READY")
     payload = {"count": count}
     await events.append_act(conn, act, tenant, "DataSnapshot", snapshot, "SNAPSHOT_READY", payload)
+    return BuildOutcome(snapshot_id=snapshot, status="READY", fact_count=count)
 
 
 async def seal(
@@ -231,17 +246,17 @@ async def _record_change(
     snapshot: SnapshotId,
     status: SnapshotStatus,
     *,
-    added: Sequence[FactId],
-    removed: Sequence[FactId],
+    added_ids: Sequence[FactId],
+    removed_ids: Sequence[FactId],
     act: Act,
 ) -> ChangedSnapshot:
     count = await snapshots.count_items(conn, tenant, snapshot)
     if count > MAX_FACTS:
         raise Conflict(f"a snapshot holds at most {MAX_FACTS:,} facts", fix="make one snapshot for each product")
-    if added or removed:
+    if added_ids or removed_ids:
         if status == "READY":
             await snapshots.set_snapshot_status(conn, tenant, snapshot, "BUILDING")
-        payload = {"added": sorted(map(str, added)), "removed": sorted(map(str, removed)), "count": count}
+        payload = {"added": sorted(map(str, added_ids)), "removed": sorted(map(str, removed_ids)), "count": count}
         await events.append_act(conn, act, tenant, "DataSnapshot", snapshot, "SNAPSHOT_ITEMS_CHANGED", payload)
         status = "BUILDING"
     return ChangedSnapshot(snapshot_id=snapshot, status=status, count=count)

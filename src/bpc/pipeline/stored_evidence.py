@@ -5,10 +5,9 @@ A fact that a document says as it is has a row already. Merged facts, attached f
 """
 
 from bpc.core.audit.events import Act
-from bpc.core.facts.attachments import iterate_named_files
 from bpc.core.facts.provenance import build_provenance_facts
 from bpc.core.formats.ids import DocumentVersionId, FactId, TenantId
-from bpc.pipeline.product_facts import ProductEvidence, ProductFact
+from bpc.pipeline.product_evidence import ProductEvidence, ProductFact
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import facts
 from bpc.storage.evidence.facts import DerivedFact
@@ -22,19 +21,21 @@ async def store_evidence(
     There must be at least one fact.
     """
     stored_ids = [fact_id for each in evidence.product_facts if (fact_id := each.find_stored_id()) is not None]
-    merged = [_to_derived(each) for each in evidence.product_facts if each.find_stored_id() is None]
-    files = zip(evidence.attachments, iterate_named_files(evidence.attachments), strict=True)
-    attached = [
-        DerivedFact(fact=fact, document_version_id=file.document_version_id, source_path="$") for fact, file in files
+    merged_facts = [_to_derived(each) for each in evidence.product_facts if each.find_stored_id() is None]
+    file_facts = [
+        DerivedFact(fact=each.fact, document_version_id=each.document_version_id, source_path="$")
+        for each in evidence.attachments
     ]
-    derived_ids = await facts.insert_derived_facts(conn, tenant, [*merged, *attached], at=act.at)
-    computed = [*evidence.list_computed_facts(), *build_provenance_facts(evidence.sources)]
+    derived_ids = await facts.insert_derived_facts(conn, tenant, [*merged_facts, *file_facts], at=act.at)
+    computed_facts = [*evidence.list_computed_facts(), *build_provenance_facts(evidence.locate_members())]
     # Every fact names a version; these are about all of them.
-    version = next((each.document_version_id for each in evidence.iterate_statements()), None)
-    reserved = [
-        DerivedFact(fact=fact, document_version_id=version, source_path="$") for fact in computed if version is not None
+    version = evidence.find_first_version()
+    reserved_facts = [
+        DerivedFact(fact=fact, document_version_id=version, source_path="$")
+        for fact in computed_facts
+        if version is not None
     ]
-    reserved_ids = await facts.insert_derived_facts(conn, tenant, reserved, at=act.at)
+    reserved_ids = await facts.insert_derived_facts(conn, tenant, reserved_facts, at=act.at)
     return [*stored_ids, *derived_ids, *(each.fact_id for each in evidence.readings)], reserved_ids
 
 
@@ -42,7 +43,7 @@ def _to_derived(fact: ProductFact) -> DerivedFact:
     """A merged fact with the members that are from each place; the first place is the one that counts most."""
     members: dict[tuple[DocumentVersionId, str], list[str]] = {}
     for member, origin in fact.origins.items():
-        statement = fact.merged.sources.get(member)
+        statement = fact.merge_result.sources.get(member)
         is_merged = statement is not None and statement.document == origin.document
         path = statement.source_path if statement is not None and is_merged else origin.place
         members.setdefault((origin.document.document_version_id, path), []).append(member)

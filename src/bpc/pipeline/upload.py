@@ -9,13 +9,15 @@ or how often. An upload also states something: from now on the document says wha
           ├─ those of another statement ───► a statement: it is said again, now
           └─ those of the newest statement ► nothing changes
 
+Bytes that retention removed are stored again, in the version that had them.
+
 The options of a table are the locale of its numbers and its supplier's column mapping, as they are when it is uploaded.
 Bytes that were rejected are new: as a document of another kind, or in a build that can read them, they may be accepted.
 """
 
 import asyncio
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from service_jobs import NORMAL, Handler, SubmitQueue
 
@@ -129,7 +131,7 @@ class _RefClaimedMeanwhile(Exception):
 async def upload(
     conn: Connection,
     queue: SubmitQueue,
-    parse: Handler[ParseOrder, None],
+    parse: Handler[ParseOrder, Any],
     tenant: TenantId,
     document_id: DocumentId,
     file: FileUpload,
@@ -140,13 +142,14 @@ async def upload(
     digest = await asyncio.to_thread(sha256, file.content)
     document = await documents.lock_document(conn, tenant, document_id)
     version, is_new = await _state_bytes(conn, tenant, document, file, digest, act)
-    return await _submit_reading(queue, parse, document, version, digest, act, is_new=is_new)
+    is_stored = is_new or await _restore_content(conn, tenant, version, file, act)
+    return await _submit_reading(queue, parse, document, version, digest, act, is_new=is_new, is_stored=is_stored)
 
 
 async def upload_by_ref(
     conn: Connection,
     queue: SubmitQueue,
-    parse: Handler[ParseOrder, None],
+    parse: Handler[ParseOrder, Any],
     tenant: TenantId,
     reference: DocumentReference,
     file: FileUpload,
@@ -163,11 +166,14 @@ async def upload_by_ref(
     if reference.kind is not None and reference.kind != document.kind:
         raise DocumentOfAnotherKind(document)
     if reference.version_ref is not None:
-        referred = await documents.find_referred_version(conn, tenant, document_id, reference.version_ref)
-        if referred is not None:
-            if referred.sha256 != digest:
-                raise VersionRefTaken(reference.version_ref, referred)
-            return await _submit_reading(queue, parse, document, referred, digest, act, is_new=False)
+        earlier_version = await documents.find_referred_version(conn, tenant, document_id, reference.version_ref)
+        if earlier_version is not None:
+            if earlier_version.sha256 != digest:
+                raise VersionRefTaken(reference.version_ref, earlier_version)
+            is_stored = await _restore_content(conn, tenant, earlier_version, file, act)
+            return await _submit_reading(
+                queue, parse, document, earlier_version, digest, act, is_new=False, is_stored=is_stored
+            )
     supplier = await find_or_create_supplier(conn, tenant, reference.supplier, act=act)
     document = await documents.declare_source(
         conn, tenant, document, supplier=supplier, locale=reference.locale, act=act
@@ -177,7 +183,8 @@ async def upload_by_ref(
         await documents.insert_version_ref(
             conn, tenant, document_id, reference.version_ref, version.document_version_id, act=act
         )
-    return await _submit_reading(queue, parse, document, version, digest, act, is_new=is_new)
+    is_stored = is_new or await _restore_content(conn, tenant, version, file, act)
+    return await _submit_reading(queue, parse, document, version, digest, act, is_new=is_new, is_stored=is_stored)
 
 
 async def find_or_create_document(
@@ -191,7 +198,7 @@ async def find_or_create_document(
         if len(existing_ids) > 1:
             raise SeveralDocuments(ref, existing_ids)
         try:
-            async with conn.transaction():  # whoever comes too late takes back what it has created
+            async with conn.transaction():  # a caller that comes too late takes back what it has created
                 document = await _claim_document(conn, tenant, reference, existing_ids, act)
         except _RefClaimedMeanwhile:
             document = await documents.find_document_by_ref(conn, tenant, ref)
@@ -220,7 +227,7 @@ async def withdraw(conn: Connection, tenant: TenantId, document: DocumentId, *, 
     if newest is None:
         raise Conflict(f"document `{document}` says nothing: it has no version", fix="upload a version first")
     if newest.document_version_id is None:
-        raise Conflict(f"document `{document}` is withdrawn already", fix="upload a version to let it say something")
+        raise Conflict(f"document `{document}` is already withdrawn", fix="upload a version to let it say something")
     return await statements.insert_statement(conn, tenant, document, None, reason=reason, act=act)
 
 
@@ -257,6 +264,8 @@ async def _state_bytes(
     conn: Connection, tenant: TenantId, document: DocumentRow, file: FileUpload, digest: Digest, act: Act
 ) -> tuple[VersionWithHash, bool]:
     """Let a document say what these bytes say. Return the version that has them, and whether it is new."""
+    if not document.is_active:
+        raise documents.DocumentInactive(document)
     read_options = await _choose_options(conn, tenant, document, file)
     version, is_new = await _find_or_insert_version(conn, tenant, document, file, digest, read_options, act)
     newest = await statements.find_newest_statement(conn, tenant, document.document_id)
@@ -350,18 +359,29 @@ async def _insert_version(
         version=number,
         status="UPLOADED",
         read_options=read_options,
+        has_content=True,
     )
+
+
+async def _restore_content(
+    conn: Connection, tenant: TenantId, version: VersionWithHash | ReferredVersion, file: FileUpload, act: Act
+) -> bool:
+    """Store the bytes of a version again if retention removed them; whether they were stored."""
+    if version.has_content:
+        return False
+    return await documents.restore_content(conn, tenant, version.document_version_id, file.content, act=act)
 
 
 async def _submit_reading(
     queue: SubmitQueue,
-    parse: Handler[ParseOrder, None],
+    parse: Handler[ParseOrder, Any],
     document: DocumentRow,
     version: VersionWithHash | ReferredVersion,
     digest: Digest,
     act: Act,
     *,
     is_new: bool,
+    is_stored: bool,
 ) -> UploadedDocument:
     """Submit the job that reads a version, unless it was read or is only stored. The same version has one job."""
     job_id = None
@@ -376,4 +396,5 @@ async def _submit_reading(
         status=version.status,
         job_id=job_id,
         is_new=is_new,
+        is_stored=is_stored,
     )

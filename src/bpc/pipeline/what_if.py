@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from service_jobs import Handler, LimitedProcesses, Rejection
@@ -17,19 +17,24 @@ from service_jobs import Handler, LimitedProcesses, Rejection
 from bpc.core.audit.events import Act
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, PassportId, PassportVersionId, TenantId
-from bpc.core.readiness.trial import Trial
-from bpc.core.readiness.what_if import TrialDifference, compare_with_trial
+from bpc.core.readiness.trial import ProductFacts, Trial, TrialRules
+from bpc.core.readiness.what_if import (
+    PassportTrial,
+    RuleTrial,
+    TrialDifference,
+    compare_passports_with_trials,
+    try_products,
+)
 from bpc.pipeline.compile import ComputePool, run_in_child_or_thread
 from bpc.pipeline.facts import ParseOrder, parse
 from bpc.pipeline.product_facts import load_product_evidence
-from bpc.pipeline.trial import ProductFacts, TrialRules, try_product
 from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import documents, snapshots, statements
 from bpc.storage.evidence.documents import DocumentKind
 from bpc.storage.passports import passport_versions
-from bpc.storage.passports.products_by_sku import ProductPassport, find_products_by_sku, list_skus_of_version
+from bpc.storage.passports.products import ProductPassport, find_products_by_sku, list_skus_of_version
 from bpc.storage.rules import packages
 
 
@@ -65,22 +70,6 @@ class ProposalRejected(Invalid):
         )
 
 
-class _RuleTrial(NamedTuple):
-    """What is needed to try rules on a product."""
-
-    rules: TrialRules
-    product: ProductFacts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PassportTrial:
-    """What is needed to compare one passport. `changed` is the trial of the documents, where they are what is tried."""
-
-    payload: bytes
-    now: _RuleTrial
-    changed: Trial | None = None
-
-
 async def try_other_rules(
     conn: Connection, tenant: TenantId, skus: Sequence[str], dsl: bytes, *, max_steps: int, pool: ComputePool | None
 ) -> list[PassportChange]:
@@ -95,7 +84,7 @@ async def try_other_rules(
             rules = TrialRules(dsl=dsl, issued_at=version.created_at, max_steps=max_steps)
             product_facts = ProductFacts(sku=product.sku, name=product.name, facts=tuple(facts))
             payload = await _load_payload(conn, tenant, version_id)
-            trials.append(_PassportTrial(payload=payload, now=_RuleTrial(rules, product_facts)))
+            trials.append(PassportTrial(payload=payload, now=RuleTrial(rules, product_facts)))
         results += await _compare(piece, trials, pool)
     return results
 
@@ -103,41 +92,43 @@ async def try_other_rules(
 async def try_documents(
     conn: Connection,
     tenant: TenantId,
-    proposed: Sequence[ProposedDocument],
+    proposals: Sequence[ProposedDocument],
     *,
     after: str,
     limit: int,
     issued_at: datetime,
     max_steps: int,
-    parse_job: Handler[ParseOrder, None],
+    parse_job: Handler[ParseOrder, Any],
     reader_pool: LimitedProcesses,
     pool: ComputePool | None,
     act: Act,
 ) -> tuple[list[PassportChange], str | None]:
-    """What these documents would change in the active passports they speak of, SKU by SKU after `after`.
+    """What these documents would change in the active passports of their products, SKU by SKU after `after`.
 
     The second part of the answer is the SKU to go on after, if there are more than `limit`. Raises `ProposalRejected`.
     """
     async with roll_back(conn):
-        skus = await _upload_all(conn, tenant, proposed, parse_job, reader_pool, act)
-        chosen = sorted(sku for sku in skus if sku > after)
-        products = await _find_active(conn, tenant, chosen[:limit])
-        changed: dict[str, Trial] = {}  # only what the rules gave is held of all products, not their facts
+        skus = await _upload_all(conn, tenant, proposals, parse_job, reader_pool, act)
+        skus_after = sorted(sku for sku in skus if sku > after)
+        products = await _find_active(conn, tenant, skus_after[:limit])
+        trial_with_documents: dict[str, Trial] = {}  # only what the rules gave is held of all products, not their facts
         for piece in _split(products):
             rule_trials = await _load_rule_trials(conn, tenant, piece, issued_at=issued_at, max_steps=max_steps)
             trials = await run_in_child_or_thread(pool, try_products, rule_trials)
-            changed |= {product.sku: trial for (product, _), trial in zip(piece, trials, strict=True)}
+            trial_with_documents |= {product.sku: trial for (product, _), trial in zip(piece, trials, strict=True)}
     results: list[PassportChange] = []
     for piece in _split(products):
         rule_trials = await _load_rule_trials(conn, tenant, piece, issued_at=issued_at, max_steps=max_steps)
         passports = [
-            _PassportTrial(
-                payload=await _load_payload(conn, tenant, version_id), now=now, changed=changed.pop(product.sku)
+            PassportTrial(
+                payload=await _load_payload(conn, tenant, version_id),
+                now=now,
+                trial_with_documents=trial_with_documents.pop(product.sku),
             )
             for (product, version_id), now in zip(piece, rule_trials, strict=True)
         ]
         results += await _compare(piece, passports, pool)
-    return results, chosen[limit - 1] if len(chosen) > limit else None
+    return results, skus_after[limit - 1] if len(skus_after) > limit else None
 
 
 @asynccontextmanager
@@ -161,14 +152,14 @@ class _NoQueue:
 async def _upload_all(
     conn: Connection,
     tenant: TenantId,
-    proposed: Sequence[ProposedDocument],
-    parse_job: Handler[ParseOrder, None],
+    proposals: Sequence[ProposedDocument],
+    parse_job: Handler[ParseOrder, Any],
     reader_pool: LimitedProcesses,
     act: Act,
 ) -> set[str]:
-    """Let the documents say what is proposed. Return the SKUs that they speak of, or spoke of before."""
+    """Let the documents say what is proposed. Return the SKUs that they are about, or were about before."""
     version_ids: list[DocumentVersionId] = []
-    for position, each in enumerate(proposed):
+    for position, each in enumerate(proposals):
         document = each.document_id
         if document is None:
             document = (
@@ -177,7 +168,7 @@ async def _upload_all(
         earlier = await statements.find_statement_in_force(conn, tenant, document)
         if earlier is not None and earlier.document_version_id is not None:
             version_ids.append(earlier.document_version_id)
-        uploaded = await upload(
+        version = await upload(
             conn,
             _NoQueue(),
             parse_job,
@@ -186,10 +177,10 @@ async def _upload_all(
             FileUpload(content=each.content, mime_type=each.mime_type),
             act=act,
         )
-        rejection = await parse(conn, tenant, uploaded.document_version_id, reader_pool=reader_pool, act=act)
-        if rejection is not None:
-            raise ProposalRejected(position, rejection)
-        version_ids.append(uploaded.document_version_id)
+        outcome = await parse(conn, tenant, version.document_version_id, reader_pool=reader_pool, act=act)
+        if isinstance(outcome, Rejection):
+            raise ProposalRejected(position, outcome)
+        version_ids.append(version.document_version_id)
     return {sku for version in version_ids for sku in await list_skus_of_version(conn, tenant, version)}
 
 
@@ -197,8 +188,8 @@ async def _find_active(
     conn: Connection, tenant: TenantId, skus: Sequence[str]
 ) -> list[tuple[ProductPassport, PassportVersionId]]:
     products = await find_products_by_sku(conn, tenant, skus)
-    known = (products[sku] for sku in skus if sku in products)
-    return [(product, product.active_version_id) for product in known if product.active_version_id is not None]
+    named_products = (products[sku] for sku in skus if sku in products)
+    return [(product, product.active_version_id) for product in named_products if product.active_version_id is not None]
 
 
 async def _load_rule_trials(
@@ -208,7 +199,7 @@ async def _load_rule_trials(
     *,
     issued_at: datetime,
     max_steps: int,
-) -> list[_RuleTrial]:
+) -> list[RuleTrial]:
     """What is known of products now, with the rules of their active passports."""
     trials = []
     for product, version_id in piece:
@@ -216,7 +207,7 @@ async def _load_rule_trials(
         sources = await packages.load_sources(conn, tenant, version.rule_package_version_id)
         evidence = await load_product_evidence(conn, tenant, product.sku)
         trials.append(
-            _RuleTrial(
+            RuleTrial(
                 TrialRules(dsl=sources.dsl, issued_at=issued_at, max_steps=max_steps),
                 ProductFacts(sku=product.sku, name=product.name, facts=evidence.facts),
             )
@@ -238,7 +229,7 @@ def _split(
 
 async def _compare(
     piece: Sequence[tuple[ProductPassport, PassportVersionId]],
-    trials: Sequence[_PassportTrial],
+    trials: Sequence[PassportTrial],
     pool: ComputePool | None,
 ) -> list[PassportChange]:
     differences = await run_in_child_or_thread(pool, compare_passports_with_trials, trials)
@@ -252,20 +243,3 @@ async def _compare(
         for (product, version), difference in zip(piece, differences, strict=True)
         if product.passport_id is not None
     ]
-
-
-def try_products(trials: Sequence[_RuleTrial]) -> list[Trial]:
-    """Try the rules of each product. Pure, and may run in a child process."""
-    return [try_product(*each) for each in trials]
-
-
-def compare_passports_with_trials(passports: Sequence[_PassportTrial]) -> list[TrialDifference]:
-    """Try each passport. Pure, and may run in a child process."""
-    results = []
-    for each in passports:
-        now = try_product(*each.now)
-        if each.changed is None:
-            results.append(compare_with_trial(each.payload, now))
-        else:
-            results.append(compare_with_trial(each.payload, each.changed, now))
-    return results

@@ -66,21 +66,24 @@ _VERBATIM_MEMBERS: Final = frozenset({"qr_svg", "status", "hashes", "signature",
 _compiler_lock = threading.Lock()
 
 
-def render_export(bundle: Bundle, name: ExportFormat, audience: Audience, *, waived: int | None = None) -> bytes:
+def render_export(bundle: Bundle, name: ExportFormat, audience: Audience, *, waived_count: int | None = None) -> bytes:
     """The passport of `bundle` in that format, for that audience. Raises `ExportRefused` if the bundle is not valid.
 
-    `waived` is the number of waived compliance entries, for a bundle that comes without its events.
+    `waived_count` is the number of waived compliance entries, for a bundle that comes without its events.
     """
-    opened = open_for_export(bundle)
+    checked_bundle = open_for_export(bundle)
     match name:
         case "PDF":
-            return print_pdf(build_sheet(disclose_opened(opened, audience, waived)), at=opened.receipt.issued_at)
+            return print_pdf(
+                build_sheet(disclose_opened(checked_bundle, audience, waived_count)),
+                at=checked_bundle.receipt.issued_at,
+            )
         case "JSON_LD":
-            return export_json_ld(disclose_opened(opened, audience))
+            return export_json_ld(disclose_opened(checked_bundle, audience, waived_count))
         case "XML":
-            return export_xml(disclose_opened(opened, audience))
+            return export_xml(disclose_opened(checked_bundle, audience, waived_count))
         case "DATA_POINTS":
-            return export_data_points(opened, audience)
+            return export_data_points(checked_bundle, audience)
         case "BUNDLE":
             return write_bundle(bundle)
         case _:
@@ -143,9 +146,9 @@ def _read_format_12(table: bytes, offset: int) -> Iterator[int]:
 
 
 def _read_format_4(table: bytes, offset: int) -> Iterator[int]:
-    (doubled,) = struct.unpack_from(">H", table, offset + 6)
-    segments = doubled // 2
-    ends, starts = offset + 14, offset + 16 + doubled
+    (doubled_offset,) = struct.unpack_from(">H", table, offset + 6)
+    segments = doubled_offset // 2
+    ends, starts = offset + 14, offset + 16 + doubled_offset
     for at in range(segments):
         (last,), (first,) = (
             struct.unpack_from(">H", table, ends + 2 * at),
@@ -164,6 +167,14 @@ def print_pdf(sheet: Mapping[str, Any], *, at: datetime) -> bytes:
     if not isinstance(document, bytes):
         raise TypeError("the typesetter returned no document")
     return document
+
+
+def print_pictures(sheet: Mapping[str, Any], *, dots_per_inch: int) -> list[bytes]:
+    """The pages of the sheet, each as a PNG."""
+    text = json.dumps(_replace_unprintable(sheet, _load_glyphs()), ensure_ascii=False)
+    with _compiler_lock:
+        pages = _load_compiler().compile(format="png", sys_inputs={"sheet": text}, ppi=dots_per_inch)
+    return [page for page in (pages if isinstance(pages, list) else [pages]) if page is not None]
 
 
 def _replace_unprintable(value: Any, glyphs: Glyphs) -> Any:

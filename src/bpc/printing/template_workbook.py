@@ -13,7 +13,7 @@ import xlsxwriter  # type: ignore[import-untyped]
 
 from bpc.core.documents.forms.template_plan import SheetPlan, Template, TemplateColumn, TemplateRow
 from bpc.core.documents.forms.template_words import MARK_SIGNS, Mark
-from bpc.core.documents.xlsx_cells import format_column_letters
+from bpc.core.documents.xlsx.sheet_rows import format_column_letters
 from bpc.core.language.types import DATE, TEXT, List
 
 Workbook: TypeAlias = Any  # the library that writes spreadsheets has no types
@@ -79,8 +79,10 @@ class _TemplateWriter:
             for mark, (ground, ink) in _MARK_COLOURS.items()
         }
         self._plain = {number_format: add({"num_format": number_format}) for number_format in _NUMBER_FORMATS}
-        asked = {"border": 2, "border_color": "#C55A11", "bg_color": "#FFF8E5"}
-        self._asked = {number_format: add({"num_format": number_format, **asked}) for number_format in _NUMBER_FORMATS}
+        asked_format = {"border": 2, "border_color": "#C55A11", "bg_color": "#FFF8E5"}
+        self._asked = {
+            number_format: add({"num_format": number_format, **asked_format}) for number_format in _NUMBER_FORMATS
+        }
         self._known = add({"bg_color": "#E7E6E6"})
         self._key = add({"num_format": "@", "bold": True})
 
@@ -119,9 +121,9 @@ class _TemplateWriter:
     def _write_legend(self, sheet: Worksheet, row: int) -> int:
         for column, text in ((1, self._words.legend), (2, ""), (3, ""), (4, "")):
             sheet.write_string(row, column, text, self._heading)
-        used = {column.mark for each in self._template.sheets for column in each.columns}
+        used_marks = {column.mark for each in self._template.sheets for column in each.columns}
         for mark, says in self._words.marks.items():
-            if mark in used:
+            if mark in used_marks:
                 row += 1
                 sheet.write_string(row, 1, _join_mark(mark, says), self._labels[mark])
                 sheet.merge_range(row, 2, row, 4, self._words.mark_help[mark], self._wrapped)

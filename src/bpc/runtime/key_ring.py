@@ -59,8 +59,8 @@ class KeyRing:
         for key_id, path in paths.items():
             if key_id not in by_id and path is not None and (key := self._load_file(self.settings, key_id, path)):
                 by_id[key_id] = key
-        for removed in [path for path in list(self._signers) if path not in paths.values()]:
-            self._signers.pop(removed, None)
+        for path_to_remove in [path for path in list(self._signers) if path not in paths.values()]:
+            self._signers.pop(path_to_remove, None)
         return SigningKeys(by_id)
 
     def _load_file(self, settings: Settings, key_id: str, path: Path) -> Signer | ConfigMissing | None:

@@ -47,6 +47,11 @@ def get_logger(name: str) -> FilteringBoundLogger:
     return cast("FilteringBoundLogger", structlog.get_logger(name))
 
 
+def is_debug_logged() -> bool:
+    """Whether lines of the level `debug` are written: for what costs something only to make."""
+    return logging.getLogger().isEnabledFor(logging.DEBUG)
+
+
 @contextmanager
 def bind_correlation_id(correlation_id: str) -> Iterator[str]:
     """Every line logged inside, in tasks started inside too, carries `correlation_id`."""
@@ -96,11 +101,11 @@ class _LogHandler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
         """Say that a line was lost without showing it: the standard library would print it unredacted."""
-        lost = logging.LogRecord(
+        record_of_loss = logging.LogRecord(
             __name__, logging.ERROR, __file__, 0, "a line of `%s` could not be logged", (record.name,), None
         )
         with suppress(OSError, ValueError):
-            self.stream.write(self.format(lost) + self.terminator)
+            self.stream.write(self.format(record_of_loss) + self.terminator)
 
 
 def _install_handler(handler: _LogHandler, formatter: logging.Formatter, level: int) -> None:

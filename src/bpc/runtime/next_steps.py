@@ -1,7 +1,8 @@
 """What the person who runs the service does next, by the hint of a refusal.
 
 The database layer and the embedded server name neither settings nor commands: their refusals carry a hint and details,
-and whoever shows one (the command line, the log of the API) finds the sentence here. `{name}` is one of the details.
+and the code that shows one (the command line, the log of the API) finds the sentence here. `{name}` is one of the
+details.
 """
 
 from collections.abc import Mapping

@@ -4,6 +4,7 @@ Under systemd socket activation the socket of systemd is used: it stays open whi
 clients that connect meanwhile wait instead of being refused.
 """
 
+import errno
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,9 +18,15 @@ FIRST_SYSTEMD_DESCRIPTOR: Final = 3  # sd_listen_fds(3): SD_LISTEN_FDS_START
 
 
 class CannotListen(Refusal):
-    """The address is in use or not of this machine, or systemd did not pass exactly one listening socket."""
+    """The address is not of this machine, or systemd did not pass exactly one listening socket."""
 
     code = "CONFIG_MISSING"
+
+
+class PortInUse(CannotListen):
+    """Another program listens on this address."""
+
+    code = "PORT_IN_USE"
 
 
 @contextmanager
@@ -34,7 +41,8 @@ def open_listening_socket(host: str, port: int, *, fix: str) -> Iterator[socket.
             sock.listen(BACKLOG)
             sock.setblocking(False)
         except OSError as why:
-            raise CannotListen(f"cannot listen on {host}:{port}: {why.strerror or why}", fix=fix) from why
+            kind = PortInUse if why.errno == errno.EADDRINUSE else CannotListen
+            raise kind(f"cannot listen on {host}:{port}: {why.strerror or why}", fix=fix) from why
         yield sock
 
 
@@ -48,8 +56,8 @@ def take_systemd_socket(environ: Mapping[str, str], pid: int) -> socket.socket |
         raise _refuse_systemd_socket(f"there are {count} sockets, expected 1")
     try:
         sock = open_inherited_socket(FIRST_SYSTEMD_DESCRIPTOR)
-    except OSError as failed:
-        raise _refuse_systemd_socket(failed.strerror or str(failed)) from failed
+    except OSError as error:
+        raise _refuse_systemd_socket(error.strerror or str(error)) from error
     if sock.family not in {socket.AF_INET, socket.AF_INET6} or not _is_listening(sock):
         sock.close()
         raise _refuse_systemd_socket("it does not listen on a port")

@@ -235,9 +235,9 @@ class SupervisedProcess:
         try:
             with child_socket:
                 self._process = process = await self._spawn(child_socket.fileno())
-        except OSError as failed:  # for example too many processes: that may pass
+        except OSError as error:  # for example too many processes: that may pass
             parent_socket.close()
-            return _ProcessRun(reason=str(failed))
+            return _ProcessRun(reason=str(error))
         self.start_count += 1
         if self._stopping.is_set():  # while it was being started
             process.kill()

@@ -139,7 +139,11 @@ def _limit_failure_lines(exporter: "SpanExporter") -> "SpanExporter":
 
         def export(self, spans: "Sequence[ReadableSpan]") -> "SpanExportResult":
             first_line.first = ""
-            result = exporter.export(spans)
+            try:
+                result = exporter.export(spans)
+            except Exception as error:  # noqa: BLE001 (whatever the library raises, the spans are lost, and that is logged)
+                first_line.first = first_line.first or f"{type(error).__name__}: {error}"
+                result = SpanExportResult.FAILURE
             if result is not SpanExportResult.SUCCESS:
                 self._lost += len(spans)
                 self._warn_now_and_then()
@@ -181,6 +185,7 @@ class _FirstLineFilter(logging.Filter):
 
 DeliveryResult = Literal["DELIVERED", "FAILED", "RETRIED"]
 ReplayVerdict = Literal["SAME", "MISMATCH", "ERROR"]
+DisablingCause = Literal["FAILING", "GONE"]
 
 
 class JobMetrics:
@@ -194,6 +199,9 @@ class JobMetrics:
 
     def record_delivery(self, result: DeliveryResult) -> None:
         """Count a delivery that ended, or an attempt that is followed by another one."""
+
+    def record_disabled_endpoint(self, cause: DisablingCause) -> None:
+        """Count a webhook endpoint that was disabled: it failed persistently, or it answered 410."""
 
 
 # Metrics of several processes -------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@
 take_backup ─► check_backup ─► bpc.storage.restore, into an empty place
 """
 
+import asyncio
 import fcntl
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -35,9 +36,18 @@ MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_HASH_NAME: Final = "manifest.sha256"
 BACKUP_NAME: Final = re.compile(r"bpc-[0-9]{8}T[0-9]{6}Z")
 READ_BYTES: Final = 1 << 20
+GROWTH_SECONDS: Final = 0.25
 MAX_PROBLEMS_SHOWN: Final = 5
 
 BackupKind = Literal["base", "dump"]
+
+
+# How far it is: `report("copying", 1_000, 2_000)`. A total of 0 is unknown.
+ReportBytes = Callable[[Literal["copying", "comparing"], int, int], None]
+
+
+def ignore_bytes(stage: str, done: int, total: int) -> None:
+    """Nobody wants to know how far it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +90,17 @@ def find_backup(folder: Path) -> Path:
 
 
 def write_manifest(
-    folder: Path, *, kind: BackupKind, taken_at: datetime, build: str, server_version: str, database: str
+    folder: Path,
+    *,
+    kind: BackupKind,
+    taken_at: datetime,
+    build: str,
+    server_version: str,
+    database: str,
+    report: ReportBytes = ignore_bytes,
 ) -> BackupManifest:
     """Write a manifest of every file below `folder`, and its hash."""
-    files = {path: _measure_file(folder / path) for path in _iter_files(folder)}
+    files = _measure_files(folder, sorted(_iter_files(folder)), report)
     new_manifest = BackupManifest(
         kind=kind, taken_at=taken_at, build=build, server_version=server_version, database=database, files=files
     )
@@ -93,15 +110,16 @@ def write_manifest(
     return new_manifest
 
 
-def check_backup(folder: Path) -> BackupManifest:
+def check_backup(folder: Path, report: ReportBytes = ignore_bytes) -> BackupManifest:
     """The manifest of a backup, after every file was compared with it."""
     stored_manifest = read_manifest(folder)
     present = set(_iter_files(folder)) - {MANIFEST_NAME, MANIFEST_HASH_NAME}
     problems = [f"`{path}` is missing" for path in sorted(stored_manifest.files.keys() - present)]
     problems += [f"`{path}` is not in the manifest" for path in sorted(present - stored_manifest.files.keys())]
-    for path in sorted(present & stored_manifest.files.keys()):
-        if _measure_file(folder / path) != stored_manifest.files[path]:
-            problems.append(f"`{path}` was changed")
+    actual_files = _measure_files(folder, sorted(present & stored_manifest.files.keys()), report)
+    problems += [
+        f"`{path}` was changed" for path, entry in actual_files.items() if entry != stored_manifest.files[path]
+    ]
     if problems:
         raise BackupDamaged(folder, problems)
     return stored_manifest
@@ -147,9 +165,21 @@ def _manifest_to_json(manifest: BackupManifest) -> dict[str, canonical_json.Json
 def _iter_files(folder: Path) -> Iterator[str]:
     """Every file, as a path from `folder`. A link counts as a file: a backup holds nothing outside its folder."""
     for parent, folders, names in os.walk(folder):
-        linked = [name for name in folders if Path(parent, name).is_symlink()]
-        for name in (*names, *linked):
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        for name in (*names, *links):
             yield str(Path(parent, name).relative_to(folder))
+
+
+def _measure_files(folder: Path, paths: Sequence[str], report: ReportBytes) -> dict[str, tuple[int, str]]:
+    """Size and SHA-256 of each file."""
+    total = sum((folder / path).lstat().st_size for path in paths)
+    files: dict[str, tuple[int, str]] = {}
+    done_bytes = 0
+    for path in paths:
+        files[path] = _measure_file(folder / path)
+        done_bytes += files[path][0]
+        report("comparing", done_bytes, total)
+    return files
 
 
 def _measure_file(path: Path) -> tuple[int, str]:
@@ -196,35 +226,50 @@ SERVER_RUN_FILES: Final = ("postmaster.pid", "postmaster.opts", ".s.PGSQL.5432.l
 
 
 async def take_backup(
-    folder: Path, address: Address, server: EmbeddedServer | None, *, keys: Path | None, build: str, at: datetime
+    folder: Path,
+    address: Address,
+    server: EmbeddedServer | None,
+    *,
+    keys: Path | None,
+    build: str,
+    at: datetime,
+    report: ReportBytes = ignore_bytes,
 ) -> tuple[Path, BackupManifest]:
     """Take a backup below `folder`: the files of the embedded `server`, or a dump of any other database.
 
-    `keys` is a folder of private keys to copy into it; whoever has the backup then has the keys.
+    `keys` is a folder of private keys to copy into it; everyone who has the backup then has the keys.
     """
     async with open_connection(address) as conn:
         version = str(await conn.fetchval("SELECT current_setting('server_version')"))
+        size = int(await conn.fetchval("SELECT sum(pg_database_size(oid)) FROM pg_database")) if server else 0
     kind: BackupKind = "dump" if server is None else "base"
     with _create_partial(folder, at) as partial:
-        if server is None:
-            programs.run_program("pg_dump", ["--format=custom", "--file", partial / "bpc.dump"], address)
-        else:
-            _copy_cluster(server, partial / "base")
+        async with _watch_growth(partial, size, report):
+            if server is None:
+                await programs.run_program("pg_dump", ["--format=custom", "--file", partial / "bpc.dump"], address)
+            else:
+                await _copy_cluster(server, partial / "base")
         if keys is not None:
             shutil.copytree(keys, partial / "keys")
         backup_manifest = write_manifest(
-            partial, kind=kind, taken_at=at, build=build, server_version=version, database=address.database
+            partial,
+            kind=kind,
+            taken_at=at,
+            build=build,
+            server_version=version,
+            database=address.database,
+            report=report,
         )
-    return _backup_path(folder, at), backup_manifest
+    return locate_backup(folder, at), backup_manifest
 
 
 def remove_old_backups(folder: Path, *, keep: timedelta, now: datetime) -> Sequence[Path]:
     """Remove backups older than `keep`, never the newest one; return their paths."""
     backups = sorted((backup_manifest.taken_at, path) for path, backup_manifest in _iter_backups(folder))
-    removed = [path for taken_at, path in backups[:-1] if taken_at < now - keep]
-    for path in removed:
+    old_backups = [path for taken_at, path in backups[:-1] if taken_at < now - keep]
+    for path in old_backups:
         shutil.rmtree(path)
-    return removed
+    return old_backups
 
 
 def _iter_backups(folder: Path) -> Iterator[tuple[Path, BackupManifest]]:
@@ -234,9 +279,9 @@ def _iter_backups(folder: Path) -> Iterator[tuple[Path, BackupManifest]]:
                 yield entry, read_manifest(entry)
 
 
-def _copy_cluster(server: EmbeddedServer, base: Path) -> None:
+async def _copy_cluster(server: EmbeddedServer, base: Path) -> None:
     options = ["--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256"]
-    programs.run_program("pg_basebackup", ["--pgdata", base, *options], server.superuser_address())
+    await programs.run_program("pg_basebackup", ["--pgdata", base, *options], server.superuser_address())
     for name in SERVER_RUN_FILES:
         (base / name).unlink(missing_ok=True)
 
@@ -244,7 +289,7 @@ def _copy_cluster(server: EmbeddedServer, base: Path) -> None:
 @contextmanager
 def _create_partial(folder: Path, at: datetime) -> Iterator[Path]:
     """Yield a temporary folder and rename it at the end: a backup under its own name is complete."""
-    target = _backup_path(folder, at)
+    target = locate_backup(folder, at)
     partial = target.with_name(f".{target.name}.partial")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -265,7 +310,36 @@ def _create_partial(folder: Path, at: datetime) -> Iterator[Path]:
             raise
 
 
-def _backup_path(folder: Path, at: datetime) -> Path:
+@asynccontextmanager
+async def _watch_growth(folder: Path, total: int, report: ReportBytes) -> AsyncIterator[None]:
+    """Report how large `folder` is, while the block fills it."""
+    if report is ignore_bytes:
+        yield
+        return
+    watching = asyncio.create_task(_report_growth(folder, total, report))
+    try:
+        yield
+    finally:
+        watching.cancel()
+
+
+async def _report_growth(folder: Path, total: int, report: ReportBytes) -> None:
+    while True:
+        report("copying", await asyncio.to_thread(_measure_folder, folder), total)
+        await asyncio.sleep(GROWTH_SECONDS)
+
+
+def _measure_folder(folder: Path) -> int:
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # it was renamed meanwhile
+                size += Path(parent, name).lstat().st_size
+    return size
+
+
+def locate_backup(folder: Path, at: datetime) -> Path:
+    """Where a backup taken at this time is, once it is complete."""
     return folder / f"bpc-{at:%Y%m%dT%H%M%SZ}"
 
 

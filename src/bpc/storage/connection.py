@@ -23,6 +23,7 @@ from bpc.core.formats.cursor import CursorPosition
 from bpc.core.formats.ids import TenantId
 from bpc.runtime.postgres.address import Address
 from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_driver_error
+from bpc.storage.statement_log import choose_connection_class
 
 RECOVERY_SECONDS: Final = 10
 
@@ -33,6 +34,7 @@ RowT = TypeVar("RowT")
 async def connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
     """The driver's `connect`, with patience for a server that is just starting or recovering."""
     deadline = time.monotonic() + RECOVERY_SECONDS
+    options["connection_class"] = choose_connection_class(options.get("connection_class", asyncpg.Connection))
     while True:
         try:
             return await asyncpg.connect(*arguments, **options)

@@ -122,6 +122,11 @@ async def begin_transaction(conn: Connection, role: str, tenant: TenantId | None
         yield
 
 
+async def bind_tenant(conn: Connection, tenant: TenantId) -> None:
+    """Bind the rest of a transaction of the system role to another tenant."""
+    await conn.execute(f"SET LOCAL app.tenant_id = '{tenant}'")
+
+
 def _is_lost(conn: Connection) -> bool:
     # The driver raises the same error for a lost connection and for wrong use; only wrong use is a bug.
     try:
@@ -184,14 +189,14 @@ async def prepare_embedded_server(server: EmbeddedServer, database: str) -> None
 
 
 async def _create_database(conn: Connection, database: str) -> None:
-    quoted = await conn.fetchval("SELECT quote_ident($1)", database)
+    quoted_name = await conn.fetchval("SELECT quote_ident($1)", database)
     try:
-        await conn.execute(f"CREATE DATABASE {quoted} OWNER {OWNER_ROLE}")
+        await conn.execute(f"CREATE DATABASE {quoted_name} OWNER {OWNER_ROLE}")
     except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
         pass  # another process was faster
     else:
-        await conn.execute(f"GRANT CONNECT ON DATABASE {quoted} TO {LOGIN}")
-        await conn.execute(f"REVOKE ALL ON DATABASE {quoted} FROM PUBLIC")
+        await conn.execute(f"GRANT CONNECT ON DATABASE {quoted_name} TO {LOGIN}")
+        await conn.execute(f"REVOKE ALL ON DATABASE {quoted_name} FROM PUBLIC")
 
 
 # From settings to an open database --------------------------------------------------------------------------------
@@ -230,11 +235,11 @@ async def locate_database(settings: Settings, *, read_only: bool = False) -> Asy
 
 
 async def _use_embedded_server(folder: Path) -> EmbeddedServer:
-    cancelled = threading.Event()
+    cancel_event = threading.Event()
     try:
-        return await asyncio.to_thread(use_server, folder, cancelled)
+        return await asyncio.to_thread(use_server, folder, cancel_event)
     except asyncio.CancelledError:
-        cancelled.set()  # Ctrl-C: the thread stops waiting
+        cancel_event.set()  # Ctrl-C: the thread stops waiting
         raise
 
 

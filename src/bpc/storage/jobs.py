@@ -6,11 +6,11 @@
 To read jobs, pass a connection of `database.tenant(…)` to `service_jobs.queries`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, LiteralString, TypeVar
+from typing import Any, Final, Literal, LiteralString, TypeVar, Unpack, get_args
 from uuid import UUID
 
 import asyncpg
@@ -18,19 +18,21 @@ from service_jobs import (
     Defaults,
     Handler,
     Handlers,
+    Job,
     JobColumns,
     Jobs,
     Metrics,
     ProcessPool,
+    Subject,
     SubmitOptions,
     job_control,
     queries,
     submit_jobs,
 )
 from service_jobs.database import Sessions
-from service_jobs.job import JobConflict, Status, new_id
+from service_jobs.job import JobConflict, JobError, Status, new_id
 from service_jobs.job_control import CancelledJob, CancelRequest
-from service_jobs.schedules import TWO_WEEKS
+from service_jobs.schedules import Schedule
 from service_jobs.worker.rabbitmq import RabbitTrigger
 
 from bpc.core.audit.events import Act
@@ -41,15 +43,33 @@ from bpc.storage.access import tenants_and_actors
 from bpc.storage.audit import events
 from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, Connection, connect
 from bpc.storage.database import Database, use_system_role
+from bpc.storage.passports.product_names import find_skus_by_text
 
 InputT = TypeVar("InputT")
 
+SubjectKind = Literal[
+    "compile_run",
+    "document",
+    "document_version",
+    "passport_version",
+    "retention_run",
+    "rule_package_version",
+    "snapshot",
+    "webhook_delivery",
+]
+SUBJECT_KINDS: Final[tuple[SubjectKind, ...]] = get_args(SubjectKind)
 UNSUCCESSFUL_STATUSES: Final = frozenset({Status.FAILED, Status.CANCELLED, Status.DEAD_LETTER})
 SELECT_PAYLOAD: Final[LiteralString] = "SELECT payload::text FROM jobs.job WHERE tenant_id = $1 AND job_id = $2"
 SELECT_BOUND_TENANT: Final[LiteralString] = "SELECT coalesce(current_setting('app.tenant_id', true), '')"
 BIND_TENANT: Final[LiteralString] = "SELECT set_config('app.tenant_id', $1, true)"
+SERVICE_ID: Final = "bpc"  # `ctx.service_id` of every job that this product submits
 CONNECTION_NAME: Final = "bpc jobs"  # in pg_stat_activity and in RabbitMQ
 RETRY_CHUNK: Final = 100  # jobs that are retried, with their events, in one transaction
+
+
+def make_subject(kind: SubjectKind, subject_id: UUID, *, sku: str | None = None) -> Subject:
+    """What a job is about. The engine keeps the SKU of the product as the group, which follow-up jobs inherit."""
+    return Subject(kind, str(subject_id), sku)
 
 
 def make_job_sessions(address: Address, *, size: int) -> Sessions:
@@ -87,7 +107,15 @@ async def open_jobs(
     """Open the job engine with the job types in `handlers`, and the RabbitMQ trigger if the settings enable it."""
     trigger, defaults = make_rabbit_trigger(settings), make_job_defaults(settings)
     async with open_job_sessions(database) as sessions:
-        jobs = Jobs(handlers, sessions, defaults=defaults, metrics=metrics, processes=processes, trigger=trigger)
+        jobs = Jobs(
+            handlers,
+            sessions,
+            defaults=defaults,
+            metrics=metrics,
+            processes=processes,
+            trigger=trigger,
+            service_id=SERVICE_ID,
+        )
         try:
             yield jobs, trigger
         finally:
@@ -101,6 +129,7 @@ def make_job_defaults(settings: Settings) -> Defaults:
     return Defaults(
         attempts=settings.jobs_max_attempts_default,
         ttl=timedelta(days=settings.jobs_ttl_days),
+        dead_letter_ttl=timedelta(days=settings.jobs_dead_letter_ttl_days),
         memory_capacity=settings.jobs_channel_capacity,
         memory_concurrency=settings.jobs_memory_concurrency,
         cancel_grace=settings.jobs_cancel_grace_seconds,
@@ -129,6 +158,13 @@ class SweepOrder:
     """The stored input of a job that submits another job in every tenant: nothing."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOutcome:
+    """In how many tenants the job submitted another one."""
+
+    tenants: int
+
+
 async def submit_to_tenant(
     conn: Connection,
     tenant: TenantId,
@@ -137,33 +173,69 @@ async def submit_to_tenant(
     *,
     key: str,
     priority: int = 2,
-    attempts: int = 5,
-    ttl: timedelta = TWO_WEEKS,
+    defaults: Defaults = Defaults(),  # noqa: B008 (frozen)
 ) -> UUID:
     """Submit a job in any tenant, in a transaction of the system role, which keeps its own tenant."""
     spec = SubmitOptions(
         tenant=tenant,
         type=handler.type,
         priority=priority,
-        max_attempts=handler.retry.attempts or attempts,
-        keep_seconds=int((handler.ttl or ttl).total_seconds()),
+        max_attempts=handler.retry.attempts or defaults.attempts,
+        keep_seconds=int((handler.ttl or defaults.ttl).total_seconds()),
+        service_id=SERVICE_ID,
     )
     previous_tenant = await conn.fetchval(SELECT_BOUND_TENANT)
     await conn.execute(BIND_TENANT, str(tenant))
-    [job_id] = await submit_jobs(
-        conn, spec, JobColumns(ids=[new_id()], payloads=[handler.encode_input(value)], keys=[key])
+    columns = JobColumns(
+        ids=[new_id()],
+        payloads=[handler.encode_input(value)],
+        keys=[key],
+        subjects=handler.find_subjects([value]),
     )
+    [job_id] = await submit_jobs(conn, spec, columns)
     await conn.execute(BIND_TENANT, previous_tenant)
     return job_id
 
 
+def make_sweep_schedule(name: str, cron: str, job_type: str, defaults: Defaults, *, priority: int) -> Schedule:
+    """The schedule of a sweep, in the tenant `system`."""
+    return Schedule(
+        name=name,
+        cron=cron,
+        type=job_type,
+        payload="{}",
+        priority=priority,
+        max_attempts=defaults.attempts,
+        keep_seconds=int(defaults.ttl.total_seconds()),
+    )
+
+
 async def submit_to_all_tenants(
-    conn: Connection, handler: Handler[InputT, Any], value: InputT, *, key: str, priority: int
-) -> None:
+    conn: Connection, handler: Handler[InputT, Any], value: InputT, *, key: str, priority: int, defaults: Defaults
+) -> SweepOutcome:
     """Submit a job in every tenant, in a transaction of the application."""
     async with use_system_role(conn):
-        for tenant in await tenants_and_actors.list_tenants(conn):
-            await submit_to_tenant(conn, tenant.tenant_id, handler, value, key=key, priority=priority)
+        tenants = await tenants_and_actors.list_tenants(conn)
+        for tenant in tenants:
+            await submit_to_tenant(
+                conn, tenant.tenant_id, handler, value, key=key, priority=priority, defaults=defaults
+            )
+    return SweepOutcome(tenants=len(tenants))
+
+
+async def find_jobs(
+    conn: Connection, tenant: TenantId, *, text: str | None = None, **filters: Unpack[queries.JobFilters]
+) -> Sequence[Job]:
+    """The newest jobs that match; `text` is a part of the SKU or the name of the product. Raises `TextTooCommon`."""
+    if text is None:
+        return await queries.list_jobs(conn, tenant, **filters)
+    only_sku, limit = filters.get("subject_group"), filters.get("limit", queries.DEFAULT_PAGE_SIZE)
+    rows: list[Job] = []
+    for sku in await find_skus_by_text(conn, tenant, text):
+        if only_sku in {None, sku}:
+            filters["subject_group"] = sku
+            rows += await queries.list_jobs(conn, tenant, **filters)
+    return sorted(rows, key=lambda job: job.job_id, reverse=True)[:limit]
 
 
 async def cancel_job(
@@ -201,6 +273,13 @@ async def load_job_input(conn: Connection, tenant: TenantId, job_id: UUID, handl
     return handler.decode_input(await conn.fetchval(SELECT_PAYLOAD, tenant, job_id))
 
 
+def describe_failure(job_id: UUID, error: JobError) -> dict[str, object]:
+    """What an event says of a job that ended FAILED or DEAD_LETTER."""
+    # The message may quote a text of a rule or a document, and an event cannot hold U+0000.
+    message = error.message.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return {"job_id": str(job_id), "code": error.code, "message": message}
+
+
 async def retry_jobs(
     database: Database, tenant: TenantId, *, job_type: str | None, status: Status | None, limit: int, act: Act
 ) -> int:
@@ -210,19 +289,19 @@ async def retry_jobs(
     """
     async with database.tenant(tenant) as conn:
         before = await conn.fetchval("SELECT jobs.clock()")
-    retried = 0
-    while retried < limit:
-        chunk_size = min(RETRY_CHUNK, limit - retried)
+    retried_count = 0
+    while retried_count < limit:
+        chunk_size = min(RETRY_CHUNK, limit - retried_count)
         async with database.tenant(tenant) as conn:
             chunk = await job_control.redrive_failed_jobs(
                 conn, tenant, job_type=job_type, status=status, failed_before=before, limit=chunk_size
             )
             for job in chunk:
                 await _append_retried(conn, tenant, job.job_id, job.type, job.status, job.attempts, act)
-        retried += len(chunk)
+        retried_count += len(chunk)
         if len(chunk) < chunk_size:
             break
-    return retried
+    return retried_count
 
 
 async def _append_retried(

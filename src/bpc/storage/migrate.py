@@ -179,15 +179,15 @@ async def compare_schema(conn: Connection, migrations: Sequence[Migration]) -> S
     """What this database lacks, and what this build does not know. Raises `MigrationEdited` if a file differs."""
     if not await conn.fetchval(MIGRATIONS_TABLE_EXISTS):
         return SchemaComparison(pending=tuple(migrations), unknown=())
-    applied = {(row["component"], row["version"]): row for row in await conn.fetch(SELECT_APPLIED)}
+    applied_rows = {(row["component"], row["version"]): row for row in await conn.fetch(SELECT_APPLIED)}
     for migration in migrations:
-        row = applied.get(migration.key)
+        row = applied_rows.get(migration.key)
         if row is not None and row["sha256"] != migration.sha256:
             raise MigrationEdited(migration.name)
-    unknown_keys = applied.keys() - {migration.key for migration in migrations}
+    unknown_keys = applied_rows.keys() - {migration.key for migration in migrations}
     return SchemaComparison(
-        pending=tuple(migration for migration in migrations if migration.key not in applied),
-        unknown=tuple(applied[key]["name"] for key in sorted(unknown_keys)),
+        pending=tuple(migration for migration in migrations if migration.key not in applied_rows),
+        unknown=tuple(applied_rows[key]["name"] for key in sorted(unknown_keys)),
     )
 
 
@@ -206,10 +206,10 @@ async def migrate(
 
     Raises `MigrationBlocked` if a table stays in use for `patience` seconds.
     """
-    applied: list[str] = []
+    applied_names: list[str] = []
     while (name := await _apply_next_with_retries(conn, migrations, patience)) is not None:
-        applied.append(name)
-    return applied
+        applied_names.append(name)
+    return applied_names
 
 
 async def _apply_next_with_retries(conn: Connection, migrations: Sequence[Migration], patience: float) -> str | None:

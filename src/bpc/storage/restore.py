@@ -20,7 +20,7 @@ from bpc.runtime.postgres.address import Address
 from bpc.runtime.postgres.cluster import Layout
 from bpc.runtime.postgres.programs import Account, find_server_account
 from bpc.runtime.settings import data_dir
-from bpc.storage.backup import BackupManifest
+from bpc.storage.backup import BackupManifest, ReportBytes, ignore_bytes
 from bpc.storage.connection import Connection, ensure_roles, open_connection
 
 COPY_STATEMENT: Final = re.compile(rb'COPY ("?\w+"?)\.("?\w+"?) \((.*)\) FROM stdin;\n')
@@ -32,6 +32,15 @@ SKIPPED_LINE: Final = re.compile(
     rb"|ALTER TABLE ONLY .* ALTER COLUMN .* SET \(pg_\w+=\d+\);"
 )
 CHUNK_BYTES: Final = 1 << 20
+HAS_RECORDED_IN: Final[LiteralString] = """
+    SELECT EXISTS (SELECT FROM information_schema.columns
+                    WHERE table_schema = 'public' AND table_name = 'events' AND column_name = 'recorded_in')
+"""
+RESET_RECORDED_IN: Final[LiteralString] = """
+    ALTER TABLE public.events DROP COLUMN recorded_in;
+    ALTER TABLE public.events ADD COLUMN recorded_in xid8 NOT NULL DEFAULT pg_current_xact_id();
+    CREATE INDEX events_in_recorded_order ON public.events (tenant_id, recorded_in, occurred_at, event_id);
+"""
 
 
 async def restore_script(dump: Path, conn: Connection) -> None:
@@ -71,11 +80,11 @@ class ScriptLines:
 
     async def read_line(self) -> bytes:
         """The next line with its line end; empty at the end of the script."""
-        searched = 0
-        while (end := self._buffer.find(b"\n", searched)) < 0:
-            searched = len(self._buffer)
+        searched_bytes = 0
+        while (end := self._buffer.find(b"\n", searched_bytes)) < 0:
+            searched_bytes = len(self._buffer)
             if not (more := await self._script.read(CHUNK_BYTES)):
-                end = searched - 1
+                end = searched_bytes - 1
                 break
             self._buffer += more
         line = bytes(self._buffer[: end + 1])
@@ -147,7 +156,7 @@ class WrongBackupKind(Conflict):
         super().__init__(f"this backup is a {kind}: it is restored into {target}", hint=f"restore into {target}")
 
 
-def restore_base(backup: Path, manifest: BackupManifest, folder: Path) -> None:
+def restore_base(backup: Path, manifest: BackupManifest, folder: Path, report: ReportBytes = ignore_bytes) -> None:
     """Copy the files of the embedded server into an empty data directory."""
     if manifest.kind != "base":
         raise WrongBackupKind(manifest.kind, "a database")
@@ -158,12 +167,25 @@ def restore_base(backup: Path, manifest: BackupManifest, folder: Path) -> None:
     aside = cluster.with_name(cluster.name + ".restored")
     shutil.rmtree(aside, ignore_errors=True)
     try:
-        shutil.copytree(backup / "base", aside, symlinks=True)
+        _copy_folder(backup / "base", aside, manifest.size, report)
         _give_files_to_account(aside, account)
         aside.rename(cluster)  # before this, nothing looks like a complete cluster
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     restore_keys(backup, folder)
+
+
+def _copy_folder(source: Path, target: Path, total: int, report: ReportBytes) -> None:
+    done = 0
+
+    def copy(source_file: str, target_file: str) -> object:
+        nonlocal done
+        result = shutil.copy2(source_file, target_file, follow_symlinks=False)
+        done += os.lstat(source_file).st_size
+        report("copying", done, total)
+        return result
+
+    shutil.copytree(source, target, symlinks=True, copy_function=copy)
 
 
 def restore_keys(backup: Path, folder: Path) -> None:
@@ -183,6 +205,9 @@ async def restore_dump(backup: Path, manifest: BackupManifest, address: Address)
         async with conn.transaction():
             await ensure_roles(conn)
             await restore_script(backup / "bpc.dump", conn)
+            # Numbers of transactions mean nothing on another server: what is restored was recorded by the restore.
+            if await conn.fetchval(HAS_RECORDED_IN):
+                await conn.execute(RESET_RECORDED_IN)
 
 
 def _give_files_to_account(folder: Path, account: Account) -> None:

@@ -467,6 +467,13 @@ BEGIN
   RETURN v_outcome;
 END $$;
 CREATE FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text) RETURNS uuid[]
+    LANGUAGE sql
+    AS $$
+  SELECT jobs.submit(p_tenant, p_type, p_ids, p_payloads, p_keys, p_delays, p_limit_keys, p_limit, p_priority,
+                     p_max_attempts, p_keep_seconds, p_batch, p_needs, p_correlation_id, p_actor, p_traceparent, NULL,
+                     NULL, NULL, NULL)
+$$;
+CREATE FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text, p_service_id text, p_subject_kinds text[], p_subject_ids text[], p_subject_groups text[]) RETURNS uuid[]
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
@@ -479,23 +486,30 @@ BEGIN
   PERFORM jobs.enter(p_tenant);
   IF p_keys IS NULL THEN
     INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, limit_key, batch_id, payload, created_at,
-                          scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+                          scheduled_at, keep_seconds, correlation_id, actor, traceparent, service_id,
+                          subject_kind, subject_id, subject_group)
     SELECT p_tenant, u.id, p_type, p_priority, p_max_attempts, coalesce(u.limit_key, ''), p_batch, u.payload::json,
            v_now, CASE WHEN u.delay IS NULL THEN v_now ELSE v_now + make_interval(secs => u.delay) END,
-           p_keep_seconds, p_correlation_id, p_actor, p_traceparent
-      FROM unnest(p_ids, p_payloads, p_delays, p_limit_keys) AS u (id, payload, delay, limit_key);
+           p_keep_seconds, p_correlation_id, p_actor, p_traceparent, p_service_id, u.subject_kind, u.subject_id,
+           u.subject_group
+      FROM unnest(p_ids, p_payloads, p_delays, p_limit_keys, p_subject_kinds, p_subject_ids, p_subject_groups)
+        AS u (id, payload, delay, limit_key, subject_kind, subject_id, subject_group);
   ELSE
     -- Sorted by key: two submissions with keys in common must not wait for each other in a circle. In bulk it is
     -- cheaper to hope for the best and fall back than to ask for every row whether its key is taken.
     IF cardinality(p_ids) > 8 THEN
       BEGIN
         INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, idempotency_key, limit_key, batch_id,
-                              payload, created_at, scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+                              payload, created_at, scheduled_at, keep_seconds, correlation_id, actor, traceparent,
+                              service_id, subject_kind, subject_id, subject_group)
         SELECT p_tenant, u.id, p_type, p_priority, p_max_attempts, u.key, coalesce(u.limit_key, ''), p_batch,
                u.payload::json, v_now,
                CASE WHEN u.delay IS NULL THEN v_now ELSE v_now + make_interval(secs => u.delay) END,
-               p_keep_seconds, p_correlation_id, p_actor, p_traceparent
-          FROM unnest(p_ids, p_payloads, p_keys, p_delays, p_limit_keys) AS u (id, payload, key, delay, limit_key)
+               p_keep_seconds, p_correlation_id, p_actor, p_traceparent, p_service_id, u.subject_kind, u.subject_id,
+               u.subject_group
+          FROM unnest(p_ids, p_payloads, p_keys, p_delays, p_limit_keys, p_subject_kinds, p_subject_ids,
+                      p_subject_groups)
+            AS u (id, payload, key, delay, limit_key, subject_kind, subject_id, subject_group)
          ORDER BY u.key COLLATE "C";
       EXCEPTION WHEN unique_violation THEN
         v_fresh := NULL;
@@ -509,13 +523,16 @@ BEGIN
       LOOP
         WITH added AS (
           INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, idempotency_key, limit_key, batch_id,
-                                payload, created_at, scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+                                payload, created_at, scheduled_at, keep_seconds, correlation_id, actor, traceparent,
+                                service_id, subject_kind, subject_id, subject_group)
           SELECT p_tenant, u.id, p_type, p_priority, p_max_attempts, u.key, coalesce(u.limit_key, ''), p_batch,
                  u.payload::json, v_now,
                  CASE WHEN u.delay IS NULL THEN v_now ELSE v_now + make_interval(secs => u.delay) END,
-                 p_keep_seconds, p_correlation_id, p_actor, p_traceparent
-            FROM unnest(p_ids, p_payloads, p_keys, p_delays, p_limit_keys, v_ids)
-              AS u (id, payload, key, delay, limit_key, answer)
+                 p_keep_seconds, p_correlation_id, p_actor, p_traceparent, p_service_id, u.subject_kind, u.subject_id,
+                 u.subject_group
+            FROM unnest(p_ids, p_payloads, p_keys, p_delays, p_limit_keys, v_ids, p_subject_kinds, p_subject_ids,
+                        p_subject_groups)
+              AS u (id, payload, key, delay, limit_key, answer, subject_kind, subject_id, subject_group)
            WHERE u.answer IS NULL
            ORDER BY u.key COLLATE "C", u.id
               ON CONFLICT (tenant_id, type, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
@@ -564,6 +581,12 @@ BEGIN
   RETURN v_ids;
 END $$;
 CREATE FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text) RETURNS uuid
+    LANGUAGE sql
+    AS $$
+  SELECT jobs.submit_one(p_tenant, p_type, p_id, p_payload, p_key, p_priority, p_max_attempts, p_keep_seconds,
+                         p_correlation_id, p_actor, p_traceparent, NULL, NULL, NULL, NULL)
+$$;
+CREATE FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text, p_service_id text, p_subject_kind text, p_subject_id text, p_subject_group text) RETURNS uuid
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
@@ -580,9 +603,10 @@ BEGIN
   LOOP
     WITH added AS (
       INSERT INTO jobs.job (tenant_id, job_id, type, priority, max_attempts, idempotency_key, payload, created_at,
-                            scheduled_at, keep_seconds, correlation_id, actor, traceparent)
+                            scheduled_at, keep_seconds, correlation_id, actor, traceparent, service_id, subject_kind,
+                            subject_id, subject_group)
       VALUES (p_tenant, p_id, p_type, p_priority, p_max_attempts, p_key, p_payload::json, v_now, v_now, p_keep_seconds,
-              p_correlation_id, p_actor, p_traceparent)
+              p_correlation_id, p_actor, p_traceparent, p_service_id, p_subject_kind, p_subject_id, p_subject_group)
           ON CONFLICT (tenant_id, type, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
       RETURNING job_id)
     INSERT INTO jobs.job_ready (tenant_id, job_id, type, priority, attempt, limit_key)
@@ -708,6 +732,59 @@ BEGIN
     JOIN tenants t ON t.tenant_id = k.tenant_id
    WHERE p.key_prefix = prefix;
 END $$;
+CREATE FUNCTION find_documents_by_text(needle text, most integer) RETURNS SETOF uuid
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  RETURN QUERY
+  SELECT document_id FROM documents
+   WHERE tenant_id = current_tenant()
+     AND search_grams(tenant_id, coalesce(name, '') || ' ' || coalesce(external_ref, ''), 2)
+         @> search_grams(current_tenant(), needle, least(3, length(needle)))
+     AND position(fold_case(needle) IN fold_case(coalesce(name, '') || ' ' || coalesce(external_ref, ''))) > 0
+   LIMIT most;
+END $$;
+CREATE FUNCTION find_products_by_text(needle text, most integer) RETURNS SETOF uuid
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  RETURN QUERY
+  SELECT battery_product_id FROM battery_products
+   WHERE tenant_id = current_tenant()
+     AND search_grams(tenant_id, sku || ' ' || name, 2)
+         @> search_grams(current_tenant(), needle, least(3, length(needle)))
+     AND position(fold_case(needle) IN fold_case(sku || ' ' || name)) > 0
+   LIMIT most;
+END $$;
+CREATE FUNCTION find_rule_packages_by_text(needle text, most integer) RETURNS SETOF uuid
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  RETURN QUERY
+  SELECT rule_package_id FROM rule_packages
+   WHERE tenant_id = current_tenant()
+     AND search_grams(tenant_id, name || ' ' || coalesce(description, ''), 2)
+         @> search_grams(current_tenant(), needle, least(3, length(needle)))
+     AND position(fold_case(needle) IN fold_case(name || ' ' || coalesce(description, ''))) > 0
+   LIMIT most;
+END $$;
+CREATE FUNCTION fold_case(content text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$
+  SELECT CASE WHEN octet_length(content) = length(content) THEN lower(content COLLATE "C") ELSE
+           translate(
+             lower(content COLLATE "C"),
+             'ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮĲĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹ'
+             'ŻŽΆΈΉΊΌΎΏΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩΪΫЀЁЂЃЄЅІЇЈЉЊЋЌЍЎЏАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯҐȘȚẞ',
+             'àáâãäåæçèéêëìíîïðñòóôõöøùúûüýþāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįĳĵķĺļľŀłńņňŋōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷÿź'
+             'żžάέήίόύώαβγδεζηθικλμνξοπρστυφχψωϊϋѐёђѓєѕіїјљњћќѝўџабвгдежзийклмнопрстуфхцчшщъыьэюяґșțß') END
+$$;
 CREATE FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -787,6 +864,15 @@ BEGIN
   END IF;
   RETURN item;
 END $$;
+CREATE FUNCTION search_grams(tenant uuid, content text, smallest integer) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE STRICT COST 1000 PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+  SELECT coalesce(array_agg(hashtextextended(substr(folded, place, size), seed)), '{}')
+    FROM (SELECT fold_case(content) AS folded, hashtextextended(tenant::text, 0) AS seed) AS folding
+   CROSS JOIN generate_series(smallest, 3) AS size
+   CROSS JOIN LATERAL generate_series(1, length(folded) - size + 1) AS place
+$$;
 CREATE FUNCTION state_new_version() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'public'
@@ -863,8 +949,12 @@ REVOKE ALL ON FUNCTION jobs.settle(p_tenant uuid, p_job uuid, p_owner text, p_at
 GRANT ALL ON FUNCTION jobs.settle(p_tenant uuid, p_job uuid, p_owner text, p_attempt integer, p_outcome text, p_result text, p_error text, p_delay double precision) TO bpc_app;
 REVOKE ALL ON FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text) FROM PUBLIC;
 GRANT ALL ON FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text, p_service_id text, p_subject_kinds text[], p_subject_ids text[], p_subject_groups text[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.submit(p_tenant uuid, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_delays double precision[], p_limit_keys text[], p_limit integer, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_batch uuid, p_needs uuid[], p_correlation_id text, p_actor text, p_traceparent text, p_service_id text, p_subject_kinds text[], p_subject_ids text[], p_subject_groups text[]) TO bpc_app;
 REVOKE ALL ON FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text) FROM PUBLIC;
 GRANT ALL ON FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text) TO bpc_app;
+REVOKE ALL ON FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text, p_service_id text, p_subject_kind text, p_subject_id text, p_subject_group text) FROM PUBLIC;
+GRANT ALL ON FUNCTION jobs.submit_one(p_tenant uuid, p_type text, p_id uuid, p_payload text, p_key text, p_priority smallint, p_max_attempts integer, p_keep_seconds integer, p_correlation_id text, p_actor text, p_traceparent text, p_service_id text, p_subject_kind text, p_subject_id text, p_subject_group text) TO bpc_app;
 REVOKE ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) FROM PUBLIC;
 GRANT ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) TO bpc_app;
 REVOKE ALL ON FUNCTION answered(p_tenant uuid, p_key text) FROM PUBLIC;
@@ -882,6 +972,14 @@ REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION find_caller(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_caller(prefix text) TO bpc_app;
+REVOKE ALL ON FUNCTION find_documents_by_text(needle text, most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_documents_by_text(needle text, most integer) TO bpc_app;
+REVOKE ALL ON FUNCTION find_products_by_text(needle text, most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_products_by_text(needle text, most integer) TO bpc_app;
+REVOKE ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) TO bpc_app;
+REVOKE ALL ON FUNCTION fold_case(content text) FROM PUBLIC;
+GRANT ALL ON FUNCTION fold_case(content text) TO bpc_app;
 REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
@@ -889,6 +987,8 @@ REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) TO bpc_app;
 REVOKE ALL ON FUNCTION state_new_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
 GRANT ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
@@ -1049,9 +1149,12 @@ ALTER TABLE battery_products FORCE ROW LEVEL SECURITY;
 ALTER TABLE battery_products ADD CONSTRAINT battery_products_pkey PRIMARY KEY (tenant_id, battery_product_id);
 ALTER TABLE battery_products ADD CONSTRAINT battery_products_sku_key UNIQUE (tenant_id, sku);
 ALTER TABLE battery_products ADD CONSTRAINT battery_products_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX battery_products_by_text ON battery_products USING gin (search_grams(tenant_id, ((sku || ' '::text) || name), 2));
 CREATE INDEX battery_products_by_time ON battery_products USING btree (tenant_id, created_at, battery_product_id);
+CREATE INDEX battery_products_inactive ON battery_products USING btree (tenant_id, created_at, battery_product_id) WHERE (NOT is_active);
 ALTER TABLE battery_products ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON battery_products USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY text_search ON battery_products FOR SELECT TO bpc_owner USING (true);
 GRANT SELECT,INSERT ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(name) ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE battery_products TO bpc_app;
@@ -1100,6 +1203,7 @@ ALTER TABLE compile_run_rows FORCE ROW LEVEL SECURITY;
 ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_pkey PRIMARY KEY (tenant_id, run_id, row_number);
 ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE compile_run_rows ADD CONSTRAINT compile_run_rows_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES compile_runs(tenant_id, run_id);
+CREATE INDEX compile_run_rows_of_product ON compile_run_rows USING btree (tenant_id, sku, run_id);
 CREATE TRIGGER compile_run_rows_begun_once BEFORE UPDATE OF passport_version_id, problem_code, problem_message ON compile_run_rows FOR EACH ROW WHEN ((old.passport_version_id IS NOT NULL)) EXECUTE FUNCTION refuse('a row asks for one version');
 CREATE TRIGGER compile_run_rows_frozen BEFORE UPDATE OF tenant_id, run_id, row_number, sku, name, snapshot_id, activate ON compile_run_rows FOR EACH ROW EXECUTE FUNCTION refuse('what a row was asked for never changes');
 CREATE TRIGGER compile_run_rows_not_truncated BEFORE TRUNCATE ON compile_run_rows FOR EACH STATEMENT EXECUTE FUNCTION refuse('rows of runs are never deleted');
@@ -1125,6 +1229,7 @@ CREATE TABLE compile_runs (
     created_by uuid,
     cancelled_at timestamp with time zone,
     skip_unchanged boolean DEFAULT false NOT NULL,
+    is_open boolean DEFAULT false NOT NULL,
     CONSTRAINT compile_runs_total_check CHECK ((total > 0))
 );
 ALTER TABLE compile_runs FORCE ROW LEVEL SECURITY;
@@ -1133,7 +1238,10 @@ ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_tenant_id_created_by_fkey F
 ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE compile_runs ADD CONSTRAINT compile_runs_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
 CREATE INDEX compile_runs_by_time ON compile_runs USING btree (tenant_id, created_at, run_id);
+CREATE INDEX compile_runs_cancelled ON compile_runs USING btree (tenant_id, created_at, run_id) WHERE (cancelled_at IS NOT NULL);
+CREATE INDEX compile_runs_open ON compile_runs USING btree (tenant_id, created_at, run_id) WHERE is_open;
 CREATE TRIGGER compile_runs_cancelled_once BEFORE UPDATE OF cancelled_at ON compile_runs FOR EACH ROW WHEN ((old.cancelled_at IS NOT NULL)) EXECUTE FUNCTION refuse('a run is cancelled once');
+CREATE TRIGGER compile_runs_closed_once BEFORE UPDATE OF is_open ON compile_runs FOR EACH ROW WHEN ((NOT old.is_open)) EXECUTE FUNCTION refuse('the end of a run is recorded once');
 CREATE TRIGGER compile_runs_frozen BEFORE UPDATE OF tenant_id, run_id, rule_package_version_id, activate, total, batch_id, created_at, created_by ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
 CREATE TRIGGER compile_runs_not_truncated BEFORE TRUNCATE ON compile_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('runs are never deleted');
 CREATE TRIGGER compile_runs_skipping_frozen BEFORE UPDATE OF skip_unchanged ON compile_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
@@ -1142,6 +1250,7 @@ ALTER TABLE compile_runs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON compile_runs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE compile_runs TO bpc_app;
 GRANT UPDATE(cancelled_at) ON TABLE compile_runs TO bpc_app;
+GRANT UPDATE(is_open) ON TABLE compile_runs TO bpc_app;
 
 -- data_snapshots ------------------------------------------------------------------------------------------------
 CREATE TABLE data_snapshots (
@@ -1275,6 +1384,7 @@ CREATE TABLE document_versions (
     uploaded_at timestamp with time zone DEFAULT now() NOT NULL,
     read_options bytea DEFAULT '\x7b7d'::bytea NOT NULL,
     reread_sha256 hash256,
+    content_restored_at timestamp with time zone,
     CONSTRAINT document_versions_content_or_removed CHECK (((content IS NULL) = (content_removed_at IS NOT NULL))),
     CONSTRAINT document_versions_version_check CHECK ((version >= 1))
 );
@@ -1288,7 +1398,7 @@ CREATE UNIQUE INDEX document_versions_reread_key ON document_versions USING btre
 CREATE UNIQUE INDEX document_versions_sha256_key ON document_versions USING btree (tenant_id, sha256) WHERE (status <> 'REJECTED'::document_status);
 CREATE INDEX document_versions_with_content ON document_versions USING btree (tenant_id, uploaded_at) WHERE (content IS NOT NULL);
 CREATE CONSTRAINT TRIGGER document_versions_are_stated AFTER INSERT ON document_versions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION state_new_version();
-CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at ON document_versions FOR EACH ROW WHEN ((NOT ((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL)))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention');
+CREATE TRIGGER document_versions_content_stays BEFORE UPDATE OF content, content_removed_at, content_restored_at ON document_versions FOR EACH ROW WHEN ((NOT (((CURRENT_USER = 'bpc_system'::name) AND (old.content IS NOT NULL) AND (new.content IS NULL) AND (NOT (new.content_restored_at IS DISTINCT FROM old.content_restored_at))) OR ((old.content IS NULL) AND (new.content IS NOT NULL) AND (new.content_restored_at IS NOT NULL) AND (sha256(new.content) = (COALESCE(old.sha256, old.reread_sha256))::bytea))))) EXECUTE FUNCTION refuse('a document''s content is only ever removed by retention, and comes back only as it was');
 CREATE TRIGGER document_versions_frozen BEFORE UPDATE OF tenant_id, document_version_id, document_id, version, mime_type, sha256, uploaded_at ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
 CREATE TRIGGER document_versions_not_truncated BEFORE TRUNCATE ON document_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('document versions are never deleted');
 CREATE TRIGGER document_versions_reading_frozen BEFORE UPDATE OF read_options, reread_sha256 ON document_versions FOR EACH ROW EXECUTE FUNCTION refuse('a document version never changes');
@@ -1299,7 +1409,10 @@ CREATE POLICY own_tenant ON document_versions USING ((tenant_id = ( SELECT curre
 GRANT SELECT,INSERT ON TABLE document_versions TO bpc_app;
 GRANT UPDATE(status) ON TABLE document_versions TO bpc_app;
 GRANT UPDATE(content) ON TABLE document_versions TO bpc_system;
+GRANT UPDATE(content) ON TABLE document_versions TO bpc_app;
 GRANT UPDATE(content_removed_at) ON TABLE document_versions TO bpc_system;
+GRANT UPDATE(content_removed_at) ON TABLE document_versions TO bpc_app;
+GRANT UPDATE(content_restored_at) ON TABLE document_versions TO bpc_app;
 
 -- documents -----------------------------------------------------------------------------------------------------
 CREATE TABLE documents (
@@ -1312,6 +1425,8 @@ CREATE TABLE documents (
     created_by uuid,
     supplier_id uuid,
     number_locale text,
+    name text,
+    CONSTRAINT documents_name_check CHECK ((name <> ''::text)),
     CONSTRAINT documents_number_locale_check CHECK ((number_locale = ANY (ARRAY['comma'::text, 'point'::text])))
 );
 ALTER TABLE documents FORCE ROW LEVEL SECURITY;
@@ -1319,15 +1434,24 @@ ALTER TABLE documents ADD CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, docu
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE documents ADD CONSTRAINT documents_tenant_id_supplier_id_fkey FOREIGN KEY (tenant_id, supplier_id) REFERENCES suppliers(tenant_id, supplier_id);
+CREATE INDEX documents_bom ON documents USING btree (tenant_id, created_at, document_id) WHERE (kind = 'BOM'::document_kind);
 CREATE INDEX documents_by_ref ON documents USING btree (tenant_id, external_ref, created_at, document_id) WHERE (external_ref IS NOT NULL);
+CREATE INDEX documents_by_text ON documents USING gin (search_grams(tenant_id, ((COALESCE(name, ''::text) || ' '::text) || COALESCE(external_ref, ''::text)), 2));
 CREATE INDEX documents_by_time ON documents USING btree (tenant_id, created_at, document_id);
+CREATE INDEX documents_due_diligence ON documents USING btree (tenant_id, created_at, document_id) WHERE (kind = 'DUE_DILIGENCE'::document_kind);
+CREATE INDEX documents_inactive ON documents USING btree (tenant_id, created_at, document_id) WHERE (NOT is_active);
+CREATE INDEX documents_of_supplier ON documents USING btree (tenant_id, supplier_id, created_at, document_id) WHERE (supplier_id IS NOT NULL);
+CREATE INDEX documents_other ON documents USING btree (tenant_id, created_at, document_id) WHERE (kind = 'OTHER'::document_kind);
+CREATE INDEX documents_pcf ON documents USING btree (tenant_id, created_at, document_id) WHERE (kind = 'PCF'::document_kind);
 ALTER TABLE documents ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON documents USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY text_search ON documents FOR SELECT TO bpc_owner USING (true);
 GRANT SELECT,INSERT ON TABLE documents TO bpc_app;
 GRANT UPDATE(external_ref) ON TABLE documents TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE documents TO bpc_app;
 GRANT UPDATE(supplier_id) ON TABLE documents TO bpc_app;
 GRANT UPDATE(number_locale) ON TABLE documents TO bpc_app;
+GRANT UPDATE(name) ON TABLE documents TO bpc_app;
 
 -- event_anchors -------------------------------------------------------------------------------------------------
 CREATE TABLE event_anchors (
@@ -1368,6 +1492,7 @@ CREATE TABLE events (
     payload_hash hash256 NOT NULL,
     prev_event_hash hash256,
     event_hash hash256 NOT NULL,
+    recorded_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
     CONSTRAINT events_aggregate_version_check CHECK ((aggregate_version >= 1)),
     CONSTRAINT events_time_has_a_form CHECK (((occurred_at >= '0001-01-01 00:00:00+00'::timestamp with time zone) AND (occurred_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))
 );
@@ -1380,6 +1505,7 @@ CREATE INDEX events_by_actor_time ON events USING btree (tenant_id, actor_id, oc
 CREATE INDEX events_by_aggregate_type_time ON events USING btree (tenant_id, aggregate_type, occurred_at, event_id);
 CREATE INDEX events_by_time ON events USING btree (tenant_id, occurred_at, event_id);
 CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, occurred_at, event_id);
+CREATE INDEX events_in_recorded_order ON events USING btree (tenant_id, recorded_in, occurred_at, event_id);
 CREATE INDEX events_of_aggregate_by_time ON events USING btree (tenant_id, aggregate_id, occurred_at, event_id);
 CREATE TRIGGER events_go_behind_their_anchor BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION refuse_before_anchor();
 CREATE TRIGGER events_never_change BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
@@ -1540,6 +1666,10 @@ CREATE TABLE jobs.job (
     correlation_id text,
     actor text,
     traceparent text,
+    service_id text,
+    subject_kind text COLLATE pg_catalog."C",
+    subject_id text COLLATE pg_catalog."C",
+    subject_group text COLLATE pg_catalog."C",
     CONSTRAINT job_max_attempts_check CHECK ((max_attempts >= 1)),
     CONSTRAINT job_priority_check CHECK (((priority >= 0) AND (priority <= 3))),
     CONSTRAINT job_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'CANCELLED'::text, 'DEAD_LETTER'::text])))
@@ -1550,6 +1680,8 @@ ALTER TABLE jobs.job ADD CONSTRAINT job_pkey PRIMARY KEY (tenant_id, job_id);
 CREATE INDEX job_failed ON jobs.job USING btree (tenant_id, failed_at) WHERE (failed_at IS NOT NULL);
 CREATE UNIQUE INDEX job_idempotency_key ON jobs.job USING btree (tenant_id, type, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX job_of_batch ON jobs.job USING btree (tenant_id, batch_id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX job_of_subject ON jobs.job USING btree (tenant_id, subject_kind, subject_id, job_id) WHERE (subject_id IS NOT NULL);
+CREATE INDEX job_of_subject_group ON jobs.job USING btree (tenant_id, subject_group, job_id) WHERE (subject_group IS NOT NULL);
 CREATE TRIGGER job_ends_delivery AFTER UPDATE OF status ON jobs.job FOR EACH ROW WHEN (((new.status = 'CANCELLED'::text) AND (new.type = 'DELIVER_WEBHOOK'::text) AND (old.status <> 'CANCELLED'::text))) EXECUTE FUNCTION end_cancelled_delivery();
 CREATE TRIGGER job_tenant_exists AFTER INSERT ON jobs.job REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION jobs.refuse_unknown_tenant();
 ALTER TABLE jobs.job ENABLE ROW LEVEL SECURITY;
@@ -1705,7 +1837,11 @@ CREATE VIEW jobs.job_status WITH (security_invoker='true') AS
     l.lease_until AS lease_expires_at,
     COALESCE(l.cancel_requested, false) AS cancel_requested,
     j.correlation_id,
-    j.actor
+    j.actor,
+    j.service_id,
+    j.subject_kind,
+    j.subject_id,
+    j.subject_group
    FROM (jobs.job j
      LEFT JOIN jobs.job_lease l ON (((l.tenant_id = j.tenant_id) AND (l.job_id = j.job_id))));
 GRANT SELECT ON TABLE jobs.job_status TO bpc_app;
@@ -1739,7 +1875,13 @@ CREATE TABLE jobs.schedule (
     last_at timestamp with time zone,
     next_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    limit_key text COLLATE pg_catalog."C",
+    limit_at_most integer,
+    subject_kind text COLLATE pg_catalog."C",
+    subject_id text COLLATE pg_catalog."C",
+    subject_group text COLLATE pg_catalog."C",
     CONSTRAINT schedule_catch_up_check CHECK ((catch_up = ANY (ARRAY['skip'::text, 'one'::text, 'all'::text]))),
+    CONSTRAINT schedule_limit_at_most_check CHECK ((limit_at_most >= 1)),
     CONSTRAINT schedule_max_attempts_check CHECK ((max_attempts >= 1)),
     CONSTRAINT schedule_priority_check CHECK (((priority >= 0) AND (priority <= 3)))
 );
@@ -1763,6 +1905,11 @@ GRANT UPDATE(catch_up) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(paused) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(last_at) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(next_at) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(limit_key) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(limit_at_most) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(subject_kind) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(subject_id) ON TABLE jobs.schedule TO bpc_app;
+GRANT UPDATE(subject_group) ON TABLE jobs.schedule TO bpc_app;
 
 -- passport_exports ----------------------------------------------------------------------------------------------
 CREATE TABLE passport_exports (
@@ -1834,6 +1981,9 @@ CREATE TABLE passport_versions (
     replayed_at timestamp with time zone,
     fail_count integer,
     warn_count integer,
+    abandoned_at timestamp with time zone,
+    abandon_reason text,
+    CONSTRAINT passport_versions_abandon_reason_check CHECK ((abandon_reason <> ''::text)),
     CONSTRAINT passport_versions_fail_count_check CHECK ((fail_count >= 0)),
     CONSTRAINT passport_versions_signature_alg_check CHECK ((signature_alg = 'ED25519'::text)),
     CONSTRAINT passport_versions_signature_check CHECK ((octet_length(signature) = 64)),
@@ -1849,19 +1999,28 @@ ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_fkey FO
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_passport_id_fkey FOREIGN KEY (tenant_id, passport_id) REFERENCES passports(tenant_id, passport_id);
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
 ALTER TABLE passport_versions ADD CONSTRAINT passport_versions_tenant_id_snapshot_id_fkey FOREIGN KEY (tenant_id, snapshot_id) REFERENCES data_snapshots(tenant_id, snapshot_id);
+CREATE INDEX passport_versions_abandoned ON passport_versions USING btree (tenant_id, abandoned_at) WHERE (abandoned_at IS NOT NULL);
+CREATE INDEX passport_versions_active ON passport_versions USING btree (tenant_id, created_at, passport_version_id) WHERE (status = 'ACTIVE'::passport_status);
 CREATE INDEX passport_versions_by_hash ON passport_versions USING btree (tenant_id, payload_hash);
 CREATE INDEX passport_versions_by_time ON passport_versions USING btree (tenant_id, passport_id, created_at, passport_version_id);
+CREATE INDEX passport_versions_compiling ON passport_versions USING btree (tenant_id, created_at, passport_version_id) WHERE (status = 'COMPILING'::passport_status);
 CREATE INDEX passport_versions_ended ON passport_versions USING btree (tenant_id, GREATEST(superseded_at, revoked_at)) WHERE (status = ANY (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status]));
+CREATE INDEX passport_versions_newest ON passport_versions USING btree (tenant_id, created_at, passport_version_id);
 CREATE INDEX passport_versions_of_snapshot ON passport_versions USING btree (tenant_id, snapshot_id);
 CREATE UNIQUE INDEX passport_versions_one_active ON passport_versions USING btree (tenant_id, passport_id) WHERE (status = 'ACTIVE'::passport_status);
+CREATE INDEX passport_versions_revoked ON passport_versions USING btree (tenant_id, created_at, passport_version_id) WHERE (status = 'REVOKED'::passport_status);
+CREATE INDEX passport_versions_signed ON passport_versions USING btree (tenant_id, created_at, passport_version_id) WHERE (status = 'SIGNED'::passport_status);
+CREATE INDEX passport_versions_superseded ON passport_versions USING btree (tenant_id, created_at, passport_version_id) WHERE (status = 'SUPERSEDED'::passport_status);
 CREATE INDEX passport_versions_to_replay ON passport_versions USING btree (tenant_id, replayed_at NULLS FIRST, passport_version_id) WHERE (status = 'ACTIVE'::passport_status);
+CREATE TRIGGER passport_versions_abandoned_once BEFORE UPDATE OF abandoned_at, abandon_reason ON passport_versions FOR EACH ROW WHEN (((old.abandoned_at IS NOT NULL) OR (old.status <> 'COMPILING'::passport_status) OR (new.abandoned_at IS NULL) OR (new.abandon_reason IS NULL))) EXECUTE FUNCTION refuse('a passport version is given up once, and only before it is signed');
+CREATE TRIGGER passport_versions_abandoned_stays BEFORE UPDATE OF status ON passport_versions FOR EACH ROW WHEN (((old.abandoned_at IS NOT NULL) AND (new.status <> old.status))) EXECUTE FUNCTION refuse('a passport version that was given up is never signed');
 CREATE TRIGGER passport_versions_counts_frozen BEFORE UPDATE OF fail_count, warn_count ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
 CREATE TRIGGER passport_versions_qr_once BEFORE UPDATE OF qr_png, qr_payload ON passport_versions FOR EACH ROW WHEN ((((old.qr_png IS NOT NULL) AND (new.qr_png IS DISTINCT FROM old.qr_png)) OR ((old.qr_payload IS NOT NULL) AND (new.qr_payload IS DISTINCT FROM old.qr_payload)))) EXECUTE FUNCTION refuse('a passport version''s QR code is written once');
 CREATE TRIGGER passport_versions_signed_once BEFORE UPDATE OF signature, signing_key_id, receipt_canonical ON passport_versions FOR EACH ROW WHEN (((old.status <> 'COMPILING'::passport_status) OR (new.signature IS NULL) OR ((old.signing_key_id IS NOT NULL) AND (new.signing_key_id IS DISTINCT FROM old.signing_key_id)))) EXECUTE FUNCTION refuse('a passport version is signed once');
 CREATE TRIGGER passport_versions_status_forward BEFORE UPDATE OF status ON passport_versions FOR EACH ROW WHEN (((new.status <> old.status) AND (((((((old.status <> 'COMPILING'::passport_status) OR (new.status <> 'SIGNED'::passport_status)) AND ((old.status <> 'SIGNED'::passport_status) OR (new.status <> 'ACTIVE'::passport_status))) AND ((old.status <> 'ACTIVE'::passport_status) OR (new.status <> 'SUPERSEDED'::passport_status))) AND ((old.status <> 'SIGNED'::passport_status) OR (new.status <> 'REVOKED'::passport_status))) AND ((old.status <> 'ACTIVE'::passport_status) OR (new.status <> 'REVOKED'::passport_status))) AND ((old.status <> 'SUPERSEDED'::passport_status) OR (new.status <> 'REVOKED'::passport_status))))) EXECUTE FUNCTION refuse('a passport version''s status only moves forward');
-CREATE TRIGGER passport_versions_stay BEFORE DELETE ON passport_versions FOR EACH ROW WHEN (((CURRENT_USER <> 'bpc_system'::name) OR (old.status <> ALL (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status])))) EXECUTE FUNCTION refuse('a passport version is only ever removed by retention');
+CREATE TRIGGER passport_versions_stay BEFORE DELETE ON passport_versions FOR EACH ROW WHEN (((CURRENT_USER <> 'bpc_system'::name) OR ((old.status <> ALL (ARRAY['SUPERSEDED'::passport_status, 'REVOKED'::passport_status])) AND (old.abandoned_at IS NULL)))) EXECUTE FUNCTION refuse('a passport version is only ever removed by retention');
 CREATE TRIGGER passport_versions_times_once BEFORE UPDATE OF activated_at, superseded_at, revoked_at ON passport_versions FOR EACH ROW WHEN ((((old.activated_at IS NOT NULL) AND (new.activated_at IS DISTINCT FROM old.activated_at)) OR ((old.superseded_at IS NOT NULL) AND (new.superseded_at IS DISTINCT FROM old.superseded_at)) OR ((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at)))) EXECUTE FUNCTION refuse('a passport version''s time stamps are written once');
 ALTER TABLE passport_versions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON passport_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1877,6 +2036,8 @@ GRANT UPDATE(signing_key_id) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_png) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(qr_payload) ON TABLE passport_versions TO bpc_app;
 GRANT UPDATE(replayed_at) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(abandoned_at) ON TABLE passport_versions TO bpc_app;
+GRANT UPDATE(abandon_reason) ON TABLE passport_versions TO bpc_app;
 
 -- passport_waivers ----------------------------------------------------------------------------------------------
 CREATE TABLE passport_waivers (
@@ -1918,7 +2079,9 @@ ALTER TABLE passports ADD CONSTRAINT passports_product_key UNIQUE (tenant_id, ba
 ALTER TABLE passports ADD CONSTRAINT passports_current_version_fkey FOREIGN KEY (tenant_id, passport_id, current_passport_version_id) REFERENCES passport_versions(tenant_id, passport_id, passport_version_id);
 ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
 ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX passports_active ON passports USING btree (tenant_id, created_at, passport_id) WHERE (current_passport_version_id IS NOT NULL);
 CREATE INDEX passports_by_time ON passports USING btree (tenant_id, created_at, passport_id);
+CREATE INDEX passports_without_version ON passports USING btree (tenant_id, created_at, passport_id) WHERE (current_passport_version_id IS NULL);
 ALTER TABLE passports ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON passports USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE passports TO bpc_app;
@@ -2128,9 +2291,12 @@ ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_name_key UNIQUE (tenant_i
 ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_pkey PRIMARY KEY (tenant_id, rule_package_id);
 ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE rule_packages ADD CONSTRAINT rule_packages_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX rule_packages_by_text ON rule_packages USING gin (search_grams(tenant_id, ((name || ' '::text) || COALESCE(description, ''::text)), 2));
 CREATE INDEX rule_packages_by_time ON rule_packages USING btree (tenant_id, created_at, rule_package_id);
+CREATE INDEX rule_packages_inactive ON rule_packages USING btree (tenant_id, created_at, rule_package_id) WHERE (NOT is_active);
 ALTER TABLE rule_packages ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON rule_packages USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY text_search ON rule_packages FOR SELECT TO bpc_owner USING (true);
 GRANT SELECT,INSERT ON TABLE rule_packages TO bpc_app;
 GRANT UPDATE(name) ON TABLE rule_packages TO bpc_app;
 GRANT UPDATE(description) ON TABLE rule_packages TO bpc_app;
@@ -2343,7 +2509,16 @@ CREATE TABLE webhook_endpoints (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by uuid,
     previous_secret_base64 text,
-    rotated_at timestamp with time zone
+    rotated_at timestamp with time zone,
+    timeout_seconds integer,
+    retry_client_errors boolean DEFAULT false NOT NULL,
+    failing_since timestamp with time zone,
+    failed_attempts integer DEFAULT 0 NOT NULL,
+    disabled_at timestamp with time zone,
+    disabled_reason text,
+    CONSTRAINT webhook_endpoints_disabled_reason_check CHECK ((disabled_reason <> ''::text)),
+    CONSTRAINT webhook_endpoints_failed_attempts_check CHECK ((failed_attempts >= 0)),
+    CONSTRAINT webhook_endpoints_timeout_seconds_check CHECK (((timeout_seconds >= 1) AND (timeout_seconds <= 60)))
 );
 ALTER TABLE webhook_endpoints FORCE ROW LEVEL SECURITY;
 ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (tenant_id, webhook_endpoint_id);
@@ -2358,6 +2533,12 @@ GRANT UPDATE(secret_base64) ON TABLE webhook_endpoints TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE webhook_endpoints TO bpc_app;
 GRANT UPDATE(previous_secret_base64) ON TABLE webhook_endpoints TO bpc_app;
 GRANT UPDATE(rotated_at) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(timeout_seconds) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(retry_client_errors) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(failing_since) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(failed_attempts) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(disabled_at) ON TABLE webhook_endpoints TO bpc_app;
+GRANT UPDATE(disabled_reason) ON TABLE webhook_endpoints TO bpc_app;
 
 -- webhook_subscriptions -----------------------------------------------------------------------------------------
 CREATE TABLE webhook_subscriptions (

@@ -8,8 +8,8 @@ changed and the row has the reason.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from service_jobs import LOW, NORMAL, Context, Handler, Handlers, JobError, JobQueue, Jobs
@@ -21,21 +21,24 @@ from bpc.core.formats.ids import (
     BatteryProductId,
     CompileRunId,
     PassportId,
+    PassportVersionId,
     RulePackageVersionId,
     SnapshotId,
     TenantId,
 )
+from bpc.core.readiness.trial import TrialRules
 from bpc.pipeline.compile import CompileOrder, request_compile
 from bpc.pipeline.snapshot import snapshot_product
-from bpc.pipeline.trial import TrialRules, find_same_version
+from bpc.pipeline.trial import find_same_version
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
-from bpc.storage.jobs import load_job_input
-from bpc.storage.passports import compile_runs, passports
+from bpc.storage.jobs import load_job_input, make_subject
+from bpc.storage.passports import compile_runs, passports, products
 from bpc.storage.passports.compile_run_progress import CompileRowProblem, CompileRowRequest
 from bpc.storage.passports.compile_runs import LockedCompileRow
-from bpc.storage.passports.products_by_sku import ProductPassport, find_products_by_sku
+from bpc.storage.passports.products import ProductPassport, find_products_by_sku
 from bpc.storage.rules import packages
+from bpc.tasks.finish_runs import RunWatchOrder, RunWatchOutcome, choose_pause, watch_key
 
 PRIORITY: Final = LOW  # a request for one passport does not wait for thousands of rows
 COMPILE_PRIORITY: Final = NORMAL  # a compile that was requested alone is HIGH
@@ -51,6 +54,18 @@ class RowOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowOutcome:
+    """What became of a row: its version and the job that compiles it, or why there is none."""
+
+    run_id: CompileRunId
+    row_number: int
+    sku: str
+    status: Literal["REQUESTED", "UNCHANGED", "STARTED_BEFORE", "CANCELLED"]
+    passport_version_id: PassportVersionId | None
+    compile_job_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedRun:
     """A requested run, and the jobs that start its rows."""
 
@@ -62,17 +77,18 @@ class RequestedRun:
 async def request_run(
     conn: Connection,
     jobs: Jobs,
-    job: Handler[RowOrder, None],
+    job: Handler[RowOrder, Any],
     tenant: TenantId,
     rows: Sequence[CompileRowRequest],
     *,
+    finish_job: Handler[RunWatchOrder, RunWatchOutcome],
     rule_version: RulePackageVersionId,
     activate: bool,
     skip_unchanged: bool = False,
     act: Act,
     correlation_id: str | None = None,
 ) -> RequestedRun:
-    """Store and record the run, and submit a job for each row that has no problem."""
+    """Store and record the run, and submit a job for each row that has no problem, and one that records its end."""
     run = CompileRunId(clock.new_id())
     row_numbers = [number for number, row in enumerate(rows, start=1) if row.problem is None]
     batch = await jobs.submit_batch(
@@ -81,6 +97,7 @@ async def request_run(
         tenant=tenant,
         conn=conn,
         keys=[compile_runs.row_job_key(run, number) for number in row_numbers],
+        subjects=[make_subject("compile_run", run, sku=rows[number - 1].sku) for number in row_numbers],
         priority=PRIORITY,
         name=f"compile run {run}",
         correlation_id=correlation_id,
@@ -97,25 +114,41 @@ async def request_run(
         batch=batch.batch_id,
         act=act,
     )
+    watch = RunWatchOrder(run_id=run)
+    await jobs.submit(
+        finish_job, watch, tenant=tenant, conn=conn, key=watch_key(watch), priority=PRIORITY, delay=choose_pause(0)
+    )
     return RequestedRun(run_id=run, rows=len(rows), job_ids=batch.job_ids)
 
 
 def declare_row_job(
     handlers: Handlers,
     *,
-    compile_job: Handler[CompileOrder, None],
+    compile_job: Handler[CompileOrder, Any],
     compiler_build_id: str,
     signing_key_id: str,
     max_steps: int,
-) -> Handler[RowOrder, None]:
+) -> Handler[RowOrder, RowOutcome]:
     """The job COMPILE_ROW. A row that was started, or whose run is cancelled, stays as it is."""
 
-    @handlers.job("COMPILE_ROW")
-    async def run(ctx: Context, order: RowOrder) -> None:
+    @handlers.job(
+        "COMPILE_ROW",
+        subject=lambda order: make_subject("compile_run", order.run_id),
+        description="Starts one row of a bulk compile.",
+    )
+    async def run(ctx: Context, order: RowOrder) -> RowOutcome:
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
         row = await compile_runs.lock_row(conn, tenant, order.run_id, order.row_number)
+        outcome = RowOutcome(
+            run_id=order.run_id,
+            row_number=order.row_number,
+            sku=row.sku,
+            status="CANCELLED" if row.passport_version_id is None else "STARTED_BEFORE",
+            passport_version_id=row.passport_version_id,
+            compile_job_id=None,
+        )
         if row.passport_version_id is not None or row.cancelled_at is not None:
-            return
+            return outcome
         act = Act(order.actor_id, clock.now())
         product = (await find_products_by_sku(conn, tenant, [row.sku])).get(row.sku)
         if row.skip_unchanged and product is not None:
@@ -125,9 +158,9 @@ def declare_row_job(
                 await compile_runs.set_row_unchanged(
                     conn, tenant, order.run_id, order.row_number, passport=same.passport, version=same.version, act=act
                 )
-                return
+                return replace(outcome, status="UNCHANGED", passport_version_id=same.version)
         passport = await _find_or_create_passport(conn, tenant, row, product, act)
-        requested = await request_compile(
+        compile_request = await request_compile(
             conn,
             JobQueue(ctx),
             compile_job,
@@ -141,7 +174,9 @@ def declare_row_job(
             activate=row.activate,
             priority=COMPILE_PRIORITY,
         )
-        await compile_runs.set_row_version(conn, tenant, order.run_id, order.row_number, requested.passport_version_id)
+        version = compile_request.passport_version_id
+        await compile_runs.set_row_version(conn, tenant, order.run_id, order.row_number, version)
+        return replace(outcome, status="REQUESTED", passport_version_id=version, compile_job_id=compile_request.job_id)
 
     @run.on_failure
     async def record_failure(ctx: Context, error: JobError) -> None:
@@ -176,7 +211,7 @@ async def _create_product(conn: Connection, tenant: TenantId, row: LockedCompile
             f"there is no battery product with the SKU `{row.sku}`",
             fix="create it, or give the row a `name` to create it with",
         )
-    product = await passports.get_or_create_product(conn, tenant, sku=row.sku, name=row.name, act=act)
+    product = await products.get_or_create_product(conn, tenant, sku=row.sku, name=row.name, act=act)
     return product.battery_product_id
 
 

@@ -1,7 +1,7 @@
 """Export: a passport version in another format. A request orders it, a job makes it, and it is stored with its hash.
 
     request_export ─► EXPORT_PASSPORT ┬─► READY: the bytes are stored, EXPORT_CREATED is recorded on the version
-                                      └─► FAILED: the reason is stored
+                                      └─► FAILED: the reason is stored, EXPORT_FAILED is recorded on the version
 
 No transaction is open while an export is made. A version never changes, so an export that is made again has the same
 bytes. Only a bundle also contains the version's audit chain, and a PDF the number of waived compliance entries, as they
@@ -9,8 +9,8 @@ are when the job runs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from service_jobs import LOW, Context, Handler, Handlers, JobError, SubmitQueue
 
@@ -22,12 +22,13 @@ from bpc.core.passport.bundle import Bundle
 from bpc.pipeline.compile import run_in_child_or_thread
 from bpc.printing import render_export
 from bpc.runtime import clock
-from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import OpenTransaction
-from bpc.storage.jobs import load_job_input
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject
 from bpc.storage.passports import exports, passport_versions, waivers
 from bpc.storage.passports.exports import ExportRow, VersionNotIssued
+from bpc.storage.passports.passports import find_sku, load_subject_of_version
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 TIMEOUT_SECONDS: Final = 120.0
 
@@ -41,6 +42,17 @@ class ExportOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOutcome:
+    """The export that is stored."""
+
+    export_id: ExportId
+    passport_version_id: PassportVersionId
+    format: ExportFormat
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedExport:
     """A requested export."""
 
@@ -51,7 +63,7 @@ class RequestedExport:
 async def request_export(
     conn: Connection,
     queue: SubmitQueue,
-    job: Handler[ExportOrder, None],
+    job: Handler[ExportOrder, Any],
     tenant: TenantId,
     version_id: PassportVersionId,
     *,
@@ -64,9 +76,13 @@ async def request_export(
     version = await passport_versions.get_version(conn, tenant, version_id)
     if version.signing_key_id is None or not version.has_qr:
         raise VersionNotIssued(version)
-    export = ExportId(clock.new_id())
+    export, sku = ExportId(clock.new_id()), await find_sku(conn, tenant, "PassportVersion", version_id)
     job_id = await queue.submit(
-        job, ExportOrder(export_id=export, actor_id=act.actor_id), key=f"export:{export}", priority=LOW
+        job,
+        ExportOrder(export_id=export, actor_id=act.actor_id),
+        key=f"export:{export}",
+        priority=LOW,
+        subject=make_subject("passport_version", version_id, sku=sku),
     )
     await exports.insert_export(
         conn,
@@ -84,52 +100,72 @@ async def request_export(
     return RequestedExport(export_id=export, job_id=JobId(job_id))
 
 
-def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction) -> Handler[ExportOrder, None]:
+def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction) -> Handler[ExportOrder, ExportOutcome]:
     """The job EXPORT_PASSPORT."""
 
-    @handlers.job("EXPORT_PASSPORT", timeout=TIMEOUT_SECONDS)
-    async def run(ctx: Context, order: ExportOrder) -> None:
+    @handlers.job("EXPORT_PASSPORT", timeout=TIMEOUT_SECONDS, description="Exports a version in another format.")
+    async def run(ctx: Context, order: ExportOrder) -> ExportOutcome:
         tenant, export_id = TenantId(ctx.tenant), order.export_id
         async with open_transaction(tenant) as conn:
             export = await exports.get_export(conn, tenant, export_id)
             if export.status == "READY":
-                return
+                return _describe_export(export)
             with_events = export.format == "BUNDLE"
             bundle = await exports.load_bundle(conn, tenant, export.passport_version_id, with_events=with_events)
-            waived = await waivers.count_waived(conn, tenant, export.passport_version_id)
+            waived_count = await waivers.count_waived(conn, tenant, export.passport_version_id)
         content = await run_in_child_or_thread(
-            ctx.compute, build_export, dict(bundle.entries), export.format, export.audience, waived
+            ctx.compute, build_export, dict(bundle.entries), export.format, export.audience, waived_count
         )
         conn, act = await ctx.transaction(), Act(order.actor_id, clock.now())
-        if (await exports.lock_export(conn, tenant, export_id)).status == "READY":
-            return
+        if (export_row := await exports.lock_export(conn, tenant, export_id)).status == "READY":
+            return _describe_export(export_row)
         digest = await exports.set_export_ready(conn, tenant, export_id, content, at=act.at)
         await _append_created_event(conn, tenant, export, digest, len(content), act)
+        return _describe_export(replace(export, sha256=digest, size=len(content)))
 
     @run.on_failure
     async def record_failure(ctx: Context, error: JobError) -> None:
         conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
         order = await load_job_input(conn, tenant, ctx.job_id, run)
-        reason = {"code": error.code, "message": error.message}
-        await exports.set_export_failed(conn, tenant, order.export_id, **reason, at=clock.now())
+        act = Act(order.actor_id, clock.now())
+        await exports.set_export_failed(
+            conn, tenant, order.export_id, code=error.code, message=error.message, at=act.at
+        )
+        export = await exports.get_export(conn, tenant, order.export_id)
+        if export.status != "FAILED":  # an earlier execution has stored it
+            return
+        version = export.passport_version_id
+        subject = await load_subject_of_version(conn, tenant, version)
+        payload = {**_name_export(export), **describe_failure(ctx.job_id, error), **subject.to_event_payload()}
+        await append_and_announce(conn, act, tenant, "PassportVersion", version, "EXPORT_FAILED", payload)
 
     return run
 
 
-def build_export(entries: Mapping[str, bytes], name: ExportFormat, audience: Audience, waived: int) -> bytes:
+def _describe_export(export: ExportRow) -> ExportOutcome:
+    """A READY export, which has a hash and a size."""
+    return ExportOutcome(
+        export_id=export.export_id,
+        passport_version_id=export.passport_version_id,
+        format=export.format,
+        sha256="" if export.sha256 is None else to_hex(export.sha256),
+        bytes=export.size or 0,
+    )
+
+
+def build_export(entries: Mapping[str, bytes], name: ExportFormat, audience: Audience, waived_count: int) -> bytes:
     """The export of a bundle with these entries. Takes a while: run it in a child process."""
-    return render_export(Bundle(entries), name, audience, waived=waived)
+    return render_export(Bundle(entries), name, audience, waived_count=waived_count)
 
 
 async def _append_created_event(
     conn: Connection, tenant: TenantId, export: ExportRow, digest: Digest, size: int, act: Act
 ) -> None:
-    payload = {
-        "export_id": str(export.export_id),
-        "format": export.format,
-        "audience": export.audience,
-        "sha256": to_hex(digest),
-        "bytes": size,
-    }
     version = export.passport_version_id
-    await events.append_act(conn, act, tenant, "PassportVersion", version, "EXPORT_CREATED", payload)
+    subject = await load_subject_of_version(conn, tenant, version)
+    payload = {**_name_export(export), "sha256": to_hex(digest), "bytes": size, **subject.to_event_payload()}
+    await append_and_announce(conn, act, tenant, "PassportVersion", version, "EXPORT_CREATED", payload)
+
+
+def _name_export(export: ExportRow) -> dict[str, object]:
+    return {"export_id": str(export.export_id), "format": export.format, "audience": export.audience}

@@ -4,6 +4,8 @@
        │  └─ interrupted: the next execution downloads the rest
        └─ into a file of the job's own, which is removed when the job ends
 
+A job that fails is recorded on the document.
+
 Bytes that were uploaded before make no second version: the document says them again, as after an upload.
 """
 
@@ -11,7 +13,7 @@ import asyncio
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
@@ -30,10 +32,13 @@ from bpc.pipeline.facts import ParseOrder
 from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
 from bpc.storage.evidence import documents
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 from bpc.tasks.pdf_text import TextOrder, request_text
 
 TIMEOUT_SECONDS: Final = 3600.0
 INGEST_LIMIT: Final = Limit(key="ingest", at_most=2)  # so that one tenant's slow servers leave room for others
+INGEST_JOB_TYPE: Final = "INGEST_DOCUMENT"
 FOLDER: Final = "ingest"
 FILE_ENDINGS: Final = (".csv", ".json", ".jsonld", ".pdf", ".tsv", ".txt", ".xls", ".xlsm", ".xlsx", ".xml", ".zip")
 CHUNK_BYTES: Final = 65_536  # a broken connection loses at most this much
@@ -92,17 +97,28 @@ def declare_ingest_job(
     sources: IngestSources,
     data_dir: Path,
     max_bytes: int,
-    parse_job: Handler[ParseOrder, None],
-    text_job: Handler[TextOrder, None],
+    parse_job: Handler[ParseOrder, Any],
+    text_job: Handler[TextOrder, Any],
 ) -> Handler[IngestOrder, IngestResult]:
     """The job INGEST_DOCUMENT."""
     folder = data_dir / FOLDER
 
-    @handlers.job("INGEST_DOCUMENT", timeout=TIMEOUT_SECONDS)
+    @handlers.job(
+        INGEST_JOB_TYPE,
+        timeout=TIMEOUT_SECONDS,
+        subject=lambda order: make_subject("document", order.document_id),
+        description="Fetches a file as a new version of a document.",
+    )
     async def run(ctx: Context, order: IngestOrder) -> IngestResult:
         sources.require_allowed(order.file_url)  # the settings may have changed since the request
         file = await asyncio.to_thread(_prepare_file, folder, ctx.job_id)
-        target = DownloadFile(url=order.file_url, dest=str(file), max_bytes=max_bytes, chunk_size=CHUNK_BYTES)
+        target = DownloadFile(
+            url=order.file_url,
+            dest=str(file),
+            max_bytes=max_bytes,
+            chunk_size=CHUNK_BYTES,
+            label=_label_url(order.file_url),
+        )
         try:
             await download(ctx, target, sources.open_url, checkpoint_every=CHECKPOINT_EVERY)
         except DownloadFailed as error:  # a fault of the other side
@@ -113,8 +129,12 @@ def declare_ingest_job(
         return result
 
     @run.on_failure
-    async def remove_file(ctx: Context, _: JobError) -> None:
+    async def record_failure(ctx: Context, error: JobError) -> None:
         await asyncio.to_thread(remove_download, folder / str(ctx.job_id))
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        act, payload = Act(order.actor_id, clock.now()), describe_failure(ctx.job_id, error)
+        await append_and_announce(conn, act, tenant, "Document", order.document_id, "DOCUMENT_INGEST_FAILED", payload)
 
     async def store_version(ctx: Context, order: IngestOrder, content: bytes) -> IngestResult:
         if not content:
@@ -123,18 +143,17 @@ def declare_ingest_job(
         conn, tenant, queue = await ctx.transaction(), TenantId(ctx.tenant), JobQueue(ctx)
         act = Act(order.actor_id, clock.now())
         file = FileUpload(content=content, mime_type=mime_type, file_name=_read_file_name(order.file_url))
-        uploaded = await upload(conn, queue, parse_job, tenant, order.document_id, file, act=act)
-        if uploaded.is_new:
-            await request_text(queue, text_job, uploaded.document_version_id, content)
-        version = await documents.get_document_version(conn, tenant, uploaded.document_version_id)
+        document = await upload(conn, queue, parse_job, tenant, order.document_id, file, act=act)
+        await request_text(queue, text_job, document, content, act=act)
+        version = await documents.get_document_version(conn, tenant, document.document_version_id)
         return IngestResult(
             document_version_id=version.document_version_id,
             document_id=version.document_id,
             sha256=to_hex(version.sha256),
             bytes=len(content),
             mime_type=version.mime_type,
-            is_new=uploaded.is_new,
-            parse_job_id=uploaded.job_id,
+            is_new=document.is_new,
+            parse_job_id=document.job_id,
         )
 
     return run
@@ -147,6 +166,12 @@ def _read_file_name(url: str) -> str | None:
     """
     name = clean_file_name(unquote(urlsplit(url).path))
     return name if name is not None and name.lower().endswith(FILE_ENDINGS) else None
+
+
+def _label_url(url: str) -> str:
+    """A URL as it may be shown: its server, and the name of the file if that is one."""
+    parts = urlsplit(url)
+    return f"`{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…/{_read_file_name(url) or ''}`"
 
 
 def _prepare_file(folder: Path, job_id: UUID) -> Path:

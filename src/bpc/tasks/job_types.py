@@ -1,58 +1,63 @@
 """All job types of this installation, declared once, for the processes that submit jobs and those that run them."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from service_jobs import Handler, Handlers, LimitedProcesses, UnavailableProcesses
+from service_jobs import Defaults, Handler, Handlers, LimitedProcesses, UnavailableProcesses
 from service_jobs.schedules import Schedule
 
 from bpc.core.passport.compile import ArtifactLimits
 from bpc.outbound import Guard
 from bpc.outbound.folders import AllowedFolders
-from bpc.pipeline.activate import ActivateOrder, declare_activate_job
-from bpc.pipeline.compile import CompileOrder, declare_compile_job
-from bpc.pipeline.facts import ParseOrder, declare_parse_job
-from bpc.pipeline.qr import QrOrder, declare_qr_job
-from bpc.pipeline.sign import SignOrder, declare_sign_job
-from bpc.pipeline.snapshot import BuildOrder, declare_build_job
+from bpc.pipeline.activate import ActivateOrder, ActivationResult, declare_activate_job
+from bpc.pipeline.compile import CompileOrder, CompileOutcome, declare_compile_job
+from bpc.pipeline.facts import ParseOrder, ParseOutcome, declare_parse_job
+from bpc.pipeline.qr import QrOrder, QrOutcome, declare_qr_job
+from bpc.pipeline.sign import SignOrder, SignOutcome, declare_sign_job
+from bpc.pipeline.snapshot import BuildOrder, BuildOutcome, declare_build_job
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
 from bpc.runtime.telemetry import JobMetrics
 from bpc.storage.database import Database
+from bpc.storage.jobs import make_job_defaults
+from bpc.storage.webhooks.webhook_retries import DeliveryPolicy
 from bpc.tasks import replay_audit, retention
-from bpc.tasks.compile_rows import RowOrder, declare_row_job
-from bpc.tasks.deliver_webhooks import DeliveryOrder, declare_deliver_job
-from bpc.tasks.export import ExportOrder, declare_export_job
+from bpc.tasks.compile_rows import RowOrder, RowOutcome, declare_row_job
+from bpc.tasks.deliver_webhooks import DeliveryOrder, DeliveryOutcome, declare_deliver_job
+from bpc.tasks.export import ExportOrder, ExportOutcome, declare_export_job
+from bpc.tasks.finish_runs import RunWatchOrder, RunWatchOutcome, declare_finish_job
 from bpc.tasks.ingest import IngestOrder, IngestResult, IngestSources, declare_ingest_job
-from bpc.tasks.pdf_text import TextOrder, declare_text_job
+from bpc.tasks.pdf_text import TextOrder, TextOutcome, declare_text_job
 from bpc.tasks.replay_audit import ReplayAuditJobs, declare_audit_jobs
 from bpc.tasks.retention import RetentionJobs, declare_retention_jobs
-from bpc.tasks.rule_tests import TestsOrder, declare_tests_job
+from bpc.tasks.rule_tests import TestsOrder, TestsOutcome, declare_tests_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineJobs:
     """The steps that are jobs."""
 
-    parse: Handler[ParseOrder, None]
-    build: Handler[BuildOrder, None]
-    compile: Handler[CompileOrder, None]
-    sign: Handler[SignOrder, None]
-    qr: Handler[QrOrder, None]
-    activate: Handler[ActivateOrder, None]
+    parse: Handler[ParseOrder, ParseOutcome]
+    build: Handler[BuildOrder, BuildOutcome]
+    compile: Handler[CompileOrder, CompileOutcome]
+    sign: Handler[SignOrder, SignOutcome]
+    qr: Handler[QrOrder, QrOutcome]
+    activate: Handler[ActivateOrder, ActivationResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskJobs:
     """The other jobs, and where files may be ingested from."""
 
-    rule_tests: Handler[TestsOrder, None]
-    export: Handler[ExportOrder, None]
+    rule_tests: Handler[TestsOrder, TestsOutcome]
+    export: Handler[ExportOrder, ExportOutcome]
     retention: RetentionJobs
-    texts: Handler[TextOrder, None]
+    texts: Handler[TextOrder, TextOutcome]
     ingest: Handler[IngestOrder, IngestResult]
     sources: IngestSources
-    deliver: Handler[DeliveryOrder, None]
-    compile_row: Handler[RowOrder, None]
+    deliver: Handler[DeliveryOrder, DeliveryOutcome]
+    compile_row: Handler[RowOrder, RowOutcome]
+    finish_run: Handler[RunWatchOrder, RunWatchOutcome]
     replay_audit: ReplayAuditJobs
 
 
@@ -74,7 +79,7 @@ def declare_job_types(
     reader_pool: LimitedProcesses = UnavailableProcesses(),  # noqa: B008 (it has no state)
 ) -> JobTypes:
     """Declare every job. `reader_pool` are child processes with limits, in which a worker reads untrusted documents."""
-    handlers = Handlers()
+    handlers, defaults = Handlers(), make_job_defaults(settings)
     pipeline_jobs = declare_pipeline_jobs(
         handlers, limits=make_artifact_limits(settings), key_ring=key_ring, metrics=metrics, reader_pool=reader_pool
     )
@@ -83,7 +88,7 @@ def declare_job_types(
     task_jobs = TaskJobs(
         rule_tests=declare_tests_job(handlers, max_steps=settings.rules_max_steps, open_transaction=database.tenant),
         export=declare_export_job(handlers, open_transaction=database.tenant),
-        retention=declare_retention_jobs(handlers, settings=settings),
+        retention=declare_retention_jobs(handlers, settings=settings, defaults=defaults),
         texts=texts,
         ingest=declare_ingest_job(
             handlers,
@@ -101,11 +106,20 @@ def declare_job_types(
             signing_key_id=settings.signing_key_id,
             max_steps=settings.rules_max_steps,
         ),
+        finish_run=declare_finish_job(handlers),
         replay_audit=declare_audit_jobs(
-            handlers, sample=settings.replay_audit_sample, open_transaction=database.tenant, metrics=metrics
+            handlers,
+            sample=settings.replay_audit_sample,
+            open_transaction=database.tenant,
+            metrics=metrics,
+            defaults=defaults,
         ),
         deliver=declare_deliver_job(
-            handlers, guard=make_webhook_guard(settings), open_transaction=database.tenant, metrics=metrics
+            handlers,
+            guard=make_webhook_guard(settings),
+            open_transaction=database.tenant,
+            metrics=metrics,
+            policy=make_delivery_policy(settings),
         ),
     )
     return JobTypes(handlers=handlers, pipeline_jobs=pipeline_jobs, task_jobs=task_jobs)
@@ -150,11 +164,21 @@ def make_webhook_guard(settings: Settings) -> Guard:
     )
 
 
+def make_delivery_policy(settings: Settings) -> DeliveryPolicy:
+    """How long webhooks are retried, and how long an endpoint may fail."""
+    disable_hours = settings.webhook_disable_after_hours
+    return DeliveryPolicy(
+        retry_for=timedelta(hours=settings.webhook_retry_hours),
+        jitter=settings.webhook_retry_jitter_percent / 100,
+        disable_after=timedelta(hours=disable_hours) if disable_hours else None,
+    )
+
+
 def make_fetch_guard(settings: Settings) -> Guard:
     """The guard of the connections that fetch files: https; except in prod also http to the hosts in the settings."""
     return replace(make_webhook_guard(settings), https_only=True, http_to_allowed=settings.env != "prod")
 
 
-def list_nightly_schedules() -> tuple[Schedule, ...]:
+def list_nightly_schedules(defaults: Defaults = Defaults()) -> tuple[Schedule, ...]:  # noqa: B008 (frozen)
     """The schedules of the tenant `system`. Each runs a job that submits one job per tenant."""
-    return (replay_audit.make_nightly_schedule(), retention.make_nightly_schedule())
+    return (replay_audit.make_nightly_schedule(defaults), retention.make_nightly_schedule(defaults))

@@ -7,15 +7,19 @@ Text that is only in a picture is not read.
 import logging
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from service_jobs import LOW, Context, Handler, Handlers, LimitedProcesses, LimitExceeded, SubmitQueue
 
+from bpc.core.audit.events import Act
 from bpc.core.documents.fact_members import UNSTORABLE
 from bpc.core.formats.file_types import PDF_MARK
 from bpc.core.formats.ids import DocumentVersionId, TenantId
+from bpc.core.formats.timestamps import format_time
 from bpc.storage.evidence import documents, parse_results
+from bpc.storage.evidence.documents import UploadedDocument
 from bpc.storage.evidence.parse_results import DocumentTextRow
+from bpc.storage.jobs import make_subject
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -31,6 +35,16 @@ class TextOrder:
     """The document version whose text is extracted."""
 
     document_version_id: DocumentVersionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOutcome:
+    """The text that is stored: its pages and characters; or why there is none."""
+
+    document_version_id: DocumentVersionId
+    pages: int | None
+    characters: int
+    problem: str | None
 
 
 class NoText(Exception):
@@ -65,18 +79,29 @@ def _read_pages(reader: "PdfReader") -> tuple[int, str]:
     return count, "\f".join(pages)
 
 
-def declare_text_job(handlers: Handlers, *, reader_pool: LimitedProcesses) -> Handler[TextOrder, None]:
+def declare_text_job(handlers: Handlers, *, reader_pool: LimitedProcesses) -> Handler[TextOrder, TextOutcome]:
     """The job EXTRACT_TEXT. `reader_pool` are child processes with limits, because PDFs are untrusted."""
 
-    @handlers.job("EXTRACT_TEXT")
-    async def run(ctx: Context, order: TextOrder) -> None:
+    @handlers.job(
+        "EXTRACT_TEXT",
+        subject=lambda order: make_subject("document_version", order.document_version_id),
+        description="Extracts the text of an uploaded PDF.",
+    )
+    async def run(ctx: Context, order: TextOrder) -> TextOutcome:
         tenant, version = TenantId(ctx.tenant), order.document_version_id
         conn = await ctx.transaction()
         row = await documents.load_content(conn, tenant, version)
         if row.content is None or not is_pdf(row.content):
-            return
-        if not await parse_results.has_text(conn, tenant, version):
-            await parse_results.insert_text(conn, tenant, version, await _read_text(reader_pool, row.content))
+            problem = "the content was removed" if row.content is None else "it is not a PDF"
+            return TextOutcome(document_version_id=version, pages=None, characters=0, problem=problem)
+        if await parse_results.has_text(conn, tenant, version):
+            text = await parse_results.get_text(conn, tenant, version)
+        else:
+            text = await _read_text(reader_pool, row.content)
+            await parse_results.insert_text(conn, tenant, version, text)
+        return TextOutcome(
+            document_version_id=version, pages=text.pages, characters=len(text.text or ""), problem=text.problem
+        )
 
     return run
 
@@ -87,11 +112,14 @@ def is_pdf(content: bytes) -> bool:
 
 
 async def request_text(
-    queue: SubmitQueue, job: Handler[TextOrder, None], version: DocumentVersionId, content: bytes
+    queue: SubmitQueue, job: Handler[TextOrder, Any], document: UploadedDocument, content: bytes, *, act: Act
 ) -> None:
-    """Submit the job that extracts the text of a version, if it is a PDF."""
-    if is_pdf(content):
-        await queue.submit(job, TextOrder(document_version_id=version), key=f"text:{version}", priority=PRIORITY)
+    """Submit the job that extracts the text of what an upload stored, if it is a PDF."""
+    version = document.document_version_id
+    if document.is_stored and is_pdf(content):
+        # The text of a version whose bytes come back was removed with them, and its first job is over.
+        key = f"text:{version}" if document.is_new else f"text:{version}:{format_time(act.at)}"
+        await queue.submit(job, TextOrder(document_version_id=version), key=key, priority=PRIORITY)
 
 
 async def _read_text(reader_pool: LimitedProcesses, content: bytes) -> DocumentTextRow:
@@ -99,6 +127,6 @@ async def _read_text(reader_pool: LimitedProcesses, content: bytes) -> DocumentT
         pages, text = await reader_pool.run(extract_text, (content,), cpu_seconds=MAX_CPU_SECONDS)
     except NoText as error:
         return DocumentTextRow(problem=str(error))
-    except LimitExceeded as exceeded:
-        return DocumentTextRow(problem=f"reading the file {exceeded.says}")
+    except LimitExceeded as limit:
+        return DocumentTextRow(problem=f"reading the file {limit.says}")
     return DocumentTextRow(pages=pages, text=text)

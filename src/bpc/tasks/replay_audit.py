@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from service_jobs import LOW, Context, Handler, Handlers, LeaseLost
+from service_jobs import LOW, Context, Defaults, Handler, Handlers, LeaseLost
 from service_jobs.schedules import Schedule
 
 from bpc.core.audit.events import Act
@@ -22,10 +22,12 @@ from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
 from bpc.runtime.telemetry import JobMetrics, ReplayVerdict
 from bpc.storage.database import OpenTransaction
-from bpc.storage.jobs import SweepOrder, submit_to_all_tenants
+from bpc.storage.jobs import SweepOrder, SweepOutcome, make_sweep_schedule, submit_to_all_tenants
 from bpc.storage.passports import passport_versions
 
 SWEEP: Final = "REPLAY_AUDIT_SWEEP"
+AUDIT_JOB_TYPE: Final = "REPLAY_AUDIT"
+SCHEDULE_NAME: Final = "replay-audit"
 NIGHTLY: Final = "47 1 * * *"  # UTC
 PRIORITY: Final = LOW  # after all jobs that somebody waits for
 TIMEOUT_SECONDS: Final = 3600.0
@@ -52,21 +54,21 @@ class AuditResult:
 class ReplayAuditJobs:
     """Both jobs."""
 
-    sweep: Handler[SweepOrder, None]
+    sweep: Handler[SweepOrder, SweepOutcome]
     tenant: Handler[AuditOrder, AuditResult]
 
 
-def make_nightly_schedule() -> Schedule:
+def make_nightly_schedule(defaults: Defaults = Defaults()) -> Schedule:  # noqa: B008 (frozen)
     """When the sweep runs, in the tenant `system`."""
-    return Schedule(name="replay-audit", cron=NIGHTLY, type=SWEEP, payload="{}", priority=PRIORITY)
+    return make_sweep_schedule(SCHEDULE_NAME, NIGHTLY, SWEEP, defaults, priority=PRIORITY)
 
 
 def declare_audit_jobs(
-    handlers: Handlers, *, sample: int, open_transaction: OpenTransaction, metrics: JobMetrics
+    handlers: Handlers, *, sample: int, open_transaction: OpenTransaction, metrics: JobMetrics, defaults: Defaults
 ) -> ReplayAuditJobs:
     """Both jobs. `sample` versions of each tenant are replayed in one night; 0 switches the audit off."""
 
-    @handlers.job("REPLAY_AUDIT", timeout=TIMEOUT_SECONDS)
+    @handlers.job(AUDIT_JOB_TYPE, timeout=TIMEOUT_SECONDS, description="Compiles active passports again and compares.")
     async def audit_tenant(ctx: Context, order: AuditOrder) -> AuditResult:
         tenant = TenantId(ctx.tenant)
         async with open_transaction(tenant) as conn:
@@ -80,12 +82,14 @@ def declare_audit_jobs(
             errors += verdict == "ERROR"
         return AuditResult(replayed=len(version_ids), mismatches=mismatches, errors=errors)
 
-    @handlers.job(SWEEP)
-    async def sweep(ctx: Context, _: SweepOrder) -> None:
+    @handlers.job(SWEEP, description="Submits the nightly replay audit of every tenant.")
+    async def sweep(ctx: Context, _: SweepOrder) -> SweepOutcome:
         if sample == 0:
-            return
+            return SweepOutcome(tenants=0)
         order, key = AuditOrder(sample=sample), f"replay-audit:{ctx.job_id}"
-        await submit_to_all_tenants(await ctx.transaction(), audit_tenant, order, key=key, priority=PRIORITY)
+        return await submit_to_all_tenants(
+            await ctx.transaction(), audit_tenant, order, key=key, priority=PRIORITY, defaults=defaults
+        )
 
     return ReplayAuditJobs(sweep=sweep, tenant=audit_tenant)
 
@@ -106,7 +110,7 @@ async def _replay_one(
         return "ERROR"
     if (refusal := result.refusal) is None:
         return "SAME"
-    log.error("a passport version does not replay", reason=refusal.says, **log_fields)
+    log.error("a passport version does not replay", code=refusal.code, reason=refusal.says, **log_fields)
     return "MISMATCH"
 
 
@@ -115,5 +119,5 @@ async def _mark_replayed(open_transaction: OpenTransaction, tenant: TenantId, ve
     try:
         async with open_transaction(tenant) as conn:
             await passport_versions.set_replayed_at(conn, tenant, version, at=clock.now())
-    except Refusal as refused:
-        log.warning("the time of the failed replay could not be stored", reason=refused.says)
+    except Refusal as refusal:
+        log.warning("the time of the failed replay could not be stored", reason=refusal.says)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 from uuid import UUID
 
-from service_jobs import LOW, Context, Handler, Handlers
+from service_jobs import LOW, Context, Defaults, Handler, Handlers
 from service_jobs.schedules import Schedule
 
 from bpc.core.audit.checkpoint import RETENTION_EVENT_TYPE, UNCUT_AGGREGATE_TYPE, describe_anchors
@@ -26,7 +26,13 @@ from bpc.storage.audit import events, retention
 from bpc.storage.audit.retention import EventPosition
 from bpc.storage.connection import EARLIEST_TIME, LOWEST_ID, Connection
 from bpc.storage.database import use_system_role
-from bpc.storage.jobs import SweepOrder, submit_to_all_tenants
+from bpc.storage.jobs import (
+    SweepOrder,
+    SweepOutcome,
+    make_subject,
+    make_sweep_schedule,
+    submit_to_all_tenants,
+)
 
 SWEEP: Final = "RETENTION_SWEEP"
 NIGHTLY: Final = "17 3 * * *"  # UTC
@@ -95,6 +101,17 @@ class RetentionResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartOutcome:
+    """What a part removed, and the job of the next part. While retention is paused, nothing is removed."""
+
+    run_id: UUID
+    part: int
+    removed: RemovedCounts
+    is_paused: bool
+    next_job_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartSize:
     """How much one part removes at most. A content may be as large as an upload, a version as large as its proof."""
 
@@ -108,39 +125,51 @@ class PartSize:
 class RetentionJobs:
     """Both jobs."""
 
-    sweep: Handler[SweepOrder, None]
-    part: Handler[RetentionOrder, None]
+    sweep: Handler[SweepOrder, SweepOutcome]
+    part: Handler[RetentionOrder, PartOutcome]
 
 
-def make_nightly_schedule() -> Schedule:
+def make_nightly_schedule(defaults: Defaults = Defaults()) -> Schedule:  # noqa: B008 (frozen)
     """When the sweep runs, in the tenant `system`."""
-    return Schedule(name=retention.SCHEDULE_NAME, cron=NIGHTLY, type=SWEEP, payload="{}", priority=PRIORITY)
+    return make_sweep_schedule(retention.SCHEDULE_NAME, NIGHTLY, SWEEP, defaults, priority=PRIORITY)
 
 
 def declare_retention_jobs(
     handlers: Handlers,
     *,
     settings: Settings,
+    defaults: Defaults = Defaults(),  # noqa: B008 (frozen)
     size: PartSize = PartSize(),  # noqa: B008 (frozen)
 ) -> RetentionJobs:
     """Both jobs."""
 
-    @handlers.job("RETENTION")
-    async def remove_part(ctx: Context, order: RetentionOrder) -> None:
+    @handlers.job(
+        "RETENTION",
+        subject=lambda order: make_subject("retention_run", order.run_id),
+        description="Removes some of the data whose retention time is over.",
+    )
+    async def remove_part(ctx: Context, order: RetentionOrder) -> PartOutcome:
         conn = await ctx.transaction()
+        outcome = PartOutcome(
+            run_id=order.run_id, part=order.part, removed=RemovedCounts(), is_paused=False, next_job_id=None
+        )
         async with use_system_role(conn):
             if await retention.is_paused(conn):  # it may have been paused since this run began
-                return
+                return replace(outcome, is_paused=True)
             result = await remove_expired(conn, TenantId(ctx.tenant), order, act=Act(None, clock.now()), size=size)
+        next_job_id = None
         if result.next_order is not None:
             key = f"retention:{order.run_id}:{result.next_order.part}"
-            ctx.submit(remove_part, result.next_order, key=key, priority=PRIORITY)
+            next_job_id = ctx.submit(remove_part, result.next_order, key=key, priority=PRIORITY)
+        return replace(outcome, removed=result.counts, next_job_id=next_job_id)
 
-    @handlers.job(SWEEP)
-    async def sweep(ctx: Context, _: SweepOrder) -> None:
+    @handlers.job(SWEEP, description="Submits the nightly retention of every tenant.")
+    async def sweep(ctx: Context, _: SweepOrder) -> SweepOutcome:
         order = RetentionOrder(run_id=ctx.job_id, cutoffs=Cutoffs.from_settings(settings, clock.now()))
         key = f"retention:{order.run_id}:1"
-        await submit_to_all_tenants(await ctx.transaction(), remove_part, order, key=key, priority=PRIORITY)
+        return await submit_to_all_tenants(
+            await ctx.transaction(), remove_part, order, key=key, priority=PRIORITY, defaults=defaults
+        )
 
     return RetentionJobs(sweep=sweep, part=remove_part)
 
@@ -181,10 +210,8 @@ async def remove_expired(
             "passport_version_ids": sorted(str(version) for version in versions.ids),
             "anchors": describe_anchors(walk.anchors),
         }
-        applied = await events.append_act(
-            conn, act, tenant, UNCUT_AGGREGATE_TYPE, tenant, RETENTION_EVENT_TYPE, payload
-        )
-        await events.insert_retention_anchors(conn, tenant, applied, walk.anchors)
+        event = await events.append_act(conn, act, tenant, UNCUT_AGGREGATE_TYPE, tenant, RETENTION_EVENT_TYPE, payload)
+        await events.insert_retention_anchors(conn, tenant, event, walk.anchors)
     is_full = contents == size.contents or len(versions.ids) == size.versions or exports == size.exports
     if walk.next_position is None and not is_full:
         return RetentionResult(counts=counts, next_order=None)

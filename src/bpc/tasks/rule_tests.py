@@ -1,7 +1,8 @@
 """Rule tests: a rule version and a seed in, a test run out. A DRAFT whose tests passed becomes VALIDATED.
 
-The same version and the same seed give the same run. If tests fail, the run is FAILED and the job succeeds. Tests may
-take minutes. Meanwhile the job reports its progress, and no transaction is open.
+The same version and the same seed give the same run. If tests fail, the run is FAILED and the job succeeds. A job that
+fails leaves no run; that is recorded on the version. Tests may take minutes. Meanwhile the job reports its progress
+and no transaction is open.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
-from service_jobs import Context, Handler, Handlers, listen_for_progress, report_progress
+from service_jobs import Context, Handler, Handlers, JobError, listen_for_progress, report_progress
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
@@ -20,9 +21,11 @@ from bpc.core.language.testing.run import run_tests
 from bpc.pipeline.compile import run_in_child_or_thread
 from bpc.runtime import clock
 from bpc.storage.database import OpenTransaction
+from bpc.storage.jobs import describe_failure, load_job_input, make_subject
 from bpc.storage.rules import lifecycle, packages
-from bpc.storage.rules.lifecycle import RuleTestResult
+from bpc.storage.rules.lifecycle import RuleTestResult, RuleTestVerdict
 from bpc.storage.rules.packages import RuleSources
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 TIMEOUT_SECONDS: Final = 600.0
 REPORT_EVERY: Final = 1.0  # seconds
@@ -39,13 +42,32 @@ class TestsOrder:
     actor_id: ActorId | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestsOutcome:
+    """How a test run ended."""
+
+    __test__: ClassVar[bool] = False
+    run_id: RuleTestsRunId
+    rule_package_version_id: RulePackageVersionId
+    status: RuleTestVerdict
+    cases: int
+    passed: int
+    failed: int
+    discarded: int
+
+
 def declare_tests_job(
     handlers: Handlers, *, max_steps: int, open_transaction: OpenTransaction
-) -> Handler[TestsOrder, None]:
+) -> Handler[TestsOrder, TestsOutcome]:
     """The job RUN_RULE_TESTS."""
 
-    @handlers.job("RUN_RULE_TESTS", timeout=TIMEOUT_SECONDS)
-    async def run(ctx: Context, order: TestsOrder) -> None:
+    @handlers.job(
+        "RUN_RULE_TESTS",
+        timeout=TIMEOUT_SECONDS,
+        subject=lambda order: make_subject("rule_package_version", order.rule_package_version_id),
+        description="Runs the tests of a rule version.",
+    )
+    async def run(ctx: Context, order: TestsOrder) -> TestsOutcome:
         tenant, version = TenantId(ctx.tenant), order.rule_package_version_id
         await ctx.report_progress(0, "running the tests")
         async with open_transaction(tenant) as conn:
@@ -59,13 +81,38 @@ def declare_tests_job(
         await ctx.report_progress(100, f"{result.status}: {result.passed:,} of {result.cases:,} cases passed")
         conn, act = await ctx.transaction(), Act(order.actor_id, clock.now())
         await lifecycle.record_test_run(conn, tenant, version, order.run_id, seed=order.seed, result=result, act=act)
+        return TestsOutcome(
+            run_id=order.run_id,
+            rule_package_version_id=version,
+            status=result.status,
+            cases=result.cases,
+            passed=result.passed,
+            failed=result.failed,
+            discarded=result.discarded,
+        )
+
+    @run.on_failure
+    async def record_failure(ctx: Context, error: JobError) -> None:
+        conn, tenant = await ctx.transaction(), TenantId(ctx.tenant)
+        order = await load_job_input(conn, tenant, ctx.job_id, run)
+        version, act = order.rule_package_version_id, Act(order.actor_id, clock.now())
+        row = await packages.get_version(conn, tenant, version)
+        payload = {
+            "rule_package_id": str(row.rule_package_id),
+            "version": row.version,
+            "run_id": str(order.run_id),
+            **describe_failure(ctx.job_id, error),
+        }
+        await append_and_announce(conn, act, tenant, "RulePackageVersion", version, "RULE_TESTS_ABORTED", payload)
 
     return run
 
 
 def run_package_tests(dsl: bytes, tests: bytes, seed: int, max_steps: int) -> RuleTestResult:
     """Run the tests of a package. May take minutes: run it in a child process."""
-    report = run_tests(read_program(dsl, tests), seed=seed, max_steps=max_steps, progress=_report_each_percent)
+    program = read_program(dsl, tests)
+    report = run_tests(program, seed=seed, max_steps=max_steps, progress=_report_each_percent)
+    overrides = [override.as_json() for override in program.overrides]
     return RuleTestResult(
         cases=report.cases,
         passed=report.passed,
@@ -73,7 +120,7 @@ def run_package_tests(dsl: bytes, tests: bytes, seed: int, max_steps: int) -> Ru
         discarded=report.discarded,
         cases_without_field=report.without_field,
         status=report.status,
-        coverage=report.coverage.as_json(),
+        coverage=report.coverage.as_json() | ({"overrides": overrides} if overrides else {}),
         failure=report.failures[0].as_json() if report.failures else None,
     )
 

@@ -37,7 +37,7 @@ from bpc.core.passport.compile import CompiledPassport
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import Settings
 from bpc.runtime.sockets import LOOPBACK, CannotListen, open_listening_socket
-from bpc.runtime.telemetry import DeliveryResult, JobMetrics, ReplayVerdict
+from bpc.runtime.telemetry import DeliveryResult, DisablingCause, JobMetrics, ReplayVerdict
 from bpc.storage.database import Database
 
 CHECK_SECONDS: Final = 2.0
@@ -227,6 +227,7 @@ def _encode_response(page: MonitoringResponse, *, with_body: bool) -> bytes:
 CompileResult = Literal["SUCCEEDED", "FAILED"]
 COMPILE_RESULTS: Final[tuple[CompileResult, ...]] = ("SUCCEEDED", "FAILED")
 DELIVERY_RESULTS: Final[tuple[DeliveryResult, ...]] = ("DELIVERED", "FAILED", "RETRIED")
+DISABLING_CAUSES: Final[tuple[DisablingCause, ...]] = ("FAILING", "GONE")
 DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 SIZE_BUCKETS: Final = tuple(float(4**power) for power in range(4, 13))  # 256 bytes to 16 MiB
 
@@ -259,6 +260,11 @@ class PipelineMetrics(JobMetrics):
         self._mismatches = Counter("bpc_replay_mismatches", "Replayed versions that differed.", registry=registry)
         self._errors = Counter("bpc_replay_errors", "Versions that could not be replayed.", registry=registry)
         self._deliveries = Counter("bpc_webhook_deliveries", "Webhooks, by status.", ["status"], registry=registry)
+        self._disabled_endpoints = Counter(
+            "bpc_webhook_endpoints_disabled", "Webhook endpoints that were disabled.", ["cause"], registry=registry
+        )
+        for cause in DISABLING_CAUSES:
+            self._disabled_endpoints.labels(cause)
         for status in DELIVERY_RESULTS:
             self._deliveries.labels(status)
         for result in COMPILE_RESULTS:  # present from the start, so that a rate sees the first one
@@ -285,6 +291,10 @@ class PipelineMetrics(JobMetrics):
     def record_delivery(self, result: DeliveryResult) -> None:
         """Count one webhook."""
         self._deliveries.labels(result).inc()
+
+    def record_disabled_endpoint(self, cause: DisablingCause) -> None:
+        """Count an endpoint that was disabled without anybody asking for it."""
+        self._disabled_endpoints.labels(cause).inc()
 
 
 def render_build_info(build: str) -> bytes:

@@ -65,10 +65,19 @@ async def run_worker(
     )
     processes = ProcessPool(settings.jobs_cpu_processes)
     try:
-        async with open_jobs(settings, database, job_types.handlers, metrics=metrics, processes=processes) as opened:
-            jobs, trigger = opened
-            await ensure_schedules(database, *list_nightly_schedules())
-            chores = (*build_chores(metrics), make_idempotency_cleanup(database, settings.idempotency_days))
+        async with open_jobs(settings, database, job_types.handlers, metrics=metrics, processes=processes) as (
+            jobs,
+            trigger,
+        ):
+            await ensure_schedules(database, *list_nightly_schedules(jobs.defaults))
+            chores = (
+                *build_chores(
+                    metrics,
+                    dead_letter_ttl=jobs.defaults.dead_letter_ttl,
+                    ttl_by_type={webhook_fanout.JOB_TYPE: jobs.defaults.ttl},  # its jobs are submitted without settings
+                ),
+                make_idempotency_cleanup(database, settings.idempotency_days),
+            )
             worker = Worker(jobs, make_worker_options(settings), chores=chores, trigger=trigger)
             worker_task = asyncio.create_task(worker.run())
             if on_end is not None:
@@ -101,16 +110,16 @@ async def ensure_schedules(database: Database, *wanted_schedules: Schedule) -> N
 
 
 def make_idempotency_cleanup(database: Database, days: int) -> Chore:
-    """The chore that removes stored answers of idempotency keys after so many days."""
+    """The chore that removes stored answers of idempotency keys after this number of days."""
 
     async def remove_expired_keys(_: Connection) -> None:
         async with database.system() as conn:
             tenant_rows = await tenants_and_actors.list_tenants(conn)
         for tenant in tenant_rows:
-            removed = DELETE_BATCH
-            while removed == DELETE_BATCH:  # a transaction for each batch: an interruption loses little
+            removed_count = DELETE_BATCH
+            while removed_count == DELETE_BATCH:  # a transaction for each batch: an interruption loses little
                 async with database.system(tenant.tenant_id) as conn:
-                    removed = await api_requests.delete_old_responses(
+                    removed_count = await api_requests.delete_old_responses(
                         conn, tenant.tenant_id, days=days, limit=DELETE_BATCH
                     )
 

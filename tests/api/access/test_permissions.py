@@ -68,6 +68,8 @@ DECLARED = """
     POST   /v1/documents/{document_id}/versions                             docs:upload
     POST   /v1/documents/{document_id}/ingest                               docs:upload
     POST   /v1/documents/{document_id}:withdraw                             docs:upload
+    POST   /v1/documents/{document_id}:deactivate                           docs:upload
+    POST   /v1/documents/{document_id}:reactivate                           docs:upload
     POST   /v1/attachments                                                  docs:upload
     GET    /v1/attachments                                                  docs:read
     GET    /v1/attachments/{attachment_id}                                  docs:read
@@ -88,6 +90,9 @@ DECLARED = """
     POST   /v1/rule-packages                                                rules:write
     GET    /v1/rule-packages                                                rules:read
     GET    /v1/rule-packages/{rule_package_id}                              rules:read
+    PATCH  /v1/rule-packages/{rule_package_id}                              rules:write
+    POST   /v1/rule-packages/{rule_package_id}:deactivate                   rules:publish
+    POST   /v1/rule-packages/{rule_package_id}:reactivate                   rules:publish
     POST   /v1/rule-packages/{rule_package_id}/versions                     rules:write
     GET    /v1/rule-package-versions/{rule_package_version_id}              rules:read
     DELETE /v1/rule-package-versions/{rule_package_version_id}              rules:publish
@@ -98,6 +103,9 @@ DECLARED = """
     POST   /v1/battery-products                                             tenant:admin
     GET    /v1/battery-products                                             passport:read
     GET    /v1/battery-products/{battery_product_id}                        passport:read
+    PATCH  /v1/battery-products/{battery_product_id}                        tenant:admin
+    POST   /v1/battery-products/{battery_product_id}:deactivate             tenant:admin
+    POST   /v1/battery-products/{battery_product_id}:reactivate             tenant:admin
     POST   /v1/passports                                                    passport:compile
     GET    /v1/passports                                                    passport:read
     GET    /v1/passports/{passport_id}                                      passport:read
@@ -106,6 +114,7 @@ DECLARED = """
     POST   /v1/passports:bulk-compile                                       passport:compile
     POST   /v1/passports:check                                              passport:compile
     POST   /v1/passports:what-if                                            passport:compile
+    GET    /v1/passport-versions                                            passport:read
     GET    /v1/passport-versions/{passport_version_id}                      passport:read
     GET    /v1/passport-versions/{passport_version_id}/payload              passport:read
     GET    /v1/passport-versions/{passport_version_id}/proof                passport:read
@@ -117,6 +126,8 @@ DECLARED = """
     POST   /v1/passport-versions/{passport_version_id}/activate             passport:compile
     POST   /v1/passport-versions/{passport_version_id}/revoke               passport:revoke
     POST   /v1/passport-versions/{passport_version_id}:waive                passport:waive
+    POST   /v1/passport-versions/{passport_version_id}:sign                 passport:sign
+    POST   /v1/passport-versions/{passport_version_id}:abandon              passport:compile
     GET    /v1/passport-versions/{passport_version_id}/waivers              passport:read
     GET    /v1/passport-versions/{passport_version_id}/compliance           passport:read
     GET    /v1/tenant/settings                                              passport:read
@@ -133,6 +144,14 @@ DECLARED = """
     GET    /v1/jobs/{job_id}/result                                         jobs:read
     POST   /v1/jobs/{job_id}:cancel                                         jobs:admin
     POST   /v1/jobs/{job_id}:retry                                          jobs:admin
+    GET    /v1/job-types                                                    jobs:read
+    POST   /v1/schedules                                                    jobs:admin
+    GET    /v1/schedules                                                    jobs:read
+    GET    /v1/schedules/{schedule_id}                                      jobs:read
+    PUT    /v1/schedules/{schedule_id}                                      jobs:admin
+    DELETE /v1/schedules/{schedule_id}                                      jobs:admin
+    POST   /v1/schedules/{schedule_id}:pause                                jobs:admin
+    POST   /v1/schedules/{schedule_id}:resume                               jobs:admin
     GET    /v1/audit/events                                                 audit:read
     GET    /v1/audit/verify                                                 audit:read
     POST   /v1/graphql                                                      passport:read
@@ -145,6 +164,7 @@ DECLARED = """
     GET    /v1/webhook-subscriptions                                        tenant:admin
     DELETE /v1/webhook-subscriptions/{webhook_subscription_id}              tenant:admin
     POST   /v1/webhook-deliveries/{webhook_delivery_id}:redeliver           tenant:admin
+    GET    /v1/webhook-events                                               audit:read
     GET    /v1/actors                                                       access:admin
     GET    /v1/roles                                                        access:admin
     GET    /v1/api-keys                                                     access:admin

@@ -14,11 +14,12 @@ from tests.jobs.support.run_workers import wait_until
 
 from bpc.api.access.tenant_limits import MAX_WAITING
 from bpc.api.http.app import create_app
-from bpc.api.http.child_compute import RulesInvalid, check_rule_sources
+from bpc.api.http.child_compute import RulesInvalid
 from bpc.api.http.request_context import Service
 from bpc.api.http.server import count_heavy_slots
 from bpc.core.formats.ids import TenantId
-from bpc.core.language.package import RulesRefused, read_program
+from bpc.core.language.package import RulesRefused, check_rule_sources, read_program
+from bpc.runtime import clock
 from tests.api.conftest import Api
 from tests.measurements import allow_seconds
 
@@ -80,6 +81,32 @@ async def test_whoever_waits_for_a_place_holds_no_connection(
     answers = await asyncio.gather(*waiting)
     assert sorted(answer.status_code for answer in answers) == [200] * (MAX_WAITING - 1) + [429] * 5
     assert {answer.headers.get("retry-after") for answer in answers if answer.status_code == 429} == {"10"}
+
+
+async def test_what_is_known_of_a_product_is_collected_in_a_slot_and_holds_no_connection_before(
+    admin: Api, service: Service, tenant: TenantId
+) -> None:
+    decision = {"sku": "A-1", "fact_type": "Battery", "fact_key": "battery:A-1", "member": "mass_kg"}
+    escaped = b'{"\\u0073ku": "A-1"}'
+    async with service.heavy_slots.take(tenant):
+        waiting = [
+            asyncio.create_task(answer)
+            for answer in (
+                admin.get("/v1/conflicts", params={"sku": "A-1"}),
+                admin.post("/v1/conflicts:resolve", {**decision, "document_id": str(clock.new_id()), "reason": "r"}),
+                admin.post("/v1/snapshots", {"sku": "A-1"}),
+                admin.send("POST", "/v1/snapshots", content=escaped, headers={"Content-Type": "application/json"}),
+                admin.post("/v1/passports:check", {"skus": ["A-1"]}),
+                admin.post("/v1/passports:what-if", {"skus": ["A-1"]}),
+            )
+        ]
+        await wait_until(lambda: service.heavy_slots.count_waiting(tenant) == 1 + len(waiting))
+
+        assert service.database.pool.get_idle_size() == service.database.pool.get_size()
+        assert (await _answer_quickly(admin.post("/v1/snapshots", {"label": "empty"}))).status_code == 201
+
+    answers = await asyncio.gather(*waiting)
+    assert [answer.status_code for answer in answers][:4] == [200, 404, 409, 409]
 
 
 @pytest.mark.parametrize(("pool_size", "places"), [(1, 1), (2, 1), (4, 1), (5, 2), (10, 2), (100, 2)])

@@ -41,6 +41,7 @@ IDS = {
     "snapshot": "snapshot_id",
     "rulePackage": "rule_package_id",
     "rulePackageVersion": "rule_package_version_id",
+    "compileRun": "run_id_of_compiles",
     "job": "job_id",
 }
 

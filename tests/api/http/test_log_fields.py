@@ -5,12 +5,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import pytest
 from service_jobs import Context, Handlers, Jobs, Worker
 from service_jobs.testing import run_inline
 
+from bpc.api.http.request_context import Service
+from bpc.core.audit.events import Act
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import TenantId
 from bpc.runtime.postgres.address import Address
@@ -18,6 +21,9 @@ from bpc.storage.database import Database
 from bpc.storage.jobs import make_job_sessions
 from tests.api.conftest import Api
 from tests.api.filled_tenants import LogCapture, capture_logs
+from tests.api.passport_fixtures import create_passport_inputs, issue_version
+from tests.api.routes.test_rule_versions import insert_run
+from tests.api.routes.test_rules import create_package, make_sources
 
 PAGE = (Path(__file__).parents[3] / "docs" / "observability.md").read_text()
 LOGS = PAGE.split("## Logs")[1].split("## Traces")[0]
@@ -129,6 +135,52 @@ async def test_a_job_that_ends(address: Address, tenant: TenantId) -> None:
     assert sorted(line["status"] for line in lines) == ["FAILED", "QUEUED", "SUCCEEDED"]
     for line in lines:
         assert_as_documented(line, "job ended")
+
+
+async def test_what_changes_what_counts_is_logged_with_ids_tenant_and_actor(
+    admin: Api, service: Service, database: Database, tenant: TenantId, act: Act
+) -> None:
+    inputs = await create_passport_inputs(admin, database, tenant, act)
+    package = await create_package(admin)
+    new_version = await admin.post_json(f"/v1/rule-packages/{package}/versions", make_sources())
+    rules = new_version["rule_package_version_id"]
+    await insert_run(database, tenant, rules)
+    first, second = [await issue_version(admin, service, inputs) for _ in range(2)]
+    async with database.tenant(tenant) as conn:
+        actor = await conn.fetchval("SELECT actor_id FROM events WHERE aggregate_id = $1", UUID(rules))
+    whose = {"tenant_id": str(tenant), "actor_id": str(actor), "level": "info"}
+    on_passport = whose | {"passport_id": inputs.passport}
+
+    with capture_logs("info") as out:
+        await admin.post_json(f"/v1/rule-package-versions/{rules}:publish", status=200)
+        for version in (first, second):
+            await admin.post_json(f"/v1/passport-versions/{version}/activate", status=200)
+        await admin.post_json(f"/v1/passport-versions/{first}/replay", status=200)
+        await admin.post_json(f"/v1/passport-versions/{first}/revoke", {"reason": "the private reason"}, status=200)
+        refused = await admin.post(f"/v1/passport-versions/{first}/revoke", {"reason": "again"})
+
+    assert refused.status_code == 409
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    expected = [
+        ("rules published", whose | {"rule_package_id": package, "rule_package_version_id": rules}),
+        (
+            "passport version activated",
+            on_passport | {"passport_version_id": first, "superseded_passport_version_id": None},
+        ),
+        (
+            "passport version activated",
+            on_passport | {"passport_version_id": second, "superseded_passport_version_id": first},
+        ),
+        ("passport version replayed", on_passport | {"passport_version_id": first, "outcome": "OK"}),
+        ("passport version revoked", on_passport | {"passport_version_id": first}),
+    ]
+    acts = [line for line in lines if line["msg"] in dict(expected)]
+    assert [line["msg"] for line in acts] == [message for message, _ in expected]
+    for line, (message, fields) in zip(acts, expected, strict=True):
+        assert {name: line[name] for name in fields} == fields
+        assert_as_documented(line, message)
+    assert "the private reason" not in out.getvalue()
+    assert str(admin.key) not in out.getvalue()
 
 
 def test_every_line_of_the_page_is_written_somewhere() -> None:

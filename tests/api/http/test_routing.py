@@ -21,6 +21,16 @@ KEYS, DUPLICATES = choose_effort(test=(20, 10), shown=(200, 20), campaign=(1000,
 AT_ONCE = 200  # requests on their way at the same time
 MATTER = ("content-type", "location", "etag")
 WRITES = [route for route in ROUTES if route.kind == "write"]
+# What only asks for work: the job appends the event of what it has done.
+ON_RECORD_BY_JOB = {
+    "POST /v1/documents/{document_id}/ingest",
+    "POST /v1/snapshots/{snapshot_id}/build",
+    "POST /v1/rule-package-versions/{rule_package_version_id}/tests:run",
+    "POST /v1/passport-versions/{passport_version_id}/exports",
+    "POST /v1/passport-versions/{passport_version_id}:sign",
+}
+# What finds nothing to do here, and then changes nothing.
+NOTHING_TO_DO = {"POST /v1/webhook-endpoints/{webhook_endpoint_id}:redeliver-failed"}
 SECRET = "this request was already done"
 
 
@@ -58,17 +68,20 @@ async def test_parallel_duplicates_have_one_effect_and_one_answer(
 
 
 @pytest.mark.parametrize("route", WRITES, ids=lambda route: route.name)
-async def test_every_write_answers_a_repetition_with_its_first_answer_and_does_nothing_more(
+async def test_every_write_is_on_record_and_a_repetition_gets_its_first_answer_and_does_nothing_more(
     two_tenants: TwoTenantApp, admin: Api, route: Route
 ) -> None:
     sent, key = prepare_request(route, two_tenants.own.ids), str(clock.new_id())
 
+    start = await _read_counts(two_tenants)
     first = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key, **sent.options)
     before = await _read_counts(two_tenants)
     again = await admin.send(sent.method, sent.path, sent.body, idempotency_key=key, **sent.options)
     after = await _read_counts(two_tenants)
 
     assert first.status_code < 300, first.text
+    trace = "jobs.job" if route.name in ON_RECORD_BY_JOB else "events"
+    assert (before[trace] > start[trace]) == (route.name not in NOTHING_TO_DO)
     assert after == before
     if route.secret is None:
         assert _describe_answer(again) == _describe_answer(first)

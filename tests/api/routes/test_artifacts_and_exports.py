@@ -124,7 +124,7 @@ async def test_a_bundle_is_the_same_bytes_each_time_and_checks_under_the_registe
 ) -> None:
     one, other = [await auditor.get(f"/v1/passport-versions/{version}/bundle") for _ in range(2)]
 
-    report = verify_bundle(one.content, pinned=[KEY])
+    report = verify_bundle(one.content, pins=[KEY])
 
     assert one.content == other.content
     assert (one.headers["content-type"], one.headers["etag"]) == (
@@ -139,7 +139,7 @@ async def test_a_view_shows_what_its_audience_may_see_and_checks(auditor: Api, v
     views = {}
     for audience in ("public", "interest", "authority"):
         answer = await auditor.get(f"/v1/passport-versions/{version}/view?audience={audience}")
-        assert verify_view(answer.content, pinned=[KEY]).ok
+        assert verify_view(answer.content, pins=[KEY]).ok
         assert canonical_json.encode(canonical_json.decode(answer.content)) == answer.content
         views[audience] = {field["data"]["path"] for field in answer.json()["fields"]}
 

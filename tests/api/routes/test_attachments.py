@@ -94,6 +94,16 @@ async def test_a_file_is_attached_once_and_says_its_type_by_its_bytes(admin: Api
     assert (refused.status_code, "withdraw" in refused.json()["error"]["message"]) == (409, True)
 
 
+async def test_an_attached_file_says_the_name_of_its_product(admin: Api) -> None:
+    uploaded = await upload_file(admin, DECLARATION, "application/pdf")
+    before = await attach(admin, uploaded["document_version_id"], 42)
+
+    await admin.post_json("/v1/battery-products", {"sku": "A-1", "name": "Traction battery"})
+
+    [after] = (await admin.get_json("/v1/attachments", params={"sku": "A-1"}))["items"]
+    assert (before["product_name"], after["product_name"]) == (None, "Traction battery")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -136,7 +146,7 @@ async def test_the_version_that_a_document_says_now_is_attached_by_its_reference
     assert attached["document_version_id"] == newer["document_version_id"]
     old = {"sku": "A-1", "data_point": 42, "document_version_id": uploaded["document_version_id"]}
     refused = await admin.post("/v1/attachments", old)
-    assert (refused.status_code, "says now" in refused.json()["error"]["message"]) == (409, True)
+    assert (refused.status_code, "not the current one" in refused.json()["error"]["message"]) == (409, True)
 
 
 async def test_only_files_that_count_are_in_the_snapshot_of_a_product(admin: Api) -> None:
@@ -155,7 +165,7 @@ async def test_only_files_that_count_are_in_the_snapshot_of_a_product(admin: Api
     assert (withdrawn["counts"], withdrawn["reason"]) == (False, why["reason"])
     assert await load_states(admin, "A-1") == [(40, True), (42, False), (50, False)]
     twice = await admin.post(f"/v1/attachments/{first['attachment_id']}:withdraw", why)
-    assert (twice.status_code, "withdrawn already" in twice.json()["error"]["message"]) == (409, True)
+    assert (twice.status_code, "already withdrawn" in twice.json()["error"]["message"]) == (409, True)
     known = await load_known(admin, "A-1")
     assert sorted(known) == [f"attachment:A-1:40:{to_hex(sha256(LABEL))[:16]}", "battery:A-1"]
     events = await admin.get_json(
@@ -219,7 +229,7 @@ async def test_a_file_is_served_to_the_audiences_of_the_field_that_names_it_and_
     names = set(zipfile.ZipFile(io.BytesIO(full)).namelist()) - set(zipfile.ZipFile(io.BytesIO(plain)).namelist())
     assert names == {f"attachments/{digest}" for digest in hashes.values()}
     for bundle in (plain, full):
-        report = verify_bundle(bundle, pinned=[derive_public_key(SEED)])
+        report = verify_bundle(bundle, pins=[derive_public_key(SEED)])
         assert [step for step in report.steps if not step.ok] == []
     assert (
         await admin.get(f"/v1/passport-versions/{version}/bundle", params={"attachments": "false"})

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 import pytest
-from tests.jobs.worker.test_claims_plans import Node, explain_plan, flatten_nodes
+from tests.jobs.support.query_plans import Node, explain_plan, flatten_nodes
 
 from bpc.api.routes import audit_and_signing_keys as audit_routes
 from bpc.core.audit.events import Act, AuditEvent, ChainFault, ChainHead, EventStream, StoredEvent, find_chain_faults

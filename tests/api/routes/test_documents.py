@@ -125,8 +125,7 @@ async def test_a_type_that_the_bytes_contradict_is_refused_with_what_was_found(
     assert (refused.status_code, error["code"]) == (422, "VALIDATION_ERROR")
     assert error["details"] == {"mime_type": mime_type, "found": value}
     assert error["message"] == (
-        f"the file is `{value}` by its bytes, not `{mime_type}` as was said; say `{value}`, or send the file that was"
-        " meant"
+        f"the bytes of the file are `{value}`, not `{mime_type}` as declared; declare `{value}`, or send the right file"
     )
     assert vague["version"] == 1
 

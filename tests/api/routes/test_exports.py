@@ -79,7 +79,7 @@ async def test_what_is_fetched_is_what_a_bundle_gives_without_us(auditor: Api, s
     contents = {name: (await auditor.get(f"/v1/exports/{export_ids[name]}/content")).content for name in export_ids}
 
     bundle = contents.pop("BUNDLE")
-    assert verify_bundle(bundle, pinned=[derive_public_key(SEED)]).ok
+    assert verify_bundle(bundle, pins=[derive_public_key(SEED)]).ok
     assert contents["PDF"] == render_export(read_bundle(bundle), "PDF", "public")
     assert contents["XML"] == render_export(read_bundle(bundle), "XML", "tenant")
     assert PdfReader(io.BytesIO(contents["PDF"])).pages

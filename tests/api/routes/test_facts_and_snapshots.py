@@ -173,11 +173,19 @@ async def test_items_are_sent_as_one_id_or_as_one_to_a_thousand(admin: Api) -> N
         assert _read_code(await admin.post(f"/v1/snapshots/{snapshot}/items", body)) == (422, "VALIDATION_ERROR")
 
 
-async def test_a_snapshot_that_is_empty_or_ready_is_not_built(admin: Api, service: Service) -> None:
-    empty = (await admin.post_json("/v1/snapshots", {}))["snapshot_id"]
+async def test_a_snapshot_without_facts_becomes_ready(admin: Api, service: Service) -> None:
+    ready = (await admin.post_json("/v1/snapshots", {}))["snapshot_id"]
+
+    await admin.post_json(f"/v1/snapshots/{ready}/build", status=202)
+    await run_all_jobs(service)
+
+    assert (await admin.get_json(f"/v1/snapshots/{ready}"))["status"] == "READY"
+    assert (await admin.post_json(f"/v1/snapshots/{ready}/seal", status=200))["status"] == "SEALED"
+
+
+async def test_a_snapshot_that_is_ready_is_not_built(admin: Api, service: Service) -> None:
     done = await create_ready_snapshot(admin, service, await _create_pcf_facts(admin, service, "A"))
 
-    assert _read_code(await admin.post(f"/v1/snapshots/{empty}/build")) == (409, "CONFLICT")
     assert _read_code(await admin.post(f"/v1/snapshots/{done}/build")) == (409, "CONFLICT")
 
 

@@ -1,6 +1,7 @@
 """The gate over HTTP: what blocks an activation, who may waive it, and what is known of it afterwards."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -79,16 +80,27 @@ async def test_a_failed_entry_blocks_until_it_is_waived_and_blocks_the_next_vers
     assert await get_counts(officer, second) == ("SIGNED", 1, 1, 0)
 
 
+async def export_version(api: Api, service: Service, version: str, body: Mapping[str, str]) -> bytes:
+    requested = await api.post_json(f"/v1/passport-versions/{version}/exports", body, status=202)
+    await run_all_jobs(service)
+    return (await api.get(f"/v1/exports/{requested['export_id']}/content")).content
+
+
 async def test_the_tenant_sees_every_waiver_and_a_public_reader_their_number(
     admin: Api, auditor: Api, service: Service, inputs: PassportInputs
 ) -> None:
     version = await issue_version(admin, service, inputs)
+    view, for_all = f"/v1/passport-versions/{version}/view", {"audience": "public"}
+    before = await auditor.get(view, params=for_all)
     await waive(admin, version, R1, T1, reason="The report follows in May.")
 
+    after = await auditor.get(view, params=for_all)
+    cached = await auditor.get(view, params=for_all, headers={"If-None-Match": before.headers["etag"]})
     listed = (await auditor.get_json(f"/v1/passport-versions/{version}/waivers"))["items"]
-    requested = await admin.post_json(f"/v1/passport-versions/{version}/exports", {"format": "PDF"}, status=202)
-    await run_all_jobs(service)
-    pdf = (await auditor.get(f"/v1/exports/{requested['export_id']}/content")).content
+    pdf, xml, json_ld = [
+        await export_version(admin, service, version, {"format": name, "audience": "public"})
+        for name in ("PDF", "XML", "JSON_LD")
+    ]
     bundle = read_bundle((await auditor.get(f"/v1/passport-versions/{version}/bundle")).content)
 
     assert {(waiver["code"], waiver["field"], waiver["entries"], waiver["reason"]) for waiver in listed} == {
@@ -96,8 +108,13 @@ async def test_the_tenant_sees_every_waiver_and_a_public_reader_their_number(
         ("T1", "checks.report", 1, "The report follows in May."),
     }
     assert all(waiver["waived_by"] and waiver["waived_at"] for waiver in listed)
-    assert pdf == render_export(bundle, "PDF", "public", waived=2) == render_export(bundle, "PDF", "public")
-    assert pdf != render_export(bundle, "PDF", "public", waived=0)
+    assert pdf == render_export(bundle, "PDF", "public", waived_count=2) == render_export(bundle, "PDF", "public")
+    assert pdf != render_export(bundle, "PDF", "public", waived_count=0)
+    assert b'<compliance waived="2">' in xml
+    assert b'"waived_entries":"2"' in json_ld
+    # A view is signed bytes: the number is beside it.
+    assert [each.headers["x-waived-entries"] for each in (before, after, cached)] == ["0", "2", "2"]
+    assert (after.content, cached.status_code) == (before.content, 304)
 
 
 async def test_the_compliance_of_a_version_has_every_entry_and_says_which_are_waived(

@@ -137,8 +137,8 @@ async def test_a_deactivated_policy_has_no_version_in_force_until_it_gets_a_new_
 
 
 UNDECIDABLE: list[tuple[dict[str, Any], str]] = [
-    ({"target": "passport:fly"}, "is no permission and the start of none"),
-    ({"target": "*:read"}, "is no permission"),
+    ({"target": "passport:fly"}, "is not a permission, nor the start of one"),
+    ({"target": "*:read"}, "is not a permission"),
     ({"effect": "MAYBE"}, "effect"),
     ({"priority": -1}, "priority"),
     ({"priority": True}, "priority"),
@@ -146,7 +146,7 @@ UNDECIDABLE: list[tuple[dict[str, Any], str]] = [
     ({"policy_json": {"resource": {"type": "Car"}}}, "`Car` is not a type of resource"),
     ({"policy_json": {"resource": {"type": "Document", "sku": "S"}}}, "`resource.sku` is a text, for products"),
     ({"policy_json": {"roles": []}}, "policy_json.roles"),
-    ({"policy_json": {"not_before": "today"}}, "it is not a time written like"),
+    ({"policy_json": {"not_before": "today"}}, "it is not a time of RFC 3339"),
     ({"policy_json": []}, "policy_json"),
 ]
 

@@ -171,7 +171,7 @@ async def test_without_published_rules_the_answer_says_what_to_do(admin: Api) ->
         ({"skus": ["A"], "all": True}, "send either `skus` or `all`"),
         ({"skus": ["A", "A"]}, "names a SKU twice"),
         ({"skus": ["A"], "after": "B"}, "`after` goes with `all`"),
-        ({"skus": ["A"], "issued_on": "18.2.2027"}, "is not a day written like 2027-02-18"),
+        ({"skus": ["A"], "issued_on": "18.2.2027"}, "it is not a day; write it like 2027-02-18"),
         ({"skus": [f"S{number}" for number in range(101)]}, "100"),
     ],
     ids=["no product", "both", "twice", "after", "day", "too many"],

@@ -11,6 +11,7 @@ from bpc.core.audit.signing import PinnedKey, derive_public_key, parse_seed, rea
 from bpc.core.errors import Conflict, NotFound
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.timestamps import format_time
+from bpc.runtime import clock
 from bpc.storage.audit import signing_keys
 from bpc.storage.database import Database
 from tests.api.conftest import KEY_ID, SEED, Api
@@ -27,6 +28,24 @@ async def test_the_public_halves_are_listed_newest_first(admin: Api, database: D
         ("later", to_base64(other), "ACTIVE"),
         (KEY_ID, to_base64(derive_public_key(SEED)), "ACTIVE"),
     ]
+
+
+async def test_nothing_is_compiled_while_no_key_can_sign(admin: Api, database: Database, act: Act) -> None:
+    await signing_keys.retire_key(database, KEY_ID, act=act)
+    unused = str(clock.new_id())
+
+    for path, body in (
+        (f"/v1/passports/{unused}/compile", {"snapshot_id": unused, "rule_package_version_id": unused}),
+        ("/v1/passports:bulk-compile", {"items": [{"sku": "SKU-1"}], "rule_package_version_id": unused}),
+    ):
+        answer = await admin.post(path, body)
+
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (500, "SIGNING_KEY_MISSING"), path
+        assert error["details"] == {"signing_key_id": KEY_ID}
+        assert "let the operator register a key" in error["message"]
+    assert (await admin.get_json("/v1/jobs"))["items"] == []
+    assert (await admin.get_json("/v1/compile-runs"))["items"] == []
 
 
 async def test_a_retired_key_stays_listed_and_stays_retired(admin: Api, database: Database, act: Act) -> None:

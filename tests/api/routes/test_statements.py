@@ -87,7 +87,7 @@ async def test_a_document_that_is_withdrawn_no_longer_counts_until_it_says_somet
     nothing = await admin.post("/v1/snapshots", {"sku": "A-1"})
     assert (nothing.status_code, nothing.json()["error"]["code"]) == (409, "CONFLICT")
     twice = await admin.post(f"/v1/documents/{document}:withdraw", reason)
-    assert (twice.status_code, "withdrawn already" in twice.json()["error"]["message"]) == (409, True)
+    assert (twice.status_code, "already withdrawn" in twice.json()["error"]["message"]) == (409, True)
     assert await upload(admin, document, footprint(86_700), status=200) == first
     assert (await load_known(admin, "A-1"))["pcf:A-1"]["total_gco2e"] == "86700.00"
     events = await admin.get_json("/v1/audit/events", params={"aggregate_type": "Document", "aggregate_id": document})

@@ -4,6 +4,7 @@ import asyncio
 from base64 import b64encode
 from collections import Counter
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import orjson
@@ -15,6 +16,8 @@ from bpc.storage.database import Database
 from tests.api.conftest import Api
 from tests.api.evidence_fixtures import run_all_jobs
 from tests.measurements import choose_effort
+from tests.tasks.retention_fixtures import age_row, run_all_parts
+from tools import reference_input
 
 PCF: Any = {"kind": "PCF"}
 
@@ -250,7 +253,7 @@ REFUSED: dict[str, tuple[str, bytes, dict[str, str], dict[str, str], int, str]] 
     "a kind that is none": ("ERP-1", footprint(1), {"kind": "BILL"}, {}, 422, "kind"),
     "a locale that is none": ("ERP-1", footprint(1), {**PCF, "locale": "de"}, {}, 422, "locale"),
     "an unknown parameter": ("ERP-1", footprint(1), {**PCF, "suplier": "x"}, {}, 422, "`suplier`"),
-    "bytes of another type": ("ERP-1", footprint(1), PCF, {"Content-Type": "application/pdf"}, 422, "by its bytes"),
+    "bytes of another type": ("ERP-1", footprint(1), PCF, {"Content-Type": "application/pdf"}, 422, "as declared"),
     "a type that is none": ("ERP-1", footprint(1), PCF, {"Content-Type": "nothing"}, 422, "not a media type"),
     "a broken form": ("ERP-1", b"x", PCF, {"Content-Type": "multipart/form-data; boundary=x"}, 422, "cut off"),
     "a reference that proxies change": ("a//b", footprint(1), PCF, {}, 422, "by its id"),
@@ -298,3 +301,64 @@ async def test_a_policy_about_a_document_holds_for_its_reference(admin: Api) -> 
 
 async def test_an_upload_by_ref_needs_the_permission(officer: Api) -> None:
     assert read_error(await put(officer, "ERP-1", footprint(1), **PCF), 403)["details"]["permission"] == "docs:upload"
+
+
+async def test_bytes_that_retention_removed_come_back_when_they_are_uploaded_again(
+    admin: Api, service: Service, database: Database, tenant: TenantId
+) -> None:
+    pdf = reference_input.make_pdf("Declaration")
+    files: list[tuple[str, bytes, Any]] = [
+        ("PCF-1", footprint(79_000), {**PCF, "version_ref": "1"}),
+        ("PCF-2", footprint(80_000), PCF),
+        ("DOC-1", pdf, {"kind": "OTHER"}),
+    ]
+    versions = [(await put_ok(admin, ref, content, **query))["document_version_id"] for ref, content, query in files]
+    await run_all_jobs(service)
+    for version in versions:
+        await age_row(database, "document_versions", "uploaded_at", UUID(version))
+    assert (await run_all_parts(database, tenant)).document_versions == 3
+    gone = read_error(await admin.get(f"/v1/document-versions/{versions[0]}/content"), 410)
+    assert (gone["code"], "upload it again" in str(gone)) == ("NOT_FOUND", True)
+    attachment = {"sku": "A-1", "data_point": 42, "document_version_id": versions[2]}
+    await admin.post_json("/v1/attachments", attachment, status=409)
+
+    again = [await put_ok(admin, ref, content, status=200, **query) for ref, content, query in files]
+    await run_all_jobs(service)
+
+    assert [uploaded["document_version_id"] for uploaded in again] == versions
+    for version, (_, content, _) in zip(versions, files, strict=True):
+        assert (await admin.get(f"/v1/document-versions/{version}/content")).content == content
+        row = await admin.get_json(f"/v1/document-versions/{version}")
+        assert (row["size"], row["content_removed_at"]) == (len(content), None)
+        params = {"aggregate_type": "DocumentVersion", "aggregate_id": version}
+        events = (await admin.get_json("/v1/audit/events", params=params))["items"]
+        assert events[0]["event_type"] == "DOCUMENT_CONTENT_RESTORED"
+    await admin.post_json("/v1/attachments", attachment)
+    # Its time starts again; once it is over, the bytes go and come once more.
+    assert (await run_all_parts(database, tenant)).document_versions == 0
+    await age_row(database, "document_versions", "content_restored_at", UUID(versions[1]))
+    assert (await run_all_parts(database, tenant)).document_versions == 1
+    await put_ok(admin, "PCF-2", footprint(80_000), status=200)
+    assert (await admin.get(f"/v1/document-versions/{versions[1]}/content")).content == footprint(80_000)
+    # Nothing is said anew: each document says what it said.
+    assert [len(await list_statements(admin, uploaded["document_id"])) for uploaded in again] == [1, 1, 1]
+
+
+async def test_bytes_that_were_removed_before_they_were_read_are_read_when_they_come_back(
+    admin: Api, service: Service, database: Database, tenant: TenantId
+) -> None:
+    first = await put_ok(admin, "PCF-1", footprint(79_000), **PCF)
+    await age_row(database, "document_versions", "uploaded_at", UUID(first["document_version_id"]))
+    await run_all_parts(database, tenant)
+    await run_all_jobs(service)
+    unread = await admin.get_json(f"/v1/document-versions/{first['document_version_id']}")
+
+    again = await asyncio.gather(*(put_ok(admin, "PCF-1", footprint(79_000), status=200) for _ in range(5)))
+    await run_all_jobs(service)
+
+    assert {uploaded["document_version_id"] for uploaded in again} == {first["document_version_id"]}
+    read = await admin.get_json(f"/v1/document-versions/{first['document_version_id']}")
+    assert (unread["status"], read["status"]) == ("UPLOADED", "VALIDATED")
+    async with database.tenant(tenant) as conn:
+        restored = "SELECT count(*) FROM events WHERE event_type = 'DOCUMENT_CONTENT_RESTORED'"
+        assert await conn.fetchval(restored) == 1

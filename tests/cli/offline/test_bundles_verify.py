@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bpc.core.audit.signing import key_to_json, to_base64
+from bpc.core.audit.signing import Signer, key_to_json, parse_seed, to_base64
 from bpc.core.exports.disclosure import make_view
+from bpc.core.formats.hashes import sha256
 from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.passport.receipt import read_receipt
 from bpc.core.verify.bundle import CLAIM, STEPS, VIEW_STEPS
-from tests.cli.program import Program
+from tests.cli.program import Program, RunResult
 from tests.core.sample_passports import KEY, OTHER_KEY, make_rich_bundle, make_small_bundle
 
 ISSUER = to_base64(KEY)
@@ -50,7 +51,7 @@ def test_a_program_gets_json(bpc: Program, bundle: Path) -> None:
 
     assert sorted(report) == ["issuer", "ok", "steps"]
     assert (report["ok"], report["issuer"]) == (True, "unpinned")
-    assert [sorted(step) for step in report["steps"]] == [["detail", "name", "ok"]] * len(STEPS)
+    assert [sorted(step) for step in report["steps"]] == [["detail", "name", "ok", "skipped"]] * len(STEPS)
     assert [step["name"] for step in report["steps"]] == list(STEPS)
     assert bpc.run_ok("verify", bundle, "--key", ISSUER, "--json").json()["issuer"] == "pinned"
 
@@ -66,8 +67,28 @@ def test_a_step_that_fails_exits_1_and_is_named(bpc: Program, bundle: Path) -> N
 
     assert (ended.code, ended.err) == (1, "")
     assert "\nfail  payload_hash " in ended.out
-    assert "\nfail  replay           not checked: " in ended.out
-    assert ended.out.endswith("Do not rely on this bundle: payload_hash, proof_structure, replay failed.\n")
+    assert "\nskip  replay           not checked: " in ended.out
+    assert ended.out.endswith(
+        "Do not rely on this bundle: payload_hash, proof_structure failed. 1 step could not be checked because of it.\n"
+        "  next: get the bundle from its issuer again; if it fails again, tell the issuer which step failed\n"
+    )
+
+
+def test_a_file_that_is_no_bundle_has_one_cause_and_one_next_step(bpc: Program, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("notes")
+
+    ended = bpc.run("verify", tmp_path / "notes.txt")
+
+    *steps, _, cause, advice = ended.out.splitlines()
+    assert [line.split()[0] for line in steps] == ["fail", *["skip"] * (len(STEPS) - 1)]
+    assert cause == "Do not rely on this bundle: canonical failed. 11 steps could not be checked because of it."
+    assert advice == "  next: check that this file is a bundle, and that it was copied whole"
+
+
+def test_the_wrong_key_is_the_one_thing_to_look_at(bpc: Program, bundle: Path) -> None:
+    ended = bpc.run("verify", bundle, "--key", to_base64(OTHER_KEY))
+
+    assert ended.out.endswith("  next: check that the key is the issuer's, from a source that you trust\n")
 
 
 def test_another_issuers_key_exits_1(bpc: Program, bundle: Path) -> None:
@@ -75,7 +96,33 @@ def test_another_issuers_key_exits_1(bpc: Program, bundle: Path) -> None:
 
     assert ended.code == 1
     assert [step["name"] for step in ended.json()["steps"] if not step["ok"]] == ["signature", "replay"]
+    assert list_codes(ended) == {"signature": "SIGNATURE_INVALID"}
     assert ended.json()["issuer"] == "unpinned"
+
+
+def list_codes(ended: RunResult) -> dict[str, str]:
+    return {step["name"]: step["code"] for step in ended.json()["steps"] if "code" in step}
+
+
+@pytest.mark.parametrize(
+    ("signed", "codes"),
+    [(b"another receipt", {"signature": "SIGNATURE_INVALID"}), (None, {})],
+    ids=["wrong", "unreadable"],
+)
+def test_a_wrong_signature_has_its_code_and_one_that_cannot_be_checked_has_none(
+    bpc: Program, bundle: Path, signed: bytes | None, codes: dict[str, str]
+) -> None:
+    entries = dict(read_bundle(make_small_bundle()).entries)
+    receipt = json.loads(entries["receipt.json"])
+    receipt["signature"] = "?" if signed is None else to_base64(Signer(parse_seed(bytes(32))).sign(sha256(signed)))
+    entries["receipt.json"] = json.dumps(receipt, separators=(",", ":"), sort_keys=True).encode()
+    bundle.write_bytes(write_bundle(Bundle(entries)))
+
+    ended = bpc.run("verify", bundle, "--json")
+
+    assert ended.code == 1
+    assert "signature" in {step["name"] for step in ended.json()["steps"] if not step["ok"]}
+    assert list_codes(ended) == codes
 
 
 def test_a_file_of_keys_holds_one_a_line_and_comments(bpc: Program, bundle: Path, tmp_path: Path) -> None:
@@ -145,6 +192,7 @@ def test_a_view_needs_a_key(bpc: Program, view: Path) -> None:
 
     assert ended.code == 1
     assert "a view carries no key" in ended.out
+    assert list_codes(bpc.run("verify", view, "--json")) == {}
     assert ended.out.endswith("the signer was not checked. Give the issuer's key with --key.\n")
 
 

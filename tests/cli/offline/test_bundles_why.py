@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -25,6 +26,18 @@ def test_a_bundle_tells_how_a_field_came_to_its_value(bpc: Program, bundle: Path
 
     assert explanation.startswith(f"{FIELD} is 75.500000 (Dec(6))   rules.bpc:")
     assert "the Battery fact battery:SKU-123, line 1 of the facts" in explanation
+
+
+def test_the_steps_are_drawn(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    ended = bpc.run_ok("why", bundle, FIELD, "--picture", tmp_path / "proof.svg")
+
+    picture = ET.parse(tmp_path / "proof.svg")
+    words = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert (
+        ended.out == f"wrote {tmp_path / 'proof.svg'}: {len(bpc.run_ok('why', bundle, FIELD).out.splitlines())} steps\n"
+    )
+    assert f"{FIELD} is 75.500000 (Dec(6))" in words
+    assert "the Battery fact battery:SKU-123, line 1 of the facts" in words
 
 
 def test_programs_get_a_tree(bpc: Program, bundle: Path) -> None:

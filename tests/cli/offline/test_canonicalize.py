@@ -65,7 +65,7 @@ def test_two_files_are_wrong_usage(bpc: Program) -> None:
     ended = bpc.run("canonicalize", "a.json", "b.json")
 
     assert ended.code == 2
-    assert ended.err.startswith("VALIDATION_ERROR: got 2 files")
+    assert ended.err.startswith("USAGE: got 2 files")
 
 
 def test_a_hundred_thousand_brackets_are_refused_at_once(bpc: Program) -> None:

@@ -293,7 +293,7 @@ def test_a_missing_option_is_wrong_usage(bpc: Program) -> None:
     ended = bpc.run("compile", INPUT)
 
     assert ended.code == 2
-    assert ended.err.startswith("VALIDATION_ERROR: ")
+    assert ended.err.startswith("USAGE: ")
 
 
 def test_files_are_replaced_whole(bpc: Program, out: Path) -> None:

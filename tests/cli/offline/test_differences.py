@@ -69,3 +69,17 @@ def test_a_file_that_is_no_bundle_is_refused(bpc: Program, tmp_path: Path) -> No
     file.write_bytes(b"no zip")
 
     assert bpc.run("diff", file, file).code == 1
+
+
+def test_a_finding_that_is_new_or_gone_is_one_line(bpc: Program, tmp_path: Path) -> None:
+    members = {"sku": "SKU-1", "code": "MASS", "severity": "error", "message": "the mass is 0", "points": [10]}
+    finding = make_fact("Finding", "finding:SKU-1:MASS:0001", **members)
+    files = tmp_path / "a.zip", tmp_path / "b.zip"
+    for file, facts in zip(files, ([], [finding]), strict=True):
+        file.write_bytes(make_bundle(make_compile_input(SMALL_RULES, [BATTERY, PCF, BLINDING_FACT, *facts])))
+
+    new, gone = bpc.run("diff", *files), bpc.run("diff", *reversed(files))
+
+    assert new.out == "findings: 1\n  `finding:SKU-1:MASS:0001` is new: the mass is 0\n"
+    assert gone.out == "findings: 1\n  `finding:SKU-1:MASS:0001` is gone: the mass is 0\n"
+    assert {fact["member"] for fact in bpc.run("diff", *files, "--json").json()["facts"]} == set(members)

@@ -100,7 +100,7 @@ def test_tests_go_with_one_file_of_rules(bpc: Program, folder: Path) -> None:
     ended = bpc.run("rules", "check", file, file, "--tests", file)
 
     assert ended.code == 2
-    assert ended.err.startswith("VALIDATION_ERROR: --tests needs exactly one rule file")
+    assert ended.err.startswith("USAGE: --tests needs exactly one rule file")
 
 
 def test_rules_are_read_from_standard_input_too(bpc: Program) -> None:

@@ -93,7 +93,7 @@ def test_a_file_that_exists_is_not_overwritten(bpc: Program, tmp_path: Path) -> 
     refused = bpc.run("template", "--out", tmp_path / "mine.xlsx")
 
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err.startswith(f"CONFLICT: `{tmp_path}/mine.xlsx` exists already")
+    assert refused.err.startswith(f"CONFLICT: `{tmp_path}/mine.xlsx` already exists")
     assert (tmp_path / "mine.xlsx").read_bytes() == b"filled in with care"
 
 
@@ -154,7 +154,10 @@ def test_the_missing_values_of_two_files_about_one_product_are_asked_once(bpc: P
     ("report", "says"),
     [
         ({"products": [{"sku": "A", "category": "ev", "issues": []}]}, "CONFLICT: nothing is missing"),
-        ({"products": [{"sku": "A", "category": None, "issues": []}]}, "VALIDATION_ERROR: nobody knows the category"),
+        (
+            {"products": [{"sku": "A", "category": None, "issues": []}]},
+            "VALIDATION_ERROR: the category of these products is not known",
+        ),
         (
             {"products": [{"sku": sku, "category": sku, "issues": []} for sku in ("lmt", "ev")]},
             "VALIDATION_ERROR: these products have several categories: ev, lmt",

@@ -185,7 +185,7 @@ def test_the_option_wins_over_the_environment_and_an_unreachable_api_exits_69(bp
     ended = bpc.run("get", "/v1/documents", "--url", NOBODY)
 
     assert ended.code == 69
-    assert ended.err.startswith(f"REQUEST_TIMEOUT: {NOBODY} does not answer: ")
+    assert ended.err.startswith(f"UNREACHABLE: {NOBODY} does not answer: ")
     assert "bpc up" in ended.err
 
 

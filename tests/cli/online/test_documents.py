@@ -1,4 +1,4 @@
-"""`bpc documents` and `bpc snapshot`: what documents say is decided, sealed and withdrawn on the command line."""
+"""`bpc documents` and `bpc snapshots`: what documents say is decided, sealed and withdrawn on the command line."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def upload_battery(bpc: Program, folder: Path, **members: Any) -> str:
 
 def load_battery(bpc: Program, sku: str) -> Any:
     """What a snapshot of what is known now holds about a battery."""
-    snapshot = bpc.run_ok("snapshot", sku, "--json").json()["snapshot_id"]
+    snapshot = bpc.run_ok("snapshots", "create", sku, "--json").json()["snapshot_id"]
     items = json.loads(bpc.run_ok("get", f"/v1/snapshots/{snapshot}/items").out)["items"]
     return next(item["payload"] for item in items if item["fact_type"] == "Battery")
 
@@ -36,7 +36,7 @@ def test_documents_that_differ_are_listed_and_decided(bpc: Program, tmp_path: Pa
     assert load_battery(bpc, "A-1")["mass_kg"] == "410.000000"
 
     conflicts = bpc.run_ok("documents", "conflicts", "A-1").out.splitlines()
-    sealed = bpc.run_ok("snapshot", "A-1", "--label", "before").out
+    sealed = bpc.run_ok("snapshots", "create", "A-1", "--label", "before").out
     decided = bpc.run_ok(
         "documents", "resolve", "A-1", "mass_kg", "--document", sheet, "--reason", "It was weighed"
     ).out
@@ -72,7 +72,7 @@ def test_a_document_is_withdrawn_with_a_reason_that_is_listed(bpc: Program, tmp_
     assert (newest["document_version_id"], newest["reason"], newest["sequence"]) == (None, "Wrong battery", 2)
     assert first["sequence"] == 1
     assert "WITHDRAWN" in bpc.run_ok("documents", "statements", document).out
-    nothing = bpc.run("snapshot", "C-1")
+    nothing = bpc.run("snapshots", "create", "C-1")
     assert (nothing.code, nothing.err.startswith("CONFLICT: there are no facts about `C-1`")) == (1, True)
 
 
@@ -85,7 +85,7 @@ def upload_footprint(bpc: Program, folder: Path, total: int, *options: str) -> A
 def test_a_value_that_is_corrected_and_corrected_back_is_the_last_one(bpc: Program, tmp_path: Path) -> None:
     uploads = [upload_footprint(bpc, tmp_path, total, "--ref", "ERP-7") for total in (86_700, 79_000, 86_700)]
 
-    snapshot = bpc.run_ok("snapshot", "D-1", "--json").json()["snapshot_id"]
+    snapshot = bpc.run_ok("snapshots", "create", "D-1", "--json").json()["snapshot_id"]
 
     assert len({upload["document_id"] for upload in uploads}) == 1
     assert uploads[2]["document_version_id"] == uploads[0]["document_version_id"]

@@ -1,14 +1,18 @@
-"""`bpc passports version`, `waive`, `activate` and `bpc tenant settings` against a real `bpc up`."""
+"""`bpc passports show`, `waive`, `activate` and `bpc tenants settings` against a real `bpc up`."""
 
 import asyncio
 import json
 from base64 import b64encode
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from bpc_client import Client
 
+from bpc.core.passport.receipt import read_receipt
 from bpc.runtime import clock
+from bpc.runtime.settings import Settings
+from bpc.storage.database import open_migrated_database
 from tests.cli.program import Program
 from tests.running_installation import RunningInstallation
 
@@ -86,7 +90,7 @@ def test_a_version_is_blocked_waived_and_activated_and_the_next_one_is_blocked_a
     blocked = bpc.run("passports", "activate", version)
     waived = bpc.run_ok("passports", "waive", version, "--entry", "checks.recycled:R1", "--reason", "Not due yet")
     again = bpc.run("passports", "waive", version, "--entry", "checks.recycled:R1", "--reason", "Not due yet")
-    shown = bpc.run_ok("passports", "version", version)
+    shown = bpc.run_ok("passports", "show", version)
     activated = bpc.run_ok("passports", "activate", version)
 
     assert blocked.code == 1
@@ -96,12 +100,51 @@ def test_a_version_is_blocked_waived_and_activated_and_the_next_one_is_blocked_a
     assert [line.split() for line in blocked.out.splitlines()][1][:3] == ["FAIL", "checks.recycled", "R1"]
     assert f"version {version}: 1 FAIL, 1 WARN, 1 waived\n" in waived.out
     assert again.code == 1
-    assert again.err.startswith("CONFLICT: the entries `R1` of field `checks.recycled` are waived already")
+    assert again.err.startswith("CONFLICT: the entries `R1` of field `checks.recycled` are already waived")
     assert f"version     {version} (SIGNED)\n" in shown.out
     assert "compliance  1 FAIL, 1 WARN, 1 waived\n" in shown.out
     assert "Not due yet" in shown.out
     assert activated.out == f"version {version} is ACTIVE\n"
     assert compile_passport(bpc, rules, tmp_path, sku) != version
+
+
+COPY_UNSIGNED = """
+    INSERT INTO passport_versions
+    SELECT (jsonb_populate_record(NULL::passport_versions, to_jsonb(v) || jsonb_build_object(
+             'passport_version_id', $2::uuid, 'status', 'COMPILING', 'signature', NULL, 'signing_key_id', NULL,
+             'qr_png', NULL, 'qr_payload', NULL, 'payload_hash', sha256(uuid_send($2))))).*
+      FROM passport_versions v WHERE v.passport_version_id = $1
+"""
+
+
+async def _copy_unsigned(bpc: Program, version: str) -> str:
+    """The id of a copy of a version as if its signing had failed."""
+    copy_id = clock.new_id()
+    async with open_migrated_database(Settings(data_dir=bpc.data_dir)) as database:
+        async with Client(bpc.settings["BPC_URL"], bpc.settings["BPC_API_KEY"]) as api:
+            receipt = read_receipt((await api.get_receipt(UUID(version))).content)
+        async with database.tenant(receipt.tenant_id) as conn:
+            await conn.execute(COPY_UNSIGNED, UUID(version), copy_id)
+    return str(copy_id)
+
+
+def test_a_version_that_was_not_signed_is_signed_again_or_given_up(bpc: Program, rules: str, tmp_path: Path) -> None:
+    sku = f"SKU-{clock.new_id().hex[-12:]}"
+    upload_battery(bpc, sku)
+    version = compile_passport(bpc, rules, tmp_path, sku)
+    stuck = asyncio.run(_copy_unsigned(bpc, version))
+
+    signing = bpc.run_ok("passports", "sign", stuck)
+    given_up = bpc.run_ok("passports", "abandon", stuck, "--reason", "its key is lost")
+    shown = bpc.run_ok("passports", "show", stuck)
+
+    assert signing.out.startswith(f"version {stuck} is being signed by job ")
+    assert given_up.out == f"version {stuck} is given up: its key is lost\n"
+    assert ": its key is lost\n" in shown.out
+    assert bpc.run("passports", "sign", stuck).err.startswith(f"CONFLICT: passport version `{stuck}` was given up;")
+    assert bpc.run("passports", "sign", version).err.startswith(
+        f"CONFLICT: passport version `{version}` is SIGNED, and"
+    )
 
 
 def test_a_version_is_shown_to_programs_with_its_entries_and_waivers(bpc: Program, rules: str, tmp_path: Path) -> None:
@@ -113,7 +156,7 @@ def test_a_version_is_shown_to_programs_with_its_entries_and_waivers(bpc: Progra
     result = bpc.run_ok(
         "passports", "waive", version, "--entry", "checks.report:T:1", "--reason", "It follows", "--json"
     ).json()
-    shown = bpc.run_ok("passports", "version", version, "--json").json()
+    shown = bpc.run_ok("passports", "show", version, "--json").json()
 
     assert refused["error"]["code"] == "COMPLIANCE_BLOCKED"
     assert [entry["code"] for entry in refused["error"]["details"]["entries"]] == ["R1"]
@@ -130,15 +173,15 @@ def test_a_finding_that_blocks_is_shown_with_the_entries_and_can_be_waived(
     upload_battery(bpc, sku, minimum_voltage_v="500", nominal_voltage_v="400")
     version = compile_passport(bpc, rules, tmp_path, sku)
 
-    shown = bpc.run_ok("passports", "version", version)
+    shown = bpc.run_ok("passports", "show", version)
     [finding] = [
         entry
-        for entry in bpc.run_ok("passports", "version", version, "--json").json()["entries"]
+        for entry in bpc.run_ok("passports", "show", version, "--json").json()["entries"]
         if entry["source"] == "finding"
     ]
     name = f"{finding['field']}:{finding['code']}"
     bpc.run_ok("passports", "waive", version, "--entry", name, "--reason", "It is measured again")
-    waived = bpc.run_ok("passports", "version", version)
+    waived = bpc.run_ok("passports", "show", version)
 
     assert "findings    1 FAIL, 0 WARN\nblocked by  FAIL\n" in shown.out
     assert (finding["status"], finding["code"], finding["waived"]) == ("FAIL", "VOLTAGE_ORDER", False)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import tempfile
 import zipfile
 from base64 import b64encode
@@ -16,6 +17,7 @@ import openpyxl  # type: ignore[import-untyped]
 import pytest
 from bpc_client import Client
 
+from bpc.runtime import clock
 from tests.cli.program import Program, start_command
 
 RULES = """
@@ -203,11 +205,26 @@ def test_ctrl_c_says_that_the_run_goes_on_and_how_to_look_at_it(bpc: Program, tm
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
 
-    run = json.loads(bpc.run_ok("passports", "list", "--limit", "1", "--json").out)[0]["run_id"]
+    run = json.loads(bpc.run_ok("runs", "list", "--limit", "1", "--json").out)[0]["run_id"]
     assert process.returncode == 130
     assert f"run {run} goes on without this command: 400 rows" in err
-    assert f"bpc passports run {run} --wait" in err
-    assert f"bpc passports cancel {run}" in err
+    assert f"bpc runs show {run} --wait" in err
+    assert f"bpc runs cancel {run}" in err
+
+
+def test_ctrl_c_before_the_api_has_answered_does_not_say_that_nothing_was_started(bpc: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        process = bpc.start("passports", "compile", "--rules", str(clock.new_id()), "--all", "--url", url)
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(1_000).startswith(b"POST /v1/")
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "`bpc runs list` shows whether a run was started" in err
+    assert "nothing is compiled" not in err
 
 
 def _wait_for_run(bpc: Program, *, rows: int) -> None:

@@ -19,8 +19,8 @@ from bpc.runtime import clock
 from bpc.storage.rules import lifecycle
 from tests.cli.lossy_proxy import lose_answers
 from tests.cli.program import Program
-from tests.cli.test_main import run_on_terminal
 from tests.running_installation import RunningInstallation
+from tests.terminal import run_on_terminal
 
 TESTS = (
     "property it_has_a_name: cases(500) seed(1) given {} => "
@@ -85,6 +85,26 @@ def test_rules_are_published_by_one_command(bpc: Program, rule_files: RuleFiles)
     ]
     [line] = [line for line in bpc.run_ok("rules", "list").out.splitlines() if line.startswith(f"{rule_files.name} ")]
     assert line.split()[1:3] + line.split()[-1:] == ["1", "PUBLISHED", version["rule_package_version_id"]]
+
+
+def test_a_folder_is_published_as_one_text_under_the_name_it_states(
+    bpc: Program, rule_files: RuleFiles, tmp_path: Path
+) -> None:
+    folder = tmp_path / "package"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "package.bpc").write_text(f'package "{rule_files.name}" "2027.1";\n')
+    (folder / "names.bpc").write_text(rule_files.rules.read_text())
+    (folder / "tests" / "names.bpc").write_text(FAILING)
+
+    refused = bpc.run("rules", "publish", folder)
+    assert refused.code == 1
+    assert f"  at {folder}/tests/names.bpc:6:3\n" in refused.out
+    assert f"run it alone: bpc rules test {folder} --seed 0 --only sums_are_small" in refused.out
+
+    (folder / "tests" / "names.bpc").write_text(TESTS)
+    assert f"package   {rule_files.name} (" in bpc.run_ok("rules", "publish", folder).out
+    (folder / "names.bpc").write_text("field battery.name: Text = unknown;\n")
+    assert f"  at {folder}/names.bpc:1:28\n" in bpc.run("rules", "publish", folder).err
 
 
 def test_publishing_the_same_texts_again_says_so_and_makes_nothing(bpc: Program, rule_files: RuleFiles) -> None:
@@ -211,7 +231,7 @@ def test_a_version_whose_answer_was_lost_is_not_made_again(bpc: Program, rule_fi
         lost = bpc.run(*rule_files.arguments, "--url", url)
 
     assert lost.code == 69
-    assert lost.err.startswith(f"REQUEST_TIMEOUT: {url} does not answer")
+    assert lost.err.startswith(f"UNREACHABLE: {url} does not answer")
     [draft] = _list_packages(bpc, rule_files.name)[0]["versions"]
     assert draft["status"] == "DRAFT"
     done = bpc.run_ok(*rule_files.arguments, "--json").json()

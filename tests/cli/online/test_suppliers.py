@@ -31,7 +31,7 @@ def write_table(folder: Path, sku: str, name: str = "bom.csv") -> str:
 
 def load_battery(bpc: Program, sku: str) -> Any:
     """What a snapshot of what is known now holds about a battery."""
-    snapshot = bpc.run_ok("snapshot", sku, "--json").json()["snapshot_id"]
+    snapshot = bpc.run_ok("snapshots", "create", sku, "--json").json()["snapshot_id"]
     items = json.loads(bpc.run_ok("get", f"/v1/snapshots/{snapshot}/items").out)["items"]
     return next(item["payload"] for item in items if item["fact_type"] == "Battery")
 

@@ -1,18 +1,33 @@
 """`bpc doctor`: what is wrong, what to do about it, and not a thing changed."""
 
 import socket
+import ssl
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from service_jobs.queries import QueueHealth
 
+from bpc.cli.run import doctor_service
+from bpc.cli.run.doctor_service import judge_workers
 from bpc.runtime import clock
+from bpc.runtime.running_service import RunningService, announce_service
+from bpc.runtime.settings import load_settings
+from bpc.storage.backup import record_last_backup
 from tests.cli.conftest import Installation
 from tests.cli.program import Program, RunResult
+from tests.running_installation import RunningInstallation
 
 CONNECTION_START = b"\x01\x00\x00\x00\x00\x00\x00"
 KEYS = {"signing.key": "A" * 43 + "=", "pepper.key": "A" * 43 + "="}
@@ -37,6 +52,9 @@ def test_a_new_machine_is_healthy_and_stays_new(bpc: Program) -> None:
         "disk": "ok",
         "keys": "skip",
         "database": "skip",
+        "API": "skip",
+        "backup": "skip",
+        "certificate": "skip",
         "rabbitmq": "skip",
     }
     assert list(bpc.data_dir.iterdir()) == []
@@ -48,7 +66,8 @@ def test_a_healthy_installation_is_ok_in_everything_and_unchanged(installation: 
     checks = read_checks(installation.bpc.run_ok("doctor", "--json"))
 
     assert checks.keys() >= {"keys", "database", "roles", "migrations", "clock"}
-    assert {name for name, check in checks.items() if check["health"] != "ok"} == {"rabbitmq"}
+    skipped = {name for name, check in checks.items() if check["health"] != "ok"}
+    assert skipped - {"workers"} == {"API", "backup", "certificate", "rabbitmq"}  # nothing else is running here
     assert all(check.keys() == {"check", "health", "says", "fix"} for check in checks.values())
     assert read_files(installation.bpc.data_dir) == before
 
@@ -129,6 +148,107 @@ def test_something_else_on_the_brokers_port_is_a_failure(bpc: Program, answer: b
     assert (check["health"], check["says"]) == ("fail", f"127.0.0.1:{port} does not speak AMQP")
 
 
+def test_a_running_installation_has_workers_and_an_api_that_answers(running_installation: RunningInstallation) -> None:
+    checks = read_checks(running_installation.bpc.run_ok("doctor", "--json"))
+
+    assert (checks["API"]["health"], checks["workers"]["health"], checks["clock"]["health"]) == ("ok", "ok", "ok")
+    assert checks["API"]["says"] == f"{running_installation.bpc.settings['BPC_URL']} is ready"
+    assert checks["workers"]["says"].startswith("1 worker; ")
+
+
+def test_an_api_that_runs_and_does_not_answer_is_a_failure(bpc: Program) -> None:
+    nobody = "http://127.0.0.1:9"
+    configured = read_checks(bpc.with_settings(BPC_URL=nobody).run("doctor", "--json"))["API"]
+    with announce_service(bpc.data_dir, RunningService(url=nobody, api_key=None)):
+        running = read_checks(bpc.run("doctor", "--json"))["API"]
+
+    assert (configured["health"], running["health"]) == ("warn", "fail")
+    assert configured["says"] == running["says"] == f"{nobody} does not answer: Connection refused"
+
+
+def test_jobs_that_wait_without_a_worker_are_a_failure() -> None:
+    health = QueueHealth(depth=3, active=0, stale=0, oldest_seconds=9.0, workers=0, unhandled={})
+
+    assert judge_workers(health).health == "fail"
+    assert judge_workers(replace(health, workers=1)).health == "ok"
+    assert judge_workers(replace(health, workers=1, stale=1)).health == "warn"
+    assert judge_workers(replace(health, workers=1, unhandled={"SIGN": 1})).health == "warn"
+    assert judge_workers(replace(health, depth=0)).health == "skip"
+
+
+def test_a_backup_is_dated_and_an_old_one_is_a_warning(bpc: Program) -> None:
+    record_last_backup(bpc.data_dir, clock.now() - timedelta(hours=2))
+    fresh = read_checks(bpc.run_ok("doctor", "--json"))["backup"]
+    record_last_backup(bpc.data_dir, clock.now() - timedelta(days=9))
+    old = read_checks(bpc.run_ok("doctor", "--json"))["backup"]
+
+    assert (fresh["health"], old["health"]) == ("ok", "warn")
+    assert fresh["says"].endswith(", 2 hours ago")
+    assert old["says"].endswith(", 9 days ago")
+
+
+@pytest.mark.parametrize(("days", "health"), [(90, "ok"), (10, "warn"), (-1, "fail")])
+def test_certificates_that_expire_are_named(bpc: Program, tmp_path: Path, days: int, health: str) -> None:
+    expires_at = clock.now() + timedelta(days=days)
+    with serve_tls(write_certificate(tmp_path, expires_at)) as port:
+        program = bpc.with_settings(BPC_URL=f"https://127.0.0.1:{port}")
+        check = read_checks(program.run("doctor", "--json"))["certificate"]
+
+    assert check["health"] == health
+    assert check["says"].startswith(f"API 127.0.0.1:{port}: expire")
+    assert f"{expires_at:%Y-%m-%d}" in check["says"]
+
+
+def test_a_server_without_tls_where_it_is_configured_is_a_failure(bpc: Program) -> None:
+    with serve_answer(b"N") as port:
+        url = f"postgresql://ada@127.0.0.1:{port}/bpc?sslmode=require"
+        check = next(iter(doctor_service.check_certificates(load_settings({"DATABASE_URL": url}, cwd=bpc.data_dir))))
+
+    assert (check.health, check.says) == ("fail", f"database 127.0.0.1:{port}: it does not offer TLS")
+
+
+def write_certificate(folder: Path, expires_at: datetime) -> Path:
+    """A self-signed certificate and its key in one file."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(expires_at - timedelta(days=365))
+        .not_valid_after(expires_at)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "server.pem"
+    encoded_key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(encoded_key + certificate.public_bytes(Encoding.PEM))
+    return file
+
+
+@contextmanager
+def serve_tls(certificate: Path) -> Iterator[int]:
+    """A server that begins TLS with whoever comes and says nothing, until the block ends."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    conn, _ = server.accept()
+                except OSError:
+                    return
+                with suppress(OSError), conn, context.wrap_socket(conn, server_side=True):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 def use_queue_port(bpc: Program, port: int) -> Program:
     return bpc.with_settings(BPC_QUEUE_ENABLED="true", BPC_QUEUE_URL=f"amqp://guest:guest@127.0.0.1:{port}/")
 
@@ -177,7 +297,7 @@ def test_looking_makes_no_database(installation: Installation) -> None:
 
 PEPPERS = {name: b64encode(name.encode() * 8).decode() for name in ("old", "new", "other")}
 CURRENT, NEXT, PREVIOUS = (f"BPC_API_KEY_PEPPER_{part}BASE64" for part in ("", "NEXT_", "PREVIOUS_"))
-STILL = "a key is rehashed when it is used; `bpc apikey list` shows the rest: revoke unused ones"
+STILL = "a key is rehashed when it is used; `bpc apikeys list` shows the rest: revoke unused ones"
 
 
 def test_replacing_the_pepper_it_says_which_keys_are_left_and_when_the_old_one_may_go(

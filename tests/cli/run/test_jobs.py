@@ -1,76 +1,24 @@
 """`bpc jobs`: an operator sees what waits, runs and failed, and sets it right, on record."""
 
-import asyncio
 import os
 import pty
 import subprocess
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-from uuid import UUID
 
 import pytest
-from service_jobs import schedules
-from service_jobs.database import Sessions
+from service_jobs import Subject
 from service_jobs.job import new_id
-from service_jobs.schedules import Schedule
-from tests.jobs.support.job_stages import end_job, start_job, submit_stage_jobs
 
-from bpc.runtime import clock
-from bpc.storage.jobs import make_job_sessions
 from tests.cli.conftest import Installation
-from tests.cli.program import RunResult
+from tests.cli.run.job_queue import JobQueue
 
-T = TypeVar("T")
 PROGRESS = """UPDATE jobs.job SET progress = '{"percent": 40, "message": "half\\u001b[2J way"}' WHERE job_id = $1"""
 
 
-class JobQueue:
-    """A tenant of its own, and the jobs a test wants it to have."""
-
-    def __init__(self, installation: Installation) -> None:
-        self.slug = f"queue-{clock.new_id().hex[:12]}"
-        self.bpc = installation.bpc
-        self.tenant = UUID(self.bpc.run_ok("tenant", "create", self.slug, "--json").json()["tenant_id"])
-        self._address = installation.server.address("bpc")
-
-    def run_async(self, what: Callable[[Sessions], Awaitable[T]]) -> T:
-        async def done() -> T:
-            sessions = make_job_sessions(self._address, size=2)
-            await sessions.open()
-            try:
-                return await what(sessions)
-            finally:
-                await sessions.close()
-
-        return asyncio.run(done())
-
-    def submit(self, count: int = 1, *, job_type: str = "work", delay: float | None = None) -> list[UUID]:
-        return self.run_async(
-            lambda sessions: submit_stage_jobs(sessions, self.tenant, count, job_type=job_type, delay=delay)
-        )
-
-    def start(self, job: UUID) -> None:
-        self.run_async(lambda sessions: start_job(sessions, self.tenant, job, owner="worker-7"))
-
-    def end(self, job: UUID, status: str) -> None:
-        self.run_async(lambda sessions: end_job(sessions, self.tenant, job, status))
-
-    def execute(self, sql: str, *arguments: object) -> None:
-        async def run_statement(sessions: Sessions) -> None:
-            async with sessions.tenant(self.tenant) as conn:
-                await conn.execute(sql, *arguments)
-
-        self.run_async(run_statement)
-
-    def run_ok(self, *arguments: object) -> RunResult:
-        return self.bpc.run_ok("jobs", *map(str, arguments), "--tenant", self.slug)
-
-    def run(self, *arguments: object) -> RunResult:
-        return self.bpc.run("jobs", *map(str, arguments), "--tenant", self.slug)
-
-    def chains(self) -> str:
-        """What the audit log has of this tenant, once all of it is found intact."""
-        return self.bpc.run_ok("audit", "verify", "--tenant", self.slug).out
+ADVICE = """
+    UPDATE jobs.job
+       SET last_error = '{"code": "SIGNING_KEY_MISSING", "message": "no key", "fix": "put it back"}'
+     WHERE job_id = $1
+"""
 
 
 @pytest.fixture
@@ -86,7 +34,7 @@ def test_jobs_are_listed_newest_first(queue: JobQueue) -> None:
     table = queue.run_ok("list").out.split("\n")
 
     assert [(job["job_id"], job["status"]) for job in jobs] == [(str(second), "QUEUED"), (str(first), "FAILED")]
-    assert table[0].split() == ["ID", "TYPE", "STATUS", "ATTEMPTS", "CREATED", "NOTE"]
+    assert table[0].split() == ["ID", "TYPE", "ABOUT", "STATUS", "ATTEMPTS", "AGE", "NOTE"]
     assert table[1].split()[:4] == [str(second), "work", "QUEUED", "0/5"]
     assert table[2].endswith("INTERNAL_ERROR: it broke")
 
@@ -104,15 +52,51 @@ def test_a_list_is_narrowed_down_by_type_status_time_and_number(queue: JobQueue)
     assert listed("--type", "print", "--status", "QUEUED", "--limit", "1") == [str(prints[1])]
     assert len(listed("--since", "1h")) == len(listed("--since", "2020-02-18")) == 3
     assert listed("--since", "0s") == listed("--since", "2999-12-31T00:00:00+02:00") == []
+    assert (len(listed("--until", "2999-12-31")), listed("--until", "1h")) == (3, [])
+
+
+def test_jobs_are_listed_with_what_they_are_about_and_found_by_it(queue: JobQueue) -> None:
+    version = str(new_id())
+    signing = queue.submit_about(Subject("passport_version", version, "SKU-7"), "SIGN_PASSPORT")
+    parsing = queue.submit_about(Subject("document_version", version), "PARSE_FACTS")
+    queue.end(signing, "DEAD_LETTER")
+    queue.execute(ADVICE, signing)
+
+    def list_ids(*arguments: str) -> list[str]:
+        return [job["job_id"] for job in queue.run_ok("list", *arguments, "--json").json()]
+
+    table = queue.run_ok("list").out.split("\n")
+    shown = queue.run_ok("show", signing).out
+
+    assert list_ids("--subject", f"passport_version:{version}") == list_ids("--sku", "SKU-7") == [str(signing)]
+    assert list_ids("--subject", f"document_version:{version}") == [str(parsing)]
+    assert table[1].split()[:5] == [str(parsing), "PARSE_FACTS", "document", "version", version]
+    assert table[2].split()[:4] == [str(signing), "SIGN_PASSPORT", "SKU-7", "DEAD_LETTER"]
+    assert table[2].endswith("SIGNING_KEY_MISSING: no key; put it back")
+    assert f"about        passport version {version} of SKU-7\n" in shown
+    assert f"next step    put it back; then `bpc jobs retry {signing} --tenant SLUG`\n" in shown
+    assert " s ago\n" in shown
+
+
+def test_the_types_of_jobs_are_listed_with_how_they_are_run(queue: JobQueue) -> None:
+    types = {spec["type"]: spec for spec in queue.bpc.run_ok("jobs", "types", "--json").json()}
+    table = queue.bpc.run_ok("jobs", "types").out
+
+    assert types["COMPILE_PASSPORT"]["timeout"] == 300
+    assert (types["INGEST_DOCUMENT"]["schedulable"], types["SIGN_PASSPORT"]["schedulable"]) == (True, False)
+    assert any(line.split()[:3] == ["COMPILE_PASSPORT", "5", "min"] for line in table.split("\n"))
+    assert "Compiles a passport version from a sealed snapshot and published rules." in table
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--since", "yesterday"], 1, "VALIDATION_ERROR: `yesterday` is not a valid time"),
+        (["--subject", "battery:1"], 1, "VALIDATION_ERROR: `battery:1` is not the subject of a job"),
+        (["--since", "yesterday"], 1, "VALIDATION_ERROR: `yesterday` is not a time of RFC 3339"),
+        (["--since", "2027-02-18T12:00:00"], 1, "VALIDATION_ERROR: `2027-02-18T12:00:00` has no time zone"),
         (["--type", "no type"], 1, "VALIDATION_ERROR: `no type` is not a job type"),
-        (["--limit", "1001"], 2, "VALIDATION_ERROR: "),
-        (["--status", "BORED"], 2, "VALIDATION_ERROR: "),
+        (["--limit", "1001"], 2, "USAGE: "),
+        (["--status", "BORED"], 2, "USAGE: "),
     ],
 )
 def test_what_cannot_be_asked_is_refused(queue: JobQueue, arguments: list[str], code: int, says: str) -> None:
@@ -135,7 +119,13 @@ def test_a_job_is_shown_without_its_payload_and_escape_sequences_are_escaped(que
     assert (lines["worker"], lines["last_error"]) == ("worker-7", "INTERNAL_ERROR: it broke")
     assert lines["progress"] == "40 % half\\x1b[2J way"
     assert (job_json["lease_owner"], job_json["attempts"], job_json["max_attempts"]) == ("worker-7", 2, 5)
-    assert job_json["last_error"] == {"code": "INTERNAL_ERROR", "message": "it broke", "retryable": True, "details": {}}
+    assert job_json["last_error"] == {
+        "code": "INTERNAL_ERROR",
+        "message": "it broke",
+        "retryable": True,
+        "details": {},
+        "fix": None,
+    }
     assert job_json["progress"]["percent"] == 40
     assert "hush" not in text + str(job_json)
 
@@ -330,29 +320,6 @@ def read_terminal(terminal: int) -> bytes:
         return os.read(terminal, 1000)
     except OSError:  # its other end is closed
         return b""
-
-
-def test_schedules_are_listed_paused_resumed_and_removed(queue: JobQueue) -> None:
-    async def put(sessions: Sessions) -> None:
-        async with sessions.tenant(queue.tenant) as conn:
-            await schedules.put_schedule(conn, queue.tenant, Schedule(name="nightly", cron="30 2 * * *", type="report"))
-
-    queue.run_async(put)
-
-    table = queue.run_ok("schedules").out.split("\n")
-    [paused] = queue.run_ok("schedules", "--pause", "nightly", "--json").json()
-    [resumed] = queue.run_ok("schedules", "--resume", "nightly", "--json").json()
-
-    assert table[0].split() == ["NAME", "CRON", "TIME", "ZONE", "TYPE", "LAST", "NEXT"]
-    assert table[1].startswith("nightly  30 2 * * *  UTC        report")
-    assert (paused["paused"], paused["next_at"]) == (True, None)
-    assert (resumed["paused"], resumed["name"], resumed["catch_up"]) == (False, "nightly", "one")
-    assert resumed["next_at"].endswith("T02:30:00.000000Z")
-    assert queue.run("schedules", "--pause", "daily").err.startswith("NOT_FOUND: there is no schedule `daily`")
-    for two in (("--pause", "a", "--resume", "b"), ("--pause", "a", "--remove", "a")):
-        assert queue.run("schedules", *two).code == 2
-    assert queue.run_ok("schedules", "--remove", "nightly", "--json").json() == []
-    assert queue.run("schedules", "--remove", "nightly").err.startswith("NOT_FOUND: there is no schedule `nightly`")
 
 
 def count_events(verified: str) -> int:

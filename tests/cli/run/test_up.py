@@ -18,6 +18,7 @@ import httpx2
 import psutil
 import pytest
 
+from bpc.cli.support.arguments import LOCAL_API_URL
 from tests.cli.program import STOP_SIGNALS, Program, is_stopped, wait_until
 
 
@@ -68,6 +69,7 @@ def test_it_prints_where_everything_is_and_stops_cleanly_on_sigterm(bpc: Program
     assert_gone(bpc)
 
 
+@pytest.mark.slow
 def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc: Program) -> None:
     with run_up(bpc) as (first, ready), run_up(bpc) as (second, told_again):
         assert told_again == {**ready, "url": told_again["url"]}
@@ -82,20 +84,53 @@ def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc
     assert_gone(bpc)
 
 
+@pytest.mark.slow
 def test_it_prints_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     process = bpc.start("up", "--port", "0")
     assert process.stdout is not None
-    output = [process.stdout.readline() for _ in range(6)]
+    output = list(iter(process.stdout.readline, "press Ctrl-C to stop\n"))
+    [state] = (bpc.data_dir / "running").iterdir()
 
+    answer = bpc.run_ok("get", "/v1/documents?limit=1")  # without an address and a key
+    pasted = subprocess.run(
+        ["bash", "-c", "".join(line for line in output if line.startswith("export ")) + 'exec "$@"', "bash"]
+        + [str(part) for part in bpc.command("get", "/v1/documents?limit=1")],
+        env={**bpc.environment(), "BPC_DATA_DIR": str(bpc.data_dir / "elsewhere")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    documentation = httpx2.get(output[2].split()[1])
+    explicit = bpc.with_settings(BPC_URL="http://127.0.0.1:9").run("get", "/v1/documents")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
 
     assert output[0] == "bpc is up\n"
-    assert output[1].startswith("  API        http://127.0.0.1:")
-    assert output[4].startswith("  API key    bpc_")
-    assert output[5] == "press Ctrl-C to stop\n"
+    assert output[1].startswith("  API            http://127.0.0.1:")
+    assert output[5].startswith("  API key        bpc_")
+    assert state.name == f"{process.pid}.json"
+    assert (pasted.returncode, pasted.stdout) == (0, answer.out)
+    assert documentation.status_code == 200
+    assert "swagger" in documentation.text.lower()
+    assert (explicit.code, explicit.err.split(":")[0]) == (69, "UNREACHABLE")
     assert (process.returncode, out) == (0, "stopped\n")
     assert err == ("starting the database …\napplying migrations …\nstarting the API and a worker …\n")
+    assert list((bpc.data_dir / "running").iterdir()) == []
+    assert_gone(bpc)
+
+
+def test_the_file_of_a_service_that_was_killed_is_ignored(bpc: Program) -> None:
+    with run_up(bpc) as (process, ready):
+        [state] = (bpc.data_dir / "running").iterdir()
+        mode = state.stat().st_mode & 0o777
+        process.kill()
+        process.wait()
+
+    ended = bpc.run("get", "/v1/documents")
+
+    assert mode == 0o600
+    assert json.loads(state.read_text()) == {"url": ready["url"], "api_key": ready["api_key"]}
+    assert (ended.code, ended.err.split(" ")[:2]) == (69, ["UNREACHABLE:", LOCAL_API_URL])
     assert_gone(bpc)
 
 
@@ -115,6 +150,7 @@ def test_an_occupied_port_is_reported_and_nothing_is_left_running(bpc: Program) 
         ended = bpc.run("up", "--port", str(port), "--json")
 
     assert ended.code == 78
+    assert ended.json()["error"]["code"] == "PORT_IN_USE"
     assert f"cannot listen on 127.0.0.1:{port}" in ended.json()["error"]["message"]
     assert_gone(bpc)
 
@@ -162,6 +198,7 @@ def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
         assert_gone(bpc)
 
 
+@pytest.mark.slow
 def test_a_data_folder_that_is_deleted_meanwhile_is_noticed(bpc: Program, data_dir: Path) -> None:
     with run_up(replace(bpc, data_dir=data_dir)) as (process, _):
         inside = psutil.Process(process.pid).children(recursive=True)
@@ -173,6 +210,7 @@ def test_a_data_folder_that_is_deleted_meanwhile_is_noticed(bpc: Program, data_d
     assert psutil.wait_procs(inside, timeout=60)[1] == []
 
 
+@pytest.mark.slow
 def test_it_answers_on_a_socket_that_a_service_manager_holds_and_leaves_it_open(bpc: Program) -> None:
     # sd_listen_fds(3): the socket is descriptor 3, and who gets it is told its own number.
     handing_over = (

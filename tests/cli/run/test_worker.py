@@ -1,19 +1,27 @@
 """`bpc worker`: runs jobs of all our types, and stops when it is told to."""
 
+import asyncio
 import json
 import os
 import signal
 from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
 
 import httpx2
 import psutil
 import pytest
 
+from bpc.core.audit.events import Act
+from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
 from bpc.runtime.settings import Settings
+from bpc.storage.database import open_database
 from bpc.storage.jobs import make_job_defaults
 from bpc.worker.run import make_worker_options
 from tests.cli.conftest import Installation
 from tests.cli.program import Program, start_command, wait_until
+from tests.pipeline.compile_fixtures import CompileInputs, create_compile_inputs
 from tests.ports import find_free_ports
 
 
@@ -27,20 +35,78 @@ def test_it_prints_its_name_and_stops_cleanly_on_sigterm(installation: Installat
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_it_does_what_the_api_was_asked_for(installation: Installation) -> None:
+def test_it_does_what_the_api_was_asked_for_and_logs_under_its_name(installation: Installation) -> None:
     bpc = installation.bpc.with_settings(BPC_API_KEY=installation.api_key, BPC_LOG_LEVEL="error")
+    told = bpc.with_settings(BPC_LOG_LEVEL="info")
 
-    with start_command(bpc, "api", "--port", "0") as (_, ready), start_command(bpc, "worker"):
+    with start_command(bpc, "api", "--port", "0") as (_, ready), start_command(told, "worker") as (process, start):
         here = bpc.with_settings(BPC_URL=ready["url"])
         ended = here.run("upload", "-", "--kind", "PCF", "--wait", "--json", stdin=b"not what it is called")
+        process.terminate()
+        lines = [json.loads(line) for line in process.communicate()[1].splitlines()]
 
     assert ended.json()["error"]["details"]["status"] == "REJECTED"
+    names = {line["worker"] for line in lines if line["msg"] == "job ended"}
+    assert names == {start["worker"].rpartition(":")[0]}
+
+
+@pytest.mark.slow
+def test_debug_shows_timings_of_sql_and_what_the_evaluator_did_and_no_secret(installation: Installation) -> None:
+    tenant, key = create_tenant(installation)
+    inputs = asyncio.run(insert_compile_inputs(installation, tenant))
+    bpc = installation.bpc.with_settings(BPC_LOG_LEVEL="debug")
+    body = {"snapshot_id": str(inputs.snapshot), "rule_package_version_id": str(inputs.rules)}
+    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "once"}
+
+    with start_command(bpc, "api", "--port", "0") as (api, ready), start_command(bpc, "worker") as (worker, _):
+        with httpx2.Client(base_url=ready["url"], headers=headers) as http:
+            version = http.post(f"/v1/passports/{inputs.passport}/compile", json=body).json()["passport_version_id"]
+            wait_until(lambda: http.get(f"/v1/passport-versions/{version}").json().get("status") == "SIGNED")
+        logs = {}
+        for name, process in (("api", api), ("worker", worker)):
+            process.send_signal(signal.SIGTERM)
+            logs[name] = process.communicate()[1]
+
+    lines = {name: [json.loads(line) for line in log.splitlines()] for name, log in logs.items()}
+    for name, table in (("api", "passports"), ("worker", "passport_versions")):
+        statements = [line for line in lines[name] if line["msg"] == "statement" and table in line["sql"]]
+        assert statements, name
+        assert all(line["ms"] >= 0 and line["rows"] >= 0 for line in statements)
+    traces = [line for line in lines["worker"] if line["msg"] == "field evaluated"]
+    assert [line["path"] for line in traces] == ["battery.capacity_kwh", "battery.name", "pcf.per_kwh"]
+    assert {line["passport_version_id"] for line in traces} == {version}
+    secrets = [key, key.rpartition("_")[2], *(file.read_text().strip() for file in list_key_files(installation))]
+    assert len(secrets) >= 4
+    assert [secret for secret in secrets if secret in logs["api"] + logs["worker"]] == []
+
+
+def list_key_files(installation: Installation) -> list[Path]:
+    """The pepper and the private half of the signing key."""
+    return [file for file in (installation.bpc.data_dir / "keys").iterdir() if file.suffix == ".key"]
+
+
+def create_tenant(installation: Installation) -> tuple[TenantId, str]:
+    """A new tenant, and the API key of its administrator."""
+    bpc, slug = installation.bpc, f"debug-{clock.new_id().hex[-12:]}"
+    tenant = bpc.run_ok("tenant", "create", slug, "--json").json()["tenant_id"]
+    key = bpc.run_ok("apikey", "create", "--tenant", slug, "--role", "Admin", "--json").json()["api_key"]
+    return TenantId(UUID(tenant)), key
+
+
+async def insert_compile_inputs(installation: Installation, tenant: TenantId) -> CompileInputs:
+    database = await open_database(installation.server.address("bpc"), pool_size=1)
+    try:
+        async with database.tenant(tenant) as conn:
+            return await create_compile_inputs(conn, tenant, Act(None, clock.now()))
+    finally:
+        await database.close()
 
 
 def is_replaced(owner: str, answer: httpx2.Response) -> bool:
     return answer.status_code == 200 and owner not in {worker["worker"] for worker in answer.json()["workers"]}
 
 
+@pytest.mark.slow
 def test_several_are_looked_after_as_one(installation: Installation) -> None:
     (port,) = find_free_ports(1)
     pages = f"http://127.0.0.1:{port}"

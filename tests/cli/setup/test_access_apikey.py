@@ -1,4 +1,4 @@
-"""`bpc apikey`: a key is shown once, to whoever made it, and nowhere else."""
+"""`bpc apikeys`: a key is shown once, to whoever made it, and nowhere else."""
 
 from datetime import timedelta
 
@@ -65,8 +65,8 @@ def test_an_actor_that_exists_gets_a_second_key(bpc: Program) -> None:
         ("--tenant nobody --role Admin", 1, "NOT_FOUND: there is no tenant `nobody`\n"),
         ("--tenant keys --actor me", 1, "VALIDATION_ERROR: `me` is not an id"),
         ("--tenant keys --actor 00000000-0000-4000-8000-00000000000a", 1, "NOT_FOUND: there is no active actor"),
-        ("--tenant keys", 2, "VALIDATION_ERROR: use either --role (new client) or --actor"),
-        ("--tenant keys --role Admin --expires-in-days 9999999999", 2, "VALIDATION_ERROR: invalid value for"),
+        ("--tenant keys", 2, "USAGE: use either --role (new client) or --actor"),
+        ("--tenant keys --role Admin --expires-in-days 9999999999", 2, "USAGE: invalid value for"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(bpc: Program, options: str, code: int, says: str) -> None:

@@ -90,7 +90,7 @@ def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bpc_without_ta
     seeded, output = bpc_without_tables.run_ok("seed", "--json").json(), bpc_without_tables.run_ok("seed").out
 
     assert seeded["api_key"] is None
-    assert "bpc tenant reactivate dev" in output
+    assert "bpc tenants reactivate dev" in output
 
 
 def test_five_at_once_make_one_key(bpc_without_tables: Program) -> None:

@@ -1,4 +1,4 @@
-"""`bpc tenant`: companies come, are closed and opened again, and never go."""
+"""`bpc tenants`: companies come, are closed and opened again, and never go."""
 
 from uuid import UUID
 
@@ -20,7 +20,7 @@ def test_the_next_step_is_printed(installation: Installation) -> None:
     output = installation.bpc.run_ok("tenant", "create", "umbra").out
     table = installation.bpc.run_ok("tenant", "list").out.split("\n")
 
-    assert "next: `bpc apikey create --tenant umbra --role Admin`" in output
+    assert "next: `bpc apikeys create --tenant umbra --role Admin`" in output
     assert table[0].split() == ["SLUG", "NAME", "ID", "ACTIVE", "CREATED"]
     assert any(row.startswith("umbra ") for row in table)
 
@@ -58,7 +58,7 @@ def test_an_unknown_tenant_is_not_found(installation: Installation) -> None:
     ended = installation.bpc.run("tenant", "deactivate", "nobody")
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "NOT_FOUND: there is no tenant `nobody`\n  `bpc tenant list` shows them\n"
+    assert ended.err == "NOT_FOUND: there is no tenant `nobody`\n  `bpc tenants list` shows them\n"
 
 
 def test_the_tenant_bpc_itself_works_in_cannot_be_closed(installation: Installation) -> None:

@@ -188,7 +188,7 @@ def test_a_chain_that_is_not_there_is_not_called_intact(untouched_history: Histo
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (["--aggregate", f"Thing/{CHAIN}"], 2, "VALIDATION_ERROR: --aggregate needs --tenant"),
+        (["--aggregate", f"Thing/{CHAIN}"], 2, "USAGE: --aggregate needs --tenant"),
         (["--tenant", "dev", "--aggregate", "Thing"], 1, "VALIDATION_ERROR: `` is not an id"),
         (["--checkpoint", "/nonexistent"], 1, "VALIDATION_ERROR: `/nonexistent` cannot be read"),
         (["--checkpoint", "/dev/null"], 1, "VALIDATION_ERROR: "),

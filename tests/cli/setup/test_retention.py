@@ -1,9 +1,13 @@
 """`bpc retention`: what would go is shown first, what goes is on record, and it can be stopped."""
 
 import asyncio
+import getpass
+import json
+import platform
 from collections.abc import Iterator
 from datetime import timedelta
 
+import asyncpg
 import pytest
 
 from bpc.core.audit.events import Act, EventStream
@@ -88,6 +92,33 @@ def test_while_it_is_paused_nothing_goes(bpc: Program, slug: str) -> None:
     assert counted["tenants"][0]["events"] == 5
     assert resumed == {"paused": False}
     assert bpc.run_ok("retention", "run", "--tenant", slug, "--json").json()["tenants"][0]["events"] == 5
+
+
+def test_who_paused_it_and_why_is_on_record(bpc: Program, installation: Installation) -> None:
+    bpc.run_ok("retention", "pause", "--reason", "legal hold, case 4711")
+    bpc.run_ok("retention", "resume")
+
+    paused, resumed = asyncio.run(_list_pauses(installation))[-2:]
+    assert (paused["event_type"], resumed["event_type"]) == ("RETENTION_PAUSED", "RETENTION_RESUMED")
+    assert json.loads(paused["payload"]) == {
+        "operator": f"{getpass.getuser()}@{platform.node()}",
+        "reason": "legal hold, case 4711",
+    }
+    assert json.loads(resumed["payload"])["reason"] is None
+    [verified] = bpc.run_ok("audit", "verify", "--tenant", "system", "--json").json()["tenants"]
+    assert verified["faults"] == []
+
+
+async def _list_pauses(installation: Installation) -> list[asyncpg.Record]:
+    conn = await asyncpg.connect(**installation.server.superuser_address("bpc").connect_arguments())
+    try:
+        rows: list[asyncpg.Record] = await conn.fetch(
+            "SELECT event_type, payload::text AS payload FROM events WHERE event_type LIKE 'RETENTION\\_%'"
+            " ORDER BY occurred_at"
+        )
+        return rows
+    finally:
+        await conn.close()
 
 
 def test_an_unknown_tenant_is_refused(bpc: Program) -> None:

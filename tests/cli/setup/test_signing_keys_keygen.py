@@ -51,7 +51,7 @@ def test_a_file_that_exists_is_never_overwritten(bpc: Program, key: Path) -> Non
     ended = bpc.run("keygen", "--out", key)
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"CONFLICT: `{key}` exists already\n")
+    assert ended.err.startswith(f"CONFLICT: `{key}` already exists\n")
     assert key.read_text() == "precious\n"
 
 

@@ -48,7 +48,7 @@ def list_paths(data: bytes, audience: str) -> list[str]:
 @pytest.mark.parametrize("bundle", [make_small_bundle, make_rich_bundle, make_audited_bundle])
 @pytest.mark.parametrize("audience", AUDIENCES)
 def test_a_view_checks_under_the_issuers_key(bundle: Any, audience: str) -> None:
-    report = verify_view(make_view(read_bundle(bundle()), audience), pinned=[OTHER_KEY, KEY])
+    report = verify_view(make_view(read_bundle(bundle()), audience), pins=[OTHER_KEY, KEY])
 
     assert report.ok, report
     assert report.issuer == "pinned"

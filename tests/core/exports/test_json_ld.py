@@ -1,6 +1,7 @@
 """JSON-LD exports: any processor expands them to absolute names and typed values, with no network at hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def test_every_name_becomes_absolute_and_no_field_is_lost(name: str) -> None:
     }
     assert [key for key in node if not key.startswith(("@", "urn:bpc:"))] == []
     assert node["@id"] == f"urn:uuid:{disclosed_passport.receipt.passport_version_id}"
+
+
+@pytest.mark.parametrize("waived", [None, 0, 3])
+def test_it_says_how_many_entries_were_waived_if_that_is_known(waived: int | None) -> None:
+    node = expand(export_json_ld(replace(disclose(compile_example("example-first"), "public"), waived=waived)))
+
+    number = [{"@type": f"{XSD}integer", "@value": str(waived)}]
+    assert node.get("urn:bpc:passport:waived_entries") == (None if waived is None else number)
 
 
 def test_values_carry_their_types() -> None:

@@ -140,3 +140,18 @@ def test_every_audience_reads_how_many_entries_were_waived(waived: int, says: st
 
     for audience in ("public", "interest", "authority", "tenant"):
         assert build_sheet(disclose_opened(opened, audience, waived))["waived"] == says
+
+
+def test_what_the_rules_weaken_is_printed_with_the_reason() -> None:
+    rules = """\
+language 2;
+const LIMIT = 25;
+field a @public: Int = LIMIT;
+override "ours is lower" const LIMIT = 20;
+override "computed otherwise" field a @public: Int = LIMIT + 1;
+"""
+
+    sheet = build_sheet(disclose(compile_bundle(rules), "public"))
+
+    assert sheet["weakened"] == [{"label": "const LIMIT", "value": "ours is lower"}]
+    assert build_sheet(disclose(compile_bundle("field a @public: Int = 1;"), "public"))["weakened"] == []

@@ -1,6 +1,7 @@
 """XML exports: valid by our schema, escaped whatever they hold, and the same bytes every time."""
 
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, disclose
 from bpc.core.exports.xml_document import NAMESPACE, _format_text, export_xml
+from bpc.core.passport.bundle import read_bundle
 from tests.core.exports.example_bundles import CASES, compile_example
+from tests.core.verify.test_forged_cases import make_level_two_bundle
 
 ROOT = Path(__file__).parents[3]
 XSD = (ROOT / "src" / "bpc" / "core" / "exports" / "passport.xsd").read_bytes()
@@ -23,6 +26,14 @@ NAMES = {"p": NAMESPACE}
 @pytest.mark.parametrize("name", CASES)
 def test_every_passport_is_valid_by_the_schema(name: str) -> None:
     SCHEMA.validate(ET.fromstring(export_xml(disclose(compile_example(name), "tenant"))))
+
+
+def test_a_member_of_an_enumeration_is_a_text() -> None:
+    document = ET.fromstring(export_xml(disclose(read_bundle(make_level_two_bundle()), "tenant")))
+
+    SCHEMA.validate(document)
+    [category] = document.findall("p:fields/p:field[@path='battery.category']", NAMES)
+    assert (category.get("type"), category.findtext("p:text", namespaces=NAMES)) == ("Opt(Category)", "LMT")
 
 
 @pytest.mark.parametrize("audience", AUDIENCE_DESCRIPTIONS)
@@ -39,6 +50,16 @@ def test_it_says_whom_it_is_for_and_how_much_it_leaves_out(audience: Audience) -
         len(disclosed_passport.fields),
         str(disclosed_passport.hidden),
     )
+
+
+@pytest.mark.parametrize("waived", [None, 0, 3])
+def test_it_says_how_many_entries_were_waived_if_that_is_known(waived: int | None) -> None:
+    root = ET.fromstring(export_xml(replace(disclose(compile_example("example-first"), "public"), waived=waived)))
+
+    SCHEMA.validate(root)
+    compliance = root.find("p:compliance", NAMES)
+    assert compliance is not None
+    assert compliance.get("waived") == (None if waived is None else str(waived))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Attached files as facts: the bytes decide what may be attached, and a fact names a file by its hash."""
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -10,29 +11,39 @@ from bpc.core.facts.attachments import (
     NotAttachable,
     build_attachment_fact,
     iterate_named_files,
+    locate_attachment_members,
     require_attachable,
 )
 from bpc.core.facts.fact_table import SnapshotFact, read_members
+from bpc.core.facts.provenance import DocumentOrigin, ProvenanceIndex, build_provenance_facts
 from bpc.core.facts.schemas import SCHEMA_MEMBERS
 from bpc.core.formats.hashes import sha256, to_hex
-from bpc.core.formats.ids import DocumentVersionId
+from bpc.core.formats.ids import AttachmentId, DocumentId, DocumentVersionId
 from bpc.core.language.types import FactRecordType
 from tools import reference_input
 
 VERSION = DocumentVersionId(UUID("4e8d7c60-6000-4000-8000-000000000001"))
+ATTACHMENT = AttachmentId(UUID(int=7))
 PDF = reference_input.make_pdf("A report")
 
 
-def make_file(title: str | None = "A report") -> AttachedFile:
+def make_file(title: str | None = "A report", file_name: str | None = None) -> AttachedFile:
     return AttachedFile(
+        attachment_id=ATTACHMENT,
         sku="A:1",
         data_point=50,
-        document_version_id=VERSION,
         heading=title,
-        file_name=None,
         mime_type="application/pdf",
         size=len(PDF),
-        sha256=sha256(PDF),
+        document=DocumentOrigin(
+            document_id=DocumentId(UUID(int=1)),
+            document_version_id=VERSION,
+            kind="OTHER",
+            sha256=sha256(PDF),
+            file_name=file_name,
+            supplier="Example Labs GmbH",
+            stated_at=datetime(2026, 11, 16, 9, tzinfo=UTC),
+        ),
     )
 
 
@@ -77,6 +88,25 @@ def test_a_fact_fits_its_schema_and_its_key_names_product_point_and_hash() -> No
 
 def test_what_is_not_known_of_a_file_is_not_in_its_fact() -> None:
     assert "title" not in build_attachment_fact(make_file(title=None)).payload
+
+
+def test_every_member_of_the_fact_leads_to_the_file_or_to_whoever_attached_it() -> None:
+    file = make_file(file_name="report.pdf")
+    fact = build_attachment_fact(file)
+    origins = {(fact.fact_type, fact.fact_key): locate_attachment_members(file, fact)}
+
+    index = ProvenanceIndex(build_provenance_facts(origins))
+
+    sealed = {member: index.find_origin(fact.fact_type, fact.fact_key, member) for member in fact.payload}
+    by = "uploaded on 16 November 2026 by Example Labs GmbH"
+    from_file, from_binding = (
+        f"report.pdf, sha256 {to_hex(sha256(PDF))}, {by}",
+        f"report.pdf, attachment {ATTACHMENT}, {by}",
+    )
+    assert {member: origin and origin.describe() for member, origin in sealed.items()} == {
+        **dict.fromkeys(fact.payload, from_file),
+        **dict.fromkeys(("sku", "data_point", "title"), from_binding),
+    }
 
 
 def test_files_are_read_from_facts_and_other_facts_name_none() -> None:

@@ -100,4 +100,4 @@ def test_a_name_that_contradicts_the_bytes_is_refused_with_both(declared: str, c
 
     assert error.value.details == {"mime_type": declared, "found": detect_type(content)}
     assert f"`{declared}`" in error.value.says
-    assert error.value.fix == f"say `{detect_type(content)}`, or send the file that was meant"
+    assert error.value.fix == f"declare `{detect_type(content)}`, or send the right file"

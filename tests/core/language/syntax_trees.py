@@ -154,6 +154,78 @@ files = st.lists(st.one_of(rules, rules, examples, properties), max_size=3).map(
     lambda items: syntax.SyntaxTree(tuple(items))
 )
 
+# Tests of level 2. A name that is not a column of its table is a constant of none: columns get names of their own.
+columns = st.sampled_from(["column_a", "column_b"])
+column_refs = columns.map(lambda text: syntax.ColumnRef(text, span=NOWHERE))
+reasons = st.one_of(st.none(), texts)
+base_names = build_tuples(names.filter(lambda name: name.text != "none"), 0)
+
+
+def build_expectations(cells: st.SearchStrategy, words: st.SearchStrategy) -> st.SearchStrategy:
+    operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+    return st.one_of(
+        st.builds(syntax.Expectation, paths, operators, cells, reasons, span=st.just(NOWHERE)),
+        st.builds(syntax.ErrorExpectation, words, reasons, span=st.just(NOWHERE)),
+        st.builds(syntax.FindingExpectation, words, words, st.one_of(st.none(), words), reasons, span=st.just(NOWHERE)),
+    )
+
+
+def build_level_two_fixtures(words: st.SearchStrategy, payloads: st.SearchStrategy) -> st.SearchStrategy:
+    return st.one_of(
+        st.builds(syntax.ProductFixture, words, words, span=st.just(NOWHERE)),
+        st.builds(syntax.IssuedFixture, words, span=st.just(NOWHERE)),
+        st.builds(syntax.RemovedFact, words, words, span=st.just(NOWHERE)),
+        st.builds(syntax.FactFixture, variable_names, words, words, payloads, span=st.just(NOWHERE)),
+    )
+
+
+shared_fixtures = st.builds(
+    syntax.SharedFixture,
+    names,
+    base_names,
+    build_tuples(build_level_two_fixtures(texts, objects), 0),
+    span=st.just(NOWHERE),
+)
+level_two_examples = st.builds(
+    syntax.Example,
+    names,
+    build_tuples(build_level_two_fixtures(texts, objects), 0),
+    build_tuples(build_expectations(constants, texts), 0),
+    base_names,
+    span=st.just(NOWHERE),
+)
+column_objects = st.builds(
+    syntax.JsonObject,
+    build_tuples(st.tuples(texts, st.one_of(json, column_refs)), 0),
+    span=st.just(NOWHERE),
+)
+table_rows = st.tuples(constants, constants).map(lambda cells: syntax.CaseRow(cells, span=NOWHERE))
+case_tables = st.builds(
+    syntax.CaseTable,
+    names,
+    st.just((syntax.Name("column_a", span=NOWHERE), syntax.Name("column_b", span=NOWHERE))),
+    base_names,
+    build_tuples(build_level_two_fixtures(st.one_of(texts, column_refs), column_objects), 0),
+    build_tuples(build_expectations(st.one_of(constants, column_refs), st.one_of(texts, column_refs)), 0),
+    build_tuples(table_rows, 0),
+    span=st.just(NOWHERE),
+)
+
+
+@st.composite
+def build_level_two_files(draw: st.DrawFn) -> syntax.SyntaxTree:
+    items = draw(st.lists(st.one_of(rules, shared_fixtures, level_two_examples, case_tables), max_size=3))
+    reasons_of = [draw(reasons) for _ in items]
+    overrides = tuple(
+        syntax.Override(position, reason, span=NOWHERE)
+        for position, reason in enumerate(reasons_of)
+        if reason is not None and reason.value.strip()
+    )
+    return syntax.SyntaxTree(tuple(items), language=2, stated_at=NOWHERE, overrides=overrides)
+
+
+level_two_files = build_level_two_files()
+
 _EXPRESSIONS = (
     *(
         syntax.NumberLiteral,

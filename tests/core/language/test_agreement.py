@@ -51,6 +51,17 @@ def test_both_evaluators_agree_on_random_programs(record_measurement: RecordMeas
     assert len(outcomes) / 10 < len(failures) < len(outcomes) / 2
 
 
+@pytest.mark.slow
+def test_both_evaluators_agree_on_random_programs_of_level_2(record_measurement: RecordMeasurement) -> None:
+    seeds = range(2_000_000, 2_000_000 + choose_effort(test=60, shown=20_000, campaign=100_000))
+
+    outcomes = [compare_evaluators(seed, language=2) for seed in seeds]
+
+    failures = [outcome for outcome in outcomes if outcome != "value"]
+    record_measurement("evaluators-agree-level-2", programs=len(outcomes), failing_programs=len(failures))
+    assert len(outcomes) / 20 < len(failures) < len(outcomes) / 2
+
+
 @pytest.mark.usefixtures("sample_facts")
 @pytest.mark.slow
 def test_both_evaluators_agree_on_maps_and_lists_in_facts() -> None:
@@ -58,9 +69,9 @@ def test_both_evaluators_agree_on_maps_and_lists_in_facts() -> None:
         compare_evaluators(seed)
 
 
-def compare_evaluators(seed: int) -> str:
+def compare_evaluators(seed: int, language: int = 1) -> str:
     """How the program of this seed ends, for both; what differs is shown with seed and program."""
-    random_program = create_random_program(seed)
+    random_program = create_random_program(seed, language=language)
     program_tree = read_program(random_program.rules.encode())
     try:
         return _compare_in_world(seed, random_program, program_tree)
@@ -104,7 +115,7 @@ def compare_runs(machine: Machine, program_tree: Program, world: World, max_step
         assert {path: value_to_json(types[path], value) for path, value in fields.fields.items()} == expected.fields
         assert fields.compliance == expected.compliance
         assert fields.steps == expected.steps
-    compare_proofs(proven, expected)
+    compare_proofs(proven, expected, f"BPC-PROOF-{program_tree.language}")
     return expected.steps
 
 
@@ -147,10 +158,10 @@ def create_salts(path: str) -> tuple[str, str]:
     return f"field {path}", f"derivation {len(path) % 4}"
 
 
-def compare_proofs(proof_result: ProofResult, derivation: Derivation) -> None:
+def compare_proofs(proof_result: ProofResult, derivation: Derivation, version: str) -> None:
     """Node by node first, because a difference there says more than one of bytes."""
     actual: Any = canonical_json.decode(proof_result.proof)
-    expected = build_proof(derivation)
+    expected = build_proof(derivation, version)
     for actual_node, expected_node, node in zip(actual["nodes"], expected["nodes"], derivation.nodes, strict=False):
         assert actual_node == expected_node, f"node {expected_node['id']} of field `{node.field}` at {node.span}"
     assert len(actual["nodes"]) == len(derivation.nodes)
@@ -158,7 +169,7 @@ def compare_proofs(proof_result: ProofResult, derivation: Derivation) -> None:
     assert to_hex(proof_result.root_hash) == expected["root_hash"]
 
 
-def build_proof(derivation: Derivation) -> dict[str, Any]:
+def build_proof(derivation: Derivation, version: str) -> dict[str, Any]:
     """The proof that a stranger puts together from the nodes: hashes of steps, then fields, then the root."""
     nodes, fields = derivation.nodes, len(derivation.field_index)
     hashes: dict[int, str] = {}
@@ -170,7 +181,7 @@ def build_proof(derivation: Derivation) -> dict[str, Any]:
             {"children": node.children, "data": node.data, "hash": hashes[at], "id": at, "type": node.type}
             for at, node in enumerate(nodes)
         ],
-        "proof_version": "BPC-PROOF-1",
+        "proof_version": version,
         "root_hash": hashes[fields],
     }
 

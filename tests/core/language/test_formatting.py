@@ -10,7 +10,8 @@ from bpc.core.language import syntax
 from bpc.core.language.formatting import format_tree
 from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source
-from tests.core.language.syntax_trees import files
+from tests.core.language.random_programs.program import create_random_program
+from tests.core.language.syntax_trees import files, level_two_files
 from tests.measurements import choose_effort
 
 FILE_SETTINGS = settings(
@@ -38,11 +39,60 @@ property p: cases(10) seed(7) given { fact b("Battery", "k") = any; issued("2026
 -- the end
 """
 
+TESTS_OF_LEVEL_TWO = """
+language 2;
+-- what most tests start from
+fixture pack: { product("SKU-7", "Pack"); fact b("Battery", "k") = {"a": 1}; };
+fixture other: with pack, { issued("2026-01-01"); without("Battery", "k"); };
+example e: with pack, other, { fact b("Battery", "k") = {"a": 2}; } =>
+  expect(a.b, == 1) because "so it is"; expectFinding("DP10", "FAIL"); expectFinding("X", "PASS", "m") because "n"; ;
+cases t(x, y): with pack, { product(x, "n"); fact b("Battery", x) = {"a": y, "b": [y, {"c": x}]}; } =>
+  expect(a.b, >= y); expectError(x); expect(c, == [some(y), {m: x}]);
+{ "one", 1; "three hundred", -300.25; "list", [1, 2]; };
+property p: cases(10) seed(7) given with pack => forall v: Int . implies(v > 0, v > 0); ;
+-- the end
+"""
+
+
+LEVEL_TWO = """
+language 2; -- the level
+
+-- about categories
+enum Category = EV "ev" "a \\"b\\"" | LMT -- light
+  | INDUSTRIAL | STATIONARY "so long that the members do not fit on one line of a hundred";
+field a: Int = 1 + match Category(productName()) { -- the cases
+  EV|LMT => let x = 1; x, -- first
+  none => match LMT { EV => 1, else => if (true) then 2 else 3, },
+  else => -(4) } * 2;
+table limit(metal: Category, on: Date , n : Text): Record(a: Int, b: Opt(Text)) cite "Art. 8" { -- rows
+  EV|LMT, from date("2031-08-18") to date("2036-08-18"), "x": {a: 1, b: none}; -- one
+  INDUSTRIAL, to date("2031-08-18"), "y"|"z" : {a: -2, b: some("t")}
+    cite "a citation that makes the row longer than it may be"; };
+table size(n: Int): Text { from 2: "a"; }
+example e: {} => expect(a, != 1); ;
+-- the end
+"""
+
 
 def format_rules(text: str) -> str:
     parsed = parse(Source("rules.bpc", text))
     assert parsed.diagnostics == ()
     return format_tree(parsed.tree, Source("rules.bpc", text))
+
+
+def test_programs_of_level_two_read_as_the_same_tree() -> None:
+    for seed in range(choose_effort(test=60, shown=1_000, campaign=10_000)):
+        text = create_random_program(seed, language=2).rules
+        formatted = format_rules(text)
+
+        assert parse(Source("x", formatted)).tree == parse(Source("x", text)).tree, f"seed {seed}"
+        assert format_rules(formatted) == formatted, f"seed {seed}"
+
+
+def test_a_member_of_a_lookup_keeps_its_parentheses() -> None:
+    rules = "language 2;\n\nfield a: Opt(Dec(6)) = (Battery for productSku()).mass_kg;\n"
+
+    assert format_rules(rules) == rules
 
 
 def format_expression(text: str) -> str:
@@ -63,10 +113,23 @@ def test_what_is_written_reads_as_the_same_tree_and_stays_as_it_is(tree: syntax.
     assert format_tree(parsed.tree, Source("rules.bpc", text)) == text
 
 
+@FILE_SETTINGS
+@given(level_two_files)
+def test_tests_of_level_two_read_as_the_same_tree_and_stay_as_they_are(tree: syntax.SyntaxTree) -> None:
+    text = format_tree(tree, Source("rules.bpc", ""))
+
+    parsed = parse(Source("rules.bpc", text))
+
+    assert parsed.diagnostics == ()
+    assert parsed.tree == tree
+    assert format_tree(parsed.tree, Source("rules.bpc", text)) == text
+
+
 @pytest.mark.parametrize("seed", range(choose_effort(test=30, shown=2_000, campaign=10_000)))
 def test_comments_anywhere_stay_once_and_in_order(seed: int) -> None:
     rng = random.Random(seed)
-    words = re.findall(r'--[^\n]*\n|"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.]+|[=!<>]=|=>|&&|\|\||\s+|.', PROGRAM)
+    program = rng.choice([PROGRAM, LEVEL_TWO, TESTS_OF_LEVEL_TWO])
+    words = re.findall(r'--[^\n]*\n|"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.]+|[=!<>]=|=>|&&|\|\||\s+|.', program)
     for number in range(rng.randint(1, 8)):
         at = rng.randrange(len(words))
         words.insert(at, rng.choice([f" -- new {number}\n", f"\n-- own {number}\n", f"\n\n  -- far {number} \n\n"]))
@@ -206,3 +269,18 @@ def test_formatting_adds_no_nesting_levels() -> None:
     assert [diagnostic.kind for diagnostic in parse(Source("x", f"field a: Int = {deeper};")).diagnostics] == [
         "too-deep"
     ]
+
+
+def test_the_cells_of_a_table_stand_below_each_other() -> None:
+    written = format_rules(TESTS_OF_LEVEL_TWO)
+
+    assert (
+        """\
+{
+  "one",           1;
+  "three hundred", -300.25;
+  "list",          [1, 2];
+};
+"""
+        in written
+    )

@@ -31,7 +31,9 @@ CASES = Path(__file__).parent / "cases"
 WORDS = [
     *r"""
     field example property let if then else assert fn true false none date qty fact given any cases seed forall
-    implies product issued expect expectError Bool Int Text Dec Qty Opt List Map Record kWh g a b x y getFact
+    implies product issued expect expectError fixture with without because expectFinding override
+    enum match table cite from to | EV LMT Category size
+    Bool Int Text Dec Qty Opt List Map Record kWh g a b x y getFact
     recordGet map fold filter toDec some count concat "a" "Battery" "E1" 0 1 2.5 007 75.500000 ( ) [ ] { } , ; : .
     = == != < <= > >= + - * / && || ! => @public @ -- \ # é
     """.split(),  # noqa: SIM905 (words, as people read them)
@@ -44,7 +46,8 @@ def any_bytes(rng: Random) -> bytes:
 
 
 def any_words(rng: Random) -> bytes:
-    return " ".join(rng.choices(WORDS, k=rng.randint(1, 120))).encode()
+    level = rng.choice(["", "language 2; "])
+    return (level + " ".join(rng.choices(WORDS, k=rng.randint(1, 120)))).encode()
 
 
 VALID = [case.read_bytes().split(b"---- ")[0] for case in sorted(CASES.glob("*.case"))[::3]]

@@ -21,7 +21,7 @@ def explain_rules(rules: str, path: str, *facts: SnapshotFact) -> Reason:
         product_sku="S", product_name="P", issued_on="2027-02-18", facts=FactTable.from_facts(facts, program.facts)
     )
     field = next(field for field in program.fields if field.path == path)
-    return explain_field(field, explain(program, world, path), program.source, facts)
+    return explain_field(field, explain(program, world, path), program.source, facts, tables=program.tables)
 
 
 def format_reasons(reason: Reason) -> list[str]:
@@ -65,6 +65,91 @@ def test_a_value_is_told_down_to_the_line_of_its_fact() -> None:
         "          the Battery fact battery:S, line 1 of the facts",
     ]
     assert list_places(reason)[:2] == ["rules.bpc:1:7", "rules.bpc:2:3"]
+
+
+def test_a_definition_is_told_by_its_name_once() -> None:
+    reason = explain_rules(
+        'language 2; def battery = Battery for productSku() else missing("no sheet"); '
+        'def energy = recordGet(battery, "capacity_kwh") else missing("no capacity"); '
+        "field twice: Dec(6) = energy + energy;",
+        "twice",
+        BATTERY,
+    )
+
+    assert format_reasons(reason) == [
+        "twice is 151.000000 (Opt(Dec(6)))",
+        "  75.500000 + 75.500000 is 151.000000",
+        "    energy is 75.500000",
+        "      its capacity_kwh is 75.500000",
+        "        battery is the fact",
+        "          the Battery fact battery:S, line 1 of the facts",
+        "            joined: battery:S",
+        "              the product's SKU: S",
+        "    energy is 75.500000 (told above)",
+    ]
+
+
+def test_a_field_that_is_missing_is_told_down_to_what_no_document_says() -> None:
+    reason = explain_rules(
+        'language 2; def battery = Battery for "X" else missing("DP01", "there is no data sheet"); '
+        'def energy = recordGet(battery, "capacity_kwh") else missing("no capacity"); field e: Dec(6) = energy;',
+        "e",
+        BATTERY,
+    )
+
+    assert format_reasons(reason)[:5] == [
+        "e is none (Opt(Dec(6)))",
+        '  it is missing: "there is no data sheet" (DP01)',
+        "    energy is none",
+        '      it is missing: "there is no data sheet" (DP01)',
+        "        battery is none",
+    ]
+
+
+def test_members_and_options_of_level_2_are_told() -> None:
+    reason = explain_rules(
+        "language 2; def battery = Battery for productSku(); "
+        "field a: Dec(6) = "
+        "if some m = battery.mass_kg then m else battery.usable_energy_kwh ?? battery.capacity_kwh ?? 0;",
+        "a",
+        BATTERY,
+    )
+
+    assert format_reasons(reason)[:8] == [
+        "a is 75.500000 (Dec(6))",
+        "  75.500000, because it is not there",
+        "    its mass_kg is none",
+        "      battery is the fact",
+        "        the Battery fact battery:S, line 1 of the facts",
+        "          joined: battery:S",
+        "            the product's SKU: S",
+        "    75.500000, the first that is there",
+    ]
+
+
+def test_a_requirement_is_told_by_its_code() -> None:
+    rules = """language 2; def battery = Battery for productSku() else missing("no sheet");
+    require A "a": true; require DP11 "large enough" when 2 > 1: battery.capacity_kwh ?? 0 > 100 else "too small";"""
+    program = read_program(rules.encode())
+    facts = [BATTERY]
+    world = World(
+        product_sku="S", product_name="P", issued_on="2027-02-18", facts=FactTable.from_facts(facts, program.facts)
+    )
+
+    explanation = explain(program, world, "requirements.met")
+    reason = explain_field(program.fields[0], explanation, program.source, facts, requirement="DP11")
+
+    assert format_reasons(reason)[:8] == [
+        "false, because the condition is true",
+        "  2 > 1 is true",
+        "  false, because the condition is false",
+        "    75.500000 > 100 is false",
+        "      75.500000, the first that is there",
+        "        its capacity_kwh is 75.500000",
+        "          battery is the fact",
+        "            the Battery fact battery:S, line 1 of the facts",
+    ]
+    assert format_reasons(reason)[-1] == '    compliance DP11: FAIL, "too small"'
 
 
 def test_each_line_of_a_bill_of_materials_is_named() -> None:
@@ -208,3 +293,82 @@ def test_reasons_are_json_too() -> None:
     assert document["says"] == "a is 3 (Int)"
     assert isinstance(because, Sequence)
     assert because[0] == {"says": "1 + 2 is 3", "place": "rules.bpc:1:18", "because": []}
+
+
+FUNCTIONS = """
+language 2;
+field says: Text =
+  let masses = map(getFactsByPrefix("Component", "c:"), fn(c) => recordGet(c, "mass_g"));
+  concat("mass ", text(sum(present(masses))));
+field from: Opt(Date) = laterOf(date("2028-08-18"), addMonths(some(date("2027-01-31")), 25));
+field named: Opt(Text) = recordGet(requireSome(first(getFactsByPrefix("Component", "c:")), "E1", "no part"), "part");
+field heavy: Opt(Dec(6)) =
+  let heaviest = latestBy(getFactsByPrefix("Component", "c:"), fn(c) => recordGet(c, "mass_g"));
+  recordGet(requireSome(heaviest, "E1", "no part"), "mass_g");
+field light: Bool = all(getFactsByPrefix("Component", "c:"), fn(c) => !isSome(recordGet(c, "mass_g")));
+field groups: Int = count(groupBy(getFactsByPrefix("Component", "c:"), fn(c) => recordGet(c, "part")));
+field sorted: List(Int) = sortBy([3, 1], fn(x) => x);
+field days: Int = daysBetween(date("2027-02-18"), date("2028-02-18"));
+"""
+
+
+def test_functions_of_level_2_are_told_in_words() -> None:
+    parts = [make_fact("Component", "c:1", mass_g="1.5", part="lid"), make_fact("Component", "c:2")]
+
+    assert format_reasons(explain_rules(FUNCTIONS, "says", *parts)) == [
+        'says is "mass 1.5" (Text)',
+        '  joined: "mass 1.5"',
+        "    written as a text: 1.5",
+        "      their sum: 1.500000",
+        "        those that are there: [1.500000]",
+        "          one value for each: [1.500000, none]",
+        "            c:1, line 1 of the facts, gives 1.500000",
+        "            c:2, line 2 of the facts, gives none",
+        "            2 Component facts, their keys starting with c:",
+    ]
+    assert format_reasons(explain_rules(FUNCTIONS, "from", *parts)) == [
+        "from is 2029-02-28 (Opt(Date))",
+        "  the greater of 2028-08-18 and 2029-02-28 is 2029-02-28",
+        "    2027-01-31 and 25 months: 2029-02-28",
+        "      a value: 2027-01-31",
+    ]
+    assert format_reasons(explain_rules(FUNCTIONS, "named", *parts)) == [
+        "named is lid (Opt(Text))",
+        "  its part is lid",
+        "    the fact, which must be there (E1)",
+        "      the first of them: the fact",
+        "        2 Component facts, their keys starting with c:",
+    ]
+    assert "  from 2027-02-18 to 2028-02-18 it is 365 days" in format_reasons(explain_rules(FUNCTIONS, "days", *parts))
+
+
+def test_loops_of_level_2_name_the_elements_they_choose() -> None:
+    parts = [make_fact("Component", "c:1", mass_g="1.5", part="lid"), make_fact("Component", "c:2")]
+
+    assert format_reasons(explain_rules(FUNCTIONS, "heavy", *parts)) == [
+        "heavy is 1.500000 (Opt(Dec(6)))",
+        "  its mass_g is 1.500000",
+        "    the fact, which must be there (E1)",
+        "      the latest of them: the fact",
+        "        c:1, line 1 of the facts, is the latest",
+        "        2 Component facts, their keys starting with c:",
+    ]
+    assert format_reasons(explain_rules(FUNCTIONS, "light", *parts)) == [
+        "light is false (Bool)",
+        "  whether the condition holds for all of them: false",
+        "    c:1, line 1 of the facts, does not hold it",
+        "    2 Component facts, their keys starting with c:",
+    ]
+    assert format_reasons(explain_rules(FUNCTIONS, "groups", *parts)) == [
+        "groups is 2 (Int)",
+        "  how many there are: 2",
+        "    in groups: 2 groups",
+        "      c:1, line 1 of the facts, is in the group lid",
+        "      c:2, line 2 of the facts, is in the group none",
+        "      2 Component facts, their keys starting with c:",
+    ]
+    assert format_reasons(explain_rules(FUNCTIONS, "sorted", *parts))[1:4] == [
+        "  in their order: [1, 3]",
+        "    1",
+        "    3",
+    ]

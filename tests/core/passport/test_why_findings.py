@@ -11,8 +11,8 @@ from bpc.core.formats.ids import DocumentId, DocumentVersionId
 from bpc.core.language.evaluation import World
 from bpc.core.language.package import read_program
 from bpc.core.language.reference.derive import explain
-from bpc.core.passport.why import Reason, explain_field, format_member
-from bpc.core.passport.why_findings import explain_findings, list_finding_codes
+from bpc.core.passport.value_words import format_member
+from bpc.core.passport.why import Reason, explain_field, explain_findings, list_finding_codes
 
 SHEET = DocumentOrigin(
     document_id=DocumentId(UUID(int=1)),

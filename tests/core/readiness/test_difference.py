@@ -184,3 +184,33 @@ def test_values_are_written_as_people_write_them() -> None:
 
     assert [format_value(value) for value in values[:6]] == ["absent", "1.5 kg", "NMC 811", '"a\\nb"', "true", '["x"]']
     assert len(format_value(values[6])) == 121
+
+
+def test_a_declaration_that_changed_changes_the_rules_that_use_it() -> None:
+    rules = (
+        'language 2;\nenum Grade = GOOD "NMC" | POOR;\nenum Other = LEFT | RIGHT;\n'
+        "table limit(grade: Grade): Int { GOOD: 1; POOR: 2; }\n"
+        'field grade: Bool = Grade("LFP") == some(GOOD);\nfield side: Other = LEFT;\n'
+        "field limit: Opt(Int) = limit(POOR);\n"
+    )
+
+    difference = compare([], [], rules=rules, new_rules=rules.replace('"NMC"', '"NMC" "LFP"'))
+
+    assert [(rule.path, rule.change) for rule in difference.rules] == [("grade", "changed"), ("limit", "changed")]
+    assert list(find_causes(difference)) == ["grade"]
+
+    of_table = compare([], [], rules=rules, new_rules=rules.replace("POOR: 2", "POOR: 3"))
+
+    assert find_causes(of_table) == {"limit": ("its rule was changed",)}
+
+
+def test_a_definition_that_was_changed_is_a_cause() -> None:
+    rules = 'language 2; const LIMIT = 80; def limit = LIMIT + 1; field a: Int = limit; field b: Int = field("a");'
+
+    difference = compare([BATTERY], [BATTERY], rules=rules, new_rules=rules.replace("= 80", "= 90"))
+
+    assert [(rule.path, rule.change) for rule in difference.rules] == [("def LIMIT", "changed")]
+    assert find_causes(difference) == {
+        "a": ("the definition `LIMIT`, which it needs, was changed",),
+        "b": ("the definition `LIMIT`, which it needs, was changed",),
+    }

@@ -96,3 +96,23 @@ def test_a_chain_of_thousands_of_fields_is_read() -> None:
     reads = build_reads(f"field f0: Int = 1;\n{links}")
 
     assert reads.get_members("f2999") == frozenset()
+
+
+LEVEL_TWO_RULES = """language 2;
+field newest: Opt(Dec(6)) =
+  let readings = getFactsByPrefix("Reading", "");
+  recordGet(requireSome(latestBy(readings, fn(r) => recordGet(r, "recorded_at")), "E1", "no reading"), "number");
+field stated: Bool = all(getFactsByPrefix("Component", ""), fn(c) => isSome(recordGet(c, "mass_g")));
+field groups: List(Opt(Text)) =
+  map(groupBy(getFactsByPrefix("Component", ""), fn(c) => recordGet(c, "material")), fn(g) => recordGet(g, "key"));
+"""
+
+
+def test_what_chooses_or_asks_at_level_2_is_read_and_is_not_part_of_the_value() -> None:
+    reads = build_reads(LEVEL_TWO_RULES)
+
+    assert reads.get_value_members("newest") == {FactMember("Reading", "number")}
+    assert reads.get_members("newest") == {FactMember("Reading", "number"), FactMember("Reading", "recorded_at")}
+    assert reads.get_value_members("stated") == frozenset()
+    assert reads.get_members("stated") == {FactMember("Component", "mass_g")}
+    assert reads.get_value_members("groups") == {FactMember("Component", "material")}

@@ -135,8 +135,8 @@ def test_what_is_wrong_is_listed_up_to_a_limit(count: int, more: str) -> None:
 def test_another_key_is_found_by_whoever_knows_the_right_one() -> None:
     by_another = forge_bundle(make_small_bundle(), lambda draft: None, seed=OTHER_SEED)
 
-    assert_detected(verify_bundle(by_another, pinned=[KEY]), "signature", f"{to_base64(OTHER_KEY)} is not one of those")
-    assert verify_bundle(by_another, pinned=[KEY]).issuer == "unpinned"
+    assert_detected(verify_bundle(by_another, pins=[KEY]), "signature", f"{to_base64(OTHER_KEY)} is not one of those")
+    assert verify_bundle(by_another, pins=[KEY]).issuer == "unpinned"
     unpinned = verify_bundle(by_another)
     assert (unpinned.ok, unpinned.issuer) == (True, "unpinned")
     assert "the issuer was not checked" in get_step(unpinned, "signature").detail
@@ -148,18 +148,18 @@ def test_a_key_that_is_pinned_by_name_signs_under_that_name_only() -> None:
     right, other = PinnedKey(KEY, name), PinnedKey(OTHER_KEY, "another")
     swapped = [PinnedKey(KEY, "another"), PinnedKey(OTHER_KEY, name)]
 
-    assert verify_bundle(make_small_bundle(), pinned=[other, right]).issuer == "pinned"
-    assert verify_view(view, pinned=[other, right]).ok
+    assert verify_bundle(make_small_bundle(), pins=[other, right]).issuer == "pinned"
+    assert verify_view(view, pins=[other, right]).ok
     says = f"the receipt names the key `{name}`, but you trust this key as `another`"
-    assert_detected(verify_bundle(make_small_bundle(), pinned=swapped), "signature", says)
-    assert_detected(verify_view(view, pinned=swapped), "signature", says)
-    assert verify_bundle(make_small_bundle(), pinned=[*swapped, KEY]).ok  # somebody trusts it, whatever it is called
-    assert verify_view(view, pinned=[*swapped, right]).ok
+    assert_detected(verify_bundle(make_small_bundle(), pins=swapped), "signature", says)
+    assert_detected(verify_view(view, pins=swapped), "signature", says)
+    assert verify_bundle(make_small_bundle(), pins=[*swapped, KEY]).ok  # somebody trusts it, whatever it is called
+    assert verify_view(view, pins=[*swapped, right]).ok
 
 
 def test_the_right_key_in_the_manifest_does_not_make_a_signature() -> None:
     report = verify_bundle(
-        forge_bundle(make_small_bundle(), lambda draft: None, seed=OTHER_SEED, keep={"manifest"}), pinned=[KEY]
+        forge_bundle(make_small_bundle(), lambda draft: None, seed=OTHER_SEED, keep={"manifest"}), pins=[KEY]
     )
 
     assert_detected(report, "signature", "the signature does not belong to this content and key")
@@ -339,7 +339,7 @@ def test_a_chain_with_somebody_acting_holds() -> None:
     line = encode_event_line(AuditEvent.chain_after(EMPTY_CHAIN, stream, event_body))
 
     step_result = get_step(verify_bundle(replace_entry(make_audited_bundle(), "events.jsonl", line)), "events")
-    assert step_result == ("events", True, "1 event, each linked to the one before")
+    assert step_result[:3] == ("events", True, "1 event, each linked to the one before")
 
 
 def test_the_chain_of_another_passport_is_found() -> None:

@@ -57,7 +57,7 @@ def test_no_bit_of_an_entry_can_change_unseen_though_the_zip_is_made_anew(
         entries = dict(read_bundle(rng.choice(MORE_OFTEN)()).entries)
         name = rng.choice([name for name in sorted(entries) if entries[name]])
         entries[name] = flip_bit(entries[name], rng)
-        step = find_first_failed_step(verify_bundle(write_bundle(Bundle(entries)), pinned=[KEY]))
+        step = find_first_failed_step(verify_bundle(write_bundle(Bundle(entries)), pins=[KEY]))
         assert step != "nothing", f"a flipped bit of {name} was not found (seed {SEED})"
         failed_steps[step] += 1
     seconds = time.perf_counter() - start
@@ -78,7 +78,7 @@ def test_no_bit_of_a_bundle_can_change_unseen(record_measurement: RecordMeasurem
     flips = choose_effort(test=250, shown=25_000, campaign=250_000)
     failed_steps: Counter[str] = Counter()
     for _ in range(flips):
-        step = find_first_failed_step(verify_bundle_or_view(flip_bit(rng.choice(BUNDLES)(), rng), pinned=[KEY]))
+        step = find_first_failed_step(verify_bundle_or_view(flip_bit(rng.choice(BUNDLES)(), rng), pins=[KEY]))
         assert step != "nothing", f"seed {SEED + 1}"
         failed_steps[step] += 1
 
@@ -91,7 +91,7 @@ def test_no_bit_of_a_view_can_change_unseen(record_measurement: RecordMeasuremen
     flips = choose_effort(test=600, shown=25_000, campaign=250_000)
     failed_steps: Counter[str] = Counter()
     for _ in range(flips):
-        step = find_first_failed_step(verify_bundle_or_view(flip_bit(rng.choice(create_views()), rng), pinned=[KEY]))
+        step = find_first_failed_step(verify_bundle_or_view(flip_bit(rng.choice(create_views()), rng), pins=[KEY]))
         assert step != "nothing", f"seed {SEED + 2}"
         failed_steps[step] += 1
 
@@ -109,6 +109,6 @@ def test_no_bit_of_a_signature_or_a_key_can_change_unseen() -> None:
         for at in range(start * 8, end * 8):
             changed = bytearray(entries[name])
             changed[at >> 3] ^= 1 << (at & 7)
-            report = verify_bundle(write_bundle(Bundle({**entries, name: bytes(changed)})), pinned=[KEY])
+            report = verify_bundle(write_bundle(Bundle({**entries, name: bytes(changed)})), pins=[KEY])
             assert not report.ok, (name, at)
             assert {"canonical", "signature"} & set(report.failed_steps)

@@ -55,7 +55,7 @@ def is_well_formed(report: VerificationReport) -> bool:
 
 @pytest.mark.parametrize("bundle", [make_small_bundle, make_rich_bundle, make_audited_bundle])
 def test_an_honest_bundle_holds_in_every_step(bundle: Callable[[], bytes]) -> None:
-    report = verify_bundle(bundle(), pinned=[OTHER_KEY, KEY])
+    report = verify_bundle(bundle(), pins=[OTHER_KEY, KEY])
 
     assert report.ok, report
     assert report.issuer == "pinned"
@@ -83,7 +83,7 @@ def test_what_compiles_to_other_bytes_is_found_though_everything_else_holds(monk
         raise Refusal("payload.json differs")
 
     monkeypatch.setattr("bpc.core.passport.compile.replay_passport", replay_otherwise)
-    report = verify_bundle(make_small_bundle(), pinned=[KEY])
+    report = verify_bundle(make_small_bundle(), pins=[KEY])
 
     assert report.failed_steps == ("replay",)
     assert report.steps[-1].detail == "payload.json differs"
@@ -126,7 +126,7 @@ def test_how_the_image_is_compressed_does_not_matter() -> None:
     )
 
     assert entries["qr.png"] != read_bundle(make_small_bundle()).entries["qr.png"]
-    assert verify_bundle(write_bundle(Bundle(entries)), pinned=[KEY]).ok
+    assert verify_bundle(write_bundle(Bundle(entries)), pins=[KEY]).ok
 
 
 @pytest.mark.repeats
@@ -152,7 +152,7 @@ def test_whatever_the_compiler_compiles_holds(record_measurement: RecordMeasurem
             )
         except Refusal:  # a rule that fails, as some of these do
             continue
-        report = verify_bundle(data, pinned=[KEY])
+        report = verify_bundle(data, pins=[KEY])
         assert report.ok, (seed, report)
         held += 1
 
@@ -240,7 +240,7 @@ def test_views_of_any_other_shape_get_a_report() -> None:
     rng = Random(4)
     honest = json.loads(make_view(read_bundle(make_rich_bundle()), "interest"))
     for _ in range(choose_effort(test=200, shown=20_000, campaign=200_000)):
-        report = verify_view(canonical_json.encode(mutate(honest, rng)), pinned=[KEY])
+        report = verify_view(canonical_json.encode(mutate(honest, rng)), pins=[KEY])
         assert not report.ok
         assert is_well_formed(report)
 
@@ -321,7 +321,7 @@ def test_deep_calls_are_not_what_decides(record_measurement: RecordMeasurement) 
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(600)
     try:
-        assert verify_bundle(make_rich_bundle(), pinned=[KEY]).ok
+        assert verify_bundle(make_rich_bundle(), pins=[KEY]).ok
     finally:
         sys.setrecursionlimit(limit)
     record_measurement(

@@ -158,7 +158,7 @@ def test_a_forged_view_is_found(change: Callable[[dict[str, Any]], None], failin
     view = create_view("public")
     change(view)
 
-    assert list_failed_steps(verify_view(canonical_json.encode(view), pinned=[KEY])) == failing
+    assert list_failed_steps(verify_view(canonical_json.encode(view), pins=[KEY])) == failing
 
 
 def sign_again(view: dict[str, Any]) -> bytes:
@@ -243,7 +243,7 @@ def test_a_view_forged_by_the_issuer_is_found(
     view = create_view("authority")
     change(view)
 
-    report = verify_view(sign_again(view), pinned=[KEY])
+    report = verify_view(sign_again(view), pins=[KEY])
 
     assert set(list_failed_steps(report)) == set(failing), report
     assert says in get_step(report, failing[0]).detail
@@ -257,12 +257,12 @@ def test_a_view_in_other_bytes_is_found() -> None:
     view = make_view(read_bundle(make_rich_bundle()), "public")
 
     for changed in (view + b"\n", view.replace(b":", b": ", 1), view.replace(b"BPC-VIEW", b"BPC\\u002dVIEW")):
-        assert list_failed_steps(verify_view(changed, pinned=[KEY])) == ["canonical"]
+        assert list_failed_steps(verify_view(changed, pins=[KEY])) == ["canonical"]
 
 
 def test_of_a_view_an_issuer_who_signs_a_wrong_passport_is_not_found_out() -> None:
     """That takes the bundle; documented, so that nobody believes otherwise."""
     wrong = forge_bundle(make_rich_bundle(), claim_four_is_five)
 
-    assert verify_view(make_view(read_bundle(wrong), "authority"), pinned=[KEY]).ok
-    assert not verify_bundle(wrong, pinned=[KEY]).ok
+    assert verify_view(make_view(read_bundle(wrong), "authority"), pins=[KEY]).ok
+    assert not verify_bundle(wrong, pins=[KEY]).ok

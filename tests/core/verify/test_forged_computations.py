@@ -182,7 +182,7 @@ def invent_compliance(draft: BundleDraft) -> None:
     ],
 )
 def test_a_computation_that_the_rules_do_not_ask_for_is_found(change: Change, says: str) -> None:
-    assert_detected(verify_bundle(forge_bundle(make_rich_bundle(), change), pinned=[KEY]), "proof_steps", says)
+    assert_detected(verify_bundle(forge_bundle(make_rich_bundle(), change), pins=[KEY]), "proof_steps", says)
 
 
 def change_first_step(draft: BundleDraft) -> None:

@@ -69,7 +69,7 @@ def remove_fact_type(draft: BundleDraft) -> None:
     ],
 )
 def test_a_computation_over_other_facts_is_found(change: Change, says: str) -> None:
-    assert_detected(verify_bundle(forge_bundle(make_rich_bundle(), change), pinned=[KEY]), "proof_steps", says)
+    assert_detected(verify_bundle(forge_bundle(make_rich_bundle(), change), pins=[KEY]), "proof_steps", says)
 
 
 def test_a_fact_that_is_not_the_snapshots_is_found() -> None:

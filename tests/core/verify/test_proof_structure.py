@@ -162,7 +162,7 @@ def remove_all_nodes(draft: BundleDraft) -> None:
 
 
 def change_version(draft: BundleDraft) -> None:
-    draft.proof["proof_version"] = "BPC-PROOF-2"
+    draft.proof["proof_version"] = "BPC-PROOF-3"
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def change_version(draft: BundleDraft) -> None:
         (change_audiences_of_root, "names other audiences than the fields"),
         (change_product, "the proof is of another battery product than the payload"),
         (remove_all_nodes, "the proof has 0 nodes, too few"),
-        (change_version, "`proof_version` is not `BPC-PROOF-1`"),
+        (change_version, "`proof_version` is not `BPC-PROOF-1` or `BPC-PROOF-2`"),
         (replace_data_by_list, "has `data` that is not an object"),
     ],
 )
 def test_a_proof_of_another_shape_is_found(change: Change, says: str) -> None:
-    report = verify_bundle(forge_bundle(make_rich_bundle(), change), pinned=[KEY])
+    report = verify_bundle(forge_bundle(make_rich_bundle(), change), pins=[KEY])
 
     # The evaluator may find it too; the structure is blamed in any case, and first.
     assert list_failed_steps(report)[0] == "proof_structure", report
@@ -258,6 +258,6 @@ def test_any_change_of_any_node_is_found_though_everything_is_signed_anew() -> N
         with suppress(StopIteration):  # there is no root any more, and so nothing to sign
             changed = forge_bundle(honest, lambda draft: change_anything(draft, rng))
             same = read_bundle(changed).entries["proof.json"] == proof
-            report = verify_bundle(changed, pinned=[KEY])
+            report = verify_bundle(changed, pins=[KEY])
             assert report.ok == same
             assert same or set(list_failed_steps(report)) <= {"proof_structure", "proof_steps"}, report

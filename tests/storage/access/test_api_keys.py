@@ -163,7 +163,7 @@ async def test_a_revoked_key_is_still_found_as_revoked_and_cannot_be_revoked_aga
     assert stored_key.revoked_at == act.at, "the first revocation counts"
     assert on_record == ["API_KEY_CREATED", "API_KEY_REVOKED"]
     assert refused.value.code == "NOT_FOUND"
-    assert find_fix(refused.value) == "`bpc apikey list` shows them"
+    assert find_fix(refused.value) == "`bpc apikeys list` shows them"
 
 
 async def test_an_unknown_or_foreign_key_cannot_be_revoked(

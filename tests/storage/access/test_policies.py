@@ -6,7 +6,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
+from tests.jobs.support.query_plans import explain_plan, list_nodes_on, require_no_full_scan
 
 from bpc.core.formats.ids import TenantId
 from bpc.storage.access import api_keys, policies, tenants_and_actors
@@ -67,7 +67,7 @@ async def test_every_list_is_read_from_the_index_with_its_order(full_tenant_conn
         nodes = await explain_plan(full_tenant_conn, statement)
 
         require_no_full_scan(nodes)
-        [scan] = [node for node in nodes_on(nodes, relation) if node.index == index]
+        [scan] = [node for node in list_nodes_on(nodes, relation) if node.index == index]
         assert "ROW(" in scan.condition, name
         assert "tenant_id" in scan.condition, name
         assert not [node for node in nodes if "Sort" in node.kind and index in str(node.raw)], name
@@ -76,9 +76,9 @@ async def test_every_list_is_read_from_the_index_with_its_order(full_tenant_conn
 async def test_the_versions_of_policies_are_found_by_their_policy(full_tenant_conn: Connection) -> None:
     nodes = await explain_plan(full_tenant_conn, policies.SELECT_VERSION_PAGE)
 
-    assert [scan.index for scan in nodes_on(nodes, "policy_versions")] == ["policy_versions_by_time"]
+    assert [scan.index for scan in list_nodes_on(nodes, "policy_versions")] == ["policy_versions_by_time"]
     assert not [node for node in nodes if "Sort" in node.kind]
-    for scan in nodes_on(await explain_plan(full_tenant_conn, policies.SELECT_ACTIVE_VERSIONS), "policy_versions"):
+    for scan in list_nodes_on(await explain_plan(full_tenant_conn, policies.SELECT_ACTIVE_VERSIONS), "policy_versions"):
         assert "Seq Scan" not in scan.kind
         assert "policy_id" in scan.condition
 
@@ -87,4 +87,4 @@ async def test_a_request_reads_only_active_policies(full_tenant_conn: Connection
     nodes = await explain_plan(full_tenant_conn, policies.SELECT_ACTIVE_POLICIES)
 
     assert {node.index for node in nodes if node.index} & {"policy_versions_active"}
-    assert not [node for node in nodes_on(nodes, "policy_versions") if "Seq Scan" in node.kind]
+    assert not [node for node in list_nodes_on(nodes, "policy_versions") if "Seq Scan" in node.kind]

@@ -131,7 +131,7 @@ async def test_an_unknown_slug_is_not_found_and_the_error_says_where_to_look(
             await tenants_and_actors.get_tenant_by_slug(conn, "rival")
 
     assert refused.value.code == "NOT_FOUND"
-    assert find_fix(refused.value) == "`bpc tenant list` shows them"
+    assert find_fix(refused.value) == "`bpc tenants list` shows them"
 
 
 async def test_deactivating_and_activating_a_tenant_both_append_an_event(

@@ -4,7 +4,7 @@ from typing import LiteralString
 
 import asyncpg
 import pytest
-from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on
+from tests.jobs.support.query_plans import explain_plan, list_nodes_on
 
 from bpc.core.formats.ids import TenantId
 from bpc.storage.audit import retention
@@ -71,5 +71,5 @@ async def test_old_rows_are_read_from_an_index(
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         nodes = await explain_plan(conn, statement)
 
-    assert {node.index for node in nodes_on(nodes, table) if node.index} == indexes
-    assert not [node for node in nodes_on(nodes, table) if node.kind == "Seq Scan"]
+    assert {node.index for node in list_nodes_on(nodes, table) if node.index} == indexes
+    assert not [node for node in list_nodes_on(nodes, table) if node.kind == "Seq Scan"]

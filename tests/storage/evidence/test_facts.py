@@ -4,7 +4,6 @@ Asked for as the service has them after a while, when PostgreSQL has decided whe
 and really run: nothing sorts, and no scan reads more rows than the page has.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -13,9 +12,9 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from tests.jobs.support.query_plans import copy_database
 
 from bpc.core.formats.ids import TenantId
-from bpc.runtime import clock
 from bpc.runtime.postgres.address import Address
 from bpc.storage.connection import HIGHEST_ID, LATEST_TIME, Connection
 from bpc.storage.database import open_database
@@ -61,15 +60,11 @@ FILLS: Final = (
 @pytest.fixture(scope="module")
 def full_database(server: TestServer, template_name: str) -> Iterator[Address]:
     """A database for all plans: nothing in it is changed."""
-    name = f"bpc_test_{clock.new_id().hex}"
-    asyncio.run(_create_filled_database(server, name, template_name))
-    yield server.login.with_database(name)
-    asyncio.run(_execute_as_admin(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
+    with copy_database(server, template_name, _fill_database) as address:
+        yield address
 
 
-async def _create_filled_database(server: TestServer, name: str, template: str) -> None:
-    await _execute_as_admin(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER bpc_owner')
-    conn = await asyncpg.connect(**server.admin.with_database(name).connect_arguments())
+async def _fill_database(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
     both = [TENANT, OTHER]
     await conn.execute(
         "INSERT INTO tenants (tenant_id, slug, name) SELECT t, 'tenant-' || n, 'T' FROM unnest($1::uuid[])"
@@ -80,13 +75,6 @@ async def _create_filled_database(server: TestServer, name: str, template: str) 
         statement = fill.format(document=DOCUMENT, snapshot=SNAPSHOT, many=MANY)
         await conn.execute(statement, *([both] if "$1" in statement else []))
     await conn.execute("VACUUM ANALYZE")
-    await conn.close()
-
-
-async def _execute_as_admin(server: TestServer, statement: str) -> None:
-    admin = await asyncpg.connect(**server.admin.connect_arguments())
-    await admin.execute(statement)
-    await admin.close()
 
 
 @pytest.fixture

@@ -2,20 +2,16 @@
 
 import asyncpg
 import pytest
-from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
+from tests.jobs.support.query_plans import explain_plan, list_nodes_on, require_no_full_scan
 
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
+from bpc.storage.connection import make_page_query
 from bpc.storage.database import Database
 from bpc.storage.evidence import stated_facts
 from bpc.storage.passports import compile_run_progress, compile_runs, passport_versions
-from tests.storage.rows import (
-    insert_compile_run,
-    insert_fact,
-    insert_passport_version,
-    insert_rule_version,
-    insert_signing_keys,
-)
+from tests.storage.evidence_rows import insert_fact
+from tests.storage.rows import insert_compile_run, insert_passport_version, insert_rule_version, insert_signing_keys
 
 FILL_TABLES = (
     """INSERT INTO compile_run_rows (tenant_id, run_id, row_number, sku, activate)
@@ -61,17 +57,17 @@ async def test_runs_and_rows_are_read_in_the_order_of_their_index(database: Data
     async with database.tenant(tenant) as conn:
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         runs, rows = (
-            await explain_plan(conn, compile_runs.SELECT_RUN_PAGE),
+            await explain_plan(conn, make_page_query(compile_runs.SELECT_RUNS, time="c.created_at", key="c.run_id")),
             await explain_plan(conn, compile_run_progress.SELECT_ROW_STATE_PAGE),
         )
 
     require_no_full_scan([*runs, *rows])
-    assert [scan.index for scan in nodes_on(runs, "compile_runs")] == ["compile_runs_by_time"]
-    assert [scan.index for scan in nodes_on(rows, "compile_run_rows")] == ["compile_run_rows_pkey"]
-    assert [scan.index for scan in nodes_on(rows, "passport_versions")] == ["passport_versions_pkey"]
-    assert [scan.index for scan in nodes_on(rows, "job")] == ["job_idempotency_key"]
-    assert {scan.index for scan in nodes_on(rows, "events")} == {"events_chain_key"}
-    assert {scan.index for scan in nodes_on(rows, "event_anchors")} == {"event_anchors_pkey"}
+    assert [scan.index for scan in list_nodes_on(runs, "compile_runs")] == ["compile_runs_by_time"]
+    assert [scan.index for scan in list_nodes_on(rows, "compile_run_rows")] == ["compile_run_rows_pkey"]
+    assert [scan.index for scan in list_nodes_on(rows, "passport_versions")] == ["passport_versions_pkey"]
+    assert [scan.index for scan in list_nodes_on(rows, "job")] == ["job_idempotency_key"]
+    assert {scan.index for scan in list_nodes_on(rows, "events")} == {"events_chain_key"}
+    assert {scan.index for scan in list_nodes_on(rows, "event_anchors")} == {"event_anchors_pkey"}
     assert not [node for node in [*runs, *rows] if "Sort" in node.kind]
 
 
@@ -84,7 +80,7 @@ async def test_the_facts_of_a_product_that_count_are_looked_up_by_key(database: 
     scans = [node for node in nodes if node.index is not None and node.index.endswith("_by_key")]
     assert len(scans) == 2
     assert all("fact_key" in scan.condition for scan in scans)
-    assert not [node for node in nodes_on(nodes, "facts") if "Seq Scan" in node.kind]
+    assert not [node for node in list_nodes_on(nodes, "facts") if "Seq Scan" in node.kind]
 
 
 @pytest.mark.usefixtures("full_tables")
@@ -94,5 +90,5 @@ async def test_the_next_versions_to_replay_are_first_in_an_index(database: Datab
         nodes = await explain_plan(conn, passport_versions.SELECT_NEXT_TO_REPLAY)
 
     require_no_full_scan(nodes)
-    assert [scan.index for scan in nodes_on(nodes, "passport_versions")] == ["passport_versions_to_replay"]
+    assert [scan.index for scan in list_nodes_on(nodes, "passport_versions")] == ["passport_versions_to_replay"]
     assert not [node for node in nodes if "Sort" in node.kind]

@@ -2,7 +2,7 @@
 
 import asyncpg
 import pytest
-from tests.jobs.worker.test_claims_plans import explain_plan, nodes_on, require_no_full_scan
+from tests.jobs.support.query_plans import explain_plan, list_nodes_on, require_no_full_scan
 
 from bpc.core.formats.ids import TenantId
 from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE
@@ -110,6 +110,6 @@ async def test_the_exports_of_a_version_are_read_from_their_index(
             nodes = await explain_plan(conn, statement)
 
             require_no_full_scan(nodes)
-            [scan] = nodes_on(nodes, "passport_exports")
+            [scan] = list_nodes_on(nodes, "passport_exports")
             assert scan.index == index
             assert not [node for node in nodes if "Sort" in node.kind]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bpc.core.webhooks import WEBHOOK_TYPES
 
+PASSES_ON = "announce_failures"  # it hands the type that it is given to `append_and_announce`
 SOURCES = Path(__file__).resolve().parents[3] / "src" / "bpc"
 
 
@@ -32,19 +33,39 @@ def list_texts(call: ast.Call) -> list[str]:
 
 
 def test_every_event_type_of_webhooks_is_announced_where_it_is_appended() -> None:
-    announced = [
-        [text for text in list_texts(call) if text in WEBHOOK_TYPES] for call in list_calls("append_and_announce")
-    ]
+    calls = [*list_calls("append_and_announce"), *list_calls(PASSES_ON)]
+    announced = [[text for text in list_texts(call) if text in WEBHOOK_TYPES] for call in calls]
 
-    assert sorted(announced) == sorted([event_type] for event_type in WEBHOOK_TYPES)
+    assert sorted(announced) == [[], *sorted([event_type] for event_type in WEBHOOK_TYPES)], "one passes a type on"
     assert sorted(WEBHOOK_TYPES) == [
+        "ACTIVATION_FAILED",
+        "API_KEY_CHANGED",
+        "API_KEY_CREATED",
+        "API_KEY_REVOKED",
+        "COMPILE_FAILED",
+        "COMPILE_RUN_FINISHED",
+        "DOCUMENT_INGEST_FAILED",
+        "DOCUMENT_PARSE_FAILED",
+        "DOCUMENT_REJECTED",
+        "EXPORT_CREATED",
+        "EXPORT_FAILED",
         "FACTS_PARSED",
         "PASSPORT_ACTIVATED",
         "PASSPORT_REVOKED",
         "PASSPORT_SIGNED",
+        "PASSPORT_SIGN_FAILED",
         "PASSPORT_WAIVED",
+        "QR_FAILED",
+        "QR_GENERATED",
         "REPLAY_MISMATCH",
         "RULES_PUBLISHED",
+        "RULE_TESTS_ABORTED",
+        "RULE_TESTS_FAILED",
+        "SIGNING_KEY_CHANGED",
+        "SIGNING_KEY_CREATED",
+        "SNAPSHOT_BUILD_FAILED",
+        "WEBHOOK_ENDPOINT_DISABLED",
+        "WEBHOOK_ENDPOINT_ENABLED",
     ]
 
 

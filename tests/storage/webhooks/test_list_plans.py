@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 import asyncpg
-from tests.jobs.worker.test_claims_plans import Node, flatten_nodes
+from tests.jobs.support.query_plans import Node, flatten_nodes
 
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId

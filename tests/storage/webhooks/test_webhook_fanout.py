@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 from service_jobs import LOW, Handlers
-from tests.jobs.worker.test_claims_plans import flatten_nodes, nodes_on
+from tests.jobs.support.query_plans import flatten_nodes, list_nodes_on
 
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId, WebhookEndpointId
@@ -21,6 +21,7 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.webhooks import endpoints, webhook_fanout
+from bpc.storage.webhooks.webhook_fanout import KEEP_JOBS
 from bpc.tasks.deliver_webhooks import declare_deliver_job
 from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 
@@ -122,9 +123,8 @@ async def test_the_jobs_have_the_attempts_and_the_priority_of_their_handler(
 
     [row] = await superuser.fetch(SELECT_DELIVERIES_AND_JOBS)
 
-    assert handler.ttl is not None
     job_settings = (row["type"], row["max_attempts"], row["keep_seconds"], row["priority"])
-    assert job_settings == (handler.type, handler.retry.attempts, int(handler.ttl.total_seconds()), LOW)
+    assert job_settings == (handler.type, handler.retry.attempts, int(KEEP_JOBS.total_seconds()), LOW)
     assert handler.decode_input(row["payload"]) is not None
 
 
@@ -166,8 +166,8 @@ async def test_subscribed_endpoints_are_read_from_an_index(
         text = await conn.fetchval("EXPLAIN (FORMAT JSON) " + webhook_fanout.INSERT_DELIVERIES, *arguments)
 
     nodes = list(flatten_nodes(json.loads(text)[0]["Plan"]))
-    assert [node.index for node in nodes_on(nodes, "webhook_subscriptions")] == ["webhook_subscriptions_by_event"]
-    assert [node.index for node in nodes_on(nodes, "webhook_endpoints")] == ["webhook_endpoints_pkey"]
+    assert [node.index for node in list_nodes_on(nodes, "webhook_subscriptions")] == ["webhook_subscriptions_by_event"]
+    assert [node.index for node in list_nodes_on(nodes, "webhook_endpoints")] == ["webhook_endpoints_pkey"]
 
 
 async def test_without_a_subscription_an_announced_event_costs_hardly_more(

@@ -26,6 +26,7 @@ END_STATUSES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "DEAD_LETTE
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 WAIT_SECONDS: Final = 300.0
+LONGEST_WAIT: Final = 20  # seconds that the API waits for us before it answers
 MAX_PAGE_SIZE: Final = 200
 
 
@@ -95,8 +96,9 @@ class Client(Operations):
 
         Raises `JobFailed` if the job ends in another way, `WaitTimeout` if it has not ended in time.
         """
+        deadline = time.monotonic() + seconds
         job = await self._poll(
-            lambda: self.get_job(job_id),
+            lambda: self.get_job(job_id, wait_seconds=_choose_wait(deadline - time.monotonic())),
             lambda job: job.status in END_STATUSES,
             seconds,
             f"job {job_id}",
@@ -203,6 +205,10 @@ class SyncClient(SyncOperations):
         NOT_FOUND does not end the wait. Raises `WaitTimeout` if it takes too long.
         """
         return self._thread.run(self._client.wait_until(lambda: asyncio.to_thread(look), is_done, seconds=seconds))
+
+
+def _choose_wait(remaining_seconds: float) -> int:
+    return max(0, min(LONGEST_WAIT, int(remaining_seconds)))
 
 
 def parse_host(url: str) -> str:

@@ -17,6 +17,7 @@ RETRYABLE: Final = frozenset(
         "QUEUE_UNAVAILABLE",
         "RATE_LIMITED",
         "REQUEST_TIMEOUT",
+        "UNREACHABLE",
     }
 )
 

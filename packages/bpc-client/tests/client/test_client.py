@@ -20,6 +20,7 @@ def make_job(status: str, error: dict[str, Any] | None = None) -> dict[str, Any]
         "job_id": str(JOB),
         "type": "PARSE_FACTS",
         "status": status,
+        "subject": None,
         "attempts": 1,
         "max_attempts": 5,
         "progress": None,
@@ -32,6 +33,7 @@ def make_job(status: str, error: dict[str, Any] | None = None) -> dict[str, Any]
         "cancel_requested": False,
         "batch_id": None,
         "correlation_id": None,
+        "service_id": None,
     }
 
 
@@ -91,6 +93,16 @@ async def test_list_all_passes_the_arguments_of_the_operation() -> None:
     assert str(requests[0].url) == f"http://bpc.test/v1/documents/{JOB}/versions?limit=3"
 
 
+async def test_wait_lets_the_api_wait_but_not_longer_than_there_is_time() -> None:
+    bpc, requests = open_client(make_answer(make_job("SUCCEEDED")), make_answer(make_job("SUCCEEDED")))
+
+    async with bpc:
+        await bpc.wait(JOB)
+        await bpc.wait(JOB, seconds=3.5)
+
+    assert [request.url.params["wait_seconds"] for request in requests] == ["20", "3"]
+
+
 async def test_wait_polls_a_job_with_growing_pauses(pauses: list[float]) -> None:
     bpc, _ = open_client(
         make_answer(make_job("QUEUED")),
@@ -108,6 +120,7 @@ async def test_wait_polls_a_job_with_growing_pauses(pauses: list[float]) -> None
 @pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "DEAD_LETTER"])
 async def test_waiting_for_a_job_that_fails_raises_its_error(status: str) -> None:
     error = {"code": "VALIDATION_ERROR", "message": "not a bill of materials", "retryable": False, "details": {}}
+    error |= {"next_step": "send one"}
     bpc, _ = open_client(make_answer(make_job("QUEUED")), make_answer(make_job(status, error)))
 
     async with bpc:

@@ -78,14 +78,14 @@ def make_writer(**schemas: Any) -> ClientWriter:
         ({"type": ["string", "null"]}, "str | None"),
         ({"description": "anything"}, "Any"),
         ({"$ref": "#/components/schemas/Thing"}, "Thing"),
-        ({"$ref": "#/components/schemas/Page_Thing_"}, "Page[Thing]"),
+        ({"$ref": "#/components/schemas/ThingPage"}, "Page[Thing]"),
     ],
 )
 def test_a_schema_becomes_a_type(schema: dict[str, Any], kind: str) -> None:
     thing = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     page = {"properties": {"items": {"items": {"$ref": "#/components/schemas/Thing"}}, "next_cursor": {}}}
 
-    assert make_writer(Thing=thing, Page_Thing_=page).format_type(schema) == kind
+    assert make_writer(Thing=thing, ThingPage=page).format_type(schema) == kind
 
 
 def test_a_model_that_contains_itself_is_named_in_quotes() -> None:

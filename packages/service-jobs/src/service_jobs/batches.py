@@ -23,7 +23,7 @@ import asyncpg
 import orjson
 
 from service_jobs.context import Connection
-from service_jobs.job import BatchId, InvalidInput, JobError, JobsRefusal, Status, new_id
+from service_jobs.job import BatchId, InvalidInput, JobError, JobsRefusal, Status, Subject, new_id
 from service_jobs.job_spec import BatchFollowUp, JobColumns, JobSpec, SubmitOptions, get_common_limit
 from service_jobs.queries import require_page_size
 from service_jobs.submission import submit_jobs
@@ -246,18 +246,18 @@ class BatchFinisher:
 
     async def run(self, conn: Connection) -> list[BatchId]:
         """Finish completed batches of all tenants, in one short transaction each. Returns those it finished."""
-        finished = []
+        finished_ids = []
         for tenant, batch_id in await self._find_completed(conn, await self._fetch_next_open(conn)):
             try:
                 async with conn.transaction():
                     if await _finish_batch(conn, tenant, batch_id):
-                        finished.append(BatchId(batch_id))
+                        finished_ids.append(BatchId(batch_id))
             except Exception:
                 if conn.is_closed():
                     raise
                 fields = {"tenant_id": str(tenant), "batch_id": str(batch_id)}
                 log.exception("a batch could not be finished", extra=fields)
-        return finished
+        return finished_ids
 
     async def _fetch_next_open(self, conn: Connection) -> list[tuple[UUID, UUID]]:
         rows = await conn.fetch(SELECT_OPEN, *self._after, OPEN_PER_RUN)
@@ -317,12 +317,16 @@ async def _submit_follow_up(conn: Connection, tenant: UUID, batch_id: UUID, foll
         correlation_id=follow_up["correlation_id"],
         actor=follow_up["actor"],
         traceparent=follow_up["traceparent"],
+        service_id=follow_up.get("service_id"),  # a version without service ids has stored none
     )
-    await submit_jobs(
-        conn,
-        options,
-        JobColumns(ids=[new_id()], payloads=[follow_up["payload"]], keys=[f"{FOLLOW_UP_KEY_PREFIX}{batch_id}"]),
+    subject = follow_up.get("subject")
+    columns = JobColumns(
+        ids=[new_id()],
+        payloads=[follow_up["payload"]],
+        keys=[f"{FOLLOW_UP_KEY_PREFIX}{batch_id}"],
+        subjects=None if subject is None else [Subject(**subject)],
     )
+    await submit_jobs(conn, options, columns)
 
 
 async def _submit_in_chunks(conn: Connection, options: SubmitOptions, specs: Sequence[JobSpec]) -> list[UUID]:

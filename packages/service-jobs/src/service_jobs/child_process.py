@@ -144,10 +144,10 @@ def _pack_exception(error: BaseException) -> bytes:
         error.add_note(note)
         for form in (error, _PicklableError(error)):
             with suppress(Exception):
-                packed = _pack_answer("exception", form)
-                copy = pickle.loads(packed)[1]  # noqa: S301 (our own)
+                answer = _pack_answer("exception", form)
+                copy = pickle.loads(answer)[1]  # noqa: S301 (our own)
                 if type(copy) is type(error) and str(copy) == str(error):
-                    return packed
+                    return answer
     plain = RuntimeError(format_error(error))
     plain.add_note(note)
     return _pack_answer("exception", plain)

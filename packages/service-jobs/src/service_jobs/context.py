@@ -14,7 +14,7 @@ import asyncpg
 import orjson
 from asyncpg.pool import PoolConnectionProxy
 
-from service_jobs.job import InvalidInput, JobConflict, LeaseLost
+from service_jobs.job import InvalidInput, JobConflict, LeaseLost, Subject
 from service_jobs.telemetry import get_traceparent
 
 if TYPE_CHECKING:
@@ -83,8 +83,18 @@ class Context:
 
     __slots__ = (
         *("_backend", "_cancel_event", "_transaction_lock", "actor", "cancel_requested", "checkpoint", "closed"),
-        *("connection", "correlation_id", "deadline", "follow_ups", "lease", "max_attempts", "step", "step_output"),
-        *("traceparent", "uncounted"),
+        *(
+            "connection",
+            "correlation_id",
+            "deadline",
+            "follow_ups",
+            "lease",
+            "max_attempts",
+            "service_id",
+            "step",
+            "step_output",
+        ),
+        *("subject", "traceparent", "uncounted"),
     )
 
     def __init__(
@@ -100,6 +110,8 @@ class Context:
         correlation_id: str | None = None,
         actor: str | None = None,
         traceparent: str | None = None,
+        service_id: str | None = None,
+        subject: Subject | None = None,
     ) -> None:
         """`step` is the stored note of the last finished step; `step_output` is what that step returned in memory."""
         self._backend = backend
@@ -113,6 +125,8 @@ class Context:
         self.correlation_id = correlation_id
         self.actor = actor
         self.traceparent = traceparent
+        self.service_id = service_id  # of the service that submitted the job, or the first of a chain of jobs
+        self.subject = subject
         self.deadline: float | None = None  # on the clock of the event loop
         self.cancel_requested = False
         self.connection: Connection | None = None
@@ -134,6 +148,8 @@ class Context:
             correlation_id=row["correlation_id"],
             actor=row["actor"],
             traceparent=row["traceparent"],
+            service_id=row["service_id"],
+            subject=Subject.from_row(row),
         )
 
     @property
@@ -212,6 +228,8 @@ class Context:
             correlation_id=self.correlation_id,
             actor=self.actor,
             traceparent=self.traceparent,
+            service_id=self.service_id,
+            subject=self.subject,
         )
 
     async def compute(
@@ -233,11 +251,13 @@ class Context:
         delay: float = 0.0,
         limit: "Limit | None" = None,
         depends_on: Sequence[UUID] = (),
+        subject: Subject | None = None,
     ) -> UUID:
         """Submit a follow-up job when this execution succeeds (or returns a `Rejection`), in the same transaction.
 
         In a job of several steps, it is submitted when the step ends, together with what the step wrote.
-        Returns the id of the new job; if another job already has the `key`, no job is created.
+        Returns the id of the new job; if another job already has the `key`, no job is created. A `subject` without a
+        group gets the group of this job's subject.
         """
         spec = self._backend.build_spec(
             handler,
@@ -247,6 +267,8 @@ class Context:
             delay=delay,
             limit=limit,
             depends_on=depends_on,
+            subject=subject,
+            group=None if self.subject is None else self.subject.group,
             traceparent=get_traceparent() or self.traceparent,
         )
         self.follow_ups.append(spec)

@@ -52,7 +52,7 @@ ACQUIRE_SECONDS: Final = 30.0
 BEGIN_SECONDS: Final = 5.0
 
 
-class PoolExhausted(JobsRefusal):
+class JobPoolExhausted(JobsRefusal):
     """All connections of the pool are in use."""
 
     code = "DB_UNAVAILABLE"
@@ -176,7 +176,7 @@ class Sessions:
         except TimeoutError:
             if self.pool.get_idle_size() or self.pool.get_size() < self._size:
                 raise  # there are free connections: the database does not answer
-            raise PoolExhausted(self._size) from None
+            raise JobPoolExhausted(self._size) from None
 
     async def connect_worker(self, name: str, **settings: str) -> "asyncpg.Connection[asyncpg.Record]":
         """A session of its own, with pinned plans, that sees the jobs of all tenants."""
@@ -292,8 +292,8 @@ async def list_pending(conn: Connection) -> list[str]:
     """The names of the migrations that `install` would apply, in order."""
     names = [name for name, _ in list_migrations()]
     if await conn.fetchval("SELECT to_regclass('jobs.installed') IS NOT NULL"):
-        installed = {row["name"] for row in await conn.fetch("SELECT name FROM jobs.installed")}
-        return [name for name in names if name not in installed]
+        installed_names = {row["name"] for row in await conn.fetch("SELECT name FROM jobs.installed")}
+        return [name for name in names if name not in installed_names]
     if await conn.fetchval("SELECT to_regclass('jobs.job') IS NOT NULL"):
         return []  # the service's own migrations created the tables
     return names

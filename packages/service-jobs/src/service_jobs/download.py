@@ -32,7 +32,7 @@ from service_jobs.part_file import (
     RANGE_NOT_SATISFIABLE,
     DownloadCheckpoint,
     HashedFile,
-    PartFile,
+    PartialFile,
     ResponseHead,
 )
 
@@ -53,6 +53,7 @@ class DownloadFile:
     chunk_size: Annotated[int, Field(ge=1024, le=64 * 2**20, description="bytes written at a time")] = 2**20
     max_bytes: Annotated[int, Field(ge=0)] | None = None
     sha256: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{64}$")] | None = None
+    label: Annotated[str, Field(description="how errors name it, if its path may be secret too")] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +145,16 @@ async def download(
 ) -> DownloadedFile:
     """Download a file as the first part of another job; until it returns, the job's checkpoint is the download's."""
     began = time.monotonic()
-    done = await _DownloadRun(ctx, file, open_url, checkpoint_every, stalled_after).run()
-    return DownloadedFile(path=file.dest, bytes=done.bytes, sha256=done.sha256 or "", seconds=time.monotonic() - began)
+    checkpoint = await _DownloadRun(ctx, file, open_url, checkpoint_every, stalled_after).run()
+    return DownloadedFile(
+        path=file.dest, bytes=checkpoint.bytes, sha256=checkpoint.sha256 or "", seconds=time.monotonic() - began
+    )
 
 
 def remove_download(dest: Path) -> None:
     """Remove `dest` and its part file. Blocks."""
     dest.unlink(missing_ok=True)
-    PartFile(dest).remove()
+    PartialFile(dest).remove()
 
 
 class _DownloadRun:
@@ -165,7 +168,7 @@ class _DownloadRun:
         self._open_url = open_url
         self._checkpoint_every = checkpoint_every
         self._stalled_after = stalled_after
-        self._part = PartFile(Path(file.dest))
+        self._part = PartialFile(Path(file.dest))
         self._validator: str | None = None
         self._total: int | None = None
         self._arrived: list[bytes] = []  # received and not written yet
@@ -335,24 +338,28 @@ class _DownloadRun:
         await _run_in_thread(self._part.start_over)
 
     async def _finish_file(self) -> DownloadCheckpoint:
-        done = DownloadCheckpoint(bytes=self._part.size, validator=self._validator, sha256=self._part.sha256)
-        self._require_allowed_size(done.bytes)
+        checkpoint = DownloadCheckpoint(bytes=self._part.size, validator=self._validator, sha256=self._part.sha256)
+        self._require_allowed_size(checkpoint.bytes)
         expected_sha256 = self._file.sha256
-        if expected_sha256 is not None and expected_sha256.lower() != done.sha256:
+        if expected_sha256 is not None and expected_sha256.lower() != checkpoint.sha256:
             raise UnwantedFile(
-                f"{self._printable_url} is not the requested file: its SHA-256 is {done.sha256}",
-                details={"sha256": done.sha256, "wanted": expected_sha256.lower(), "bytes": done.bytes},
+                f"{self._printable_url} is not the requested file: its SHA-256 is {checkpoint.sha256}",
+                details={"sha256": checkpoint.sha256, "wanted": expected_sha256.lower(), "bytes": checkpoint.bytes},
             )
-        self._total = done.bytes
+        self._total = checkpoint.bytes
         await self._report_progress()
         await _run_in_thread(self._part.sync)
-        await self._ctx.save_checkpoint(done.to_json())  # raises if the lease is lost, before the file gets its name
+        await self._ctx.save_checkpoint(
+            checkpoint.to_json()
+        )  # raises if the lease is lost, before the file gets its name
         await _run_in_thread(self._part.rename_to_dest)
-        return done
+        return checkpoint
 
     @property
     def _printable_url(self) -> str:
-        """The URL without user, password and query, which may be secret."""
+        """The label, or the URL without user, password and query, which may be secret."""
+        if self._file.label is not None:
+            return self._file.label
         try:
             parts = urlsplit(self._file.url)
         except ValueError:
@@ -380,8 +387,8 @@ async def _run_in_thread(call: Callable[P, T], *args: P.args, **named: P.kwargs)
     while not work.done():
         try:
             await asyncio.wait({work})
-        except asyncio.CancelledError as cancelled:
-            interruption = cancelled
+        except asyncio.CancelledError as error:
+            interruption = error
     if interruption is not None:
         work.exception()  # mark it as retrieved
         raise interruption

@@ -10,16 +10,13 @@ An input that does not fit is refused when it is submitted, not when the job run
 is: neither input nor output need be JSON.
 """
 
-import asyncio
 import inspect
-import logging
 import re
 import types
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Generic, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -27,28 +24,19 @@ from pydantic_core import PydanticSerializationError
 
 from service_jobs.context import Context
 from service_jobs.job import (
-    CodedError,
-    Ending,
     HandlerNotFound,
     InvalidInput,
     JobError,
-    JobTimedOut,
-    Outcome,
     Retry,
-    build_cancellation,
-    build_failure,
-    build_rejection,
-    build_success,
-    get_retry_after,
+    Subject,
 )
 
 I = TypeVar("I")  # noqa: E741 (input)
 O = TypeVar("O")  # noqa: E741 (output)
+O_co = TypeVar("O_co", covariant=True)
 TYPE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,99}")
 TYPE_NAME_RULE: Final = "a job type has 1 to 100 letters, digits and . : _ -, and begins with a letter"
 ALLOW_ANY_CLASS: Final = ConfigDict(arbitrary_types_allowed=True)
-
-log = logging.getLogger(__name__)
 
 
 def require_type_name(job_type: str) -> str:
@@ -82,14 +70,25 @@ class InvalidOutput(InvalidInput):
 HandlerFunction = Callable[[Context, I], Awaitable[O | Rejection]]
 SuccessHook = Callable[[Context, O], Awaitable[None]]
 FailureHook = Callable[[Context, JobError], Awaitable[None]]
+# Not of `I`: a decorator could not tell the type of its function any more.
+SubjectReader = Callable[[Any], Subject | None]
+
+
+class OutputReader(Protocol[O_co]):
+    """What the result of a job is read with: its handler, whatever that takes.
+
+    It is covariant, unlike `Handler`: where any object will do, as for `print`, the handler of a text is one of those.
+    """
+
+    def decode_output(self, text: str, /) -> O_co: ...
 
 
 class Handler(Generic[I, O]):
     """One type of job. `Handlers.job` and `register_steps` create it."""
 
     __slots__ = (
-        *("failure_hook", "input_adapter", "output_adapter", "restartable", "retry", "run", "success_hook"),
-        *("timeout", "ttl", "type"),
+        *("description", "failure_hook", "input_adapter", "output_adapter", "restartable", "retry", "run"),
+        *("subject", "success_hook", "timeout", "ttl", "type"),
     )
 
     def __init__(
@@ -103,6 +102,8 @@ class Handler(Generic[I, O]):
         timeout: float | None,
         ttl: timedelta | None,
         restartable: bool,
+        subject: SubjectReader | None = None,
+        description: str = "",
     ) -> None:
         if not TYPE_NAME.fullmatch(job_type):
             raise ValueError(f"`{job_type}` is not a job type: {TYPE_NAME_RULE}")
@@ -114,6 +115,8 @@ class Handler(Generic[I, O]):
         self.timeout = timeout
         self.ttl = ttl
         self.restartable = restartable
+        self.subject = subject
+        self.description = description
         self.success_hook: SuccessHook[O] | None = None
         self.failure_hook: FailureHook | None = None
 
@@ -126,6 +129,14 @@ class Handler(Generic[I, O]):
         """Run `call` in the transaction that ends a job FAILED or DEAD_LETTER; if it raises, that is logged."""
         self.failure_hook = call
         return call
+
+    def find_subject(self, value: I) -> Subject | None:
+        """What a job with this input is about; None if the handler does not say."""
+        return None if self.subject is None else self.subject(value)
+
+    def find_subjects(self, values: Sequence[I]) -> list[Subject | None] | None:
+        """The same for many inputs; None if the handler does not say."""
+        return None if self.subject is None else [self.subject(value) for value in values]
 
     def encode_input(self, value: I) -> str:
         """`value` as stored JSON. Raises `InvalidInput` naming every problem if this handler does not accept it."""
@@ -179,6 +190,20 @@ class Handler(Generic[I, O]):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTypeSpec:
+    """How jobs of one type are run. Times are in seconds; without a `timeout` they may take as long as they like."""
+
+    type: str
+    description: str
+    restartable: bool
+    timeout: float | None
+    max_attempts: int
+    first_delay: float
+    longest_delay: float
+    keep_seconds: int
+
+
 class Handlers:
     """The job types of a service."""
 
@@ -217,9 +242,12 @@ class Handlers:
         timeout: float | None = 300.0,
         ttl: timedelta | None = None,
         restartable: bool = True,
+        subject: SubjectReader | None = None,
+        description: str = "",
     ) -> Callable[[HandlerFunction[I, O]], Handler[I, O]]:
         """Register the decorated function as the handler of `job_type`.
 
+        `subject` says what a job with some input is about, `description` what jobs of this type do.
         Jobs of a handler with `restartable=False` run in the memory of the submitting process and end with it.
         """
 
@@ -235,6 +263,8 @@ class Handlers:
                     timeout=timeout,
                     ttl=ttl,
                     restartable=restartable,
+                    subject=subject,
+                    description=description,
                 )
             )
 
@@ -301,100 +331,3 @@ def _strip_rejection(annotation: Any) -> Any:
     if get_origin(annotation) not in {Union, types.UnionType}:
         return annotation
     return Union[tuple(part for part in get_args(annotation) if part is not Rejection)]  # noqa: UP007 (made at run time)
-
-
-# One execution, in either engine: an input in, an outcome out, no exception but cancellation ------------------------
-
-
-async def execute(handler: Handler[Any, Any], ctx: Context, payload: str) -> Outcome:
-    """Run the handler once. `asyncio.CancelledError` passes through: only the canceller knows why."""
-    try:
-        value = handler.decode_input(payload)
-    except InvalidInput as input_error:
-        _log_error(input_error, ctx)
-        return build_rejection(JobError.from_exception(input_error))
-    try:
-        output = await handler.run(ctx, value)
-        if isinstance(output, Rejection):
-            return build_rejection(output.error, keeps_effects=True)
-        return build_success(handler.encode_output(output))
-    except asyncio.CancelledError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a handler raises, its job ends)
-        return resolve_error(error, handler, ctx)
-
-
-async def execute_in_memory(handler: Handler[Any, Any], ctx: Context, value: Any) -> tuple[Outcome, Any]:
-    """The same without JSON: the handler gets `value` itself, and its output is returned with the outcome."""
-    try:
-        output = await handler.run(ctx, value)
-        if isinstance(output, Rejection):
-            return build_rejection(output.error, keeps_effects=True), None
-        return Outcome(ending=Ending.SUCCEEDED, keeps_effects=True), handler.validate_output(output)
-    except asyncio.CancelledError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a handler raises, its job ends)
-        return resolve_error(error, handler, ctx), None
-
-
-def resolve_error(error: BaseException, handler: Handler[Any, Any], ctx: Context) -> Outcome:
-    """The outcome of an error of the handler, which is logged unless the job was cancelled."""
-    if ctx.cancel_requested:
-        return build_cancellation()
-    _log_error(error, ctx)
-    return resolve_failure(JobError.from_exception(error), handler, ctx, min_delay=get_retry_after(error))
-
-
-def resolve_timeout(seconds: float, handler: Handler[Any, Any], ctx: Context) -> Outcome:
-    """The outcome of an execution that took longer than `seconds`."""
-    error = JobTimedOut(f"the job took longer than its timeout of {seconds:g} s")
-    return resolve_failure(JobError.from_exception(error), handler, ctx)
-
-
-def resolve_failure(error: JobError, handler: Handler[Any, Any], ctx: Context, *, min_delay: float = 0.0) -> Outcome:
-    """The outcome of an execution that failed: the job runs again or is over; see `build_failure`."""
-    return build_failure(
-        error, attempt=ctx.attempt, max_attempts=ctx.max_attempts, retry=handler.retry, min_delay=min_delay
-    )
-
-
-async def call_failure_hook(
-    handler: Handler[Any, Any],
-    ctx: Context,
-    error: JobError,
-    guard: AbstractAsyncContextManager[object] | None = None,
-) -> bool:
-    """Call `on_failure` inside `guard`, such as a savepoint. If it raises, log that and drop what it submitted.
-
-    Returns False if it raised. `asyncio.CancelledError` passes through.
-    """
-    if handler.failure_hook is None:
-        return True
-    follow_ups = list(ctx.follow_ups)
-    try:
-        async with guard or nullcontext():
-            await handler.failure_hook(ctx, error)
-    except (Exception, SystemExit) as hook_error:
-        ctx.follow_ups[:] = follow_ups
-        log.error("on_failure failed", exc_info=hook_error, extra=build_log_fields(ctx))
-        return False
-    return True
-
-
-def build_log_fields(ctx: Context) -> dict[str, object]:
-    return {
-        "tenant_id": str(ctx.tenant),
-        "job_id": str(ctx.job_id),
-        "job_type": ctx.type,
-        "attempt": ctx.attempt,
-        "correlation_id": ctx.correlation_id,
-    }
-
-
-def _log_error(error: BaseException, ctx: Context) -> None:
-    fields = build_log_fields(ctx)
-    if isinstance(error, CodedError):
-        job_error = JobError.from_exception(error)
-        log.warning("job %s failed with %s: %s", ctx.job_id, job_error.code, job_error.message, extra=fields)
-    else:
-        log.warning("job %s failed", ctx.job_id, exc_info=error, extra=fields)

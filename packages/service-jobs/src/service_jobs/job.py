@@ -16,7 +16,10 @@ from uuid import UUID
 import orjson
 from asyncpg.pgproto.pgproto import UUID as DriversUUID  # noqa: N811 (a UUID like any other, made five times as fast)
 
+from service_jobs.retry import Retry as Retry  # noqa: PLC0414 (a name of this module, too)
+
 MAX_MESSAGE_LENGTH: Final = 4_000
+MAX_SUBJECT_LENGTH: Final = 500
 ESCAPED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # the escape, not a backslash before `u0000`
 
 # Refusals and errors ------------------------------------------------------------------------------------------------
@@ -142,14 +145,6 @@ class CodedError(Protocol):
     details: Mapping[str, object]
 
 
-def get_retry_after(error: BaseException) -> float:
-    """Seconds that the job must wait before its next attempt: the error's `retry_after`, else 0."""
-    match getattr(error, "retry_after", None):
-        case int() | float() as seconds if seconds > 0:
-            return float(seconds)
-    return 0.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
     """The error a job ended with, or failed with before its next attempt. It is always JSON."""
@@ -158,12 +153,15 @@ class JobError:
     message: str
     retryable: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
+    fix: str | None = None  # what to do about it
 
     def to_json(self) -> str:
         """The stored text."""
         value: dict[str, Any] = {"code": self.code, "message": self.message, "retryable": self.retryable}
         if self.details:
             value["details"] = self.details
+        if self.fix:
+            value["fix"] = self.fix
         try:
             text = orjson.dumps(value).decode()
             # PostgreSQL stores a NUL in JSON but then refuses to read any member of the document.
@@ -182,6 +180,7 @@ class JobError:
                 message=error.says[:MAX_MESSAGE_LENGTH],
                 retryable=error.retryable,
                 details=dict(error.details),
+                fix=getattr(error, "fix", None),
             )
         message = f"{type(error).__name__}: {error}"[:MAX_MESSAGE_LENGTH]
         return cls(code="INTERNAL_ERROR", message=message, retryable=True)
@@ -193,7 +192,11 @@ class JobError:
         if "because_of" in value:
             details["because_of"] = value["because_of"]
         return cls(
-            code=value["code"], message=value["message"], retryable=value.get("retryable", False), details=details
+            code=value["code"],
+            message=value["message"],
+            retryable=value.get("retryable", False),
+            details=details,
+            fix=value.get("fix"),
         )
 
     @classmethod
@@ -240,29 +243,6 @@ class InterruptReason(Enum):
     STOP = "stop"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How often a job is started, and how long it waits in between (back-off). `attempts=None`: the engine decides."""
-
-    attempts: int | None = None
-    first_delay: float = 2.0
-    factor: float = 2.0
-    longest_delay: float = 1024.0
-
-    def __post_init__(self) -> None:
-        if self.attempts is not None and self.attempts < 1:
-            raise ValueError("attempts must be at least 1")
-        if self.first_delay < 0 or self.factor < 1 or self.longest_delay < 0:
-            raise ValueError("delays must not be negative, and factor must be at least 1")
-
-    def delay_after(self, attempt: int) -> float:
-        """Seconds to wait after execution number `attempt` failed."""
-        try:
-            return min(self.longest_delay, self.first_delay * self.factor ** (attempt - 1))
-        except OverflowError:  # the power is too large for a float; the longest delay was reached long before
-            return self.longest_delay
-
-
 class Outcome(NamedTuple):  # a tuple, because every execution creates one
     """The end of one execution. `result` is JSON text, as it is stored."""
 
@@ -271,36 +251,6 @@ class Outcome(NamedTuple):  # a tuple, because every execution creates one
     error: JobError | None = None
     delay: float = 0.0
     keeps_effects: bool = False  # the job's transaction is committed with this outcome
-
-
-def build_success(result: str) -> Outcome:
-    return Outcome(ending=Ending.SUCCEEDED, result=result, keeps_effects=True)
-
-
-def build_rejection(error: JobError, *, keeps_effects: bool = False) -> Outcome:
-    """A final failure: trying again would end the same way."""
-    return Outcome(ending=Ending.FAILED, error=error, keeps_effects=keeps_effects)
-
-
-def build_failure(error: JobError, *, attempt: int, max_attempts: int, retry: Retry, min_delay: float = 0.0) -> Outcome:
-    """The outcome of execution number `attempt` of at most `max_attempts`, which failed with `error`.
-
-    The job waits at least `min_delay` seconds, but never longer than the longest delay of `retry`.
-    """
-    if not error.retryable:
-        return build_rejection(error)
-    if attempt >= max_attempts:
-        return Outcome(ending=Ending.DEAD_LETTER, error=error)
-    delay = max(retry.delay_after(attempt), min(min_delay, retry.longest_delay))
-    return Outcome(ending=Ending.RETRY, error=error, delay=delay)
-
-
-def build_cancellation(message: str = "it was cancelled while it ran") -> Outcome:
-    return Outcome(ending=Ending.CANCELLED, error=JobError.from_exception(JobCancelled(message)))
-
-
-def build_release() -> Outcome:
-    return Outcome(ending=Ending.RELEASE)
 
 
 # Ids: UUIDs of version 7, so that "newest first" is an order of the primary key ------------------------------------
@@ -331,6 +281,39 @@ def new_id() -> UUID:
 def lowest_id_at(moment: datetime) -> UUID:
     """The smallest id that can have been created at `moment`: it turns a bound in time into a bound of the key."""
     return UUID(int=(int(moment.timestamp() * 1000) << 80) & _ALL_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a job is about, such as Subject("invoice", "4711"). Jobs can be listed by it.
+
+    The `group` is a wider name that several subjects share, such as a customer; follow-up jobs inherit it.
+    """
+
+    kind: str
+    id: str
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.kind, self.id, "-" if self.group is None else self.group):
+            if not 1 <= len(text) <= MAX_SUBJECT_LENGTH or not is_storable_text(text):
+                raise InvalidInput(
+                    f"kind, id and group of a subject have 1 to {MAX_SUBJECT_LENGTH} characters of UTF-8 without NUL"
+                )
+
+    @classmethod
+    def from_row(cls, row: Any) -> "Subject | None":
+        """From the columns `subject_kind`, `subject_id` and `subject_group`."""
+        kind = row["subject_kind"]
+        return None if kind is None else cls(kind, row["subject_id"], row["subject_group"])
+
+
+def is_storable_text(text: str) -> bool:
+    """Whether PostgreSQL accepts it as text: valid Unicode without NUL."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 # The job ------------------------------------------------------------------------------------------------------------
@@ -365,6 +348,8 @@ class Job:
     cancel_requested: bool
     correlation_id: str | None
     actor: str | None
+    service_id: str | None = None
+    subject: Subject | None = None
 
     @property
     def is_over(self) -> bool:
@@ -373,7 +358,7 @@ class Job:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Job":
         """From a row of the view `jobs.job_status`; JSON columns may be text or parsed."""
-        values = {name: row[name] for name in JOB_FIELDS}
+        values = {name: row[name] for name in JOB_FIELDS if name != "subject"}
         error = _load_json(values["last_error"])
         return cls(
             **values
@@ -382,6 +367,7 @@ class Job:
                 "limit_key": values["limit_key"] or None,  # stored as '' so that it can be part of a key
                 "progress": _load_json(values["progress"]),
                 "last_error": None if error is None else JobError.from_json(error),
+                "subject": Subject.from_row(row),
             }
         )
 

@@ -13,8 +13,7 @@ import asyncpg
 
 from service_jobs.context import Connection
 from service_jobs.handler import require_type_name
-from service_jobs.job import InvalidInput, JobConflict, JobNotFound, Status
-from service_jobs.job_spec import is_storable_text
+from service_jobs.job import InvalidInput, JobConflict, JobNotFound, Status, is_storable_text
 
 MAX_REASON_LENGTH: Final = 500
 MAX_REDRIVEN: Final = 1_000_000

@@ -7,15 +7,15 @@ handler, value, options ─► JobSpecBuilder ─► JobSpec        one job
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypedDict, TypeVar
 from uuid import UUID
 
 import orjson
 
-from service_jobs.handler import Handler, Handlers
-from service_jobs.job import HandlerNotFound, InvalidInput, JobConflict, new_id, new_ids
+from service_jobs.handler import Handler, Handlers, JobTypeSpec
+from service_jobs.job import HandlerNotFound, InvalidInput, JobConflict, Subject, is_storable_text, new_id, new_ids
 from service_jobs.telemetry import get_traceparent
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ class SubmitArguments(TypedDict, total=False):
     priority: int
     delay: float
     limit: Limit | None
+    subject: Subject | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +71,34 @@ class JobSpec:
     limit: Limit | None = None
     depends_on: Sequence[UUID] = ()
     traceparent: str | None = None
+    subject: Subject | None = None
 
     @classmethod
-    def from_input(cls, handler: Handler[Any, Any], value: Any, **options: Any) -> "JobSpec":
-        """A job of `handler` with a new id. Raises `InvalidInput` unless the handler accepts `value`."""
+    def from_input(
+        cls,
+        handler: Handler[Any, Any],
+        value: Any,
+        *,
+        subject: Subject | None = None,
+        group: str | None = None,
+        **options: Any,
+    ) -> "JobSpec":
+        """A job of `handler` with a new id. Raises `InvalidInput` unless the handler accepts `value`.
+
+        Without a `subject`, it is the one that the handler finds in `value`; `group` is for a subject without one.
+        """
         if handler.restartable:
-            return cls(handler=handler, job_id=new_id(), payload=handler.encode_input(value), **options)
-        return cls(handler=handler, job_id=new_id(), payload="null", value=handler.validate_input(value), **options)
+            payload, kept_value = handler.encode_input(value), None
+        else:
+            payload, kept_value = "null", handler.validate_input(value)
+        return cls(
+            handler=handler,
+            job_id=new_id(),
+            payload=payload,
+            value=kept_value,
+            subject=_add_group(subject or handler.find_subject(value), group),
+            **options,
+        )
 
     def require_memory_only(self) -> None:
         """Raise unless the in-memory engine can run this job."""
@@ -91,6 +113,10 @@ class JobSpec:
             )
         if self.limit is not None:
             raise InvalidInput("an in-memory job cannot have a limit of its own", fix="make its handler restartable")
+
+
+def _add_group(subject: Subject | None, group: str | None) -> Subject | None:
+    return subject if subject is None or subject.group is not None or group is None else replace(subject, group=group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +134,7 @@ class SubmitOptions:
     correlation_id: str | None = None
     actor: str | None = None
     traceparent: str | None = None
+    service_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +146,7 @@ class JobColumns:
     keys: Sequence[str | None] | None = None
     delays: Sequence[float] | None = None
     limit_keys: Sequence[str | None] | None = None
+    subjects: Sequence[Subject | None] | None = None
 
     @classmethod
     def from_specs(cls, specs: Sequence[JobSpec]) -> "JobColumns":
@@ -128,6 +156,17 @@ class JobColumns:
             keys=_drop_unused_column([spec.key for spec in specs]),
             delays=_drop_unused_column([spec.delay for spec in specs]),
             limit_keys=_drop_unused_column([None if spec.limit is None else spec.limit.key for spec in specs]),
+            subjects=_drop_unused_column([spec.subject for spec in specs]),
+        )
+
+    def split_subjects(self) -> tuple[Sequence[str | None] | None, ...]:
+        """The columns `subject_kind`, `subject_id` and `subject_group`."""
+        if self.subjects is None:
+            return None, None, None
+        return (
+            [None if subject is None else subject.kind for subject in self.subjects],
+            [None if subject is None else subject.id for subject in self.subjects],
+            _drop_unused_column([None if subject is None else subject.group for subject in self.subjects]),
         )
 
     @property
@@ -148,6 +187,7 @@ class BatchFollowUp:
     priority: int = 2
     max_attempts: int = 5
     keep_seconds: int = 14 * 86_400
+    subject: Subject | None = None
 
     def to_json(self, options: SubmitOptions) -> str:
         """The text that is stored with the batch, including who submitted it."""
@@ -155,6 +195,7 @@ class BatchFollowUp:
             "correlation_id": options.correlation_id,
             "actor": options.actor,
             "traceparent": options.traceparent,
+            "service_id": options.service_id,
         }
         return orjson.dumps(asdict(self) | origin).decode()
 
@@ -165,6 +206,7 @@ class Defaults:
 
     attempts: int = 5
     ttl: timedelta = timedelta(days=14)
+    dead_letter_ttl: timedelta | None = None  # how long dead letters are kept; None: as long as other jobs
     memory_capacity: int = 256  # in-memory jobs that may wait
     memory_concurrency: int = 4  # in-memory jobs that run at the same time
     cancel_grace: float = 10.0  # seconds that an in-memory job has to stop before it is interrupted
@@ -173,9 +215,10 @@ class Defaults:
 class JobSpecBuilder:
     """Builds specifications for registered handlers."""
 
-    def __init__(self, handlers: Handlers, defaults: Defaults) -> None:
+    def __init__(self, handlers: Handlers, defaults: Defaults, service_id: str | None = None) -> None:
         self._handlers = handlers
         self._defaults = defaults
+        self._service_id = service_id
 
     def build_spec(self, handler: Handler[Any, Any], value: Any, **options: Any) -> JobSpec:
         """One job. Raises `InvalidInput` or `HandlerNotFound`."""
@@ -189,9 +232,10 @@ class JobSpecBuilder:
         keys: Sequence[str | None] | None,
         limits: Sequence[Limit | None] | None,
         priority: int,
+        subjects: Sequence[Subject | None] | None,
     ) -> list[JobSpec]:
         """One job per value. Raises as `require_submittable` does."""
-        self.require_submittable(handler, len(values), keys, limits)
+        self.require_submittable(handler, len(values), keys, limits, subjects)
         return [
             require_storable(
                 JobSpec(
@@ -201,6 +245,7 @@ class JobSpecBuilder:
                     key=None if keys is None else keys[index],
                     priority=priority,
                     limit=None if limits is None else limits[index],
+                    subject=handler.find_subject(value) if subjects is None else subjects[index],
                 )
             )
             for index, (value, job_id) in enumerate(zip(values, new_ids(len(values)), strict=True))
@@ -212,11 +257,12 @@ class JobSpecBuilder:
         count: int,
         keys: Sequence[str | None] | None,
         limits: Sequence[Limit | None] | None,
+        subjects: Sequence[Subject | None] | None,
     ) -> None:
         """Raise unless `count` jobs can be submitted together."""
         self.require_registered(handler)
         require_restartable(handler, "be submitted together", instead="submit them one by one")
-        for name, column in (("key", keys), ("limit", limits)):
+        for name, column in (("key", keys), ("limit", limits), ("subject", subjects)):
             if column is not None and len(column) != count:
                 raise InvalidInput(f"{count} jobs but {len(column)} {name}s", fix=f"give one {name} per job")
 
@@ -244,6 +290,7 @@ class JobSpecBuilder:
         actor: str | None = None,
         attempts: int | None = None,
         traceparent: str | None = None,
+        service_id: str | None = None,
     ) -> SubmitOptions:
         """The options for jobs of `handler`; `attempts` takes precedence over the handler's own."""
         return SubmitOptions(
@@ -257,6 +304,7 @@ class JobSpecBuilder:
             correlation_id=correlation_id,
             actor=actor,
             traceparent=traceparent or get_traceparent(),
+            service_id=service_id or self._service_id,
         )
 
     def build_follow_up(self, handler: Handler[Any, Any], value: Any) -> BatchFollowUp:
@@ -268,7 +316,24 @@ class JobSpecBuilder:
             payload=handler.encode_input(value),
             max_attempts=handler.retry.attempts or self._defaults.attempts,
             keep_seconds=self._get_keep_seconds(handler),
+            subject=handler.find_subject(value),
         )
+
+    def describe_types(self) -> list[JobTypeSpec]:
+        """All types, by name."""
+        return [
+            JobTypeSpec(
+                type=handler.type,
+                description=handler.description,
+                restartable=handler.restartable,
+                timeout=handler.timeout,
+                max_attempts=handler.retry.attempts or self._defaults.attempts,
+                first_delay=handler.retry.first_delay,
+                longest_delay=handler.retry.longest_delay,
+                keep_seconds=self._get_keep_seconds(handler),
+            )
+            for handler in sorted(self._handlers, key=lambda handler: handler.type)
+        ]
 
     def require_registered(self, handler: Handler[Any, Any]) -> None:
         if handler.type not in self._handlers:
@@ -280,17 +345,6 @@ class JobSpecBuilder:
 
 
 # Checks -------------------------------------------------------------------------------------------------------------
-
-
-def is_storable_text(text: str) -> bool:
-    """Whether PostgreSQL accepts it as text: valid Unicode without NUL."""
-    if "\0" in text:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def require_restartable(handler: Handler[Any, Any], action: str, *, instead: str | None = None) -> None:

@@ -88,7 +88,7 @@ class HashedFile:
             self._fd = -1
 
 
-class PartFile(HashedFile):
+class PartialFile(HashedFile):
     """The file that grows.
 
     INVARIANT: a part that is not the beginning of the same file gets a new inode. So an execution that lost its lease
@@ -157,7 +157,7 @@ class ResponseHead:
     @classmethod
     def from_headers(cls, status: int, all_headers: Mapping[str, str]) -> "ResponseHead":
         headers = {name.lower(): text.strip() for name, text in all_headers.items()}
-        etag, modified = headers.get("etag"), headers.get("last-modified")
+        etag, last_modified = headers.get("etag"), headers.get("last-modified")
         first, end, total = _parse_extent(status, headers)
         return cls(
             status=status,
@@ -165,8 +165,8 @@ class ResponseHead:
             end=end,
             total=total,
             etag=etag,
-            modified=modified,
-            validator=_choose_validator(etag, modified, headers.get("date")),
+            modified=last_modified,
+            validator=_choose_validator(etag, last_modified, headers.get("date")),
             encoding=headers.get("content-encoding", "").lower(),
         )
 
@@ -200,15 +200,15 @@ def _parse_extent(status: int, headers: Mapping[str, str]) -> tuple[int, int | N
     return first, last + 1, total
 
 
-def _choose_validator(etag: str | None, modified: str | None, date: str | None) -> str | None:
+def _choose_validator(etag: str | None, last_modified: str | None, date: str | None) -> str | None:
     # RFC 9110 13.1.5: If-Range takes a strong entity tag, or a date if there is none and it is strong in the sense
     # of 8.8.2.2: older than the answer by a second or more.
     if etag is not None:
         return etag if etag.startswith('"') else None
-    if modified is None or date is None:
+    if last_modified is None or date is None:
         return None
     try:
-        age = parsedate_to_datetime(date) - parsedate_to_datetime(modified)
+        age = parsedate_to_datetime(date) - parsedate_to_datetime(last_modified)
     except (ValueError, TypeError):
         return None
-    return modified if age >= timedelta(seconds=1) else None
+    return last_modified if age >= timedelta(seconds=1) else None

@@ -158,7 +158,7 @@ class ProcessPool:
             limits = replace(limits, cpu_seconds=cpu_seconds)
         order = await asyncio.to_thread(_pack_order, function, arguments, limits)
         async with self._turns:
-            child = self._idle.pop() if self._idle else self._create_child()
+            child = self._take_idle_child() or self._create_child()
             try:
                 kind, value = await child.send_order(order, on_progress)
             except BaseException as error:  # cancelled, or the child died
@@ -197,6 +197,13 @@ class ProcessPool:
     async def _wait_until_all_gone(self) -> None:
         await asyncio.gather(*(child.wait_until_gone() for child in self._children))
 
+    def _take_idle_child(self) -> "ChildProcess | None":
+        while self._idle:
+            child = self._idle.pop()
+            if not child.is_ending:  # its end is known to its thread before it is known to the event loop
+                return child
+        return None
+
     def _create_child(self) -> "ChildProcess":
         if self._closed:
             raise JobConflict("the child processes have been closed")
@@ -217,6 +224,7 @@ class ChildProcess:
         self._loop = asyncio.get_running_loop()
         self._forget = forget
         self.bytes_served = 0
+        self.is_ending = False
         self._answer: asyncio.Future[ChildAnswer] | None = None
         self._on_progress: ProgressCallback | None = None
         self._is_killed = False
@@ -280,8 +288,9 @@ class ChildProcess:
                 self._call_in_loop(self._deliver_answer, _unpack_answer(message))
         except (EOFError, ConnectionResetError):  # it died, perhaps while it read from us
             pass
-        except Exception as unexpected:  # noqa: BLE001 (whatever it is, the waiting call raises it)
-            failure = unexpected
+        except Exception as error:  # noqa: BLE001 (whatever it is, the waiting call raises it)
+            failure = error
+        self.is_ending = True
         exit_code = self._reap_process()
         self._call_in_loop(self._finish, failure or ChildDied(exit_code))
 

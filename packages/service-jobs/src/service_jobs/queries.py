@@ -8,6 +8,7 @@ large or private. Where a page is searched:
     QUEUED                 the tables of waiting jobs
     FAILED, DEAD_LETTER    their own index
     SUCCEEDED, CANCELLED   the primary key, filtered
+    any, of a subject      the index of its subject or of its group, filtered
 """
 
 from collections import Counter
@@ -19,9 +20,10 @@ from uuid import UUID
 
 from service_jobs.context import Connection
 from service_jobs.handler import require_type_name
-from service_jobs.job import InvalidInput, Job, JobError, JobNotFound, Status, lowest_id_at
+from service_jobs.job import InvalidInput, Job, JobError, JobNotFound, Status, Subject, lowest_id_at
 
 MAX_PAGE_SIZE: Final = 1_000
+DEFAULT_PAGE_SIZE: Final = 50
 # An id is created before its job is stored: at most this long before, by a clock that is at most this far ahead.
 ID_BEFORE_STORED: Final = timedelta(days=1)
 ID_CLOCK_AHEAD: Final = timedelta(hours=1)
@@ -31,7 +33,8 @@ LATEST_TIME: Final = datetime(9000, 1, 1, tzinfo=UTC)
 JOB_COLUMNS: Final[LiteralString] = """
     s.tenant_id, s.job_id, s.type, s.status, s.priority, s.attempts, s.max_attempts, s.idempotency_key, s.limit_key,
     s.batch_id, s.progress::text AS progress, s.last_error::text AS last_error, s.created_at, s.scheduled_at,
-    s.started_at, s.finished_at, s.lease_owner, s.lease_expires_at, s.cancel_requested, s.correlation_id, s.actor
+    s.started_at, s.finished_at, s.lease_owner, s.lease_expires_at, s.cancel_requested, s.correlation_id, s.actor,
+    s.service_id, s.subject_kind, s.subject_id, s.subject_group
 """
 SELECT_JOB: Final[LiteralString] = f"""
     SELECT {JOB_COLUMNS} FROM jobs.job_status s WHERE s.tenant_id = $1 AND s.job_id = $2
@@ -95,6 +98,21 @@ PAGE_QUERIES: Final[Mapping[Status | None, str]] = {
 }
 
 
+# $8 status; the other parameters as above. The indexes have the order of the page.
+PAGE_OF_INDEX: Final[LiteralString] = """
+    SELECT {columns} FROM jobs.job_status s
+     WHERE s.tenant_id = $1 AND s.job_id >= $2 AND s.job_id < $3 AND s.created_at >= $4 AND s.created_at < $5
+       AND ($6::text IS NULL OR s.type = $6) AND ($8::text IS NULL OR s.status = $8) AND {matches}
+     ORDER BY s.job_id DESC
+     LIMIT $7
+"""
+SUBJECT_PAGE: Final = PAGE_OF_INDEX.format(
+    columns=JOB_COLUMNS,
+    matches="s.subject_kind = $9 AND s.subject_id = $10 AND ($11::text IS NULL OR s.subject_group = $11)",
+)
+GROUP_PAGE: Final = PAGE_OF_INDEX.format(columns=JOB_COLUMNS, matches="s.subject_group = $9")
+
+
 async def get_job(conn: Connection, tenant: UUID, job_id: UUID) -> Job:
     """The job. Raises `JobNotFound`, also if it belongs to another tenant."""
     row = await conn.fetchrow(SELECT_JOB, tenant, job_id)
@@ -119,6 +137,8 @@ class JobFilters(TypedDict, total=False):
     created_after: datetime | None
     created_before: datetime | None
     before_id: UUID | None
+    subject: Subject | None
+    subject_group: str | None
     limit: int
 
 
@@ -131,18 +151,26 @@ async def list_jobs(
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     before_id: UUID | None = None,
-    limit: int = 50,
+    subject: Subject | None = None,
+    subject_group: str | None = None,
+    limit: int = DEFAULT_PAGE_SIZE,
 ) -> list[Job]:
     """The newest jobs that match, at most `limit`. For the next page pass the last id as `before_id`.
 
-    `created_after` is inclusive, `created_before` is not. A job that changes its status between two pages of a status
-    may be on both or on neither.
+    `created_after` is inclusive, `created_before` is not. A `subject` is compared by kind and id, not by group. A job
+    that changes its status between two pages of a status may be on both or on neither.
     """
     require_page_size(limit, MAX_PAGE_SIZE)
     if job_type is not None:
         require_type_name(job_type)
     page_arguments = build_page_arguments(tenant, created_after, created_before, before_id, job_type, limit)
-    return [Job.from_row(dict(row)) for row in await conn.fetch(PAGE_QUERIES[status], *page_arguments)]
+    if subject is not None:
+        rows = await conn.fetch(SUBJECT_PAGE, *page_arguments, status, subject.kind, subject.id, subject_group)
+    elif subject_group is not None:
+        rows = await conn.fetch(GROUP_PAGE, *page_arguments, status, subject_group)
+    else:
+        rows = await conn.fetch(PAGE_QUERIES[status], *page_arguments)
+    return [Job.from_row(dict(row)) for row in rows]
 
 
 def require_page_size(limit: int, max_size: int) -> None:
@@ -285,14 +313,14 @@ async def get_health(
     running = await conn.fetch(_scope_to_tenant(COUNT_RUNNING, tenant), tenant, dead_after)
     workers = await conn.fetch(SELECT_LIVE_WORKERS, dead_after)
     age = await conn.fetchval(_scope_to_tenant(OLDEST_AGE, tenant), tenant, MAX_COUNTED)
-    known = {name for worker in workers for name in worker["types"]}
+    known_types = {name for worker in workers for name in worker["types"]}
     return QueueHealth(
         depth=min(MAX_COUNTED, waiting.total()),
         active=sum(row["count"] for row in running),
         stale=sum(row["stale"] for row in running),
         oldest_seconds=None if age is None else max(0.0, age),
         workers=len(workers),
-        unhandled={name: count for name, count in sorted(waiting.items()) if count and name not in known},
+        unhandled={name: count for name, count in sorted(waiting.items()) if count and name not in known_types},
     )
 
 
@@ -302,14 +330,14 @@ async def count_by_type(conn: Connection, tenant: UUID | None = None) -> dict[st
     later = await _count_per_type(conn, COUNT_LATER, tenant, MAX_COUNTED)
     running = await _count_per_type(conn, COUNT_RUNNING, tenant, DEAD_AFTER_SECONDS)
     dead = await _count_per_type(conn, COUNT_FAILED, tenant, MAX_COUNTED, column="dead_letter")
-    failed = await _count_per_type(conn, COUNT_FAILED, tenant, MAX_COUNTED, column="failed")
+    failures = await _count_per_type(conn, COUNT_FAILED, tenant, MAX_COUNTED, column="failed")
     return {
         name: TypeCounts(
             queued=ready.get(name, 0),
             later=later.get(name, 0),
             running=running.get(name, 0),
             dead_letter=dead.get(name, 0),
-            failed=failed.get(name, 0),
+            failed=failures.get(name, 0),
         )
         for name in sorted({*ready, *later, *running, *dead})
     }

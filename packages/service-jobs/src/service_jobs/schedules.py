@@ -20,8 +20,8 @@ import orjson
 from service_jobs.context import Connection
 from service_jobs.cron import CatchUp, Cron, DueMoments, find_due_moments
 from service_jobs.handler import Handler, require_type_name
-from service_jobs.job import InvalidInput, JobsRefusal, new_ids
-from service_jobs.job_spec import JobColumns, SubmitOptions, require_restartable
+from service_jobs.job import InvalidInput, JobsRefusal, Subject, new_ids
+from service_jobs.job_spec import JobColumns, Limit, SubmitOptions, require_restartable
 from service_jobs.submission import submit_jobs
 
 I = TypeVar("I")  # noqa: E741 (input)
@@ -35,16 +35,19 @@ MAX_KEEP_SECONDS: Final = 2**31 - 1
 
 SCHEDULE_COLUMNS: Final[LiteralString] = """
     name, cron, time_zone, type, payload::text AS payload, priority, max_attempts, keep_seconds, catch_up,
-    paused, last_at, next_at, created_at
+    paused, last_at, next_at, created_at, limit_key, limit_at_most, subject_kind, subject_id, subject_group
 """
 UPSERT_SCHEDULE: Final[LiteralString] = f"""
     INSERT INTO jobs.schedule AS s (tenant_id, name, cron, time_zone, type, payload, priority, max_attempts,
-                                    keep_seconds, catch_up, next_at, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, $11, $12)
+                                    keep_seconds, catch_up, next_at, created_at, limit_key, limit_at_most,
+                                    subject_kind, subject_id, subject_group)
+    VALUES ($1, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
         ON CONFLICT (tenant_id, name) DO UPDATE
        SET cron = excluded.cron, time_zone = excluded.time_zone, type = excluded.type, payload = excluded.payload,
            priority = excluded.priority, max_attempts = excluded.max_attempts, keep_seconds = excluded.keep_seconds,
-           catch_up = excluded.catch_up,
+           catch_up = excluded.catch_up, limit_key = excluded.limit_key, limit_at_most = excluded.limit_at_most,
+           subject_kind = excluded.subject_kind, subject_id = excluded.subject_id,
+           subject_group = excluded.subject_group,
            next_at = CASE WHEN (s.cron, s.time_zone) = (excluded.cron, excluded.time_zone) THEN s.next_at
                           ELSE excluded.next_at END
     RETURNING {SCHEDULE_COLUMNS}
@@ -107,6 +110,8 @@ class Schedule:
     max_attempts: int = 5
     keep_seconds: int = int(TWO_WEEKS.total_seconds())
     catch_up: CatchUp = CatchUp.ONE
+    limit: Limit | None = None
+    subject: Subject | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= MAX_NAME_LENGTH or not self.name.isprintable():
@@ -135,6 +140,8 @@ class Schedule:
         catch_up: CatchUp = CatchUp.ONE,
         attempts: int = 5,
         ttl: timedelta = TWO_WEEKS,
+        limit: Limit | None = None,
+        subject: Subject | None = None,
     ) -> "Schedule":
         """For jobs of `handler`; `attempts` and `ttl` are used if the handler does not specify them."""
         require_restartable(handler, "be scheduled")
@@ -148,6 +155,8 @@ class Schedule:
             max_attempts=handler.retry.attempts or attempts,
             keep_seconds=int((ttl if handler.ttl is None else handler.ttl).total_seconds()),
             catch_up=catch_up,
+            limit=limit,
+            subject=subject or handler.find_subject(value),
         )
 
 
@@ -192,6 +201,8 @@ async def put_schedule(conn: Connection, tenant: UUID, schedule: Schedule) -> St
         schedule.catch_up,
         _require_next_moment(Cron(schedule.cron, schedule.time_zone), now),
         now,
+        *((None, None) if (limit := schedule.limit) is None else (limit.key, limit.at_most)),
+        *((None, None, None) if (about := schedule.subject) is None else (about.kind, about.id, about.group)),
     )
     if row is None:
         raise RuntimeError("an upsert returned nothing")
@@ -235,17 +246,17 @@ async def submit_due_jobs(conn: Connection) -> list[ScheduledJob]:
     A schedule whose expression is not valid any more or never matches again is paused. If its jobs cannot be submitted,
     that is logged and tried again in the next run. Neither delays the others.
     """
-    submitted: list[ScheduledJob] = []
+    submitted_jobs: list[ScheduledJob] = []
     for row in await conn.fetch(SELECT_DUE, MAX_SCHEDULES_PER_TICK):
         tenant, name = row["tenant_id"], row["name"]
         try:
             async with conn.transaction():
-                submitted += await _submit_due_of_schedule(conn, tenant, name)
+                submitted_jobs += await _submit_due_of_schedule(conn, tenant, name)
         except Exception:
             if conn.is_closed():
                 raise
             log.exception("a schedule's jobs could not be submitted", extra=_build_log_fields(tenant, name))
-    return submitted
+    return submitted_jobs
 
 
 async def _submit_due_of_schedule(conn: Connection, tenant: UUID, name: str) -> list[ScheduledJob]:
@@ -286,10 +297,14 @@ async def _submit_moments(conn: Connection, tenant: UUID, row: asyncpg.Record, d
         priority=row["priority"],
         max_attempts=row["max_attempts"],
         keep_seconds=row["keep_seconds"],
+        limit=row["limit_at_most"],
     )
+    subject, count = Subject.from_row(row), len(due_moments.moments)
     columns = JobColumns(
-        ids=new_ids(len(due_moments.moments)),
-        payloads=[row["payload"]] * len(due_moments.moments),
+        ids=new_ids(count),
+        payloads=[row["payload"]] * count,
+        limit_keys=None if row["limit_key"] is None else [row["limit_key"]] * count,
+        subjects=None if subject is None else [subject] * count,
         keys=[build_moment_key(row["name"], moment) for moment in due_moments.moments],
     )
     return await submit_jobs(conn, options, columns)
@@ -309,7 +324,11 @@ def _require_next_moment(cron: Cron, now: datetime) -> datetime:
 
 def _read_schedule(row: asyncpg.Record) -> StoredSchedule:
     return StoredSchedule(
-        schedule=Schedule(**{field.name: row[field.name] for field in fields(Schedule)}),
+        schedule=Schedule(
+            **{field.name: row[field.name] for field in fields(Schedule) if field.name in row.keys()},  # noqa: SIM118
+            limit=None if row["limit_key"] is None else Limit(key=row["limit_key"], at_most=row["limit_at_most"]),
+            subject=Subject.from_row(row),
+        ),
         paused=row["paused"],
         last_at=row["last_at"],
         next_at=row["next_at"],

@@ -21,8 +21,8 @@ from service_jobs.batches import Batch, BatchItem, SubmittedBatch
 from service_jobs.context import Connection, FunctionRunner
 from service_jobs.cron import CatchUp
 from service_jobs.database import Sessions
-from service_jobs.handler import Handler, Handlers
-from service_jobs.job import BatchId, Job, JobConflict, Status, new_ids
+from service_jobs.handler import Handler, Handlers, JobTypeSpec, OutputReader
+from service_jobs.job import BatchId, Job, JobConflict, Status, Subject, new_ids
 from service_jobs.job_control import CancelledJob, CancelRequest
 from service_jobs.job_spec import (
     Defaults,
@@ -34,7 +34,8 @@ from service_jobs.job_spec import (
     require_valid_keys,
     require_valid_timing,
 )
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.memory.engine import MemoryEngine
+from service_jobs.memory.store import JobOrigin
 from service_jobs.queries import JobFilters, QueueHealth
 from service_jobs.schedules import Schedule
 from service_jobs.submission import FollowUps, Submitter, SubmitTrigger, count_new_jobs, submit_jobs
@@ -60,14 +61,16 @@ class Jobs:
         memory: MemoryEngine | None = None,
         processes: FunctionRunner | None = None,
         trigger: SubmitTrigger | None = None,
+        service_id: str | None = None,
     ) -> None:
+        self.service_id = service_id
         self.handlers = handlers
         self.sessions = sessions
         self.defaults = defaults
         self.metrics = metrics or Metrics()
         self.processes = processes
         self._trigger = trigger
-        self._spec_builder = JobSpecBuilder(handlers, defaults)
+        self._spec_builder = JobSpecBuilder(handlers, defaults, service_id)
         self.follow_ups = FollowUps(
             sessions, self._spec_builder, self.metrics, trigger=trigger, submit_in_memory=self._submit_in_memory
         )
@@ -77,6 +80,7 @@ class Jobs:
             concurrency=defaults.memory_concurrency,
             max_attempts=defaults.attempts,
             ttl=defaults.ttl,
+            dead_letter_ttl=defaults.dead_letter_ttl,
             cancel_grace=defaults.cancel_grace,
             transaction=sessions.tenant,
             processes=processes,
@@ -124,14 +128,23 @@ class Jobs:
         attempts: int | None = None,
         correlation_id: str | None = None,
         actor: str | None = None,
+        subject: Subject | None = None,
     ) -> UUID:
         """Submit one job: in the transaction of `conn`, or, without one, durable when this returns.
 
         With a `key`, at most one job of this type and tenant exists: a second submission returns the first one's id.
-        `attempts` replaces the handler's maximum number of attempts.
+        `attempts` replaces the handler's maximum number of attempts, and `subject` what the handler says the job is
+        about.
         """
         spec = self._spec_builder.build_spec(
-            handler, value, key=key, priority=priority, delay=delay, limit=limit, depends_on=tuple(depends_on)
+            handler,
+            value,
+            key=key,
+            priority=priority,
+            delay=delay,
+            limit=limit,
+            depends_on=tuple(depends_on),
+            subject=subject,
         )
         if conn is not None:
             require_restartable(handler, "be part of a transaction", instead="submit the job after the commit")
@@ -139,7 +152,7 @@ class Jobs:
             require_restartable(handler, "have attempts of their own", instead="set `attempts` in its `retry`")
         with trace_submit(handler.type):
             if not handler.restartable:
-                return self._submit_in_memory(spec, tenant, correlation_id, actor)
+                return self._submit_in_memory(spec, tenant, JobOrigin(correlation_id, actor, None, self.service_id))
             options = self._spec_builder.build_options_for(
                 spec, tenant, correlation_id=correlation_id, actor=actor, attempts=attempts
             )
@@ -170,10 +183,11 @@ class Jobs:
         attempts: int | None = None,
         correlation_id: str | None = None,
         actor: str | None = None,
+        subjects: Sequence[Subject | None] | None = None,
     ) -> list[UUID]:
         """Submit many jobs of one restartable type in one transaction; an id for each, in order."""
         inputs = list(values)
-        self._spec_builder.require_submittable(handler, len(inputs), keys, limits)
+        self._spec_builder.require_submittable(handler, len(inputs), keys, limits, subjects)
         require_valid_timing(priority, delay)
         require_valid_keys(keys or ())
         if not inputs:
@@ -184,6 +198,7 @@ class Jobs:
             keys=keys,
             delays=[delay] * len(inputs) if delay else None,
             limit_keys=None if limits is None else [None if limit is None else limit.key for limit in limits],
+            subjects=handler.find_subjects(inputs) if subjects is None else subjects,
         )
         with trace_submit(handler.type, len(inputs)):
             options = self._spec_builder.build_options(
@@ -221,9 +236,10 @@ class Jobs:
         then_value: Any = None,
         correlation_id: str | None = None,
         actor: str | None = None,
+        subjects: Sequence[Subject | None] | None = None,
     ) -> SubmittedBatch:
         """Submit many jobs as one batch; when all of them are over, however they ended, submit `then`."""
-        specs = self._spec_builder.build_specs(handler, list(values), keys, limits, priority)
+        specs = self._spec_builder.build_specs(handler, list(values), keys, limits, priority, subjects)
         follow_up = None if then is None else self._spec_builder.build_follow_up(then, then_value)
         with trace_submit(handler.type, len(specs)):
             options = self._spec_builder.build_options(
@@ -231,11 +247,11 @@ class Jobs:
             )
             connection = self.sessions.tenant(tenant) if conn is None else nullcontext(conn)
             async with connection as submit_conn:
-                submitted = await batches.submit_batch(submit_conn, options, specs, name=name, follow_up=follow_up)
+                batch = await batches.submit_batch(submit_conn, options, specs, name=name, follow_up=follow_up)
         if conn is None:
-            self._notify_workers(submitted.job_ids)
-        count_new_jobs(self.metrics, handler.type, [spec.job_id for spec in specs], submitted.job_ids)
-        return submitted
+            self._notify_workers(batch.job_ids)
+        count_new_jobs(self.metrics, handler.type, [spec.job_id for spec in specs], batch.job_ids)
+        return batch
 
     # Looking ----------------------------------------------------------------------------------------------------------
 
@@ -260,7 +276,7 @@ class Jobs:
                 pause = min(2 * pause, LONGEST_WAIT_PAUSE)
             return job
 
-    async def get_result(self, handler: Handler[Any, O], tenant: UUID, job_id: UUID) -> O:
+    async def get_result(self, handler: OutputReader[O], tenant: UUID, job_id: UUID) -> O:
         """What the job returned. Raises `JobConflict` with its error in the details if it has not succeeded."""
         if (tenant, job_id) in self.memory:
             status, output, error = self.memory.get_result_value(tenant, job_id)
@@ -280,9 +296,20 @@ class Jobs:
         raise JobConflict(f"job `{job_id}` is not over yet: it is {status}", fix="try again later", details=details)
 
     async def list_jobs(self, tenant: UUID, **filters: Unpack[JobFilters]) -> Sequence[Job]:
-        """Restartable jobs, newest first, at most `limit` (50). For the next page pass the last id as `before_id`."""
+        """Jobs, newest first, at most `limit` (50). For the next page pass the last id as `before_id`.
+
+        Jobs in the memory of this process are among them.
+        """
         async with self.sessions.tenant(tenant) as conn:
-            return await queries.list_jobs(conn, tenant, **filters)
+            stored_jobs = await queries.list_jobs(conn, tenant, **filters)
+        if not (in_memory := self.memory.list_jobs(tenant, **filters)):
+            return stored_jobs
+        newest_first = sorted([*stored_jobs, *in_memory], key=lambda job: job.job_id, reverse=True)
+        return newest_first[: filters.get("limit", queries.DEFAULT_PAGE_SIZE)]
+
+    def list_types(self) -> list[JobTypeSpec]:
+        """All job types with their timeouts, attempts and retention, by name."""
+        return self._spec_builder.describe_types()
 
     async def get_batch(self, tenant: UUID, batch_id: BatchId) -> Batch:
         """How many jobs of a batch have which status. Raises `BatchNotFound`."""
@@ -362,13 +389,11 @@ class Jobs:
         async with self.sessions.tenant(tenant) as conn:
             await schedules.remove_schedule(conn, tenant, name)
 
-    def _submit_in_memory(self, spec: JobSpec, tenant: UUID, correlation_id: str | None, actor: str | None) -> UUID:
+    def _submit_in_memory(self, spec: JobSpec, tenant: UUID, origin: JobOrigin) -> UUID:
         if not self._memory_started:
             self.memory.start()
             self._memory_started = True
-        return self.memory.add(
-            spec, tenant=tenant, correlation_id=correlation_id, actor=actor, traceparent=spec.traceparent
-        )
+        return self.memory.add(spec, tenant, origin)
 
     def _notify_workers(self, ids: Sequence[UUID]) -> None:
         if self._trigger is not None:

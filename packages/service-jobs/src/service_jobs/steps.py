@@ -19,6 +19,7 @@ from service_jobs.handler import (
     Handler,
     Handlers,
     Rejection,
+    SubjectReader,
     build_adapter,
     dump_output,
     format_problems,
@@ -42,6 +43,8 @@ class HandlerOptions(TypedDict, total=False):
     timeout: float | None
     ttl: timedelta | None
     restartable: bool
+    subject: SubjectReader | None
+    description: str
 
 
 def encode_step_note(done: int, output_json: str) -> str:
@@ -107,6 +110,8 @@ def register_steps(
             timeout=options.get("timeout", 300.0),
             ttl=options.get("ttl"),
             restartable=restartable,
+            subject=options.get("subject"),
+            description=options.get("description", ""),
         )
     )
 

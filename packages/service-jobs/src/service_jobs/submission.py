@@ -25,6 +25,7 @@ from service_jobs.database import Sessions
 from service_jobs.handler import Handler
 from service_jobs.job import InvalidInput, JobsRefusal
 from service_jobs.job_spec import JobColumns, JobSpec, JobSpecBuilder, SubmitArguments, SubmitOptions
+from service_jobs.memory.store import JobOrigin
 from service_jobs.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -34,9 +35,12 @@ I = TypeVar("I")  # noqa: E741 (input)
 
 # Null if the ids are the requested ones, which is the usual case: thousands of them need not travel back.
 SUBMIT: Final[LiteralString] = """
-    SELECT nullif(jobs.submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), $3)
+    SELECT nullif(jobs.submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                              $19, $20), $3)
 """
-SUBMIT_ONE: Final[LiteralString] = "SELECT jobs.submit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+SUBMIT_ONE: Final[LiteralString] = """
+    SELECT jobs.submit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+"""
 WITH_LOCK_TIMEOUT: Final[LiteralString] = " FROM set_config('lock_timeout', '250ms', true)"
 MAX_GROUP_SIZE: Final = 500  # jobs of single submissions that share a transaction
 SUBMIT_TIMEOUT_SECONDS: Final = 30.0
@@ -72,6 +76,8 @@ async def submit_jobs(
             options.correlation_id,
             options.actor,
             options.traceparent,
+            options.service_id,
+            *columns.split_subjects(),
         )
     except asyncpg.ForeignKeyViolationError as violation:
         raise _explain_missing_row(options, violation) from violation
@@ -89,6 +95,7 @@ def fits_submit_one(options: SubmitOptions, columns: JobColumns) -> bool:
 
 def build_submit_one_arguments(options: SubmitOptions, columns: JobColumns) -> Sequence[object]:
     """The arguments of `jobs.submit_one`."""
+    subject = None if columns.subjects is None else columns.subjects[0]
     return (
         options.tenant,
         options.type,
@@ -101,6 +108,8 @@ def build_submit_one_arguments(options: SubmitOptions, columns: JobColumns) -> S
         options.correlation_id,
         options.actor,
         options.traceparent,
+        options.service_id,
+        *((None, None, None) if subject is None else (subject.kind, subject.id, subject.group)),
     )
 
 
@@ -236,7 +245,7 @@ class FollowUps:
         metrics: Metrics,
         *,
         trigger: SubmitTrigger | None,
-        submit_in_memory: Callable[[JobSpec, UUID, str | None, str | None], object],
+        submit_in_memory: Callable[[JobSpec, UUID, JobOrigin], object],
     ) -> None:
         self._sessions = sessions
         self._spec_builder = spec_builder
@@ -277,7 +286,8 @@ class FollowUps:
             self._trigger.publish([spec.job_id for spec in ctx.follow_ups if spec.handler.restartable])
         for spec in ctx.follow_ups:
             if not spec.handler.restartable:
-                self._submit_in_memory(spec, ctx.tenant, ctx.correlation_id, ctx.actor)
+                origin = JobOrigin(ctx.correlation_id, ctx.actor, spec.traceparent, ctx.service_id)
+                self._submit_in_memory(spec, ctx.tenant, origin)
 
     async def _submit_one_by_one(self, conn: Connection, specs: Sequence[JobSpec], ctx: Context) -> None:
         for spec in specs:
@@ -286,7 +296,7 @@ class FollowUps:
 
     def _build_options(self, spec: JobSpec, ctx: Context) -> SubmitOptions:
         return self._spec_builder.build_options_for(
-            spec, ctx.tenant, correlation_id=ctx.correlation_id, actor=ctx.actor
+            spec, ctx.tenant, correlation_id=ctx.correlation_id, actor=ctx.actor, service_id=ctx.service_id
         )
 
 

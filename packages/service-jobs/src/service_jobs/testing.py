@@ -18,7 +18,8 @@ import orjson
 
 from service_jobs.child_process import listen_for_progress
 from service_jobs.context import Connection, Context, Lease, ProgressCallback
-from service_jobs.handler import Handler, call_failure_hook, execute, execute_in_memory, resolve_error
+from service_jobs.execution import call_failure_hook, execute, execute_in_memory, resolve_error
+from service_jobs.handler import Handler
 from service_jobs.job import Ending, JobConflict, JobError, JobsRefusal, Outcome, new_id
 from service_jobs.job_spec import JobSpec, require_storable
 from service_jobs.steps import encode_step_note
@@ -45,8 +46,8 @@ class InlineBackend:
     follow_ups: list[JobSpec] = field(default_factory=list)  # of steps that are done
 
     async def save(self, lease: Lease, column: str, text: str) -> bool:  # noqa: ARG002 (there is one job)
-        saved = {"checkpoint": self.checkpoints, "progress": self.progress}[column]
-        saved.append(orjson.loads(text))
+        values = {"checkpoint": self.checkpoints, "progress": self.progress}[column]
+        values.append(orjson.loads(text))
         return True
 
     async def end_step(self, ctx: Context, text: str) -> bool:

@@ -12,7 +12,7 @@ from service_jobs.context import Context
 from service_jobs.database import Sessions
 from service_jobs.handler import Handler, Handlers
 from service_jobs.job import Job, Retry
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.memory.engine import MemoryEngine
 from service_jobs.service import Jobs
 from service_jobs.steps import register_steps
 from service_jobs.worker import Worker, WorkerOptions

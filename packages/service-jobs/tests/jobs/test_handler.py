@@ -14,15 +14,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from pydantic.errors import PydanticSchemaGenerationError
 from service_jobs.context import Context, Lease
-from service_jobs.handler import (
-    Handlers,
-    InvalidOutput,
-    Rejection,
-    execute,
-    execute_in_memory,
-    resolve_error,
-    resolve_timeout,
-)
+from service_jobs.execution import execute, execute_in_memory, resolve_error, resolve_timeout
+from service_jobs.handler import Handlers, InvalidOutput, Rejection
 from service_jobs.job import (
     Ending,
     HandlerNotFound,
@@ -36,7 +29,7 @@ from service_jobs.job import (
     Retry,
 )
 from service_jobs.job_spec import JobSpec
-from service_jobs.memory_run import EngineStopped
+from service_jobs.memory.run import EngineStopped
 from service_jobs.testing import InlineBackend, run_inline
 
 TENANT, JOB = UUID(int=1), UUID(int=2)

@@ -1,21 +1,12 @@
 """Specification of what follows from how an execution ended: when it runs again, and when it is over."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from service_jobs.job import (
-    Ending,
-    InvalidInput,
-    JobError,
-    LeaseLost,
-    Retry,
-    Status,
-    build_cancellation,
-    build_failure,
-    build_rejection,
-    build_release,
-    build_success,
-)
+from service_jobs.execution import build_cancellation, build_failure, build_rejection, build_release, build_success
+from service_jobs.job import Ending, InvalidInput, JobError, LeaseLost, Retry, Status
 
 BROKE = JobError(code="INTERNAL_ERROR", message="it broke", retryable=True)
 WRONG = JobError(code="VALIDATION_ERROR", message="it is wrong", retryable=False)
@@ -67,6 +58,34 @@ def test_rests_grow_and_never_pass_the_longest(retry: Retry, attempt: int) -> No
     assert 0 <= rest <= next_rest <= retry.longest_delay
 
 
+@given(RETRIES, st.floats(0, 1), st.floats(0, 1), st.integers(1, 50))
+def test_jitter_makes_a_rest_longer_by_a_share_and_never_shorter(
+    retry: Retry, jitter: float, chance: float, attempt: int
+) -> None:
+    rest = retry.delay_after(attempt)
+
+    longer = replace(retry, jitter=jitter).delay_after(attempt, chance=chance)
+
+    assert rest <= longer <= rest * (1 + jitter)
+
+
+def test_jobs_that_failed_together_come_back_at_different_times() -> None:
+    retry = Retry(first_delay=100.0, jitter=0.5)
+
+    delays = {build_failure(BROKE, attempt=1, max_attempts=5, retry=retry).delay for _ in range(50)}
+
+    assert len(delays) > 40
+    assert all(100.0 <= delay <= 150.0 for delay in delays)
+
+
+def test_a_plan_says_how_long_a_rest_may_be_asked_for() -> None:
+    retry = Retry(longest_delay=10.0, longest_requested_delay=3600.0)
+
+    assert build_failure(BROKE, attempt=1, max_attempts=5, retry=retry, min_delay=1800.0).delay == 1800.0
+    assert build_failure(BROKE, attempt=1, max_attempts=5, retry=retry, min_delay=9999.0).delay == 3600.0
+    assert build_failure(BROKE, attempt=9, max_attempts=10, retry=retry).delay == 10.0
+
+
 def test_what_would_fail_again_is_over_at_once_whatever_attempts_are_left() -> None:
     end = build_failure(WRONG, attempt=1, max_attempts=5, retry=Retry())
 
@@ -112,9 +131,20 @@ def test_a_job_is_over_in_four_states_and_each_is_an_ending() -> None:
     assert {ending.value for ending in Ending} == {status.value for status in over} | {"RETRY", "RELEASE"}
 
 
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"first_delay": -1}, {"factor": 0.5}, {"longest_delay": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0},
+        {"first_delay": -1},
+        {"factor": 0.5},
+        {"longest_delay": -1},
+        {"longest_requested_delay": -1},
+        {"jitter": -0.1},
+        {"jitter": 1.1},
+    ],
+)
 def test_a_plan_to_retry_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"attempts must be at least 1|delays must not be negative"):
+    with pytest.raises(ValueError, match=r"attempts must be at least 1|delays must not be negative|jitter must be"):
         Retry(**wrong)  # type: ignore[arg-type]
 
 

@@ -57,6 +57,16 @@ def test_the_service_in_the_readme_has_at_most_30_lines() -> None:
     assert len([line for line in EXAMPLES[0].splitlines() if line.strip()]) <= 30
 
 
+def test_any_module_can_be_imported_first() -> None:
+    forget = "[sys.modules.pop(name) for name in list(sys.modules) if name.partition('.')[0] == 'service_jobs']"
+    names = [f"service_jobs.{path.stem}" for path in sorted(SOURCES.glob("[a-z]*.py"))]
+    script = (
+        f"import importlib, sys\nfor first in {names}:\n    {forget}\n    importlib.import_module(first)\nprint('fine')"
+    )
+
+    assert run_script(script) == "fine\n"
+
+
 def test_the_package_works_without_its_extras() -> None:
     assert run_script(WITHOUT_EXTRAS) == "fine\n"
 
@@ -70,7 +80,13 @@ def test_no_source_names_the_product() -> None:
 
 
 def test_the_migrations_are_part_of_the_package() -> None:
-    assert [name for name, _ in list_migrations()] == ["0001_tables.sql", "0002_functions.sql"]
+    assert [name for name, _ in list_migrations()] == [
+        "0001_tables.sql",
+        "0002_functions.sql",
+        "0003_subjects.sql",
+        "0004_job_status.sql",
+        "0005_schedules.sql",
+    ]
 
 
 def test_every_public_name_exists() -> None:

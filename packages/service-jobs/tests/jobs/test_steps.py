@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, PlainSerializer
 from service_jobs.context import Context, Lease
-from service_jobs.handler import Handler, Handlers, Rejection, execute
+from service_jobs.execution import execute
+from service_jobs.handler import Handler, Handlers, Rejection
 from service_jobs.job import Ending, JobConflict, JobError, LeaseLost, Outcome, new_id
 from service_jobs.steps import decode_step_note, encode_step_note, register_steps
 from service_jobs.testing import TEST_TENANT, InlineBackend, run_inline
@@ -144,7 +145,9 @@ async def test_a_note_of_steps_that_are_there_no_more_is_refused_for_good(handle
 
     assert outcome.ending is Ending.FAILED
     assert outcome.error == JobError.from_exception(
-        JobConflict("2 steps of this job are done, and `order` has only 2", fix="")
+        JobConflict(
+            "2 steps of this job are done, and `order` has only 2", fix="run it with a handler that has all its steps"
+        )
     )
 
 

@@ -14,18 +14,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 from service_jobs import telemetry
 from service_jobs.context import Context, Lease
+from service_jobs.execution import build_failure, build_rejection, build_release, build_success
 from service_jobs.handler import Handlers
-from service_jobs.job import (
-    JobError,
-    LeaseLost,
-    Outcome,
-    Retry,
-    build_failure,
-    build_rejection,
-    build_release,
-    build_success,
-)
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.job import JobError, LeaseLost, Outcome, Retry
+from service_jobs.memory.engine import MemoryEngine
 from service_jobs.telemetry import get_traceparent, trace_execution, trace_submit
 from service_jobs.testing import InlineBackend
 

@@ -82,9 +82,9 @@ class Denials:
                 async with asyncio.timeout(WINDOW_SECONDS):
                     await self._closing.wait()
             recent.forget(asyncio.get_running_loop().time())
-            suppressed, recent.suppressed = recent.suppressed, 0
-            if suppressed:
-                await _append_count(database, tenant, actor, suppressed)
+            suppressed_count, recent.suppressed = recent.suppressed, 0
+            if suppressed_count:
+                await _append_count(database, tenant, actor, suppressed_count)
             elif not recent.written or self._closing.is_set():
                 del self._recent[tenant, actor]
                 return

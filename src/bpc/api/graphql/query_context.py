@@ -36,13 +36,13 @@ from strawberry.types import Info
 
 from bpc.api.access.auth import decide_for, note_denial
 from bpc.api.http import models
-from bpc.api.http.models import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageRequest, ResponseBody
+from bpc.api.http.models import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MIN_SEARCH_CHARS, PageRequest, ResponseBody
 from bpc.api.http.request_context import RequestContext
 from bpc.core.errors import Invalid, NotFound, Refusal
 from bpc.core.formats.cursor import CursorScope
 from bpc.core.formats.hashes import Digest, to_hex
 from bpc.core.formats.ids import TenantId, parse_uuid
-from bpc.core.formats.timestamps import format_time, parse_time
+from bpc.core.formats.timestamps import format_time, parse_sent_time_or_day
 from bpc.core.policies import Resource, depends_on_sku
 from bpc.storage.connection import Connection
 from bpc.storage.error_mapping import DRIVER_ERRORS, map_driver_error
@@ -72,7 +72,7 @@ def _parse_id_scalar(value: Any) -> UUID:
 def _parse_moment_scalar(value: Any) -> datetime:
     if not isinstance(value, str):
         raise Invalid("a time is a text")
-    return parse_time(value)
+    return parse_sent_time_or_day(value)
 
 
 SCALARS: dict[object, Any] = {
@@ -81,7 +81,7 @@ SCALARS: dict[object, Any] = {
     ),
     Moment: strawberry.scalar(
         name="Moment",
-        description="A time in UTC, such as 2027-02-18T00:00:00.000000Z.",
+        description="A time in UTC, such as 2027-02-18T00:00:00.000000Z. Sent to us: any time of RFC 3339, or a day.",
         serialize=format_time,
         parse_value=_parse_moment_scalar,
     ),
@@ -257,6 +257,29 @@ class QueryContext:
 
 
 QueryInfo = Info[QueryContext, None]
+
+
+def require_searchable(text: str | None) -> str | None:
+    """Return a text that can be searched for; refuse one that is too short."""
+    if text is not None and (len(text) < MIN_SEARCH_CHARS or "\0" in text):
+        raise Invalid(f"a text to search for has {MIN_SEARCH_CHARS} or more characters, and no U+0000")
+    return text
+
+
+def require_one_of(value: str | None, *options: str) -> str | None:
+    """Return a value that a filter knows; refuse another one."""
+    if value is not None and value not in options:
+        raise Invalid(f"`{value}` is not known here", fix=f"use one of {', '.join(options)}")
+    return value
+
+
+def name_filters(**filters: object) -> dict[str, str]:
+    """What a cursor is bound to: the filters that are set."""
+    return {
+        name: format_time(value) if isinstance(value, datetime) else str(value)
+        for name, value in filters.items()
+        if value is not None
+    }
 
 
 # Fields: a method with `describe_field`, or one of the declarations below.

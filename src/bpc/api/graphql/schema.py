@@ -1,259 +1,61 @@
-"""The GraphQL schema: the types, made from the REST models, and the root `Query`. Each field has a REST permission."""
+"""The GraphQL schema: the root `Query`, with the filters of the REST lists."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from datetime import datetime
+from typing import Final, cast, get_args
 
 import strawberry
 from graphql import GraphQLError
 from service_jobs import Job as JobRow
-from service_jobs import Status, queries
+from service_jobs import queries
 from strawberry.schema.config import StrawberryConfig
 from strawberry.types import ExecutionContext
 
+from bpc.api.graphql.object_types import (
+    BatteryProductType,
+    CompileRunType,
+    DocumentType,
+    EventType,
+    FactType,
+    JobType,
+    PassportType,
+    PassportVersionType,
+    RulePackageType,
+    RulePackageVersionType,
+    SnapshotType,
+    require_job_status,
+    require_version_status,
+)
 from bpc.api.graphql.query_context import (
     SCALARS,
     Id,
-    Json,
-    ModelType,
+    Moment,
     PageType,
     QueryInfo,
-    declare_link,
     declare_list,
-    declare_list_of,
     declare_lookup,
     describe_field,
-    type_from_model,
+    name_filters,
+    require_one_of,
+    require_searchable,
 )
-from bpc.api.http.child_compute import compute_by_size
-from bpc.api.http.models import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
-from bpc.api.routes.audit_and_signing_keys import Event
-from bpc.api.routes.documents import Document, DocumentVersion
-from bpc.api.routes.facts_and_snapshots import Fact, ListedSnapshot
-from bpc.api.routes.jobs import Job, JobFault
-from bpc.api.routes.products_and_passports import BatteryProduct, Passport, PassportVersion
-from bpc.api.routes.rules import RuleField, RulePackage, RuleVersion
-from bpc.core.errors import Invalid
-from bpc.core.formats import canonical_json
-from bpc.core.formats.ids import AggregateId, PassportVersionId, TenantId
-from bpc.core.passport.payload import get_at_path
+from bpc.api.http.models import DEFAULT_PAGE_SIZE
+from bpc.api.routes.jobs import JobFilter, find_jobs, make_subject_filter
+from bpc.core.formats.ids import ActorId, AggregateId, DocumentVersionId, RulePackageVersionId, TenantId
 from bpc.storage.audit import event_search
+from bpc.storage.audit.event_search import EventFilter
 from bpc.storage.connection import Connection, PageQuery
-from bpc.storage.evidence import documents, facts, snapshots
-from bpc.storage.passports import passport_versions
-from bpc.storage.passports.passports import get_passport, get_product, list_passports, list_products
+from bpc.storage.evidence import document_search, documents, fact_search, snapshots
+from bpc.storage.evidence.document_search import DocumentFilter
+from bpc.storage.evidence.documents import DocumentKind
+from bpc.storage.evidence.fact_search import FactSearch
+from bpc.storage.passports import compile_runs, passport_versions
+from bpc.storage.passports.compile_runs import CompileRunFilter, CompileRunStatus
+from bpc.storage.passports.passports import get_passport, list_passports
+from bpc.storage.passports.product_search import ProductFilter
+from bpc.storage.passports.products import get_product, list_products
 from bpc.storage.rules import packages
-
-# Documents, facts and snapshots
-
-
-@type_from_model(
-    DocumentVersion,
-    "What a supplier sent at one time, as it was sent.",
-    permission="docs:read",
-    omit=["content_removed_at"],
-)
-class DocumentVersionType(ModelType):
-    pass
-
-
-@type_from_model(Document, "A container of versions, of one kind.", permission="docs:read")
-class DocumentType(ModelType):
-    versions = declare_list_of(
-        "document",
-        DocumentVersionType,
-        "documentVersions",
-        documents.list_document_versions,
-        "Its versions, newest first.",
-    )
-
-
-@type_from_model(
-    Fact, "One statement that a document made, typed by its schema.", permission="docs:read", omit=["sources"]
-)
-class FactType(ModelType):
-    source = declare_link(
-        "source_document_version_id",
-        DocumentVersionType,
-        documents.get_document_version,
-        "The document version it was read from first.",
-    )
-
-
-@type_from_model(
-    ListedSnapshot,
-    "Facts that were collected, and sealed.",
-    name="Snapshot",
-    permission="snapshot:build",
-    resource="DataSnapshot",
-)
-class SnapshotType(ModelType):
-    @describe_field("How many facts it has.")
-    async def count(self, info: QueryInfo) -> int:
-        await info.context.require_readable(self)
-        return await info.context.read(snapshots.count_items, self.snapshot_id)
-
-    facts = declare_list_of(
-        "snapshot", FactType, "snapshotFacts", facts.list_facts_of_snapshot, "Its facts.", require_kind=True
-    )
-
-
-# Rules
-
-
-@type_from_model(RuleField, "A field that a rule version computes.")
-class RuleFieldType(ModelType):
-    pass
-
-
-@type_from_model(
-    RuleVersion,
-    "Rules and their tests, which never change.",
-    name="RulePackageVersion",
-    permission="rules:read",
-    omit=["compiler_min_build"],
-)
-class RulePackageVersionType(ModelType):
-    @describe_field("The fields it computes.")
-    async def fields(self, info: QueryInfo) -> list[RuleFieldType]:
-        await info.context.require_readable(self)
-        rows = await info.context.read(packages.list_fields, self.rule_package_version_id)
-        return [RuleFieldType.from_row(row) for row in rows]
-
-
-@type_from_model(RulePackage, "A container of rule versions.", permission="rules:read")
-class RulePackageType(ModelType):
-    versions = declare_list_of(
-        "package", RulePackageVersionType, "rulePackageVersions", packages.list_versions, "Its versions, newest first."
-    )
-
-
-# Products, passports and their versions
-
-
-@type_from_model(BatteryProduct, "A product that passports are for.", permission="passport:read", omit=["is_active"])
-class BatteryProductType(ModelType):
-    pass
-
-
-@strawberry.type(name="Field", description="A field of a passport: its path, who may see it, and its value.")
-class PassportFieldType:
-    path: str
-    audiences: list[str]
-    value: Json | None
-
-
-@strawberry.type(name="Compliance", description="What a rule said about a duty.")
-class ComplianceType:
-    code: str
-    field: str
-    status: str
-    message: str
-
-
-@strawberry.type(name="ProofNode", description="One step of the computation, hash-linked to those it used.")
-class ProofNodeType:
-    id: int
-    type: str
-    hash: str
-    data: Json
-    children: list[int]
-
-
-@type_from_model(
-    PassportVersion, "The result of one compile, which never changes.", permission="passport:read", omit=["has_qr"]
-)
-class PassportVersionType(ModelType):
-    @describe_field("Its fields by path; `path` names one of them.")
-    async def fields(self, info: QueryInfo, path: str | None = None) -> list[PassportFieldType]:
-        payload = await self._load_artifact(info, "payload")
-        paths = sorted(payload["access"]) if path is None else [path] if path in payload["access"] else []
-        return [
-            PassportFieldType(path=name, audiences=payload["access"][name], value=_find_value(payload, name))
-            for name in paths
-        ]
-
-    @describe_field("What its rules said about duties, in the order they said it.")
-    async def compliance(self, info: QueryInfo) -> list[ComplianceType]:
-        payload = await self._load_artifact(info, "payload")
-        return [ComplianceType(**entry) for entry in payload["compliance"]]
-
-    @describe_field("Nodes of its proof by id, from `start` on; fields come first, then the root.")
-    async def proof_nodes(self, info: QueryInfo, start: int = 0, first: int = DEFAULT_PAGE_SIZE) -> list[ProofNodeType]:
-        if start < 0 or not 1 <= first <= MAX_PAGE_SIZE:
-            raise Invalid(f"`start` is 0 or more, `first` is 1 to {MAX_PAGE_SIZE}")
-        proof = await self._load_artifact(info, "proof")
-        return [ProofNodeType(**node) for node in proof["nodes"][start : start + first]]
-
-    @describe_field("One node of its proof.")
-    async def proof_node(self, info: QueryInfo, id: int) -> ProofNodeType | None:  # noqa: A002
-        nodes = (await self._load_artifact(info, "proof"))["nodes"]
-        return ProofNodeType(**nodes[id]) if 0 <= id < len(nodes) else None
-
-    snapshot = declare_link(
-        "snapshot_id", SnapshotType, snapshots.get_snapshot, "The sealed snapshot it was compiled from."
-    )
-    rule_package_version = declare_link(
-        "rule_package_version_id", RulePackageVersionType, packages.get_version, "The rules it was compiled with."
-    )
-
-    async def _load_artifact(self, info: QueryInfo, which: passport_versions.ArtifactName) -> Any:
-        await info.context.require_readable(self)
-        return await info.context.read(_load_decoded, self.passport_version_id, which)
-
-
-@type_from_model(
-    Passport,
-    "The passport of a product: a container of versions, one of which may be current.",
-    permission="passport:read",
-)
-class PassportType(ModelType):
-    battery_product = declare_link("battery_product_id", BatteryProductType, get_product, "The product it is for.")
-    current = declare_link(
-        "current_passport_version_id", PassportVersionType, passport_versions.get_version, "The version that is active."
-    )
-    versions = declare_list_of(
-        "passport",
-        PassportVersionType,
-        "passportVersions",
-        passport_versions.list_versions,
-        "Its versions, newest first.",
-    )
-
-
-async def _load_decoded(
-    conn: Connection, tenant: TenantId, version: PassportVersionId, which: passport_versions.ArtifactName
-) -> Any:
-    content = await passport_versions.load_artifact(conn, tenant, version, which) or b"{}"
-    return await compute_by_size(canonical_json.decode, content)
-
-
-def _find_value(payload: Any, path: str) -> Json | None:
-    value = next(iter(get_at_path(payload["fields"], path)), None)
-    return None if value is None else Json(value)
-
-
-# Jobs and audit events
-
-
-@type_from_model(JobFault, "Why a job failed.", name="JobError", omit=["retryable"])
-class JobErrorType(ModelType):
-    pass
-
-
-@type_from_model(
-    Job,
-    "Work that was asked for. What it was given is never shown.",
-    permission="jobs:read",
-    omit=["scheduled_at", "priority", "cancel_requested", "batch_id", "correlation_id"],
-)
-class JobType(ModelType):
-    pass
-
-
-@type_from_model(Event, "What happened, linked by hash to what happened before.", permission="audit:read")
-class EventType(ModelType):
-    pass
-
 
 # The root
 
@@ -261,36 +63,228 @@ class EventType(ModelType):
 @strawberry.type(name="Query", description="Everything that can be asked for.")
 class Query:
     passport = declare_lookup(PassportType, get_passport, "A passport.")
-    passports = declare_list(PassportType, "passports", list_passports, "Passports, newest first.")
-    passport_version = declare_lookup(PassportVersionType, passport_versions.get_version, "A version of a passport.")
-    battery_product = declare_lookup(BatteryProductType, get_product, "A product.")
-    battery_products = declare_list(BatteryProductType, "batteryProducts", list_products, "Products, newest first.")
-    document = declare_lookup(DocumentType, documents.get_document, "A document.")
-    documents = declare_list(DocumentType, "documents", documents.list_documents, "Documents, newest first.")
 
-    @describe_field("Facts, newest first.")
+    @describe_field("Passports, newest first; by their product, status (ACTIVE or NONE) and time.")
+    async def passports(
+        self,
+        info: QueryInfo,
+        q: str | None = None,
+        sku: str | None = None,
+        name: str | None = None,
+        status: str | None = None,
+        supplier: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        first: int = DEFAULT_PAGE_SIZE,
+        after: str | None = None,
+    ) -> PageType[PassportType]:
+        await info.context.require_kind(PassportType)
+        await _require_supplier_allowed(info, supplier)
+        product_filter = _make_product_filter(
+            q, sku, name, require_one_of(status, "ACTIVE", "NONE"), supplier, created_after, created_before
+        )
+        return await info.context.read_page(
+            PassportType, "passports", first, after, list_passports, product_filter, filters=_name(product_filter)
+        )
+
+    passport_version = declare_lookup(PassportVersionType, passport_versions.get_version, "A version of a passport.")
+
+    @describe_field("Versions of all passports, newest first; by their product, status and time.")
+    async def passport_versions(
+        self,
+        info: QueryInfo,
+        q: str | None = None,
+        sku: str | None = None,
+        name: str | None = None,
+        status: str | None = None,
+        supplier: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        first: int = DEFAULT_PAGE_SIZE,
+        after: str | None = None,
+    ) -> PageType[PassportVersionType]:
+        await info.context.require_kind(PassportVersionType)
+        await _require_supplier_allowed(info, supplier)
+        product_filter = _make_product_filter(
+            q, sku, name, require_version_status(status), supplier, created_after, created_before
+        )
+        return await info.context.read_page(
+            PassportVersionType,
+            "allPassportVersions",
+            first,
+            after,
+            passport_versions.list_versions,
+            None,
+            product_filter,
+            filters=_name(product_filter),
+        )
+
+    battery_product = declare_lookup(BatteryProductType, get_product, "A product.")
+
+    @describe_field("Products, newest first; by SKU, name, text, status (ACTIVE or INACTIVE), supplier and time.")
+    async def battery_products(
+        self,
+        info: QueryInfo,
+        q: str | None = None,
+        sku: str | None = None,
+        name: str | None = None,
+        status: str | None = None,
+        supplier: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        first: int = DEFAULT_PAGE_SIZE,
+        after: str | None = None,
+    ) -> PageType[BatteryProductType]:
+        await info.context.require_kind(BatteryProductType)
+        await _require_supplier_allowed(info, supplier)
+        product_filter = _make_product_filter(
+            q, sku, name, require_one_of(status, "ACTIVE", "INACTIVE"), supplier, created_after, created_before
+        )
+        return await info.context.read_page(
+            BatteryProductType,
+            "batteryProducts",
+            first,
+            after,
+            list_products,
+            product_filter,
+            filters=_name(product_filter),
+        )
+
+    document = declare_lookup(DocumentType, documents.get_document, "A document.")
+
+    @describe_field("Documents, newest first; by name, reference, text, kind, supplier, product, status and time.")
+    async def documents(
+        self,
+        info: QueryInfo,
+        q: str | None = None,
+        external_ref: str | None = None,
+        name: str | None = None,
+        kind: str | None = None,
+        supplier: str | None = None,
+        sku: str | None = None,
+        status: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        first: int = DEFAULT_PAGE_SIZE,
+        after: str | None = None,
+    ) -> PageType[DocumentType]:
+        await info.context.require_kind(DocumentType)
+        document_filter = DocumentFilter(
+            external_ref=external_ref,
+            name=require_searchable(name),
+            text=require_searchable(q),
+            kind=cast("DocumentKind | None", require_one_of(kind, *get_args(DocumentKind))),
+            supplier=supplier,
+            sku=sku,
+            status=require_one_of(status, "ACTIVE", "INACTIVE"),
+            created_after=created_after,
+            created_before=created_before,
+        )
+        return await info.context.read_page(
+            DocumentType,
+            "documents",
+            first,
+            after,
+            document_search.list_documents,
+            document_filter,
+            filters=_name(document_filter),
+        )
+
+    @describe_field("Facts, newest first; by type, beginning of the key, document, product, supplier and time.")
     async def facts(
         self,
         info: QueryInfo,
         fact_type: str | None = None,
         fact_key_prefix: str | None = None,
+        document_version_id: Id | None = None,
+        q: str | None = None,
+        sku: str | None = None,
+        supplier: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
         first: int = DEFAULT_PAGE_SIZE,
         after: str | None = None,
     ) -> PageType[FactType]:
-        fact_filter = facts.FactFilter(fact_type=fact_type, fact_key_prefix=fact_key_prefix)
-        filters = {"type": fact_type or "", "prefix": fact_key_prefix or ""}
+        search = FactSearch(
+            fact_type=fact_type,
+            fact_key_prefix=fact_key_prefix,
+            document_version_id=cast("DocumentVersionId | None", document_version_id),
+            text=require_searchable(q),
+            sku=sku,
+            supplier=supplier,
+            created_after=created_after,
+            created_before=created_before,
+        )
         await info.context.require_kind(FactType)
         return await info.context.read_page(
-            FactType, "facts", first, after, facts.list_facts, fact_filter, filters=filters
+            FactType, "facts", first, after, fact_search.search_facts, search, filters=_name(search)
         )
 
     snapshot = declare_lookup(SnapshotType, snapshots.get_snapshot, "A snapshot.")
     snapshots = declare_list(SnapshotType, "snapshots", snapshots.list_snapshots, "Snapshots, newest first.")
     rule_package = declare_lookup(RulePackageType, packages.get_package, "A rule package.")
-    rule_packages = declare_list(
-        RulePackageType, "rulePackages", packages.list_packages, "Rule packages, newest first."
-    )
+
+    @describe_field("Rule packages, newest first; by name, text, status (ACTIVE or INACTIVE) and time.")
+    async def rule_packages(
+        self,
+        info: QueryInfo,
+        q: str | None = None,
+        name: str | None = None,
+        status: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        first: int = DEFAULT_PAGE_SIZE,
+        after: str | None = None,
+    ) -> PageType[RulePackageType]:
+        await info.context.require_kind(RulePackageType)
+        package_filter = packages.RulePackageFilter(
+            name=require_searchable(name),
+            text=require_searchable(q),
+            status=require_one_of(status, "ACTIVE", "INACTIVE"),
+            created_after=created_after,
+            created_before=created_before,
+        )
+        return await info.context.read_page(
+            RulePackageType,
+            "rulePackages",
+            first,
+            after,
+            packages.list_packages,
+            package_filter,
+            filters=_name(package_filter),
+        )
+
     rule_package_version = declare_lookup(RulePackageVersionType, packages.get_version, "A version of a rule package.")
+    compile_run = declare_lookup(CompileRunType, compile_runs.get_run, "A bulk compile.")
+
+    @describe_field("Bulk compiles, newest first; by product, rules, status (RUNNING, FINISHED, CANCELLED) and time.")
+    async def compile_runs(
+        self,
+        info: QueryInfo,
+        q: str | None = None,
+        sku: str | None = None,
+        rule_package_version_id: Id | None = None,
+        status: str | None = None,
+        cancelled: bool | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        first: int = DEFAULT_PAGE_SIZE,
+        after: str | None = None,
+    ) -> PageType[CompileRunType]:
+        await info.context.require_kind(CompileRunType)
+        run_filter = CompileRunFilter(
+            text=require_searchable(q),
+            sku=sku,
+            rule_package_version_id=cast("RulePackageVersionId | None", rule_package_version_id),
+            status=cast("CompileRunStatus | None", require_one_of(status, *get_args(CompileRunStatus))),
+            is_cancelled=cancelled,
+            created_after=created_after,
+            created_before=created_before,
+        )
+        return await info.context.read_page(
+            CompileRunType, "compileRuns", first, after, compile_runs.list_runs, run_filter, filters=_name(run_filter)
+        )
+
     job = declare_lookup(JobType, queries.get_job, "A job.")
 
     @describe_field("Jobs, newest first.")
@@ -299,52 +293,98 @@ class Query:
         info: QueryInfo,
         type: str | None = None,  # noqa: A002
         status: str | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        subject_kind: str | None = None,
+        subject_id: str | None = None,
+        sku: str | None = None,
+        q: str | None = None,
         first: int = DEFAULT_PAGE_SIZE,
         after: str | None = None,
     ) -> PageType[JobType]:
-        filters = {"type": type or "", "status": status or ""}
+        job_filter = JobFilter(
+            job_type=type,
+            status=require_job_status(status),
+            created_after=created_after,
+            created_before=created_before,
+            subject=make_subject_filter(subject_kind, subject_id),
+            subject_group=sku,
+            text=require_searchable(q),
+        )
         await info.context.require_kind(JobType)
-        return await info.context.read_page(JobType, "jobs", first, after, _list_jobs, type, status, filters=filters)
+        return await info.context.read_page(
+            JobType, "jobs", first, after, _list_jobs, job_filter, filters=name_filters(**job_filter.to_members())
+        )
 
-    @describe_field("Audit events, newest first; of one aggregate if both its type and id are given.")
+    @describe_field(
+        "Audit events, newest first; of one aggregate if both its type and id are given, by actor and time."
+    )
     async def audit_events(
         self,
         info: QueryInfo,
         aggregate_type: str | None = None,
         aggregate_id: Id | None = None,
         event_type: str | None = None,
+        actor_id: Id | None = None,
+        occurred_after: Moment | None = None,
+        occurred_before: Moment | None = None,
         first: int = DEFAULT_PAGE_SIZE,
         after: str | None = None,
     ) -> PageType[EventType]:
-        event_filter = event_search.EventFilter(
+        event_filter = EventFilter(
             aggregate_type=aggregate_type,
             aggregate_id=None if aggregate_id is None else AggregateId(aggregate_id),
             event_type=event_type,
+            actor_id=cast("ActorId | None", actor_id),
+            after=occurred_after,
+            before=occurred_before,
         )
-        filters = {"type": aggregate_type or "", "id": str(aggregate_id or ""), "event": event_type or ""}
         await info.context.require_kind(EventType)
         return await info.context.read_page(
-            EventType, "auditEvents", first, after, _list_events, event_filter, filters=filters
+            EventType, "auditEvents", first, after, _list_events, event_filter, filters=_name(event_filter)
         )
 
 
-async def _list_jobs(
-    conn: Connection, tenant: TenantId, job_type: str | None, status: str | None, page: PageQuery
-) -> Sequence[JobRow]:
-    return await queries.list_jobs(
-        conn, tenant, job_type=job_type, status=_parse_status(status), before_id=page.before_id, limit=page.limit
+async def _require_supplier_allowed(info: QueryInfo, supplier: str | None) -> None:
+    """A filter by supplier shows what documents are about, so it needs the right to read them."""
+    if supplier is not None:
+        await info.context.require_kind(DocumentType)
+
+
+def _make_product_filter(
+    q: str | None,
+    sku: str | None,
+    name: str | None,
+    status: str | None,
+    supplier: str | None,
+    created_after: datetime | None,
+    created_before: datetime | None,
+) -> ProductFilter:
+    return ProductFilter(
+        sku=sku,
+        name=require_searchable(name),
+        text=require_searchable(q),
+        supplier=supplier,
+        status=status,
+        created_after=created_after,
+        created_before=created_before,
     )
 
 
-def _parse_status(text: str | None) -> Status | None:
-    try:
-        return None if text is None else Status(text)
-    except ValueError:
-        raise Invalid(f"`{text}` is not the status of a job", fix=f"use one of {', '.join(Status)}") from None
+ListFilter = ProductFilter | DocumentFilter | FactSearch | packages.RulePackageFilter | CompileRunFilter | EventFilter
+
+
+def _name(filters: ListFilter) -> dict[str, str]:
+    """What a cursor is bound to: the filters that are set."""
+    return name_filters(**asdict(filters))
+
+
+async def _list_jobs(conn: Connection, tenant: TenantId, job_filter: JobFilter, page: PageQuery) -> Sequence[JobRow]:
+    return await find_jobs(conn, tenant, job_filter, before_id=page.before_id, limit=page.limit)
 
 
 async def _list_events(
-    conn: Connection, tenant: TenantId, event_filter: event_search.EventFilter, page: PageQuery
+    conn: Connection, tenant: TenantId, event_filter: EventFilter, page: PageQuery
 ) -> Sequence[event_search.EventRow]:
     return await event_search.list_events(conn, tenant, page, event_filter)
 

@@ -16,6 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bpc import __version__
+from bpc.api.graphql import routes as graphql_routes
 from bpc.api.http.error_responses import (
     answer_internal_error,
     answer_large_head,
@@ -38,17 +40,19 @@ from bpc.api.routes import (
     documents,
     facts_and_snapshots,
     gate,
-    graphql,
     health_and_docs,
     jobs,
+    passports,
     policies,
-    products_and_passports,
+    products,
     readiness,
     rule_versions,
     rules,
+    schedules,
     suppliers,
     templates,
     uploads,
+    webhook_events,
     webhooks,
     what_if,
 )
@@ -86,12 +90,12 @@ class EdgeMiddleware:
             scope = {**scope, "method": "GET"}  # the server's own scope still says HEAD, so it sends no body
         with bind_correlation_id(_read_correlation_id(headers)) as request_id, start_request_span(headers) as span:
             response = _OutgoingResponse(scope, send, request_id, span, body=method != "HEAD")
-            started = time.perf_counter()
+            started_at = time.perf_counter()
             try:
                 await self._answer(scope, receive, response)
             finally:
                 span.record_answer(method, _find_route_template(scope), response.status)
-                self._record_request(method, scope, response.status, time.perf_counter() - started)
+                self._record_request(method, scope, response.status, time.perf_counter() - started_at)
 
     async def _answer(self, scope: Scope, receive: Receive, response: "_OutgoingResponse") -> None:
         if _count_head_bytes(scope) > MAX_HEAD_BYTES:
@@ -189,18 +193,20 @@ FAMILIES: Final = (
     facts_and_snapshots.snapshot_routes,
     rules.routes,
     rule_versions.routes,
-    products_and_passports.product_routes,
-    products_and_passports.passport_routes,
+    products.routes,
+    passports.passport_routes,
     compile_runs.routes,
     readiness.routes,
     what_if.routes,
-    products_and_passports.version_routes,
+    passports.version_routes,
     gate.waiver_routes,
     differences.routes,
     artifacts_and_exports.artifact_routes,
     attachments.attached_file_routes,
     artifacts_and_exports.export_routes,
     jobs.routes,
+    jobs.type_routes,
+    schedules.routes,
     audit_and_signing_keys.routes,
     actors_and_keys.actor_routes,
     actors_and_keys.role_routes,
@@ -211,11 +217,12 @@ FAMILIES: Final = (
     webhooks.endpoint_routes,
     webhooks.subscription_routes,
     webhooks.delivery_routes,
-    graphql.routes,
+    webhook_events.routes,
+    graphql_routes.routes,
     health_and_docs.health_routes,
     health_and_docs.documentation_routes,
     templates.routes,
-    documents.schema_routes,  # last: its path would also match those of others
+    templates.schema_routes,  # last: its path would also match those of others
 )
 
 TITLE: Final = "BatteryPassportCompiler API"
@@ -229,7 +236,7 @@ def create_app(service: Service | None = None) -> FastAPI:
     """Create the application on an open service. Without a service it only has its OpenAPI document."""
     app = FastAPI(
         title=TITLE,
-        version="1.0.0",
+        version=__version__,
         description=DESCRIPTION,
         openapi_url=None,
         docs_url=None,

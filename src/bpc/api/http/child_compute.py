@@ -6,18 +6,15 @@ the loop and runs to its end.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from service_jobs import ProcessesUnavailable, ProcessPool
 from service_jobs.processes import ChildDied
 
 from bpc.core.errors import Refusal
-from bpc.core.language.package import RulesRefused, read_package
-from bpc.core.language.source import diagnostic_to_json
+from bpc.core.language.package import RulesRefusal
 from bpc.pipeline.compile import run_in_child_or_thread
 from bpc.runtime.logs import get_logger
-from bpc.storage.rules.packages import RuleFieldRow, extract_fields
 
 THREAD_THRESHOLD_BYTES: Final = 200_000  # characters or bytes; more is large and is computed in a thread
 T = TypeVar("T")
@@ -58,24 +55,6 @@ async def compute_by_size(function: Callable[[S], T], content: S) -> T:
 # Check rules in a child process: two texts in, plain data out.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RulesRefusal:
-    """The text of `RulesRefused`, which cannot be pickled."""
-
-    code: str
-    says: str
-    fix: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleCheckResult:
-    """The diagnostics of two texts. `fields`, by path, are there exactly if `refusal` is None."""
-
-    diagnostics: Sequence[Mapping[str, Any]]
-    fields: Sequence[RuleFieldRow]
-    refusal: RulesRefusal | None
-
-
 class RulesInvalid(Refusal):
     """Rules with errors: the code of the first error, and all of them in the details."""
 
@@ -84,14 +63,3 @@ class RulesInvalid(Refusal):
     def __init__(self, refusal: RulesRefusal, diagnostics: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(refusal.says, fix=refusal.fix, details={"diagnostics": diagnostics})
         self.__dict__["code"] = refusal.code  # a class attribute holds only one
-
-
-def check_rule_sources(dsl: bytes, tests: bytes) -> RuleCheckResult:
-    """Parse and check the rules and their tests."""
-    package = read_package(dsl, tests)
-    refused = None if package.program is not None else RulesRefused(package.diagnostics)
-    return RuleCheckResult(
-        diagnostics=[dict(diagnostic_to_json(problem.source, problem.diagnostic)) for problem in package.diagnostics],
-        fields=[] if package.program is None else extract_fields(package.program),
-        refusal=None if refused is None else RulesRefusal(code=refused.code, says=refused.says, fix=refused.fix),
-    )

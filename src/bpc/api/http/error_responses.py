@@ -30,6 +30,7 @@ PUBLIC_MESSAGES: Final[Mapping[str, str]] = {
     "DB_UNAVAILABLE": "the database is not available at the moment; try again",
     "SCHEMA_MISMATCH": "the service is being updated; try again later",
     "CONFIG_MISSING": INTERNAL_MESSAGE,
+    "PORT_IN_USE": INTERNAL_MESSAGE,
     "INTERNAL_ERROR": INTERNAL_MESSAGE,
 }
 # What a client does next, by the hint of a refusal (`find_next_step`): `list <kind>` is how to see what exists.
@@ -158,7 +159,7 @@ def _format_message(problem: Mapping[str, Any]) -> str:
 
 def answer_status(status: int, headers: Mapping[str, str] | None) -> Response:
     """What the framework refuses by itself."""
-    code, message = ERRORS_BY_STATUS.get(status, ("VALIDATION_ERROR", "the request is not right"))
+    code, message = ERRORS_BY_STATUS.get(status, ("VALIDATION_ERROR", "the request is not valid"))
     return build_error_response(code, message, headers=headers)
 
 

@@ -6,7 +6,7 @@
     workers       one reported recently            never decides: jobs wait, requests are answered
 
 Everybody may call these routes, so a report is kept for a second, and each check ends after two. The checks use their
-own connection: a busy pool is no reason to be taken out of service.
+own connection: a busy pool must not take the process out of service.
 """
 
 import asyncio
@@ -101,8 +101,8 @@ class ReadinessChecker:
             return "FAILED", "FAILED", None
         try:
             answers = await _try_check("database", conn.fetchval("SELECT true"))
-            migrated = await _try_check("migrations", self._is_migrated(conn))
-            return _to_state(answers), _to_state(migrated), await _try_check("jobs", queries.get_health(conn))
+            is_migrated = await _try_check("migrations", self._is_migrated(conn))
+            return _to_state(answers), _to_state(is_migrated), await _try_check("jobs", queries.get_health(conn))
         finally:
             with suppress(*DRIVER_ERRORS, OSError):
                 await conn.close(timeout=CHECK_SECONDS)
@@ -208,9 +208,9 @@ def _start_in_thread(look: Callable[[], T]) -> "asyncio.Future[T]":
 def build_metrics(build: str, report: ReadinessReport, schedule_rows: Sequence[StoredSchedule]) -> list[Metric]:
     """Build the metrics of the checks and schedules."""
     about = {"component": "api", "version": __version__, "build": build}
-    built = InfoMetricFamily("bpc_build", "The build of this process.", about)
+    build_info = InfoMetricFamily("bpc_build", "The build of this process.", about)
     return [
-        built,
+        build_info,
         _build_ready_metric(report),
         *_build_job_metrics(report.jobs),
         *_build_schedule_metrics(schedule_rows),

@@ -6,7 +6,7 @@ A request with an unknown member is refused: a misspelt member must not look lik
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -18,7 +18,14 @@ from bpc.core.errors import Invalid
 from bpc.core.formats.cursor import CursorPosition, CursorScope, read_cursor, write_cursor
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import parse_uuid
-from bpc.core.formats.timestamps import format_time, parse_time
+from bpc.core.formats.timestamps import (
+    EXAMPLE,
+    NotASentTime,
+    format_time,
+    parse_sent_day,
+    parse_sent_time,
+    parse_sent_time_or_day,
+)
 from bpc.storage.connection import PageQuery
 
 T = TypeVar("T")
@@ -46,12 +53,49 @@ def _require_storable(text: str) -> str:
 # An id is accepted in one spelling only. `IdOf[DocumentId]` is typed for the steps and queries that take it.
 IdOf = Annotated[AnyId, _parse_text_with(parse_uuid, "it is not an id; write it as a lower-case uuid with hyphens")]
 Id = IdOf[UUID]
+
+
+def _parse_moment_with(parse: Callable[[str], datetime]) -> BeforeValidator:
+    def parse_moment(value: object) -> object:
+        if isinstance(value, str):
+            try:
+                return parse(value)
+            except NotASentTime as wrong:
+                raise ValueError(f"it {wrong.problem}") from None
+        if isinstance(value, int | float):  # would be taken for seconds since 1970
+            raise ValueError(f"it is not a text; write it like {EXAMPLE}")  # noqa: TRY004 (pydantic's way to refuse)
+        return value
+
+    return BeforeValidator(parse_moment)
+
+
+def _parse_day_text(text: str) -> str:
+    try:
+        moment = parse_sent_day(text) if len(text) <= len("2027-02-18") else parse_sent_time(text)
+    except NotASentTime as wrong:
+        raise ValueError(f"it {wrong.problem}") from None
+    return format_time(moment)[: len("2027-02-18")]
+
+
+# What we answer: one form. What is sent to us: any form of RFC 3339; in a filter also a day.
+TIME_FORMS: Final = (
+    "Any time of RFC 3339: `Z` or an offset, any fraction. More than six digits of a fraction only if the rest is zero."
+)
+FILTER_FORMS: Final = f"{TIME_FORMS} A day, like 2027-02-18, is its first moment in UTC."
+DAY_FORMS: Final = "A day, like 2027-02-18. Any time of RFC 3339 is its day in UTC."
 Moment = Annotated[
     datetime,
-    _parse_text_with(parse_time, "it is not a time written like 2027-02-18T00:00:00.000000Z"),
+    _parse_moment_with(parse_sent_time),
     PlainSerializer(format_time, return_type=str, when_used="json"),
-    Field(examples=["2027-02-18T00:00:00.000000Z"], json_schema_extra={"format": "date-time"}),
+    Field(examples=[EXAMPLE], json_schema_extra={"format": "date-time"}),
 ]
+SentMoment = Annotated[Moment, Field(description=TIME_FORMS)]
+FilterMoment = Annotated[
+    datetime,
+    _parse_moment_with(parse_sent_time_or_day),
+    Field(examples=[EXAMPLE], description=FILTER_FORMS, json_schema_extra={"format": "date-time"}),
+]
+Day = Annotated[str, AfterValidator(_parse_day_text), Field(examples=["2027-02-18"], description=DAY_FORMS)]
 # 32 raw bytes in the database, lower-case hex in JSON.
 Hash = Annotated[
     str,
@@ -63,10 +107,54 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterVali
 LongText = Annotated[str, StringConstraints(min_length=1, max_length=4000), AfterValidator(_require_storable)]
 
 
+# What filters share.
+MIN_SEARCH_CHARS: Final = 2
+SearchText = Annotated[
+    str, StringConstraints(min_length=MIN_SEARCH_CHARS, max_length=200), AfterValidator(_require_storable)
+]
+ProductText = Annotated[
+    SearchText | None,
+    Query(
+        description="Only of products whose SKU or name contains this, in upper or lower case. At most twenty products "
+        "may match.",
+        examples=["traction"],
+    ),
+]
+SkuFilter = Annotated[Text | None, Query(description="Only of the product with this SKU.", examples=["SKU-123"])]
+SupplierFilter = Annotated[
+    Text | None, Query(description="Only what documents of this supplier are about.", examples=["Example Cells GmbH"])
+]
+CreatedAfter = Annotated[FilterMoment | None, Query(description="From this time on, inclusive.")]
+CreatedBefore = Annotated[FilterMoment | None, Query(description="Before this time, exclusive.")]
+Activity = Literal["ACTIVE", "INACTIVE"]
+ActivityFilter = Annotated[Activity | None, Query(description="INACTIVE: only those that are deactivated.")]
+
+
 class RequestBody(BaseModel):
     """A body that is sent to us."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
+
+
+class NothingToChange(Invalid):
+    """None of the members of a change was sent."""
+
+    def __init__(self, body: RequestBody) -> None:
+        *names, last = (f"`{name}`" for name in type(body).model_fields)
+        super().__init__("there is nothing to change", fix=f"send {', '.join(names)} or {last}")
+
+
+class ActivityChange(RequestBody):
+    """Why something is deactivated or reactivated."""
+
+    reason: LongText | None = Field(None, description="The reason; it is recorded.", examples=["no longer sold"])
+
+
+async def _read_reason(body: ActivityChange | None = None) -> str | None:
+    return None if body is None else body.reason
+
+
+ActivityReason = Annotated[str | None, Depends(_read_reason)]
 
 
 class ResponseBody(BaseModel):
@@ -87,6 +175,11 @@ class Page(ResponseBody, Generic[T]):
 
     items: list[T]
     next_cursor: str | None = Field(description="Send it as `cursor` to get the next page.")
+
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """The name in the API's document: `Page[ListedDocument]` is a `DocumentPage`."""
+        return f"{params[0].__name__.removeprefix('Listed')}Page"
 
 
 class ErrorBody(ResponseBody):
@@ -117,10 +210,21 @@ def _require_digits(value: object) -> object:
     return value
 
 
+MAX_WAIT_SECONDS = 25
+WaitSeconds = Annotated[
+    int,
+    Field(ge=0, le=MAX_WAIT_SECONDS),  # before the validator: after it, the document would not say `minimum`
+    BeforeValidator(_require_digits),
+    Query(
+        description="Wait for the end, for at most this number of seconds, instead of asking again and again. If it "
+        "has not ended by then, the answer shows the present state.",
+    ),
+]
 Limit = Annotated[
     int,
+    Field(ge=1, le=MAX_PAGE_SIZE),
     BeforeValidator(_require_digits),
-    Query(ge=1, le=MAX_PAGE_SIZE, description="The largest number of items on the page."),
+    Query(description="The largest number of items on the page."),
 ]
 Cursor = Annotated[
     str | None, Query(min_length=1, max_length=512, description="`next_cursor` of the previous page, unchanged.")

@@ -55,9 +55,9 @@ def parse_header(text: str) -> tuple[str, dict[str, str]]:
 def read_file_name(disposition: str) -> str | None:
     """The name of the file in a Content-Disposition, cleaned."""
     _, parameters = parse_header(disposition)
-    charset, _, encoded = parameters.get("filename*", "").partition("'")
-    if encoded and charset.lower() in {"utf-8", "iso-8859-1"}:
-        raw = PERCENT_CODE.sub(lambda code: bytes.fromhex(code[1].decode()), encoded.partition("'")[2].encode())
+    charset, _, file_name = parameters.get("filename*", "").partition("'")
+    if file_name and charset.lower() in {"utf-8", "iso-8859-1"}:
+        raw = PERCENT_CODE.sub(lambda code: bytes.fromhex(code[1].decode()), file_name.partition("'")[2].encode())
         return clean_file_name(raw.decode(charset, "replace"))
     return clean_file_name(parameters.get("filename"))
 

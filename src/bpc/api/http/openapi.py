@@ -3,7 +3,7 @@
 The first sentence of a route's docstring is its summary. If there are more sentences, the docstring is its description.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -11,6 +11,8 @@ from fastapi.openapi.utils import get_openapi
 
 from bpc.api.http.models import ErrorEnvelope
 from bpc.api.http.multipart import MULTIPART
+from bpc.api.http.openapi_components import WRITE_ERRORS, iterate_operations, move_shared_parts, name_pages
+from bpc.api.http.openapi_webhooks import build_webhook_parameters, build_webhooks
 from bpc.core.errors import CODES
 from bpc.core.formats.file_types import UNKNOWN
 
@@ -25,16 +27,25 @@ BEARER: Final = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": "bpc_<prefix>_<secret>",
-    "description": "An API key, created with `bpc apikey create` or POST /v1/api-keys.",
+    "description": "An API key, created with `bpc apikeys create` or POST /v1/api-keys.",
 }
+LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 HEADERS: Final = {
     "X-Correlation-Id": {
         "description": "Identifies this request in our logs: the UUID that was sent in this header, or a new one.",
         "schema": {"type": "string", "format": "uuid"},
     },
+    "ETag": {
+        "description": "The SHA-256 of the bytes in hex, quoted. Sent as `If-None-Match`, it avoids a second download.",
+        "schema": {"type": "string", "pattern": '^"[0-9a-f]{64}"$'},
+    },
     "Retry-After": {
         "description": "Seconds to wait before the request is sent again.",
         "schema": {"type": "integer", "minimum": 1},
+    },
+    "X-Waived-Entries": {
+        "description": "How many compliance entries FAIL and WARN of the version are waived now, of all its fields.",
+        "schema": {"type": "integer", "minimum": 0},
     },
 }
 TAGS: Final = {
@@ -64,18 +75,23 @@ TAGS: Final = {
 COMMON_ERRORS: Final = ("VALIDATION_ERROR", "INTERNAL_ERROR", "DB_UNAVAILABLE", "REQUEST_TIMEOUT")
 KEY_ERRORS: Final = ("UNAUTHORIZED", "API_KEY_REVOKED", "FORBIDDEN", "RATE_LIMITED")
 BODY_ERRORS: Final = ("REQUEST_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
-WRITE_ERRORS: Final = ("CONFLICT", "IDEMPOTENCY_CONFLICT", "EVENT_VERSION_CONFLICT")
 EXAMPLE_ID: Final = "b3a4fefe-7d3f-4e88-9a0f-7d1c2fa0b4e4"
-METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
 
 
 FILE_SCHEMA: Final = {"type": "string", "format": "binary", "description": "The bytes of the file."}
+FILE_FORM: Final = {
+    "type": "object",
+    "title": "FileForm",
+    "description": "A form with one file. Parameters of the query may be its other fields.",
+    "properties": {"file": FILE_SCHEMA},
+    "required": ["file"],
+}
 FILE_BODY: Final = {
     "required": True,
     "description": "The file: raw bytes, or a form with one file and the parameters of the query as fields.",
     "content": {
         UNKNOWN: {"schema": FILE_SCHEMA},
-        MULTIPART: {"schema": {"type": "object", "properties": {"file": FILE_SCHEMA}, "required": ["file"]}},
+        MULTIPART: {"schema": {"$ref": "#/components/schemas/FileForm"}},
     },
 }
 
@@ -121,25 +137,24 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application; it is built once."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        document["info"]["license"] = LICENSE
         document["servers"] = [{"url": "/"}]
-        for operation in _iterate_operations(document):
+        for operation in iterate_operations(document):
             _summarise(operation)
             _add_headers(operation)
-        parts = document.setdefault("components", {})
+        parts = document.setdefault("components", {"schemas": {}})
+        name_pages(document)
+        parts["schemas"] = dict(sorted({**parts["schemas"], "FileForm": FILE_FORM}.items()))
         parts["headers"] = HEADERS
         parts["examples"] = {code: {"value": _make_example(code)} for code in sorted(_collect_codes(document))}
         parts["securitySchemes"] = {"bearerAuth": BEARER}
-        used = {tag for operation in _iterate_operations(document) for tag in operation["tags"]}
-        document["tags"] = [{"name": name, "description": says} for name, says in TAGS.items() if name in used]
+        move_shared_parts(document)
+        parts["parameters"] |= build_webhook_parameters()
+        document["webhooks"] = build_webhooks()
+        used_tags = {tag for operation in iterate_operations(document) for tag in operation["tags"]}
+        document["tags"] = [{"name": name, "description": says} for name, says in TAGS.items() if name in used_tags]
         app.openapi_schema = document
     return app.openapi_schema
-
-
-def _iterate_operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in document["paths"].values():
-        for method, operation in path.items():
-            if method in METHODS:
-                yield operation
 
 
 def _summarise(operation: dict[str, Any]) -> None:
@@ -151,8 +166,13 @@ def _summarise(operation: dict[str, Any]) -> None:
 
 
 def _add_headers(operation: dict[str, Any]) -> None:
+    is_stored = "304" in operation["responses"]
     for status, response in operation["responses"].items():
-        names = ["X-Correlation-Id", *(["Retry-After"] if status in {"429", "503"} else [])]
+        names = ["X-Correlation-Id"]
+        if status in {"429", "503"}:
+            names.append("Retry-After")
+        if is_stored and status in {"200", "304"}:
+            names.append("ETag")
         references = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
         response["headers"] = references | response.get("headers", {})
 
@@ -160,7 +180,7 @@ def _add_headers(operation: dict[str, Any]) -> None:
 def _collect_codes(document: dict[str, Any]) -> set[str]:
     return {
         code
-        for operation in _iterate_operations(document)
+        for operation in iterate_operations(document)
         for response in operation["responses"].values()
         for code in response.get("content", {}).get("application/json", {}).get("examples", {})
         if code in CODES

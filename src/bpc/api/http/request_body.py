@@ -95,15 +95,15 @@ async def read_body(
     route = request.scope["route"]
     max_bytes = upload_bytes + FORM_OVERHEAD_BYTES if route.takes_file else _max_body_bytes(route.path, upload_bytes)
     _check_content_length(request, max_bytes)
-    parts, size, taken = [], 0, 0
+    parts, size, counted_size = [], 0, 0
     try:
         async for part in request.stream():
             size += len(part)
             if size > max_bytes:
                 raise RequestTooLarge(max_bytes)
             if size > THREAD_THRESHOLD_BYTES:  # small bodies are not counted
-                memory.take(tenant, size - taken)
-                taken = size
+                memory.take(tenant, size - counted_size)
+                counted_size = size
             parts.append(part)
         body = b"".join(parts)
         parts.clear()  # the body must not be in memory twice while the route runs
@@ -117,7 +117,7 @@ async def read_body(
             digest = await compute_by_size(sha256, body)
             yield JsonRequest(request.scope, request.receive).with_body(body, value), digest
     finally:
-        memory.release(tenant, taken)
+        memory.release(tenant, counted_size)
 
 
 def _max_body_bytes(path: str, upload_bytes: int) -> int:

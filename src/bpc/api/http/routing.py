@@ -14,7 +14,7 @@ A route is declared with its permission, so none can be forgotten:
     open    for everybody, without an API key; no transaction, no tenant
 
 A route that computes for long is `heavy`: there are few slots for such requests, and a request that waits for a slot
-holds no connection.
+holds no connection. If only some bodies make it compute for long, `heavy` is a function that tells them.
 """
 
 import asyncio
@@ -50,11 +50,16 @@ from bpc.storage.database import begin_tenant_transaction
 
 Kind = Literal["read", "write", "ask", "open"]
 RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+HeavyBody: TypeAlias = Callable[[bytes], bool]
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_KEY_CHARS: Final = 200
 IDEMPOTENCY_KEY: Final = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}")
 RECHECK_AFTER_SECONDS: Final = 0.25  # a caller who waited longer is checked again
+# Pauses between two looks for a caller who waits for an end. A waiting request is answered before it times out.
+FIRST_PAUSE_SECONDS: Final = 0.05
+LONGEST_PAUSE_SECONDS: Final = 0.5
+WAIT_MARGIN_SECONDS: Final = 5
 PARAMETER_NAME: Final = re.compile("[a-z]{1,20}([_-][a-z]{1,20}){0,3}")
 STORED_HEADERS: Final = ("content-type", "location", "etag")
 SECRET_OF: Final = "secret-of"  # noqa: S105 (the name of a stored header)
@@ -96,7 +101,7 @@ class PermissionedRoute(APIRoute):
     permission: str  # empty if the route is open to everybody
     resource: str | None
     secret: str | None
-    heavy: bool
+    heavy: bool | HeavyBody
     takes_file: bool
 
     def get_route_handler(self) -> RouteHandler:
@@ -115,6 +120,7 @@ class PermissionedRoute(APIRoute):
 
     async def _handle(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         request.state.now = clock.now()
+        request.state.wait_seconds = 0
         self._check_query(request.query_params)
         if self.kind == "open":
             return await answer(request)
@@ -127,28 +133,49 @@ class PermissionedRoute(APIRoute):
 
     async def _handle_read(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         """Authorise and answer on one connection, unless the route is heavy and may wait for a slot."""
-        if self.heavy:
-            admitted = await self._admit(service, request)
-            async with self._open_transaction(service, admitted, request):
+        if await self._is_heavy(request):
+            admission = await self._admit(service, request)
+            async with self._open_transaction(service, admission, request):
                 return await answer(request)
         key = read_api_key(service, request)
         async with service.database.plain() as conn:
             caller = await self._authorise_caller(service, conn, request, key)
             async with begin_tenant_transaction(conn, caller.tenant_id):
                 request.state.context = _make_context(service, conn, caller, request)
-                return await answer(request)
+                response = await answer(request)
+        if request.state.wait_seconds:
+            return await self._answer_again(service, AdmittedCaller(key, caller, time.monotonic()), request, answer)
+        return response
+
+    async def _answer_again(
+        self, service: Service, admission: AdmittedCaller, request: Request, answer: RouteHandler
+    ) -> Response:
+        """Answer once the route no longer asks for a wait, or its `wait_seconds` have passed.
+
+        No connection is held between two looks.
+        """
+        longest = service.settings.request_timeout_seconds - WAIT_MARGIN_SECONDS
+        deadline, pause = time.monotonic() + min(request.state.wait_seconds, longest), FIRST_PAUSE_SECONDS
+        while True:
+            await asyncio.sleep(max(0, min(pause, deadline - time.monotonic())))
+            request.state.wait_seconds = 0
+            async with self._open_transaction(service, admission, request):
+                response = await answer(request)
+            if not request.state.wait_seconds or time.monotonic() >= deadline:
+                return response
+            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
     async def _handle_with_body(self, service: Service, request: Request, answer: RouteHandler) -> Response:
-        admitted = await self._admit(service, request)
-        caller, largest = admitted.caller, service.settings.upload_max_bytes
+        admission = await self._admit(service, request)
+        caller, largest = admission.caller, service.settings.upload_max_bytes
         key = _read_idempotency_key(request) if self.kind == "write" else None
-        async with read_body(request, caller.tenant_id, service.body_memory, largest) as (buffered, body_hash):
+        async with read_body(request, caller.tenant_id, service.body_memory, largest) as (body_request, body_hash):
             if key is None:
-                async with self._open_transaction(service, admitted, buffered):
-                    return await answer(buffered)
-            request_hash = _hash_request(caller, buffered, body_hash)
-            async with self._open_transaction(service, admitted, buffered) as conn:
-                return await self._answer_once(conn, caller, key, request_hash, buffered, answer)
+                async with self._open_transaction(service, admission, body_request):
+                    return await answer(body_request)
+            request_hash = _hash_request(caller, body_request, body_hash)
+            async with self._open_transaction(service, admission, body_request) as conn:
+                return await self._answer_once(conn, caller, key, request_hash, body_request, answer)
 
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
@@ -168,32 +195,35 @@ class PermissionedRoute(APIRoute):
 
     @asynccontextmanager
     async def _open_transaction(
-        self, service: Service, admitted: AdmittedCaller, request: Request
+        self, service: Service, admission: AdmittedCaller, request: Request
     ) -> AsyncIterator[Connection]:
         """Open the transaction of the route and set its context.
 
         A caller who waited is checked again: meanwhile the key may have been revoked or a permission removed.
         """
-        caller = admitted.caller
+        caller = admission.caller
         async with (
-            service.heavy_slots.take(caller.tenant_id) if self.heavy else nullcontext(),
+            service.heavy_slots.take(caller.tenant_id) if await self._is_heavy(request) else nullcontext(),
             service.database.tenant(caller.tenant_id) as conn,
         ):
             request.state.now = clock.now()
-            if time.monotonic() - admitted.at > RECHECK_AFTER_SECONDS:
-                caller = await authenticate(service, conn, request, admitted.key, request.state.now)
+            if time.monotonic() - admission.at > RECHECK_AFTER_SECONDS:
+                caller = await authenticate(service, conn, request, admission.key, request.state.now)
                 await authorise(conn, caller, request, self.permission, self.resource)
             request.state.context = ctx = _make_context(service, conn, caller, request)
             yield conn
         service.jobs.notify_committed(ctx.submitted)
 
+    async def _is_heavy(self, request: Request) -> bool:
+        return self.heavy if isinstance(self.heavy, bool) else self.heavy(await request.body())
+
     async def _answer_once(
         self, conn: Connection, caller: Caller, key: str, request_hash: Digest, request: Request, answer: RouteHandler
     ) -> Response:
         """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
-        stored = await api_requests.lock_key_and_find_response(conn, caller.tenant_id, key)
-        if stored is not None:
-            return _repeat_answer(stored, request_hash)
+        stored_answer = await api_requests.lock_key_and_find_response(conn, caller.tenant_id, key)
+        if stored_answer is not None:
+            return _repeat_answer(stored_answer, request_hash)
         response = await answer(request)
         if response.status_code < 300:
             await api_requests.store_response(
@@ -267,16 +297,16 @@ def _hash_request(caller: Caller, request: Request, body_hash: Digest) -> Digest
     )
 
 
-def _repeat_answer(stored: IdempotentResponse, request_hash: Digest) -> Response:
-    if stored.request_hash != request_hash:
+def _repeat_answer(stored_answer: IdempotentResponse, request_hash: Digest) -> Response:
+    if stored_answer.request_hash != request_hash:
         raise IdempotencyConflict
-    if SECRET_OF in stored.headers:
+    if SECRET_OF in stored_answer.headers:
         raise Conflict(
             "this request was already done, and its answer contained a secret that is shown only once",
             fix="create a new one if the secret is lost",
-            details={"id": stored.headers[SECRET_OF]},
+            details={"id": stored_answer.headers[SECRET_OF]},
         )
-    return Response(stored.body, status_code=stored.status, headers=dict(stored.headers))
+    return Response(stored_answer.body, status_code=stored_answer.status, headers=dict(stored_answer.headers))
 
 
 class RouteFamily(APIRouter):
@@ -309,11 +339,12 @@ class RouteFamily(APIRouter):
         resource: str | None = None,
         status: int = 200,
         secret: str | None = None,
-        heavy: bool = False,
+        heavy: bool | HeavyBody = False,
         takes_file: bool = False,
         errors: Sequence[str] = (),
         media_type: str | None = None,
         stored_json: type[BaseModel] | None = None,
+        header_names: Sequence[str] = (),
         **options: Any,
     ) -> Callable[[F], F]:
         """Declare a route. One that serves bytes names their `media_type`, or the format of the JSON that they are.
@@ -321,7 +352,8 @@ class RouteFamily(APIRouter):
         A route that takes a file gets it as raw bytes or in a form, in `request.state.upload`.
         """
         if media_type is not None or stored_json is not None:
-            options |= {"response_class": Response, "responses": describe_bytes(media_type or JSON, stored_json)}
+            responses = describe_bytes(media_type or JSON, stored_json, header_names)
+            options |= {"response_class": Response, "responses": responses}
 
         def declare(function: F) -> F:
             extra = build_openapi_extra(kind, path, permission, errors, takes_file=takes_file)

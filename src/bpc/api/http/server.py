@@ -27,6 +27,7 @@ from bpc.api.http.error_responses import answer_large_head, answer_not_http, ans
 from bpc.api.http.request_body import make_body_memory
 from bpc.api.http.request_context import Service
 from bpc.api.http.telemetry import UNKNOWN_METHOD, HttpMetrics
+from bpc.api.http.upgrade_offers import OfferIgnoringParser
 from bpc.core.api_keys import Peppers
 from bpc.pipeline.facts import READ_LIMITS
 from bpc.runtime import clock
@@ -70,6 +71,7 @@ class HttpConnection(HttpToolsProtocol):
         metrics: HttpMetrics,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.parser: Any = OfferIgnoringParser(self)
         self._timeouts = timeouts
         self._metrics = metrics
         self._reading: Literal["nothing", "head", "body"] = "nothing"
@@ -103,12 +105,16 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if self.parser.has_ignored_offer:
+            return
         self._reading = "body"
         super().on_headers_complete()
         if self._leaving is not None:
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
+        if self.parser.has_ignored_offer:
+            return
         self._reading = "nothing"
         super().on_message_complete()
 
@@ -157,8 +163,8 @@ class HttpConnection(HttpToolsProtocol):
         self._fetching = self.loop.call_later(self._timeouts.fetching, self._check_fetching)
 
     def _check_fetching(self) -> None:
-        fetched = self._unfetched - self.transport.get_write_buffer_size()
-        if fetched < MIN_FETCH_RATE * self._timeouts.fetching:
+        fetched_bytes = self._unfetched - self.transport.get_write_buffer_size()
+        if fetched_bytes < MIN_FETCH_RATE * self._timeouts.fetching:
             log.warning("a client does not fetch its answer", component=COMPONENT)
             self.transport.abort()
         else:
@@ -193,7 +199,7 @@ class HttpConnection(HttpToolsProtocol):
         self._refuse(answer_not_http)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Ignore the upgrade silently: the request is answered as usual."""
+        """Say nothing about a CONNECT: the request is answered as usual."""
 
     def _refuse(self, answer: Any, *arguments: Any) -> None:
         """Answer in place of the application, unless an answer is being sent, and close the connection."""

@@ -6,10 +6,21 @@ from pydantic import AfterValidator, Field, StrictBool, StringConstraints
 from starlette.requests import Request
 
 from bpc.api.access.auth import require_not_denied
-from bpc.api.http.models import Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.models import (
+    Id,
+    IdOf,
+    Moment,
+    NothingToChange,
+    Page,
+    Paging,
+    RequestBody,
+    ResponseBody,
+    SentMoment,
+    Text,
+)
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
-from bpc.core.errors import Conflict, Invalid
+from bpc.core.errors import Conflict
 from bpc.core.formats.ids import ActorId, ApiKeyId, RoleId
 from bpc.core.policies import PERMISSIONS, Resource
 from bpc.storage.access import api_keys, tenants_and_actors
@@ -89,7 +100,7 @@ async def change_actor(ctx: Context, actor_id: IdOf[ActorId], body: ActorChange)
     """Change an actor, or deactivate it. Nobody can deactivate themselves or the last administrator."""
     changes = body.model_dump(exclude_unset=True)
     if not changes:
-        raise Invalid("there is nothing to change", fix="send `display_name`, `email` or `is_active`")
+        raise NothingToChange(body)
     actor = await tenants_and_actors.change_actor(ctx.conn, ctx.tenant, actor_id, changes, act=ctx.act)
     return Actor.model_validate(actor)
 
@@ -180,12 +191,12 @@ api_key_routes = RouteFamily("Access", resource="ApiKey")
 class NewApiKey(RequestBody):
     actor_id: IdOf[ActorId] = Field(description="The owner of the key; the key may do what this actor may.")
     label: Text | None = Field(None, description="What it is for.", examples=["ci"])
-    expires_at: Moment | None = Field(None, description="When the key expires; left out, it does not expire.")
+    expires_at: SentMoment | None = Field(None, description="When the key expires; left out, it does not expire.")
 
 
 class ApiKeyRotation(RequestBody):
-    expires_at: Moment | None = Field(None, description="When the new key expires; left out, it does not expire.")
-    old_expires_at: Moment | None = Field(
+    expires_at: SentMoment | None = Field(None, description="When the new key expires; left out, it does not expire.")
+    old_expires_at: SentMoment | None = Field(
         None, description="When the old key expires, unless it expires sooner; left out, it does not change."
     )
 
@@ -232,7 +243,7 @@ async def create_api_key(ctx: Context, request: Request, body: NewApiKey) -> Api
     actor = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, body.actor_id)
     if not actor.is_active:
         raise Conflict("this actor is deactivated", fix="reactivate it first")
-    issued = await api_keys.create_key(
+    new_key = await api_keys.create_key(
         ctx.conn,
         ctx.tenant,
         actor.actor_id,
@@ -241,7 +252,7 @@ async def create_api_key(ctx: Context, request: Request, body: NewApiKey) -> Api
         label=body.label,
         expires_at=body.expires_at,
     )
-    return _to_created_key(issued)
+    return _to_created_key(new_key)
 
 
 @api_key_routes.read("/v1/api-keys", permission="access:admin")
@@ -271,7 +282,7 @@ async def revoke_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId]) -> ApiKey:
 async def rotate_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId], body: ApiKeyRotation) -> ApiKeyMade:
     """Create a second key for the same actor. Both are valid until the old key expires or is revoked."""
     _require_future(ctx, expires_at=body.expires_at, old_expires_at=body.old_expires_at)
-    issued = await api_keys.rotate_key(
+    new_key = await api_keys.rotate_key(
         ctx.conn,
         ctx.tenant,
         api_key_id,
@@ -280,7 +291,7 @@ async def rotate_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId], body: ApiKeyR
         expires_at=body.expires_at,
         old_expires_at=body.old_expires_at,
     )
-    return _to_created_key(issued)
+    return _to_created_key(new_key)
 
 
 def _require_future(ctx: RequestContext, **moments: Moment | None) -> None:
@@ -289,13 +300,13 @@ def _require_future(ctx: RequestContext, **moments: Moment | None) -> None:
             raise TimeNotInFuture(name)
 
 
-def _to_created_key(issued: IssuedApiKey) -> ApiKeyMade:
+def _to_created_key(new_key: IssuedApiKey) -> ApiKeyMade:
     return ApiKeyMade(
-        api_key_id=issued.api_key_id,
-        api_key=issued.api_key.text,
-        key_prefix=issued.api_key.prefix,
-        actor_id=issued.actor_id,
-        label=issued.label,
-        created_at=issued.created_at,
-        expires_at=issued.expires_at,
+        api_key_id=new_key.api_key_id,
+        api_key=new_key.api_key.text,
+        key_prefix=new_key.api_key.prefix,
+        actor_id=new_key.actor_id,
+        label=new_key.label,
+        created_at=new_key.created_at,
+        expires_at=new_key.expires_at,
     )

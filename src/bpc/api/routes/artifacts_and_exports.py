@@ -20,7 +20,7 @@ from bpc.core.exports.disclosure import Audience, ExportFormat, make_view
 from bpc.core.exports.json_ld import encode_context_document
 from bpc.core.formats.ids import ExportId, PassportVersionId
 from bpc.core.passport.bundle import write_bundle
-from bpc.storage.passports import exports, passport_versions
+from bpc.storage.passports import exports, passport_versions, waivers
 from bpc.storage.passports.exports import ExportRow, ExportStatus
 from bpc.storage.passports.passport_versions import ArtifactName
 from bpc.tasks.export import request_export
@@ -53,16 +53,27 @@ class ProductOfPassport(StoredFormat):
 
 
 class Compliance(StoredFormat):
-    """The result of a compliance check: what a rule reported with `emitCompliance`."""
+    """The result of a compliance check: what a rule reported with `emitCompliance`, or a requirement.
+
+    Only entries of BPC-PASSPORT-2 have `verdict` and `args`.
+    """
 
     code: str
     field: str = Field(description="The path of the field whose rule reported it.")
     message: str
     status: Literal["PASS", "FAIL", "WARN", "NOT_APPLICABLE"]
+    verdict: str | None = Field(
+        default=None,
+        description="assessed, not_yet_in_force, undetermined, expired or out_of_scope.",
+        examples=["assessed"],
+    )
+    args: dict[str, str] | None = Field(
+        default=None, description="The texts in the message, as the rules name them.", examples=[{"cobalt": "15.99"}]
+    )
 
 
 class PassportPayload(StoredFormat):
-    """The passport itself, BPC-PASSPORT-1."""
+    """The passport itself: BPC-PASSPORT-1, or BPC-PASSPORT-2 for rules of level 2."""
 
     access: dict[str, list[str]] = Field(description="By path of a field, the audiences that may see it.")
     battery_product: ProductOfPassport
@@ -73,7 +84,7 @@ class PassportPayload(StoredFormat):
     issued_at: Moment
     passport_id: Id
     passport_version_id: Id
-    payload_version: Literal["BPC-PASSPORT-1"]
+    payload_version: Literal["BPC-PASSPORT-1", "BPC-PASSPORT-2"]
     salt: str = Field(examples=["650038642b8cd876caf4ee869d5a1381"])
 
 
@@ -88,11 +99,11 @@ class ProofNode(StoredFormat):
 
 
 class PassportProof(StoredFormat):
-    """Every computation of a passport as a tree of hashed steps, BPC-PROOF-1."""
+    """Every computation of a passport as a tree of hashed steps: BPC-PROOF-1, or BPC-PROOF-2 for rules of level 2."""
 
     field_index: dict[str, int] = Field(description="By path of a field, the id of its node.")
     nodes: list[ProofNode]
-    proof_version: Literal["BPC-PROOF-1"]
+    proof_version: Literal["BPC-PROOF-1", "BPC-PROOF-2"]
     root_hash: Hash
 
 
@@ -208,6 +219,7 @@ async def get_bundle(
     "/v1/passport-versions/{passport_version_id}/view",
     permission="passport:read",
     stored_json=PassportView,
+    header_names=("X-Waived-Entries",),
     errors=("CONFLICT",),
     heavy=True,
 )
@@ -217,9 +229,14 @@ async def get_view(
     audience: ViewAudience,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Get what one audience may see, as canonical JSON, which can still be verified."""
+    """Get what one audience may see, as canonical JSON, which can still be verified.
+
+    The view does not change when entries are waived. The header `X-Waived-Entries` says how many are waived now.
+    """
     bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_events=False)
-    return serve_bytes(await asyncio.to_thread(make_view, bundle, audience), JSON, if_none_match)
+    waived_count = await waivers.count_waived(ctx.conn, ctx.tenant, passport_version_id)
+    view = await asyncio.to_thread(make_view, bundle, audience)
+    return serve_bytes(view, JSON, if_none_match, headers_beside={"X-Waived-Entries": str(waived_count)})
 
 
 async def _load_artifact(ctx: RequestContext, version: PassportVersionId, which: ArtifactName) -> bytes:
@@ -262,6 +279,8 @@ class ExportFault(ResponseBody):
 class Export(ResponseBody):
     export_id: Id
     passport_version_id: Id
+    sku: str | None = Field(description="The SKU of the product.", examples=["SKU-123"])
+    product_name: str | None = Field(description="The name of the product.", examples=["Traction battery 75 kWh"])
     format: ExportFormat
     audience: Audience = Field(description="The audience.")
     status: ExportStatus = Field(description="PENDING until its job has ended.")
@@ -281,14 +300,14 @@ class ExportNotReady(Conflict):
 
     def __init__(self, export: ExportRow) -> None:
         reason: Mapping[str, Any] = export.last_error or {}
-        failed = export.status == "FAILED"
+        is_failed = export.status == "FAILED"
         super().__init__(
             f"export `{export.export_id}` "
-            + (f"FAILED: {reason.get('message', '')}" if failed else "is not ready yet"),
+            + (f"FAILED: {reason.get('message', '')}" if is_failed else "is not ready yet"),
             fix="correct the cause and request a new export"
-            if failed
+            if is_failed
             else f"wait for job `{export.job_id}`; if that was cancelled, retry it or request a new export",
-            details={"status": export.status, "job_id": str(export.job_id), **({"error": reason} if failed else {})},
+            details={"status": export.status, "job_id": str(export.job_id), **({"error": reason} if is_failed else {})},
         )
 
 
@@ -297,7 +316,7 @@ class ExportNotReady(Conflict):
 )
 async def create_export(ctx: Context, passport_version_id: IdOf[PassportVersionId], body: NewExport) -> ExportRequested:
     """Export a signed version as PDF, JSON-LD, XML, a list of data points or a bundle. A job does it."""
-    requested = await request_export(
+    export = await request_export(
         ctx.conn,
         ctx.queue,
         ctx.service.task_jobs.export,
@@ -307,7 +326,7 @@ async def create_export(ctx: Context, passport_version_id: IdOf[PassportVersionI
         audience=body.audience,
         act=ctx.act,
     )
-    return ExportRequested.model_validate(requested)
+    return ExportRequested.model_validate(export)
 
 
 @export_routes.read("/v1/passport-versions/{passport_version_id}/exports", **VERSION_EXPORT_ROUTE)

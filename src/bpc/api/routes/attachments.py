@@ -43,7 +43,7 @@ class NewAttachment(RequestBody):
         None, description="A version of a document of kind OTHER: a PDF, PNG or JPEG."
     )
     external_ref: Text | None = Field(
-        None, description="The reference of such a document; the version that it says now is attached."
+        None, description="The reference of such a document; its current version is attached."
     )
     title: Text | None = Field(
         None, description="What the file is, for people.", examples=["Declaration of conformity"]
@@ -63,6 +63,7 @@ class Attachment(ResponseBody):
 
     attachment_id: Id
     sku: str
+    product_name: str | None = Field(description="The name of the product; null if there is none with this SKU yet.")
     data_point: int
     document_version_id: Id
     document_id: Id
@@ -128,7 +129,7 @@ async def list_attachments(
     page: Paging,
     sku: Annotated[Text | None, Query(description="Only files of this product.", examples=["SKU-123"])] = None,
 ) -> Page[Attachment]:
-    """List attached files, newest first, withdrawn ones among them."""
+    """List attached files, newest first, including withdrawn ones."""
     return page.build_page(await attachments.list_attachments(ctx.conn, ctx.tenant, page.query, sku=sku), Attachment)
 
 
@@ -170,7 +171,7 @@ async def get_attached_file(
     passport_version_id: IdOf[PassportVersionId],
     sha256: FileHash,
     audience: Annotated[
-        Audience, Query(description="The audience: the file is served if a field that it may see holds the hash.")
+        Audience, Query(description="The audience: the file is served if a field that it may see contains the hash.")
     ] = "tenant",
     if_none_match: IfNoneMatch = None,
 ) -> Response:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.http.etag import JSON, IfNoneMatch, serve_bytes
-from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, ResponseBody
+from bpc.api.http.models import CreatedAfter, CreatedBefore, Hash, Id, IdOf, Moment, Page, Paging, ResponseBody
 from bpc.api.http.request_context import Context, KeptValue, RequestContext, Service
 from bpc.api.http.routing import RouteFamily
 from bpc.core.audit.events import EventStream
@@ -91,8 +91,8 @@ async def list_events(
     aggregate_id: AggregateIdFilter = None,
     event_type: Annotated[EventName | None, Query(examples=["DOCUMENT_CREATED"])] = None,
     actor_id: Annotated[IdOf[ActorId] | None, Query(description="Who did it.")] = None,
-    occurred_after: Annotated[Moment | None, Query(description="From this time on, inclusive.")] = None,
-    occurred_before: Annotated[Moment | None, Query(description="Before this time, exclusive.")] = None,
+    occurred_after: CreatedAfter = None,
+    occurred_before: CreatedBefore = None,
 ) -> Page[Event]:
     """List audit events, newest first.
 
@@ -142,12 +142,12 @@ def _parse_chain(
     return EventStream(ctx.tenant, aggregate_type, aggregate_id)
 
 
-def _to_verification(verified: ChainVerification) -> Verification:
+def _to_verification(verification: ChainVerification) -> Verification:
     return Verification(
-        ok=not verified.faults,
-        complete=len(verified.faults) <= MAX_FAULTS,
-        events=verified.events,
-        chains=verified.chains,
+        ok=not verification.faults,
+        complete=len(verification.faults) <= MAX_FAULTS,
+        events=verification.events,
+        chains=verification.chains,
         faults=[
             EventFault(
                 aggregate_type=fault.stream.aggregate_type,
@@ -155,7 +155,7 @@ def _to_verification(verified: ChainVerification) -> Verification:
                 version=fault.version,
                 says=fault.says,
             )
-            for fault in verified.faults[:MAX_FAULTS]
+            for fault in verification.faults[:MAX_FAULTS]
         ],
     )
 

@@ -1,6 +1,6 @@
 """/v1/passports:bulk-compile, /v1/compile-runs: passports for many products at once, and the status of each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Final, Self
 from uuid import UUID
@@ -10,16 +10,32 @@ from pydantic import AliasChoices, Field, model_validator
 from starlette.requests import Request
 
 from bpc.api.access.auth import Forbidden, list_fact_resources, require_allowed, require_not_denied
-from bpc.api.http.models import Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.models import (
+    CreatedAfter,
+    CreatedBefore,
+    Id,
+    IdOf,
+    Moment,
+    Page,
+    Paging,
+    ProductText,
+    RequestBody,
+    ResponseBody,
+    SkuFilter,
+    Text,
+    WaitSeconds,
+)
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
-from bpc.api.routes.products_and_passports import COMPILE_PERMISSION, Sku
+from bpc.api.routes.passports import COMPILE_PERMISSION
+from bpc.api.routes.products import Sku
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.cursor import CursorPosition
 from bpc.core.formats.ids import CompileRunId, RulePackageVersionId, SnapshotId
 from bpc.core.policies import Resource
 from bpc.pipeline.compile import RulesNotPublished
-from bpc.storage.passports import compile_run_progress, compile_runs, products_by_sku
+from bpc.pipeline.sign import require_key_that_signs
+from bpc.storage.passports import compile_run_progress, compile_runs, products
 from bpc.storage.passports.compile_run_progress import (
     ROW_STATUSES,
     UNFINISHED_STATUSES,
@@ -28,7 +44,8 @@ from bpc.storage.passports.compile_run_progress import (
     CompileRowState,
     CompileRowStatus,
 )
-from bpc.storage.passports.products_by_sku import ProductPassport
+from bpc.storage.passports.compile_runs import CompileRunFilter, CompileRunStatus
+from bpc.storage.passports.products import ProductPassport
 from bpc.storage.rules import packages
 from bpc.tasks.compile_rows import request_run
 
@@ -92,7 +109,7 @@ class RunRequested(ResponseBody):
     rows: int = Field(description="Number of requested passports.", examples=[120])
 
 
-class ListedRun(ResponseBody):
+class ListedCompileRun(ResponseBody):
     run_id: Id
     rule_package_version_id: Id
     activate: bool
@@ -100,9 +117,12 @@ class ListedRun(ResponseBody):
     rows: int = Field(validation_alias=AliasChoices("total", "rows"), examples=[120])
     created_at: Moment
     cancelled_at: Moment | None = Field(description="When the run was stopped; no row started after it.")
+    status: CompileRunStatus = Field(
+        description="FINISHED: all rows have ended. CANCELLED: it was stopped; rows that had started may still run."
+    )
 
 
-class CompileRun(ListedRun):
+class CompileRun(ListedCompileRun):
     counts: dict[CompileRowStatus, int] = Field(
         description="Number of rows by status; 0 for a status that no row has.", examples=[{"ISSUED": 118, "FAILED": 2}]
     )
@@ -128,10 +148,14 @@ class RowProblem(ResponseBody):
 class CompileRunRow(ResponseBody):
     row: int = Field(description="Its number in the request, from 1.", examples=[1])
     sku: str = Field(examples=["SKU-123"])
+    product_name: str | None = Field(
+        description="The name of the product, or the one that was sent if there is no product.",
+        examples=["Traction battery 75 kWh"],
+    )
     status: CompileRowStatus = Field(
         description="WAITING: not started. COMPILING: running. ISSUED: signed and has its QR code. ACTIVE: "
-        "activated. SKIPPED: left out, because the version that is active says the same. REMOVED: issued, then removed "
-        "by retention. The status is derived from the version and its jobs, so it is also right after a retry."
+        "activated. SKIPPED: left out, because the version that is active says the same. REMOVED: its version was "
+        "removed by retention. The status is derived from the version and its jobs, so it is also right after a retry."
     )
     passport_version_id: Id | None = Field(
         description="Known once the row has started; of a row that was left out, the version that is active."
@@ -151,7 +175,7 @@ class CompileRunRow(ResponseBody):
     permission=COMPILE_PERMISSION,
     resource="Passport",
     status=202,
-    errors=("NOT_FOUND", "RULE_PKG_NOT_PUBLISHED", "CONFLICT"),
+    errors=("NOT_FOUND", "RULE_PKG_NOT_PUBLISHED", "CONFLICT", "SIGNING_KEY_MISSING"),
 )
 async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> RunRequested:
     """Compile passports of many products. Rows are independent: a row that fails does not stop the others.
@@ -164,41 +188,77 @@ async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> Run
     require_not_denied(
         ctx, request, [Resource(type="RulePackageVersion", id=version)], COMPILE_PERMISSION, "rules:read"
     )
+    await require_key_that_signs(ctx.conn, ctx.service.settings.signing_key_id)
     version_row = await packages.lock_version_shared(ctx.conn, ctx.tenant, version)
     if version_row.status != "PUBLISHED":
         raise RulesNotPublished(version, version_row.status)
+    await packages.require_active_package(ctx.conn, ctx.tenant, version_row.rule_package_id)
     rows = await _check_rows(ctx, request, await _build_rows(ctx, body))
-    requested = await request_run(
+    run = await request_run(
         ctx.conn,
         ctx.service.jobs,
         ctx.service.task_jobs.compile_row,
         ctx.tenant,
         rows,
+        finish_job=ctx.service.task_jobs.finish_run,
         rule_version=version,
         activate=body.activate,
         skip_unchanged=not body.force,
         act=ctx.act,
         correlation_id=ctx.correlation_id,
     )
-    ctx.submitted.extend(requested.job_ids)
-    return RunRequested(run_id=requested.run_id, rows=requested.rows)
+    ctx.submitted.extend(run.job_ids)
+    return RunRequested(run_id=run.run_id, rows=run.rows)
 
 
 @routes.read("/v1/compile-runs", permission="passport:read")
-async def list_compile_runs(ctx: Context, page: Paging) -> Page[ListedRun]:
-    """List bulk compiles, newest first."""
-    return page.build_page(await compile_runs.list_runs(ctx.conn, ctx.tenant, page.query), ListedRun)
+async def list_compile_runs(
+    ctx: Context,
+    page: Paging,
+    sku: Annotated[Text | None, Query(description="Only runs that this product was in.", examples=["SKU-123"])] = None,
+    q: ProductText = None,
+    rule_package_version_id: Annotated[
+        IdOf[RulePackageVersionId] | None, Query(description="Only runs with these rules.")
+    ] = None,
+    status: Annotated[CompileRunStatus | None, Query(description="Only runs with this status.")] = None,
+    cancelled: Annotated[bool | None, Query(description="Only runs that were, or were not, stopped.")] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+) -> Page[ListedCompileRun]:
+    """List bulk compiles, newest first.
+
+    A run is FINISHED at most half a minute after its last row has ended, and stays so if rows are retried. Get a run
+    for its counts.
+    """
+    filters = CompileRunFilter(
+        text=q,
+        sku=sku,
+        rule_package_version_id=rule_package_version_id,
+        is_cancelled=cancelled,
+        status=status,
+        created_after=created_after,
+        created_before=created_before,
+    )
+    return page.build_page(await compile_runs.list_runs(ctx.conn, ctx.tenant, filters, page.query), ListedCompileRun)
 
 
 @routes.read("/v1/compile-runs/{run_id}", permission="passport:read")
-async def get_compile_run(ctx: Context, run_id: IdOf[CompileRunId]) -> CompileRun:
-    """Get a bulk compile with the number of rows by status."""
-    return await _load_run(ctx, run_id)
+async def get_compile_run(
+    ctx: Context, request: Request, run_id: IdOf[CompileRunId], wait_seconds: WaitSeconds = 0
+) -> CompileRun:
+    """Get a bulk compile with its rows by status. With `wait_seconds` the answer comes once all have ended."""
+    run = await _load_run(ctx, run_id)
+    request.state.wait_seconds = wait_seconds if run.progress < 100 else 0
+    return run
 
 
 @routes.read("/v1/compile-runs/{run_id}/rows", permission="passport:read")
 async def list_compile_run_rows(
-    ctx: Context, run_id: IdOf[CompileRunId], page: Paging, status: Annotated[CompileRowStatus | None, Query()] = None
+    ctx: Context,
+    run_id: IdOf[CompileRunId],
+    page: Paging,
+    status: Annotated[CompileRowStatus | None, Query()] = None,
+    sku: SkuFilter = None,
 ) -> Page[CompileRunRow]:
     """List the rows of a bulk compile in the order of the request.
 
@@ -207,7 +267,7 @@ async def list_compile_run_rows(
     run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
     after = 0 if page.after is None else page.after.id.int
     rows = await compile_run_progress.list_row_states(
-        ctx.conn, ctx.tenant, run.run_id, after=after, limit=page.limit + 1, status=status
+        ctx.conn, ctx.tenant, run.run_id, after=after, limit=page.limit + 1, status=status, sku=sku
     )
     items, cursor = page.cut_page(rows, lambda row: CursorPosition(run.created_at, UUID(int=row.row_number)))
     return Page(items=[_to_run_row(row) for row in items], next_cursor=cursor)
@@ -224,7 +284,7 @@ async def _build_rows(ctx: RequestContext, body: BulkCompile) -> Sequence[Compil
     if body.failed_of is not None:
         return await _list_failed_rows(ctx, body.failed_of)
     if body.items is None:
-        skus = await products_by_sku.list_active_skus(ctx.conn, ctx.tenant, limit=MAX_PRODUCTS + 1)
+        skus = await products.list_active_skus(ctx.conn, ctx.tenant, limit=MAX_PRODUCTS + 1)
         if not 1 <= len(skus) <= MAX_PRODUCTS:
             has = "no products" if not skus else f"more than {MAX_PRODUCTS:,} products"
             raise Invalid(f"the tenant has {has}", fix="list the products as `items`")
@@ -252,11 +312,11 @@ async def _check_rows(
     ctx: RequestContext, request: Request, rows: Sequence[CompileRowRequest]
 ) -> list[CompileRowRequest]:
     """Return the rows; a row that the caller may not request gets the reason. Each denial is recorded."""
-    products = await products_by_sku.find_products_by_sku(ctx.conn, ctx.tenant, [row.sku for row in rows])
+    products_by_sku = await products.find_products_by_sku(ctx.conn, ctx.tenant, [row.sku for row in rows])
     checked_rows = []
     for row in rows:
         try:
-            _require_row_allowed(ctx, request, row, products)
+            _require_row_allowed(ctx, request, row, products_by_sku.get(row.sku))
             checked_rows.append(row)
         except Forbidden as refusal:
             problem = CompileRowProblem(code=refusal.code, message=refusal.says)
@@ -265,10 +325,9 @@ async def _check_rows(
 
 
 def _require_row_allowed(
-    ctx: RequestContext, request: Request, row: CompileRowRequest, products: Mapping[str, ProductPassport]
+    ctx: RequestContext, request: Request, row: CompileRowRequest, product: ProductPassport | None
 ) -> None:
     """Raise `Forbidden` unless the caller may request this passport alone."""
-    product = products.get(row.sku)
     if product is None and row.name is not None:
         require_allowed(ctx, request, CREATE_PRODUCTS, Resource(type="BatteryProduct", sku=row.sku))
     product_id, passport_id = (None, None) if product is None else (product.battery_product_id, product.passport_id)
@@ -287,8 +346,10 @@ async def _load_run(ctx: RequestContext, run_id: CompileRunId) -> CompileRun:
     run = await compile_runs.get_run(ctx.conn, ctx.tenant, run_id)
     standing = await compile_run_progress.load_progress(ctx.conn, ctx.tenant, run_id)
     ended_count = sum(count for status, count in standing.counts.items() if status not in UNFINISHED_STATUSES)
+    if run.status != "CANCELLED":  # rows may have ended just now, or been retried
+        run = replace(run, status="RUNNING" if standing.finished_at is None else "FINISHED")
     return CompileRun(
-        **dict(ListedRun.model_validate(run)),
+        **dict(ListedCompileRun.model_validate(run)),
         counts={status: standing.counts.get(status, 0) for status in ROW_STATUSES},
         progress=100 * ended_count // run.total,
         fail_count=None if standing.compliance is None else standing.compliance.fail,

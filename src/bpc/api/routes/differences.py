@@ -1,6 +1,5 @@
 """/v1/passport-versions/{id}/diff/{other}: what differs between two versions, and why."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from bpc.api.http.models import Id, IdOf, ResponseBody
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.formats.ids import PassportVersionId
-from bpc.core.readiness.difference import PassportDifference, RuleChange, compare_passports, read_contents
+from bpc.core.readiness.difference import RuleChange, compare_entries
 from bpc.storage.passports.exports import load_bundle
 
 routes = RouteFamily("Passport versions", resource="PassportVersion")
@@ -93,8 +92,3 @@ async def compare_passport_versions(
     after = await load_bundle(ctx.conn, ctx.tenant, other_version_id, with_events=False)
     difference = await compute_in_child(ctx.service.processes, compare_entries, before.entries, after.entries)
     return VersionDifference.model_validate(difference)
-
-
-def compare_entries(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> PassportDifference:
-    """Compare two bundles. Runs in a child process."""
-    return compare_passports(read_contents(before), read_contents(after))

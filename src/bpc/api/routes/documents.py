@@ -1,25 +1,42 @@
-"""/v1/documents, /v1/document-versions, /v1/schemas: files of suppliers, stored unchanged, and their JSON Schemas."""
+"""/v1/documents, /v1/document-versions: files of suppliers, stored unchanged."""
 
 from dataclasses import asdict
-from functools import cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
-import orjson
 from fastapi import Query
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
+from bpc.api.access.auth import decide_for
 from bpc.api.http.etag import BYTES_RESPONSES, IfNoneMatch, serve_bytes
-from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.models import (
+    ActivityFilter,
+    ActivityReason,
+    CreatedAfter,
+    CreatedBefore,
+    Hash,
+    Id,
+    IdOf,
+    LongText,
+    Moment,
+    NothingToChange,
+    Page,
+    Paging,
+    RequestBody,
+    ResponseBody,
+    SearchText,
+    Text,
+)
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
-from bpc.core.documents.fact_members import build_document_schema
 from bpc.core.documents.number_texts import NumberLocale
-from bpc.core.errors import Invalid, NotFound
+from bpc.core.errors import NotFound
 from bpc.core.formats.ids import DocumentId, DocumentVersionId
 from bpc.core.outbound_urls import MAX_URL_LENGTH
+from bpc.core.policies import Resource
 from bpc.pipeline.upload import find_or_create_supplier, withdraw
-from bpc.storage.evidence import documents, parse_results, statements
+from bpc.storage.evidence import document_names, document_search, documents, parse_results, statements
+from bpc.storage.evidence.document_search import DocumentFilter
 from bpc.storage.evidence.documents import DocumentKind, DocumentStatus
 from bpc.tasks.ingest import INGEST_LIMIT, IngestOrder
 
@@ -39,6 +56,7 @@ class NewDocument(RequestBody):
     kind: DocumentKind = Field(
         description="The kind of its versions; OTHER is stored, but no facts are read from it.", examples=["BOM"]
     )
+    name: Text | None = Field(None, description="Its name for people.", examples=["Bill of materials 2027"])
     external_ref: Text | None = Field(None, description="Its name in another system.", examples=["ERP-4711"])
     supplier: SupplierName | None = Field(
         None, description="Who sends it, by name; a supplier that is not known is created."
@@ -51,10 +69,21 @@ class DocumentMade(ResponseBody):
     kind: DocumentKind
 
 
+class DocumentProduct(ResponseBody):
+    """A product that a document is about."""
+
+    sku: str = Field(examples=["SKU-123"])
+    name: str | None = Field(
+        description="The name of the product; null if there is no such product, or without `passport:read`."
+    )
+
+
 class Document(ResponseBody):
     document_id: Id
     kind: DocumentKind
+    name: str | None = Field(None, description="Its name for people.", examples=["Bill of materials 2027"])
     external_ref: str | None
+    is_active: bool = Field(True, description="False: deactivated; it takes no new versions.")
     supplier_id: Id | None = None
     supplier: str | None = Field(None, description="The name of its supplier.", examples=["Example Cells GmbH"])
     locale: NumberLocale | None = Field(
@@ -63,9 +92,19 @@ class Document(ResponseBody):
     created_at: Moment
 
 
+class ListedDocument(Document):
+    """A document with some of the products that it is about."""
+
+    products: list[DocumentProduct] = Field(
+        default_factory=list,
+        description="Products that its newest version is about, by SKU: at most ten, from its first hundred facts.",
+    )
+
+
 class DocumentChange(RequestBody):
     """Members that are left out do not change."""
 
+    name: Text | None = Field(None, description="Its name for people.", examples=["Bill of materials 2027"])
     supplier: SupplierName | None = Field(
         None, description="Who sends it, by name; a supplier that is not known is created."
     )
@@ -136,6 +175,7 @@ async def create_document(ctx: Context, body: NewDocument) -> DocumentMade:
         ctx.conn,
         ctx.tenant,
         kind=body.kind,
+        name=body.name,
         external_ref=body.external_ref,
         supplier=supplier,
         locale=body.locale,
@@ -151,10 +191,44 @@ async def list_documents(
     external_ref: Annotated[
         Text | None, Query(description="Only documents with this reference.", examples=["ERP-4711"])
     ] = None,
-) -> Page[Document]:
+    q: Annotated[
+        SearchText | None,
+        Query(description="Only where the name or the reference contains this, in any case.", examples=["erp-47"]),
+    ] = None,
+    name: Annotated[
+        SearchText | None,
+        Query(description="Only documents whose name contains this, in upper or lower case.", examples=["materials"]),
+    ] = None,
+    kind: Annotated[DocumentKind | None, Query(description="Only documents of this kind.")] = None,
+    supplier: Annotated[
+        Text | None, Query(description="Only documents of this supplier.", examples=["Example Cells GmbH"])
+    ] = None,
+    sku: Annotated[Text | None, Query(description="Only documents about this product.", examples=["SKU-123"])] = None,
+    status: ActivityFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+) -> Page[ListedDocument]:
     """List documents, newest first."""
-    rows = await documents.list_documents(ctx.conn, ctx.tenant, page.query, external_ref=external_ref)
-    return page.build_page(rows, Document)
+    filters = DocumentFilter(
+        external_ref=external_ref,
+        name=name,
+        text=q,
+        kind=kind,
+        supplier=supplier,
+        sku=sku,
+        status=status,
+        created_after=created_after,
+        created_before=created_before,
+    )
+    rows = await document_search.list_documents(ctx.conn, ctx.tenant, filters, page.query)
+    items, cursor = page.cut_page(rows, ListedDocument.get_position)
+    ids = [row.document_id for row in items]
+    decision = decide_for(ctx.caller, "passport:read", Resource(type="BatteryProduct"), ctx.act.at)
+    products = await document_search.load_products_of_documents(ctx.conn, ctx.tenant, ids, with_names=decision.allowed)
+    documents_on_page = [
+        ListedDocument.model_validate({**asdict(row), "products": products[row.document_id]}) for row in items
+    ]
+    return Page(items=documents_on_page, next_cursor=cursor)
 
 
 @document_routes.read("/v1/documents/{document_id}", permission="docs:read")
@@ -165,15 +239,40 @@ async def get_document(ctx: Context, document_id: IdOf[DocumentId]) -> Document:
 
 @document_routes.write("/v1/documents/{document_id}", permission="docs:upload", method="PATCH")
 async def change_document(ctx: Context, document_id: IdOf[DocumentId], body: DocumentChange) -> Document:
-    """Change who sends a document, and how its tables write numbers. What was read before stays as it was read."""
-    if body.supplier is None and body.locale is None:
-        raise Invalid("there is nothing to change", fix="send `supplier` or `locale`")
+    """Change the name of a document, who sends it, and how its tables write numbers.
+
+    What was read before stays as it was read.
+    """
+    if body.name is None and body.supplier is None and body.locale is None:
+        raise NothingToChange(body)
     document = await documents.lock_document(ctx.conn, ctx.tenant, document_id)
     supplier = await find_or_create_supplier(ctx.conn, ctx.tenant, body.supplier, act=ctx.act)
-    changed = await documents.declare_source(
+    row = await documents.declare_source(
         ctx.conn, ctx.tenant, document, supplier=supplier, locale=body.locale, act=ctx.act
     )
-    return Document.model_validate(changed)
+    if body.name is not None:
+        row = await document_names.rename_document(ctx.conn, ctx.tenant, row, body.name, act=ctx.act)
+    return Document.model_validate(row)
+
+
+@document_routes.write("/v1/documents/{document_id}:deactivate", permission="docs:upload")
+async def deactivate_document(ctx: Context, document_id: IdOf[DocumentId], reason: ActivityReason) -> Document:
+    """Deactivate a document: it takes no new versions. What it says still counts; withdraw it to take that back."""
+    document = await documents.lock_document(ctx.conn, ctx.tenant, document_id)
+    row = await document_names.set_document_activity(
+        ctx.conn, ctx.tenant, document, is_active=False, reason=reason, act=ctx.act
+    )
+    return Document.model_validate(row)
+
+
+@document_routes.write("/v1/documents/{document_id}:reactivate", permission="docs:upload")
+async def reactivate_document(ctx: Context, document_id: IdOf[DocumentId], reason: ActivityReason) -> Document:
+    """Reactivate a document: it takes new versions again."""
+    document = await documents.lock_document(ctx.conn, ctx.tenant, document_id)
+    row = await document_names.set_document_activity(
+        ctx.conn, ctx.tenant, document, is_active=True, reason=reason, act=ctx.act
+    )
+    return Document.model_validate(row)
 
 
 @document_routes.write("/v1/documents/{document_id}:withdraw", permission="docs:upload")
@@ -215,8 +314,11 @@ async def get_document_version(ctx: Context, document_version_id: IdOf[DocumentV
     permission="docs:read",
     resource="DocumentVersion",
     response_class=Response,
-    # No schema: they may be JSON, and then they are read as such.
-    responses={**BYTES_RESPONSES, 200: {**BYTES_RESPONSES[200], "content": {"*/*": {}}}},
+    # No schema for other types: they may be JSON, and then they are read as such.
+    responses={
+        **BYTES_RESPONSES,
+        200: {**BYTES_RESPONSES[200], "content": {**BYTES_RESPONSES[200]["content"], "*/*": {}}},
+    },
 )
 async def get_document_content(
     ctx: Context, document_version_id: IdOf[DocumentVersionId], if_none_match: IfNoneMatch = None
@@ -236,7 +338,7 @@ class ContentRemoved(NotFound):
     def __init__(self, version: DocumentVersionId) -> None:
         super().__init__(
             f"the content of document version `{version}` was removed when its retention ended",
-            fix="its facts and its hash remain; only a backup still has the bytes",
+            fix="its facts and its hash remain; if you still have the file, upload it again",
         )
 
 
@@ -288,23 +390,3 @@ async def get_document_text(ctx: Context, document_version_id: IdOf[DocumentVers
         raise ContentRemoved(document_version_id)
     text = await parse_results.get_text(ctx.conn, ctx.tenant, document_version_id)
     return DocumentText(document_version_id=document_version_id, pages=text.pages, text=text.text, problem=text.problem)
-
-
-schema_routes = RouteFamily("Documents")
-
-JSON_SCHEMA: Final = "application/schema+json"
-
-
-@schema_routes.open(
-    "/v1/schemas/{kind}",
-    response_class=Response,
-    responses={200: {"description": "The schema.", "content": {JSON_SCHEMA: {"schema": {"type": "object"}}}}},
-)
-async def get_document_schema(kind: Literal["BOM", "PCF", "DUE_DILIGENCE"]) -> Response:
-    """Get the JSON Schema (2020-12) of documents of a kind. It needs no key: suppliers have none."""
-    return Response(_encode_schema(kind), media_type=JSON_SCHEMA)
-
-
-@cache
-def _encode_schema(kind: str) -> bytes:
-    return orjson.dumps(build_document_schema(kind))

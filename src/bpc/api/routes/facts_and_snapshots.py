@@ -7,8 +7,22 @@ from pydantic import Field
 from starlette.requests import Request
 
 from bpc.api.access.auth import list_fact_resources, require_allowed, require_not_denied
-from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
-from bpc.api.http.request_context import Context
+from bpc.api.http.models import (
+    CreatedAfter,
+    CreatedBefore,
+    Hash,
+    Id,
+    IdOf,
+    LongText,
+    Moment,
+    Page,
+    Paging,
+    ProductText,
+    RequestBody,
+    ResponseBody,
+    Text,
+)
+from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
 from bpc.core.facts.merge import FactStatement, MemberConflict
 from bpc.core.facts.provenance import FactName
@@ -17,9 +31,10 @@ from bpc.core.policies import Resource
 from bpc.pipeline.product_facts import decide_conflict, load_product_evidence
 from bpc.pipeline.snapshot import add_items, remove_item, request_build, seal, snapshot_product
 from bpc.storage.evidence import facts, snapshots
-from bpc.storage.evidence.facts import FactFilter
+from bpc.storage.evidence.fact_search import FactSearch, search_facts
 from bpc.storage.evidence.snapshots import SnapshotStatus
 from bpc.storage.evidence.statements import DecisionRow
+from bpc.storage.passports.product_names import load_product_names
 
 fact_routes = RouteFamily("Facts", resource="Fact")
 
@@ -40,6 +55,10 @@ class Fact(ResponseBody):
     fact_id: Id
     fact_type: str = Field(examples=["Component"])
     fact_key: str = Field(description="The key: what the fact is about.", examples=["component:SKU-1:cell"])
+    sku: str | None = Field(description="The product that it is about, from its key.", examples=["SKU-1"])
+    product_name: str | None = Field(
+        None, description="The name of that product.", examples=["Traction battery 75 kWh"]
+    )
     schema_version: int = Field(examples=[1])
     payload: dict[str, Any] = Field(
         description="Its members, with the types of the fact schema; members without a value are left out.",
@@ -65,21 +84,47 @@ async def list_facts(
     fact_type: FactTypeFilter = None,
     fact_key_prefix: KeyPrefixFilter = None,
     document_version_id: DocumentFilter = None,
+    sku: Annotated[Text | None, Query(description="Only facts about this product.", examples=["SKU-1"])] = None,
+    q: ProductText = None,
+    supplier: Annotated[
+        Text | None, Query(description="Only facts from documents of this supplier.", examples=["Example Cells GmbH"])
+    ] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
 ) -> Page[Fact]:
     """List facts, newest first.
 
-    Two filters change the order. With `fact_key_prefix`: by key, descending, then newest first. With
-    `document_version_id`: by id, descending.
+    Two filters change the order, unless `sku`, `q`, `supplier` or a time is also sent. With `fact_key_prefix`: by key,
+    descending, then newest first. With `document_version_id`: by id, descending.
     """
-    filters = FactFilter(fact_type=fact_type, fact_key_prefix=fact_key_prefix, document_version_id=document_version_id)
-    return page.build_page(await facts.list_facts(ctx.conn, ctx.tenant, filters, page.query), Fact)
+    search = FactSearch(
+        fact_type=fact_type,
+        fact_key_prefix=fact_key_prefix,
+        document_version_id=document_version_id,
+        text=q,
+        sku=sku,
+        supplier=supplier,
+        created_after=created_after,
+        created_before=created_before,
+    )
+    return await _add_product_names(
+        ctx, page.build_page(await search_facts(ctx.conn, ctx.tenant, search, page.query), Fact)
+    )
+
+
+async def _add_product_names(ctx: RequestContext, page: Page[Fact]) -> Page[Fact]:
+    names = await load_product_names(ctx.conn, ctx.tenant, [fact.sku for fact in page.items])
+    items = [fact.model_copy(update={"product_name": names.get(fact.sku or "")}) for fact in page.items]
+    return page.model_copy(update={"items": items})
 
 
 @fact_routes.read("/v1/facts/{fact_id}", permission="docs:read")
 async def get_fact(ctx: Context, fact_id: IdOf[FactId]) -> FactDetails:
     """Get a fact with its first thousand sources."""
     fact, total = await facts.get_fact(ctx.conn, ctx.tenant, fact_id)
-    return FactDetails(**dict(Fact.model_validate(fact)), sources_total=total)
+    names = await load_product_names(ctx.conn, ctx.tenant, [fact.sku])
+    details = FactDetails(**dict(Fact.model_validate(fact)), sources_total=total)
+    return details.model_copy(update={"product_name": names.get(fact.sku or "")})
 
 
 conflict_routes = RouteFamily("Facts", resource="Document")
@@ -124,7 +169,7 @@ class ConflictDecision(RequestBody):
     reason: LongText = Field(description="Why.", examples=["The data sheet is newer than the bill of materials."])
 
 
-@conflict_routes.read("/v1/conflicts", permission="docs:read")
+@conflict_routes.read("/v1/conflicts", permission="docs:read", heavy=True)
 async def list_conflicts(
     ctx: Context, sku: Annotated[Text, Query(description="The product.", examples=["SKU-1"])]
 ) -> ProductConflicts:
@@ -140,7 +185,7 @@ async def list_conflicts(
     return ProductConflicts(sku=sku, conflicts=conflicts)
 
 
-@conflict_routes.write("/v1/conflicts:resolve", permission="snapshot:build", errors=("NOT_FOUND",))
+@conflict_routes.write("/v1/conflicts:resolve", permission="snapshot:build", errors=("NOT_FOUND",), heavy=True)
 async def resolve_conflict(ctx: Context, request: Request, body: ConflictDecision) -> ProductConflicts:
     """Decide which document to believe about a member. The answer is what the documents still differ about.
 
@@ -256,7 +301,12 @@ class SnapshotSealed(ResponseBody):
     snapshot_hash: Hash
 
 
-@snapshot_routes.write("/v1/snapshots", permission="snapshot:build", status=201)
+def _may_name_product(body: bytes) -> bool:
+    """Whether a new snapshot may be one of a product, which takes long. A member may be written with escapes."""
+    return b"sku" in body or b"\\" in body
+
+
+@snapshot_routes.write("/v1/snapshots", permission="snapshot:build", status=201, heavy=_may_name_product)
 async def create_snapshot(ctx: Context, request: Request, body: NewSnapshot | None = None) -> SnapshotMade:
     """Create a snapshot: with `sku` of what is known of a product now, sealed; otherwise empty, to add facts to.
 
@@ -267,8 +317,8 @@ async def create_snapshot(ctx: Context, request: Request, body: NewSnapshot | No
     if body is not None and body.sku is not None:
         require_allowed(ctx, request, "snapshot:seal", Resource(type="DataSnapshot"))
         require_not_denied(ctx, request, list_fact_resources(ctx), "snapshot:build", "docs:read")
-        sealed = await snapshot_product(ctx.conn, ctx.tenant, body.sku, label=label or body.sku, act=ctx.act)
-        return SnapshotMade.model_validate(sealed)
+        snapshot = await snapshot_product(ctx.conn, ctx.tenant, body.sku, label=label or body.sku, act=ctx.act)
+        return SnapshotMade.model_validate(snapshot)
     return SnapshotMade.model_validate(await snapshots.create_snapshot(ctx.conn, ctx.tenant, label=label, act=ctx.act))
 
 
@@ -295,7 +345,7 @@ async def list_snapshot_items(
     require_allowed(ctx, request, "docs:read", Resource(type="Fact"))
     snapshot = await snapshots.get_snapshot(ctx.conn, ctx.tenant, snapshot_id)
     rows = await facts.list_facts_of_snapshot(ctx.conn, ctx.tenant, snapshot.snapshot_id, page.query)
-    return page.build_page(rows, Fact)
+    return await _add_product_names(ctx, page.build_page(rows, Fact))
 
 
 @snapshot_routes.write("/v1/snapshots/{snapshot_id}/items", permission="snapshot:build", errors=("SNAPSHOT_SEALED",))
@@ -305,8 +355,8 @@ async def add_snapshot_items(
     """Add facts to a snapshot, all or none. Facts that are already in it are ignored."""
     facts_named = (Resource(type="Fact", id=fact) for fact in body.ids)
     require_not_denied(ctx, request, facts_named, "snapshot:build", "docs:read")
-    changed = await add_items(ctx.conn, ctx.tenant, snapshot_id, body.ids, act=ctx.act)
-    return ItemsChanged.model_validate(changed)
+    snapshot = await add_items(ctx.conn, ctx.tenant, snapshot_id, body.ids, act=ctx.act)
+    return ItemsChanged.model_validate(snapshot)
 
 
 @snapshot_routes.write(
@@ -317,8 +367,8 @@ async def add_snapshot_items(
 )
 async def remove_snapshot_item(ctx: Context, snapshot_id: IdOf[SnapshotId], fact_id: IdOf[FactId]) -> ItemsChanged:
     """Remove a fact from a snapshot."""
-    changed = await remove_item(ctx.conn, ctx.tenant, snapshot_id, fact_id, act=ctx.act)
-    return ItemsChanged.model_validate(changed)
+    snapshot = await remove_item(ctx.conn, ctx.tenant, snapshot_id, fact_id, act=ctx.act)
+    return ItemsChanged.model_validate(snapshot)
 
 
 @snapshot_routes.write(

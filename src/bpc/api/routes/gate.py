@@ -30,7 +30,7 @@ class EntryToWaive(RequestBody):
 class NewWaiver(RequestBody):
     entries: list[EntryToWaive] = Field(min_length=1, max_length=MAX_ENTRIES, description="What is waived.")
     reason: LongText = Field(
-        description="Why the passport may be activated all the same; it is recorded.",
+        description="Why the passport may be activated nevertheless; it is recorded.",
         examples=["the recycled share is due from 2031 on"],
     )
 

@@ -1,31 +1,49 @@
-"""/v1/jobs: the state of background jobs. Their inputs are never shown."""
+"""/v1/jobs and /v1/job-types: the state of background jobs, and how each type is run. Inputs are never shown."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from fastapi import Query
-from pydantic import BeforeValidator, Field, StringConstraints
-from service_jobs import queries
+from pydantic import AliasChoices, Field, StringConstraints
+from service_jobs import Job as JobRow
+from service_jobs import Subject, queries
 from service_jobs.job import JobConflict, Status
 from starlette.requests import Request
 
 from bpc.api.access.auth import require_allowed
-from bpc.api.http.models import Id, Moment, Page, Paging, RequestBody, ResponseBody, Text
-from bpc.api.http.request_context import Context
+from bpc.api.http.models import (
+    CreatedAfter,
+    CreatedBefore,
+    Id,
+    Moment,
+    Page,
+    Paging,
+    ProductText,
+    RequestBody,
+    ResponseBody,
+    Text,
+    WaitSeconds,
+)
+from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
+from bpc.core.errors import Invalid
+from bpc.core.formats.ids import TenantId
 from bpc.core.policies import Resource
+from bpc.pipeline.sign import SIGN_JOB_TYPE
 from bpc.storage import jobs
+from bpc.storage.connection import Connection
+from bpc.storage.jobs import SUBJECT_KINDS, SubjectKind
+from bpc.storage.passports.product_names import load_product_names
+from bpc.tasks.schedules import PERMISSION_BY_TYPE
 
 routes = RouteFamily("Jobs", resource="Job")
 
-SIGN_JOB_TYPE: Final = "SIGN_PASSPORT"
 SIGN_PERMISSION: Final = "passport:sign"
 
-# The engine writes times with `+00:00`, and without a fraction of zero.
-EngineMoment = Annotated[
-    Moment, BeforeValidator(lambda value: datetime.fromisoformat(value) if isinstance(value, str) else value)
-]
 JobType = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:-]{1,100}$")]
 
 
@@ -36,6 +54,11 @@ class JobFault(ResponseBody):
     message: str
     retryable: bool = Field(description="True if a retry without any change may succeed.")
     details: dict[str, Any]
+    next_step: str | None = Field(
+        validation_alias=AliasChoices("fix", "next_step"),
+        description="What to do about it; null if there is no advice.",
+        examples=["correct the document and upload it as a new version"],
+    )
 
 
 class Progress(ResponseBody):
@@ -43,13 +66,29 @@ class Progress(ResponseBody):
 
     percent: int | None = Field(description="0 to 100; null if unknown.", examples=[40])
     message: str | None = Field(examples=["30 of 75 pages"])
-    updated_at: EngineMoment
+    updated_at: Moment
+
+
+class JobSubject(ResponseBody):
+    """What a job is about."""
+
+    kind: str = Field(description=f"One of {', '.join(SUBJECT_KINDS)}.", examples=["passport_version"])
+    id: str = Field(examples=["0190a7c4-0000-7000-8000-000000000001"])
+    sku: str | None = Field(
+        validation_alias=AliasChoices("group", "sku"),
+        description="The product, if the job is about one.",
+        examples=["SKU-123"],
+    )
+    product_name: str | None = Field(
+        None, description="The name of that product.", examples=["Traction battery 75 kWh"]
+    )
 
 
 class Job(ResponseBody):
     job_id: Id
     type: str = Field(examples=["PARSE_FACTS"])
     status: Status
+    subject: JobSubject | None = Field(description="What it is about; null if it is about the whole installation.")
     attempts: int = Field(description="Number of executions that were started.", examples=[1])
     max_attempts: int = Field(examples=[5])
     progress: Progress | None = Field(description="What the job last reported.")
@@ -62,6 +101,7 @@ class Job(ResponseBody):
     cancel_requested: bool
     batch_id: Id | None
     correlation_id: str | None = Field(description="The correlation id of the request that submitted it.")
+    service_id: str | None = Field(description="The service that submitted it.", examples=["bpc"])
 
 
 class JobResult(ResponseBody):
@@ -80,32 +120,87 @@ async def list_jobs(
     page: Paging,
     type: Annotated[JobType | None, Query(examples=["PARSE_FACTS"])] = None,  # noqa: A002 (the name of the filter)
     status: Annotated[Status | None, Query()] = None,
-    created_after: Annotated[Moment | None, Query(description="From this time on, inclusive.")] = None,
-    created_before: Annotated[Moment | None, Query(description="Before this time, exclusive.")] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+    subject_kind: Annotated[SubjectKind | None, Query(description="Requires `subject_id`.")] = None,
+    subject_id: Annotated[Text | None, Query(description="Jobs about this one. Requires `subject_kind`.")] = None,
+    sku: Annotated[Text | None, Query(description="Jobs about this product.", examples=["SKU-123"])] = None,
+    q: ProductText = None,
 ) -> Page[Job]:
     """List jobs, newest first.
+
+    Jobs are about a document version, a snapshot, a rule version, a passport version or a compile run; jobs that make
+    passports are about a product, too. Those filters use an index of their own.
 
     `type` is applied to the rows of the other filters, so a page of a rare type may take long; limit it with
     `created_after` and `created_before`.
     """
-    rows = await queries.list_jobs(
-        ctx.conn,
-        ctx.tenant,
+    job_filter = JobFilter(
         job_type=type,
         status=status,
         created_after=created_after,
         created_before=created_before,
-        # Ids are created in the order of time, so the id alone is the position.
-        before_id=None if page.after is None else page.after.id,
-        limit=page.limit + 1,
+        subject=make_subject_filter(subject_kind, subject_id),
+        subject_group=sku,
+        text=q,
     )
-    return page.build_page(rows, Job)
+    # Ids are created in the order of time, so the id alone is the position.
+    before_id = None if page.after is None else page.after.id
+    rows = await find_jobs(ctx.conn, ctx.tenant, job_filter, before_id=before_id, limit=page.limit + 1)
+    jobs_page = page.build_page(rows, Job)
+    return jobs_page.model_copy(update={"items": await _add_product_names(ctx, jobs_page.items)})
+
+
+async def _add_product_names(ctx: RequestContext, items: Sequence[Job]) -> list[Job]:
+    skus = [None if job.subject is None else job.subject.sku for job in items]
+    names = await load_product_names(ctx.conn, ctx.tenant, skus)
+    return [
+        job.model_copy(update={"subject": job.subject.model_copy(update={"product_name": names.get(sku or "")})})
+        if job.subject is not None
+        else job
+        for job, sku in zip(items, skus, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs are asked for; the group of a subject is the SKU of the product."""
+
+    job_type: str | None = None
+    status: Status | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    subject: Subject | None = None
+    subject_group: str | None = None
+    text: str | None = None
+
+    def to_members(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+async def find_jobs(
+    conn: Connection, tenant: TenantId, job_filter: JobFilter, *, before_id: UUID | None, limit: int
+) -> Sequence[JobRow]:
+    """The newest jobs that match."""
+    return await jobs.find_jobs(conn, tenant, **job_filter.to_members(), before_id=before_id, limit=limit)
+
+
+def make_subject_filter(kind: str | None, subject_id: str | None) -> Subject | None:
+    """The subject that jobs are filtered by; both parts are needed."""
+    if kind is None and subject_id is None:
+        return None
+    if kind is None or subject_id is None:
+        raise Invalid("`subject_kind` and `subject_id` belong together", fix="send both or neither")
+    return Subject(kind, subject_id)
 
 
 @routes.read("/v1/jobs/{job_id}", permission="jobs:read")
-async def get_job(ctx: Context, job_id: Id) -> Job:
-    """Get a job."""
-    return Job.model_validate(await queries.get_job(ctx.conn, ctx.tenant, job_id))
+async def get_job(ctx: Context, request: Request, job_id: Id, wait_seconds: WaitSeconds = 0) -> Job:
+    """Get a job. With `wait_seconds` the answer comes as soon as the job has ended."""
+    job = await queries.get_job(ctx.conn, ctx.tenant, job_id)
+    request.state.wait_seconds = 0 if job.status.is_over else wait_seconds
+    [named_job] = await _add_product_names(ctx, [Job.model_validate(job)])
+    return named_job
 
 
 @routes.read("/v1/jobs/{job_id}/result", permission="jobs:read", errors=("CONFLICT",))
@@ -139,3 +234,47 @@ async def retry_job(ctx: Context, request: Request, job_id: Id) -> Job:
         require_allowed(ctx, request, SIGN_PERMISSION, Resource(type="Job", id=job_id))
     await jobs.retry_job(ctx.conn, ctx.tenant, job_id, act=ctx.act)
     return Job.model_validate(await queries.get_job(ctx.conn, ctx.tenant, job_id))
+
+
+type_routes = RouteFamily("Jobs")
+
+
+class JobTypeInfo(ResponseBody):
+    """How jobs of one type are run."""
+
+    type: str = Field(examples=["PARSE_FACTS"])
+    description: str = Field(examples=["Reads the facts of an uploaded document."])
+    restartable: bool = Field(description="True if its jobs are stored and survive a restart.")
+    timeout_seconds: float | None = Field(
+        validation_alias=AliasChoices("timeout", "timeout_seconds"),
+        description="An execution that takes longer is interrupted; null if it may take any time.",
+        examples=[300],
+    )
+    max_attempts: int = Field(description="How often a job is started before it is DEAD_LETTER.", examples=[5])
+    first_delay_seconds: float = Field(
+        validation_alias=AliasChoices("first_delay", "first_delay_seconds"),
+        description="The pause after the first failed attempt; it grows with each attempt.",
+        examples=[2],
+    )
+    longest_delay_seconds: float = Field(
+        validation_alias=AliasChoices("longest_delay", "longest_delay_seconds"),
+        description="The longest pause between two attempts.",
+        examples=[1024],
+    )
+    keep_seconds: int = Field(description="How long a finished job is kept.", examples=[1209600])
+    schedulable: bool = Field(description="True if a schedule can submit such jobs.")
+
+
+class JobTypeList(ResponseBody):
+    items: list[JobTypeInfo] = Field(description="By name.")
+
+
+@type_routes.read("/v1/job-types", permission="jobs:read")
+async def list_job_types(ctx: Context) -> JobTypeList:
+    """List the types of jobs: what they do, how long they may take, how often they are tried."""
+    return JobTypeList(
+        items=[
+            JobTypeInfo.model_validate({**asdict(spec), "schedulable": spec.type in PERMISSION_BY_TYPE})
+            for spec in ctx.service.jobs.list_types()
+        ]
+    )

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, Stric
 from starlette.requests import Request
 
 from bpc.api.access.auth import require_not_denied
-from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, SentMoment, Text
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
 from bpc.api.routes.actors_and_keys import Permission
@@ -83,8 +83,8 @@ class Conditions(RequestBody):
         None, description="Names of roles; the actor must have at least one.", examples=[["Auditor"]]
     )
     resource: ResourceCondition | None = None
-    not_before: Moment | None = None
-    not_after: Moment | None = None
+    not_before: SentMoment | None = None
+    not_after: SentMoment | None = None
 
 
 class StoredConditions(Conditions):
@@ -154,7 +154,7 @@ class DryRun(RequestBody):
     actor_id: IdOf[ActorId]
     permission: Permission
     resource: DryRunResource | None = None
-    at: Moment | None = Field(None, description="The time of the assumed request; left out, now.")
+    at: SentMoment | None = Field(None, description="The time of the assumed request; left out, now.")
 
 
 class DecidingPolicy(ResponseBody):
@@ -201,13 +201,18 @@ async def dry_run_policies(ctx: Context, request: Request, body: DryRun) -> DryR
     in_force = await policies.list_active_policies(ctx.conn, ctx.tenant)
     decision = decide_access(question, permissions, [row.policy for row in in_force])
     names = {row.policy.policy_id: row.name for row in in_force}
-    considered: list[dict[str, object]] = []
+    policies_in_order: list[dict[str, object]] = []
     for policy in sort_policies(row.policy for row in in_force):
         why_not = policy.explain_mismatch(question)
-        considered.append({**_to_members(policy, names), "matches": why_not is None, "why_not": why_not})
+        policies_in_order.append({**_to_members(policy, names), "matches": why_not is None, "why_not": why_not})
     decided_by = None if decision.policy is None else _to_members(decision.policy, names)
     return DryRunAnswer.model_validate(
-        {"allowed": decision.allowed, "reason": decision.reason, "decided_by": decided_by, "considered": considered}
+        {
+            "allowed": decision.allowed,
+            "reason": decision.reason,
+            "decided_by": decided_by,
+            "considered": policies_in_order,
+        }
     )
 
 

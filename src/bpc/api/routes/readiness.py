@@ -1,43 +1,33 @@
 """/v1/passports:check: everything that products still need for their passports. Nothing is stored."""
 
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import UTC, date, datetime
-from typing import Annotated, Any, Final, Self
+from typing import Any, Final, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from starlette.requests import Request
 
 from bpc.api.access.auth import Forbidden, list_fact_resources, require_not_denied
 from bpc.api.http.child_compute import ChildComputePool
-from bpc.api.http.models import Id, IdOf, Moment, RequestBody, ResponseBody, Text
+from bpc.api.http.models import Day, Id, IdOf, Moment, RequestBody, ResponseBody, Text
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
-from bpc.api.routes.products_and_passports import COMPILE_PERMISSION, Sku
+from bpc.api.routes.passports import COMPILE_PERMISSION
+from bpc.api.routes.products import Sku
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.exports.data_points import Category, Status
 from bpc.core.facts.findings import Severity
 from bpc.core.formats.ids import RulePackageId, RulePackageVersionId
+from bpc.core.formats.timestamps import parse_sent_day
 from bpc.core.policies import Resource
 from bpc.core.readiness.issues import IssueKind, PointState
+from bpc.core.readiness.trial import TrialRules
 from bpc.pipeline.readiness import check_readiness
-from bpc.pipeline.trial import TrialRules
-from bpc.storage.passports.products_by_sku import find_products_by_sku, list_active_skus_after
+from bpc.storage.passports.products import find_products_by_sku, list_active_skus_after
 from bpc.storage.rules import packages
 
 routes = RouteFamily("Readiness", resource="Passport")
 
 MAX_PRODUCTS: Final = 100  # that one request checks; a caller goes on after the last one
-
-
-def _require_day(text: str) -> str:
-    with suppress(ValueError):
-        if date.fromisoformat(text).isoformat() == text:
-            return text
-    raise ValueError("it is not a day written like 2027-02-18")
-
-
-Day = Annotated[str, AfterValidator(_require_day), Field(examples=["2027-02-18"])]
 
 
 class ChosenProducts(RequestBody):
@@ -77,7 +67,7 @@ class PassportCheckRequest(ChosenProducts):
 
 
 class SourceDocument(ResponseBody):
-    """A document that speaks of an issue."""
+    """A document that an issue is about."""
 
     document_id: Id
     document_version_id: Id
@@ -88,7 +78,7 @@ class SourceDocument(ResponseBody):
     value: Any = Field(description="The value there, as the fact schema writes it.", examples=["79000.00"])
 
 
-class TemplateColumn(ResponseBody):
+class TemplatePlace(ResponseBody):
     sheet: str = Field(examples=["Battery"])
     column: str = Field(examples=["mass_kg"])
 
@@ -110,10 +100,10 @@ class Issue(ResponseBody):
     fact_type: str | None = Field(examples=["Battery"])
     fact_key: str | None = Field(examples=["battery:SKU-1"])
     members: list[str] = Field(examples=[["mass_kg"]])
-    cells: list[TemplateColumn] = Field(description="Where the template asks for it.")
+    cells: list[TemplatePlace] = Field(description="Where the template asks for it.")
     documents: list[SourceDocument] = Field(
         validation_alias="origins",
-        description="The documents that say it; of a value that is missing, those that speak of the same fact.",
+        description="The documents that say it; of a value that is missing, those about the same fact.",
     )
 
 
@@ -164,13 +154,15 @@ async def check_passports(ctx: Context, request: Request, body: PassportCheckReq
     version, rules = await _load_rules(ctx, request, body)
     require_not_denied(ctx, request, list_fact_resources(ctx), "docs:read")
     skus, next_after = await _choose_skus(ctx, body)
-    allowed, refused = await split_by_policy(ctx, request, skus)
-    results = await check_readiness(ctx.conn, ctx.tenant, allowed, rules, pool=ChildComputePool(ctx.service.processes))
+    allowed_skus, refusals = await split_by_policy(ctx, request, skus)
+    results = await check_readiness(
+        ctx.conn, ctx.tenant, allowed_skus, rules, pool=ChildComputePool(ctx.service.processes)
+    )
     return PassportCheckReport(
         rule_package_version_id=version,
         issued_on=rules.issued_at.date().isoformat(),
         products=[ProductReadiness.model_validate(readiness) for readiness in results],
-        refused=refused,
+        refused=refusals,
         next_after=next_after,
     )
 
@@ -204,7 +196,7 @@ async def _find_published(ctx: RequestContext, package: RulePackageId | None) ->
 
 
 def _make_rules(ctx: RequestContext, dsl: bytes, day: str | None) -> TrialRules:
-    issued_at = ctx.act.at if day is None else datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
+    issued_at = ctx.act.at if day is None else parse_sent_day(day)
     return TrialRules(dsl=dsl, issued_at=issued_at, max_steps=ctx.service.settings.rules_max_steps)
 
 
@@ -221,8 +213,8 @@ async def split_by_policy(
 ) -> tuple[list[str], list[RefusedProduct]]:
     """The SKUs that the caller may ask about, and the refusals of the others. Each denial is recorded."""
     products = await find_products_by_sku(ctx.conn, ctx.tenant, skus)
-    allowed: list[str] = []
-    refused: list[RefusedProduct] = []
+    allowed_skus: list[str] = []
+    refusals: list[RefusedProduct] = []
     for sku in skus:
         product = products.get(sku)
         product_id, passport_id = (None, None) if product is None else (product.battery_product_id, product.passport_id)
@@ -232,7 +224,7 @@ async def split_by_policy(
         ]
         try:
             require_not_denied(ctx, request, resources, COMPILE_PERMISSION, "passport:read")
-            allowed.append(sku)
+            allowed_skus.append(sku)
         except Forbidden as refusal:
-            refused.append(RefusedProduct(sku=sku, code=refusal.code, message=refusal.says))
-    return allowed, refused
+            refusals.append(RefusedProduct(sku=sku, code=refusal.code, message=refusal.says))
+    return allowed_skus, refusals

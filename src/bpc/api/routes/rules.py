@@ -2,17 +2,36 @@
 
 from typing import Annotated, Any, Final
 
+from fastapi import Query
 from pydantic import Field
 
-from bpc.api.http.child_compute import RulesInvalid, check_rule_sources, compute_in_child
-from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
+from bpc.api.http.child_compute import RulesInvalid, compute_in_child
+from bpc.api.http.models import (
+    ActivityFilter,
+    ActivityReason,
+    CreatedAfter,
+    CreatedBefore,
+    Hash,
+    Id,
+    IdOf,
+    LongText,
+    Moment,
+    NothingToChange,
+    Page,
+    Paging,
+    RequestBody,
+    ResponseBody,
+    SearchText,
+    Text,
+)
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import RulePackageId
+from bpc.core.language.package import check_rule_sources
 from bpc.core.language.source import DIAGNOSTIC_KINDS
 from bpc.storage.rules import packages
-from bpc.storage.rules.packages import RuleVersionStatus
+from bpc.storage.rules.packages import RulePackageFilter, RuleVersionStatus
 
 routes = RouteFamily("Rules", resource="RulePackage")
 
@@ -39,6 +58,13 @@ class NewRulePackage(RequestBody):
     description: LongText | None = Field(None, examples=["What Annex XIII asks for."])
 
 
+class RulePackageChange(RequestBody):
+    """Members that are left out do not change."""
+
+    name: Text | None = Field(None, description="Unique within the tenant.", examples=["Industrial batteries"])
+    description: LongText | None = Field(None, examples=["What Annex XIII asks for."])
+
+
 class RulePackageMade(ResponseBody):
     rule_package_id: Id
 
@@ -47,6 +73,7 @@ class RulePackage(ResponseBody):
     rule_package_id: Id
     name: str
     description: str | None
+    is_active: bool = Field(description="False: deactivated; it gets no new versions, and they compile nothing new.")
     created_at: Moment
 
 
@@ -118,9 +145,62 @@ async def create_rule_package(ctx: Context, body: NewRulePackage) -> RulePackage
 
 
 @routes.read("/v1/rule-packages", permission="rules:read")
-async def list_rule_packages(ctx: Context, page: Paging) -> Page[RulePackage]:
+async def list_rule_packages(
+    ctx: Context,
+    page: Paging,
+    q: Annotated[
+        SearchText | None,
+        Query(description="Only where the name or the description contains this, in any case.", examples=["annex"]),
+    ] = None,
+    name: Annotated[
+        SearchText | None,
+        Query(description="Only packages whose name contains this, in any case.", examples=["industrial"]),
+    ] = None,
+    status: ActivityFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+) -> Page[RulePackage]:
     """List rule packages, newest first."""
-    return page.build_page(await packages.list_packages(ctx.conn, ctx.tenant, page.query), RulePackage)
+    filters = RulePackageFilter(
+        name=name, text=q, status=status, created_after=created_after, created_before=created_before
+    )
+    rows = await packages.list_packages(ctx.conn, ctx.tenant, filters, page.query)
+    return page.build_page(rows, RulePackage)
+
+
+@routes.write("/v1/rule-packages/{rule_package_id}", permission="rules:write", method="PATCH")
+async def change_rule_package(
+    ctx: Context, rule_package_id: IdOf[RulePackageId], body: RulePackageChange
+) -> RulePackage:
+    """Rename a rule package, or change its description. Its versions do not change."""
+    if body.name is None and body.description is None:
+        raise NothingToChange(body)
+    package = await packages.rename_package(
+        ctx.conn, ctx.tenant, rule_package_id, name=body.name, description=body.description, act=ctx.act
+    )
+    return RulePackage.model_validate(package)
+
+
+@routes.write("/v1/rule-packages/{rule_package_id}:deactivate", permission="rules:publish")
+async def deactivate_rule_package(
+    ctx: Context, rule_package_id: IdOf[RulePackageId], reason: ActivityReason
+) -> RulePackage:
+    """Deactivate a rule package: it gets no new versions, and they compile nothing new. Stored passports replay."""
+    row = await packages.set_package_activity(
+        ctx.conn, ctx.tenant, rule_package_id, is_active=False, reason=reason, act=ctx.act
+    )
+    return RulePackage.model_validate(row)
+
+
+@routes.write("/v1/rule-packages/{rule_package_id}:reactivate", permission="rules:publish")
+async def reactivate_rule_package(
+    ctx: Context, rule_package_id: IdOf[RulePackageId], reason: ActivityReason
+) -> RulePackage:
+    """Reactivate a rule package: its versions compile again."""
+    row = await packages.set_package_activity(
+        ctx.conn, ctx.tenant, rule_package_id, is_active=True, reason=reason, act=ctx.act
+    )
+    return RulePackage.model_validate(row)
 
 
 @routes.read("/v1/rule-packages/{rule_package_id}", permission="rules:read")
@@ -158,7 +238,14 @@ async def create_rule_version(
     if check_result.refusal is not None:
         raise RulesInvalid(check_result.refusal, check_result.diagnostics)
     version = await packages.insert_version(
-        ctx.conn, ctx.tenant, package, dsl=dsl, tests=tests, fields=check_result.fields, act=ctx.act
+        ctx.conn,
+        ctx.tenant,
+        package,
+        dsl=dsl,
+        tests=tests,
+        fields=check_result.fields,
+        language=check_result.language,
+        act=ctx.act,
     )
     return RuleVersionMade.model_validate(version)
 

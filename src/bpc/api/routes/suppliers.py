@@ -134,13 +134,13 @@ class SupplierColumnMapping(ResponseBody):
     accepted_by: Id | None = Field(description="The actor; null if it is not known.")
 
 
-class ProposedColumn(ResponseBody):
+class ColumnProposal(ResponseBody):
     """A column of a table, and the member that it seems to be."""
 
     header: str
     place: str = Field(description="Where the header is.", examples=["BOM!C3"])
     examples: list[str] = Field(description="Some of its values.")
-    member: str | None = Field(description="The member; null: nothing is known that is called so.")
+    member: str | None = Field(description="The member; null: no known member has this name.")
     unit: str | None
     confidence: Literal["exact", "synonym", "similar", "none"] = Field(
         description="Columns with `exact` and `synonym` are in the proposed mapping; check `similar` ones."
@@ -149,7 +149,7 @@ class ProposedColumn(ResponseBody):
     needs_unit: bool = Field(description="Whether the header names no unit, and the member needs one.")
 
 
-class ProposedSheet(ResponseBody):
+class SheetProposal(ResponseBody):
     """A table of a file, and its columns."""
 
     name: str = Field(description="The name of the sheet; empty for CSV.")
@@ -157,13 +157,13 @@ class ProposedSheet(ResponseBody):
     orientation: Literal["rows", "columns"]
     header_row: int
     header_rows: int
-    columns: list[ProposedColumn]
+    columns: list[ColumnProposal]
 
 
 class MappingProposed(ResponseBody):
     """What the columns of a file seem to be, and the mapping of those that are certain."""
 
-    sheets: list[ProposedSheet]
+    sheets: list[SheetProposal]
     mapping: dict[str, Any] | None = Field(
         description="To be accepted as it is, or corrected; null if the file has no table that is known."
     )
@@ -234,17 +234,17 @@ async def propose_column_mapping(
 
     The body is the file itself, or a form (multipart/form-data) with one file.
     """
-    sent: SentUpload = request.state.upload
-    if sent.fields:
+    upload: SentUpload = request.state.upload
+    if upload.fields:
         raise Invalid("the form has fields", fix="send only the file, and `kind` in the query")
-    file = await check_file(sent, None, ctx.service.settings.upload_max_bytes)
+    file = await check_file(upload, None, ctx.service.settings.upload_max_bytes)
     try:
         proposal = await ctx.service.readers.run(propose_mapping, (kind, file.mime_type, file.content))
-    except LimitExceeded as exceeded:
-        raise Invalid(exceeded.says, fix="send a smaller part of the file") from exceeded
+    except LimitExceeded as error:
+        raise Invalid(error.says, fix="send a smaller part of the file") from error
     mapping = proposal.to_mapping().as_json() if proposal.sheets else None
     return MappingProposed(
-        sheets=[ProposedSheet.model_validate(sheet.as_json()) for sheet in proposal.sheets],
+        sheets=[SheetProposal.model_validate(sheet.as_json()) for sheet in proposal.sheets],
         mapping=mapping,
         problems=[DocumentRemark.model_validate(note) for note in proposal.problems.as_json()],
         warnings=[DocumentRemark.model_validate(note) for note in proposal.warnings.as_json()],

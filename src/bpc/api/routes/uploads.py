@@ -91,7 +91,7 @@ async def upload_document(
     ],
     kind: Annotated[
         DocumentKind | None,
-        Query(description="The kind of the document; needed until it is there.", examples=["BOM"]),
+        Query(description="The kind of the document; needed until the document exists.", examples=["BOM"]),
     ] = None,
     supplier: Annotated[
         SupplierName | None, Query(description="Who sends it, by name; a supplier that is not known is created.")
@@ -122,10 +122,10 @@ async def upload_document(
             "the reference has an empty part or a part of dots between its slashes, which proxies change",
             fix="create the document with POST /v1/documents, and upload to it by its id",
         )
-    sent: SentUpload = request.state.upload
+    upload_body: SentUpload = request.state.upload
     query = {"kind": kind, "supplier": supplier, "locale": locale, "file_name": file_name, "version_ref": version_ref}
-    parameters = _merge_parameters(query, sent.fields)
-    file = await check_file(sent, parameters.file_name, ctx.service.settings.upload_max_bytes)
+    parameters = _merge_parameters(query, upload_body.fields)
+    file = await check_file(upload_body, parameters.file_name, ctx.service.settings.upload_max_bytes)
     await _require_upload_allowed(ctx, request, external_ref)
     reference = DocumentReference(
         external_ref=external_ref,
@@ -134,11 +134,11 @@ async def upload_document(
         locale=parameters.locale,
         version_ref=parameters.version_ref,
     )
-    uploaded = await upload_by_ref(
+    document = await upload_by_ref(
         ctx.conn, ctx.queue, ctx.service.pipeline_jobs.parse, ctx.tenant, reference, file, act=ctx.act
     )
-    await _submit_further_jobs(ctx, uploaded, file.content, response)
-    return UploadMade.model_validate(uploaded)
+    await _submit_further_jobs(ctx, document, file.content, response)
+    return UploadMade.model_validate(document)
 
 
 @routes.write(
@@ -156,24 +156,24 @@ async def upload_document_version(
     document says it again, now. If it is what the document says already, nothing changes. A `mime_type` that the bytes
     contradict is refused. A general type such as application/octet-stream is accepted; the format is then detected.
     """
-    content = await _decode_content(body.content_base64, ctx.service.settings.upload_max_bytes)
+    content = await decode_content(body.content_base64)
+    _require_size(content, ctx.service.settings.upload_max_bytes)
     await asyncio.to_thread(resolve_type, body.mime_type, content)
     file = FileUpload(content=content, mime_type=body.mime_type, file_name=clean_file_name(body.file_name))
-    uploaded = await upload(
+    document = await upload(
         ctx.conn, ctx.queue, ctx.service.pipeline_jobs.parse, ctx.tenant, document_id, file, act=ctx.act
     )
-    await _submit_further_jobs(ctx, uploaded, content, response)
-    return DocumentVersionMade.model_validate(uploaded)
+    await _submit_further_jobs(ctx, document, content, response)
+    return DocumentVersionMade.model_validate(document)
 
 
-async def _submit_further_jobs(ctx: Context, uploaded: UploadedDocument, content: bytes, response: Response) -> None:
-    """Submit what follows an upload: the text of a new PDF, or another attempt to read a version; set the status."""
-    if uploaded.is_new:
-        await request_text(ctx.queue, ctx.service.task_jobs.texts, uploaded.document_version_id, content)
-    else:
+async def _submit_further_jobs(ctx: Context, document: UploadedDocument, content: bytes, response: Response) -> None:
+    """Submit what follows an upload: the text of a stored PDF, or another attempt to read it; set the status."""
+    await request_text(ctx.queue, ctx.service.task_jobs.texts, document, content, act=ctx.act)
+    if not document.is_new:
         response.status_code = 200
-        if uploaded.job_id is not None:
-            await retry_if_unsuccessful(ctx.conn, ctx.tenant, uploaded.job_id, act=ctx.act)
+        if document.job_id is not None:
+            await retry_if_unsuccessful(ctx.conn, ctx.tenant, document.job_id, act=ctx.act)
 
 
 def _merge_parameters(query: dict[str, Any], fields: Any) -> UploadParameters:
@@ -189,17 +189,19 @@ def _merge_parameters(query: dict[str, Any], fields: Any) -> UploadParameters:
         raise RequestValidationError(problems) from None
 
 
-async def check_file(sent: SentUpload, file_name: str | None, max_bytes: int) -> FileUpload:
+async def check_file(upload_body: SentUpload, file_name: str | None, max_bytes: int) -> FileUpload:
     """The file that was sent, with the type that its bytes show."""
-    content, media_type = sent.file.content, sent.file.media_type
+    content, media_type = upload_body.file.content, upload_body.file.media_type
     if not content:
         raise Invalid("the file is empty", fix="send the bytes of the document")
     _require_size(content, max_bytes)
     if media_type is not None and re.fullmatch(MIME_TYPE_PATTERN, media_type) is None:
         raise Invalid("the Content-Type is not a media type", fix=f"leave it out, or send {UNKNOWN}")
-    declared = None if media_type in VAGUE_TYPES else media_type
-    mime_type = await asyncio.to_thread(resolve_type, declared, content)
-    return FileUpload(content=content, mime_type=mime_type, file_name=sent.file.file_name or clean_file_name(file_name))
+    declared_type = None if media_type in VAGUE_TYPES else media_type
+    mime_type = await asyncio.to_thread(resolve_type, declared_type, content)
+    return FileUpload(
+        content=content, mime_type=mime_type, file_name=upload_body.file.file_name or clean_file_name(file_name)
+    )
 
 
 async def _require_upload_allowed(ctx: Context, request: Request, external_ref: str) -> None:
@@ -214,14 +216,14 @@ def _require_size(content: bytes, max_bytes: int) -> None:
         raise UploadTooLarge(says, fix="split it, or ask the operator to raise BPC_UPLOAD_MAX_BYTES")
 
 
-async def _decode_content(text: str, max_bytes: int) -> bytes:
+async def decode_content(text: str) -> bytes:
+    """The bytes of a member `content_base64`; there must be some."""
     try:
         content = await compute_by_size(_decode_base64, text)
     except (binascii.Error, ValueError):
         raise Invalid("`content_base64` is not base64", fix="use the standard alphabet with padding") from None
     if not content:
         raise Invalid("`content_base64` is empty", fix="send the bytes of the document")
-    _require_size(content, max_bytes)
     return content
 
 

@@ -1,6 +1,7 @@
 """/v1/webhook-endpoints, -subscriptions, -deliveries: notifications about events, and whether they arrived."""
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -8,15 +9,29 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from starlette.requests import Request
 
 from bpc.api.access.auth import require_not_denied
-from bpc.api.http.models import Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody
-from bpc.api.http.request_context import Context
+from bpc.api.http.models import (
+    FILTER_FORMS,
+    FilterMoment,
+    Id,
+    IdOf,
+    Moment,
+    NothingToChange,
+    Page,
+    Paging,
+    RequestBody,
+    ResponseBody,
+    Text,
+)
+from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
+from bpc.core.errors import Invalid
 from bpc.core.formats.ids import WebhookDeliveryId, WebhookEndpointId, WebhookSubscriptionId
 from bpc.core.outbound_urls import MAX_URL_LENGTH, check_url
 from bpc.core.policies import Resource
 from bpc.core.webhooks import WebhookType
-from bpc.storage.webhooks import deliveries, endpoints
+from bpc.storage.webhooks import deliveries, endpoint_health, endpoints, redeliveries
 from bpc.storage.webhooks.deliveries import DeliveryStatus
+from bpc.storage.webhooks.redeliveries import MAX_REDELIVERIES
 from bpc.storage.webhooks.webhook_fanout import QueuedDelivery
 
 endpoint_routes = RouteFamily("Webhooks", resource="WebhookEndpoint")
@@ -26,6 +41,10 @@ delivery_routes = RouteFamily("Webhooks", resource="WebhookDelivery")
 DecodedText = Annotated[
     str, BeforeValidator(lambda value: value.decode(errors="replace") if isinstance(value, bytes) else value)
 ]
+TimeoutSeconds = Annotated[int, Field(ge=1, le=60)]
+TIMEOUT_DESCRIPTION = "Seconds to wait for its answer, 1 to 60; null for what the installation has set."
+RETRY_CLIENT_ERRORS_DESCRIPTION = "True to retry after 4xx answers, too. 410 is always final."
+MAX_SINCE_DAYS = 30  # how far back events are sent again
 EndpointFilter = Annotated[IdOf[WebhookEndpointId] | None, Query(description="Only of this endpoint.")]
 
 
@@ -35,6 +54,22 @@ class NewEndpoint(RequestBody):
         "No user, no fragment, no private address.",
         examples=["https://example.com/hooks/battery"],
     )
+    timeout_seconds: TimeoutSeconds | None = Field(None, description=TIMEOUT_DESCRIPTION, examples=[10])
+    retry_client_errors: bool = Field(False, description=RETRY_CLIENT_ERRORS_DESCRIPTION)
+
+
+class EndpointChange(RequestBody):
+    """Members that are left out do not change."""
+
+    url: Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL_LENGTH)] | None = Field(
+        None, description="The new URL, as when it is created.", examples=["https://example.com/hooks/new"]
+    )
+    timeout_seconds: TimeoutSeconds | None = Field(None, description=TIMEOUT_DESCRIPTION, examples=[10])
+    retry_client_errors: bool | None = Field(None, description=RETRY_CLIENT_ERRORS_DESCRIPTION)
+
+
+class EndpointReason(RequestBody):
+    reason: Text | None = Field(None, description="Why, for the audit log.", examples=["maintenance until Monday"])
 
 
 class EndpointIssued(ResponseBody):
@@ -49,9 +84,19 @@ class EndpointIssued(ResponseBody):
 class Endpoint(ResponseBody):
     webhook_endpoint_id: Id
     url: str = Field(examples=["https://example.com/hooks/battery"])
-    is_active: bool = Field(description="False after it was deleted or answered 410; nothing is sent to it then.")
+    is_active: bool = Field(description="False while it is disabled or after it was deleted; nothing is sent to it.")
     created_at: Moment
     rotated_at: Moment | None = Field(description="When its secret was last replaced.")
+    timeout_seconds: int | None = Field(description=TIMEOUT_DESCRIPTION, examples=[10])
+    retry_client_errors: bool = Field(description=RETRY_CLIENT_ERRORS_DESCRIPTION)
+    failing_since: Moment | None = Field(
+        description="The first of the attempts that failed since one arrived; null if the last one arrived."
+    )
+    failed_attempts: int = Field(description="Number of attempts that failed since one arrived.", examples=[0])
+    disabled_at: Moment | None = Field(description="When it was disabled; null if it is active or was deleted.")
+    disabled_reason: str | None = Field(
+        description="Why it was disabled.", examples=["each of 212 attempts failed for 120 hours"]
+    )
 
 
 class NewSubscription(RequestBody):
@@ -102,6 +147,11 @@ class DeliveryDetail(Delivery):
     response: DeliveryResponse | None = Field(description="Null if the last attempt got no answer.")
 
 
+class RedeliveriesAccepted(ResponseBody):
+    queued: int = Field(description="Number of new deliveries.", examples=[212])
+    has_more: bool = Field(description="True if there are more events to send: call it again.")
+
+
 class DeliveryAccepted(ResponseBody):
     webhook_delivery_id: Id = Field(description="The new delivery.")
     job_id: Id = Field(description="The job that sends it.")
@@ -116,9 +166,16 @@ class DeliveryAccepted(ResponseBody):
 )
 async def create_webhook_endpoint(ctx: Context, body: NewEndpoint) -> EndpointIssued:
     """Create an endpoint that webhooks are sent to. Its secret is shown only in this answer."""
-    settings = ctx.service.settings
-    url = check_url(body.url, https_only=settings.env == "prod", allowed=settings.outbound_allow)
-    return EndpointIssued.model_validate(await endpoints.create_endpoint(ctx.conn, ctx.tenant, url=url, act=ctx.act))
+    url = _check_url(ctx, body.url)
+    new_endpoint = await endpoints.create_endpoint(
+        ctx.conn,
+        ctx.tenant,
+        url=url,
+        act=ctx.act,
+        timeout_seconds=body.timeout_seconds,
+        retry_client_errors=body.retry_client_errors,
+    )
+    return EndpointIssued.model_validate(new_endpoint)
 
 
 @endpoint_routes.read("/v1/webhook-endpoints", permission="tenant:admin")
@@ -131,6 +188,81 @@ async def list_webhook_endpoints(ctx: Context, page: Paging) -> Page[Endpoint]:
 async def get_webhook_endpoint(ctx: Context, webhook_endpoint_id: IdOf[WebhookEndpointId]) -> Endpoint:
     """Get an endpoint, without its secret."""
     return Endpoint.model_validate(await endpoints.get_endpoint(ctx.conn, ctx.tenant, webhook_endpoint_id))
+
+
+@endpoint_routes.write(
+    "/v1/webhook-endpoints/{webhook_endpoint_id}",
+    method="PATCH",
+    permission="tenant:admin",
+    errors=("OUTBOUND_BLOCKED",),
+)
+async def change_webhook_endpoint(
+    ctx: Context, webhook_endpoint_id: IdOf[WebhookEndpointId], body: EndpointChange
+) -> Endpoint:
+    """Change the URL of an endpoint, its timeout, or what is retried. Its secret and subscriptions stay."""
+    if not body.model_fields_set:
+        raise NothingToChange(body)
+    before = await endpoints.lock_endpoint(ctx.conn, ctx.tenant, webhook_endpoint_id)
+    endpoint = await endpoints.change_endpoint(
+        ctx.conn,
+        ctx.tenant,
+        webhook_endpoint_id,
+        url=None if body.url is None else _check_url(ctx, body.url),
+        timeout_seconds=body.timeout_seconds if "timeout_seconds" in body.model_fields_set else before.timeout_seconds,
+        retry_client_errors=body.retry_client_errors,
+        act=ctx.act,
+    )
+    return Endpoint.model_validate(endpoint)
+
+
+@endpoint_routes.write("/v1/webhook-endpoints/{webhook_endpoint_id}:disable", permission="tenant:admin")
+async def disable_webhook_endpoint(
+    ctx: Context, webhook_endpoint_id: IdOf[WebhookEndpointId], body: EndpointReason
+) -> Endpoint:
+    """Disable an endpoint until it is enabled again. Its deliveries that have not arrived fail."""
+    reason = body.reason or "it was disabled by hand"
+    endpoint = await endpoint_health.require_disabled(
+        ctx.conn, ctx.tenant, webhook_endpoint_id, reason=reason, act=ctx.act
+    )
+    return Endpoint.model_validate(endpoint)
+
+
+@endpoint_routes.write("/v1/webhook-endpoints/{webhook_endpoint_id}:enable", permission="tenant:admin")
+async def enable_webhook_endpoint(
+    ctx: Context, webhook_endpoint_id: IdOf[WebhookEndpointId], body: EndpointReason
+) -> Endpoint:
+    """Enable an endpoint that is disabled. What it missed is sent with `:redeliver-failed`."""
+    endpoint = await endpoint_health.enable_endpoint(
+        ctx.conn, ctx.tenant, webhook_endpoint_id, reason=body.reason, act=ctx.act
+    )
+    return Endpoint.model_validate(endpoint)
+
+
+@endpoint_routes.write(
+    "/v1/webhook-endpoints/{webhook_endpoint_id}:redeliver-failed", permission="tenant:admin", status=202
+)
+async def redeliver_failed_webhooks(
+    ctx: Context,
+    webhook_endpoint_id: IdOf[WebhookEndpointId],
+    since: Annotated[
+        FilterMoment,
+        Query(description=f"Events from this time on, inclusive; at most {MAX_SINCE_DAYS} days ago. {FILTER_FORMS}"),
+    ],
+    at_most: Annotated[
+        int, Query(ge=1, le=MAX_REDELIVERIES, description="The largest number of new deliveries.")
+    ] = MAX_REDELIVERIES,
+) -> RedeliveriesAccepted:
+    """Send an endpoint the events since a time that it has not received, the oldest first.
+
+    That is each event whose deliveries have all failed, and each that occurred while the endpoint was disabled. What is
+    on its way or has arrived is not sent again, so the call can be repeated.
+    """
+    if since < ctx.act.at - timedelta(days=MAX_SINCE_DAYS):
+        raise Invalid(f"`since` is more than {MAX_SINCE_DAYS} days ago", fix="redeliver older ones one by one")
+    result = await redeliveries.redeliver_failed(
+        ctx.conn, ctx.tenant, webhook_endpoint_id, since=since, limit=at_most, act=ctx.act
+    )
+    return RedeliveriesAccepted.model_validate(result)
 
 
 @endpoint_routes.write("/v1/webhook-endpoints/{webhook_endpoint_id}", method="DELETE", permission="tenant:admin")
@@ -214,9 +346,14 @@ async def get_webhook_delivery(ctx: Context, webhook_delivery_id: IdOf[WebhookDe
 @delivery_routes.write("/v1/webhook-deliveries/{webhook_delivery_id}:redeliver", permission="tenant:admin", status=202)
 async def redeliver_webhook(ctx: Context, webhook_delivery_id: IdOf[WebhookDeliveryId]) -> DeliveryAccepted:
     """Send an event again to the same endpoint, as a new delivery. The previous delivery must have ended."""
-    return _to_accepted(ctx, await deliveries.redeliver(ctx.conn, ctx.tenant, webhook_delivery_id, act=ctx.act))
+    return _to_accepted(ctx, await redeliveries.redeliver(ctx.conn, ctx.tenant, webhook_delivery_id, act=ctx.act))
 
 
-def _to_accepted(ctx: Context, queued: QueuedDelivery) -> DeliveryAccepted:
-    ctx.submitted.append(queued.job_id)
-    return DeliveryAccepted.model_validate(queued)
+def _check_url(ctx: RequestContext, url: str) -> str:
+    settings = ctx.service.settings
+    return check_url(url, https_only=settings.env == "prod", allowlist=settings.outbound_allow)
+
+
+def _to_accepted(ctx: Context, delivery: QueuedDelivery) -> DeliveryAccepted:
+    ctx.submitted.append(delivery.job_id)
+    return DeliveryAccepted.model_validate(delivery)

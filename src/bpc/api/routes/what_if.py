@@ -1,8 +1,5 @@
 """/v1/passports:what-if: which active passports other rules or new documents would change. Nothing is stored."""
 
-import asyncio
-import binascii
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
@@ -10,19 +7,21 @@ from pydantic import Field, model_validator
 from starlette.requests import Request
 
 from bpc.api.access.auth import list_fact_resources, require_not_denied
-from bpc.api.http.child_compute import ChildComputePool, RulesInvalid, check_rule_sources, compute_in_child
+from bpc.api.http.child_compute import ChildComputePool, RulesInvalid, compute_in_child
 from bpc.api.http.models import Id, IdOf, RequestBody, ResponseBody, Text
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
-from bpc.api.routes.products_and_passports import COMPILE_PERMISSION
+from bpc.api.routes.passports import COMPILE_PERMISSION
 from bpc.api.routes.readiness import MAX_PRODUCTS, ChosenProducts, split_by_policy
 from bpc.api.routes.rules import RULE_ERROR_CODES, DslSource
+from bpc.api.routes.uploads import decode_content
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import DocumentId, RulePackageVersionId
+from bpc.core.language.package import check_rule_sources
 from bpc.core.policies import Resource
 from bpc.pipeline.what_if import PassportChange, ProposedDocument, try_documents, try_other_rules
 from bpc.storage.evidence.documents import DocumentKind
-from bpc.storage.passports.products_by_sku import list_skus_with_passport_after
+from bpc.storage.passports.products import list_skus_with_passport_after
 from bpc.storage.rules import packages
 
 routes = RouteFamily("Readiness", resource="Passport")
@@ -52,8 +51,8 @@ class WhatIfRequest(ChosenProducts):
 
     @model_validator(mode="after")
     def _require_choices(self) -> Self:
-        chosen = (self.dsl_source, self.rule_package_version_id, self.documents)
-        if sum(each is not None for each in chosen) != 1:
+        options = (self.dsl_source, self.rule_package_version_id, self.documents)
+        if sum(each is not None for each in options) != 1:
             raise ValueError("send one of `dsl_source`, `rule_package_version_id` and `documents`")
         if self.documents is not None and self.skus is not None:
             raise ValueError("`skus` goes with rules: documents say themselves which products they are about")
@@ -118,11 +117,11 @@ async def try_passports(ctx: Context, request: Request, body: WhatIfRequest) -> 
     if body.documents is not None:
         return await _try_documents(ctx, request, body)
     skus, next_after = await _choose_passports(ctx, body)
-    allowed, _ = await split_by_policy(ctx, request, skus)
+    allowed_skus, _ = await split_by_policy(ctx, request, skus)
     changes = await try_other_rules(
         ctx.conn,
         ctx.tenant,
-        allowed,
+        allowed_skus,
         await _load_draft(ctx, request, body),
         max_steps=ctx.service.settings.rules_max_steps,
         pool=ChildComputePool(ctx.service.processes),
@@ -153,11 +152,11 @@ async def _load_draft(ctx: RequestContext, request: Request, body: WhatIfRequest
 
 
 async def _try_documents(ctx: RequestContext, request: Request, body: WhatIfRequest) -> WhatIfReport:
-    proposed = [
+    proposals = [
         ProposedDocument(
             kind=each.kind,
             mime_type=each.mime_type,
-            content=await asyncio.to_thread(_decode_content, each.content_base64),
+            content=await decode_content(each.content_base64),
             document_id=each.document_id,
         )
         for each in body.documents or ()
@@ -165,7 +164,7 @@ async def _try_documents(ctx: RequestContext, request: Request, body: WhatIfRequ
     changes, next_after = await try_documents(
         ctx.conn,
         ctx.tenant,
-        proposed,
+        proposals,
         after=body.after or "",
         limit=MAX_PRODUCTS,
         issued_at=ctx.act.at,
@@ -175,18 +174,8 @@ async def _try_documents(ctx: RequestContext, request: Request, body: WhatIfRequ
         pool=ChildComputePool(ctx.service.processes),
         act=ctx.act,
     )
-    allowed, _ = await split_by_policy(ctx, request, [change.sku for change in changes])
-    return _to_report([change for change in changes if change.sku in allowed], next_after)
-
-
-def _decode_content(text: str) -> bytes:
-    try:
-        content = b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise Invalid("`content_base64` is not base64", fix="use the standard alphabet with padding") from None
-    if not content:
-        raise Invalid("`content_base64` is empty", fix="send the bytes of the document")
-    return content
+    allowed_skus, _ = await split_by_policy(ctx, request, [change.sku for change in changes])
+    return _to_report([change for change in changes if change.sku in allowed_skus], next_after)
 
 
 def _to_report(changes: Sequence[PassportChange], next_after: str | None) -> WhatIfReport:

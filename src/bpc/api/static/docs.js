@@ -8,13 +8,9 @@ function newKey() {
 }
 
 function withOptionalKeys(document) {
-  const asking = Object.values(document.paths).flatMap((path) => Object.values(path));
-  for (const parameter of asking.flatMap((operation) => operation.parameters || [])) {
-    if (parameter.name === KEY) {
-      parameter.required = false;
-      parameter.description += " Left empty here, a new one is made.";
-    }
-  }
+  const parameter = document.components.parameters.IdempotencyKey;
+  parameter.required = false;
+  parameter.description += " Left empty here, a new one is made.";
   return document;
 }
 

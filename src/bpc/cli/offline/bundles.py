@@ -10,6 +10,7 @@ from bpc.cli.support.output import (
     REFUSED,
     AsJson,
     escape_controls,
+    format_count,
     print_bytes,
     print_json,
     print_line,
@@ -17,23 +18,23 @@ from bpc.cli.support.output import (
     read_bytes,
     replace_file,
 )
-from bpc.cli.support.rule_files import RuleInput, read_rule_input
+from bpc.cli.support.rule_files import RuleInput, read_package_texts, read_rule_input
 from bpc.core.audit.signing import BadKey, PublicKey, from_base64, parse_public_key, read_key_set
 from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, choose_audience, make_view
 from bpc.core.exports.disclosure import ExportFormat as CoreExportFormat
 from bpc.core.formats import canonical_json
 from bpc.core.formats.timestamps import format_time
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.language.package import read_program
 from bpc.core.language.reference.derive import Explanation, explain, value_to_json
 from bpc.core.language.suggestions import Suggestions
-from bpc.core.language.typed import Program, ProgramField
+from bpc.core.language.typed import Program, ProgramField, list_requirements
 from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.compile import read_compile_input
 from bpc.core.passport.payload import get_at_path
-from bpc.core.passport.why import Reason, explain_field
-from bpc.core.passport.why_findings import explain_findings, list_finding_codes
-from bpc.core.verify import VerificationReport
+from bpc.core.passport.why import Reason, explain_field, explain_findings, list_finding_codes
+from bpc.core.verify import StepResult, VerificationReport
 from bpc.core.verify.artifacts import Pin
 from bpc.core.verify.bundle import CLAIM, is_view, verify_bundle_or_view
 
@@ -70,14 +71,19 @@ def verify(
     curl -o keys.json https://issuer.example/.well-known/bpc-keys.json && bpc verify bundle.zip --keys keys.json
     """
     data = read_bytes(file)
-    pinned = _read_trusted_keys(key or [], keys)
-    report = verify_bundle_or_view(data, pinned=pinned)
+    pins = _read_trusted_keys(key or [], keys)
+    report = verify_bundle_or_view(data, pins=pins)
     if as_json:
-        print_json({"ok": report.ok, "issuer": report.issuer, "steps": [step._asdict() for step in report.steps]})
+        print_json({"ok": report.ok, "issuer": report.issuer, "steps": [_to_json(step) for step in report.steps]})
     else:
-        _print_report(report, view=is_view(data), pinned=bool(pinned))
+        _print_report(report, view=is_view(data), is_pinned=bool(pins))
     if not report.ok:
         raise typer.Exit(REFUSED)
+
+
+def _to_json(step: StepResult) -> dict[str, object]:
+    """The step; the `code` of a failure only where it has one of its own."""
+    return step._asdict() | ({} if step.code is None else {"code": step.code})
 
 
 def _read_trusted_keys(texts: Sequence[str], file: Path | None) -> list[Pin]:
@@ -109,24 +115,28 @@ def _read_key_file(file: Path) -> list[Pin]:
 def _parse_public_key(text: str, where: str) -> PublicKey:
     try:
         return parse_public_key(from_base64(text))
-    except BadKey as refused:
-        raise Invalid(f"{where}: {refused.says}", fix="give the public key as `bpc keygen` printed it") from None
+    except BadKey as refusal:
+        raise Invalid(f"{where}: {refusal.says}", fix="give the public key as `bpc keygen` printed it") from None
 
 
-def _print_report(report: VerificationReport, *, view: bool, pinned: bool) -> None:
+def _print_report(report: VerificationReport, *, view: bool, is_pinned: bool) -> None:
     for step in report.steps:
-        mark, colour = ("  ok", "green") if step.ok else ("fail", "red")
+        mark, colour = ("  ok", "green") if step.ok else ("skip", "yellow") if step.skipped else ("fail", "red")
         print_line(mark, colour=colour, end="  ")
         print_line(f"{step.name.ljust(NAME_WIDTH)} {step.detail}")
     print_line("")
     what = "view" if view else "bundle"
-    if view and not pinned and report.failed_steps == ("signature",):
+    if view and not is_pinned and report.failed_steps == ("signature",):
         print_line(
             "Do not rely on this view yet: the signer was not checked. Give the issuer's key with --key.",
             colour="red",
         )
-    elif not report.ok:
-        print_line(f"Do not rely on this {what}: {', '.join(report.failed_steps)} failed.", colour="red", bold=True)
+    elif (cause := report.cause) is not None:
+        skipped_count = sum(step.skipped for step in report.steps)
+        others = f" {format_count(skipped_count, 'step')} could not be checked because of it." if skipped_count else ""
+        failed_steps = ", ".join(step.name for step in report.steps if not step.ok and not step.skipped) or cause.name
+        print_line(f"Do not rely on this {what}: {failed_steps} failed.{others}", colour="red", bold=True)
+        print_line(f"  next: {_choose_next_step(cause.name, report, what)}")
     elif view:
         print_line(CLAIM)
     elif report.issuer == "unpinned":
@@ -135,6 +145,15 @@ def _print_report(report: VerificationReport, *, view: bool, pinned: bool) -> No
         print_line(
             "The bundle is signed by the issuer, and its values follow from its rules and facts.", colour="green"
         )
+
+
+def _choose_next_step(name: str, report: VerificationReport, what: str) -> str:
+    """What to do about the step that failed first."""
+    if name == "signature" and report.failed_steps in {("signature",), ("signature", "replay")}:
+        return "check that the key is the issuer's, from a source that you trust"
+    if name == "canonical" and len(report.failed_steps) == len(report.steps):
+        return f"check that this file is a {what}, and that it was copied whole"
+    return f"get the {what} from its issuer again; if it fails again, tell the issuer which step failed"
 
 
 # Everybody; persons with a legitimate interest; notified bodies, market surveillance and the Commission.
@@ -228,6 +247,9 @@ def print_explanation(
         ),
     ],
     rules: Annotated[str | None, typer.Option("--rules", metavar="FILE", help="The rules for an input file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE", help="Draw the steps into this file, as SVG.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain how a field got its value, or what a finding is about.
@@ -239,6 +261,7 @@ def print_explanation(
     \b
     bpc why bundle.zip battery.capacity_kwh
     bpc why input.json battery.capacity_kwh --rules rules.bpc
+    bpc why bundle.zip battery.capacity_kwh --picture proof.svg
     """
     data = read_bytes(file)
     if data.startswith(ZIP_MAGIC) == (rules is not None):
@@ -247,19 +270,40 @@ def print_explanation(
             fix="leave --rules out" if rules is not None else "for an input file, add --rules FILE",
         )
     if rules is not None:
-        program = read_program(read_bytes(rules), name=rules)
-        _, explained, reason = _explain(program, path, read_rule_input(data), fact_label="fact {} of the input")
-    elif finding_reasons := _explain_bundle_findings(data, path):
-        _print_finding_reasons(finding_reasons, as_json=as_json)
-        return
+        program = read_program(read_package_texts(rules).rules, name=rules)
+        _, explanation, reason = _explain(program, path, read_rule_input(data), fact_label="fact {} of the input")
+        _show_reason(explanation, reason, path, picture, as_json=as_json)
     else:
-        explained, reason = explain_bundle(data, path)
+        show_explanation(data, path, picture, as_json=as_json)
+
+
+def show_explanation(bundle: bytes, path: str, picture: Path | None = None, *, as_json: bool) -> None:
+    """Print how a field of a bundle got its value, or what a finding in it is about."""
+    if finding_reasons := _explain_bundle_findings(bundle, path):
+        if picture is not None:
+            raise Invalid(f"`{path}` is a finding, and only fields have a picture", fix="leave --picture out")
+        _print_finding_reasons(finding_reasons, as_json=as_json)
+    else:
+        _show_reason(*explain_bundle(bundle, path), path, picture, as_json=as_json)
+
+
+def _show_reason(explanation: Explanation, reason: Reason, path: str, picture: Path | None, *, as_json: bool) -> None:
+    if picture is not None:
+        _write_picture(reason, path, picture)
     if as_json:
         print_json(reason.as_json())
+    elif picture is not None:
+        print_line(f"wrote {escape_controls(str(picture))}: {sum(1 for _ in reason.iterate_lines())} steps")
     else:
         _print_reason(reason)
-    if explained.failure is not None:
+    if explanation.failure is not None:
         raise typer.Exit(REFUSED)
+
+
+def _write_picture(reason: Reason, path: str, file: Path) -> None:
+    from bpc.printing.proof_picture import draw_proof  # noqa: PLC0415 (the PDF library is slow to import)
+
+    replace_file(file, draw_proof(reason, title=f"How {path} got its value").encode())
 
 
 def _explain_bundle_findings(data: bytes, name: str) -> list[Reason]:
@@ -284,28 +328,42 @@ def explain_bundle(data: bytes, path: str) -> tuple[Explanation, Reason]:
         issued_on=format_time(compile_input.issued_at)[:10],
         facts=compile_input.facts,
     )
-    field, explained, reason = _explain(read_program(compile_input.rules), path, rule_input)
+    field, explanation, reason = _explain(read_program(compile_input.rules), path, rule_input)
     document: Any = canonical_json.decode(entries["payload.json"])
-    stated = get_at_path(document["fields"], field.path)
-    if explained.failure is not None or stated != (value_to_json(field.type, explained.value),):
+    stated_value = get_at_path(document["fields"], field.path)
+    if explanation.failure is not None or stated_value != (value_to_json(field.type, explanation.value),):
         raise Conflict(
             f"the value of `{field.path}` in the bundle does not follow from its rules and facts",
             fix="`bpc verify` shows what was changed",
         )
-    return explained, reason
+    return explanation, reason
 
 
 def _explain(
     program: Program, path: str, rule_input: RuleInput, *, fact_label: str = "line {} of the facts"
 ) -> tuple[ProgramField, Explanation, Reason]:
+    requirement = next((check.code for check in list_requirements(program) if check.code == path), None)
+    path = path if requirement is None else REQUIREMENTS_PATH
     field = next((field for field in program.fields if field.path == path), None)
     if field is None:
-        known = [field.path for field in program.fields]
-        codes = list_finding_codes(rule_input.facts)
-        fix = Suggestions().suggest(path, [*known, *codes]) or f"known fields: {', '.join(sorted(known)[:20])}"
+        paths = [field.path for field in program.fields]
+        codes = [*list_finding_codes(rule_input.facts), *(check.code for check in list_requirements(program))]
+        fix = Suggestions().suggest(path, [*paths, *codes]) or f"known fields: {', '.join(sorted(paths)[:20])}"
         raise NotFound(f"no field is called `{escape_controls(path)}`", fix=fix)
-    explained = explain(program, rule_input.make_world(program.facts), path)
-    return field, explained, explain_field(field, explained, program.source, rule_input.facts, number_format=fact_label)
+    explanation = explain(program, rule_input.make_world(program.facts), path)
+    return (
+        field,
+        explanation,
+        explain_field(
+            field,
+            explanation,
+            program.source,
+            rule_input.facts,
+            tables=program.tables,
+            number_format=fact_label,
+            requirement=requirement,
+        ),
+    )
 
 
 def _print_reason(reason: Reason) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from bpc.cli.support.arguments import QuickCommand
-from bpc.cli.support.output import print_bytes, read_bytes
+from bpc.cli.support.output import AsJson, print_bytes, print_json, read_bytes
 from bpc.core.errors import Invalid
 from bpc.core.formats.canonical_json import canonicalize
 from bpc.core.formats.hashes import sha256, to_hex
@@ -21,6 +21,7 @@ def canonicalize_command(
     context: typer.Context,
     *,
     show_hash: Annotated[bool, typer.Option("--hash", help="Print the SHA-256 of the bytes instead.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write JSON in canonical form: one exact spelling.
 
@@ -38,10 +39,12 @@ def canonicalize_command(
         raise typer.BadParameter(f"Got {len(context.args)} files; expected one.", context)
     try:
         data = canonicalize(read_bytes(file))
-    except Invalid as refused:  # the reason in one line, for scripts
-        says = refused.says if refused.fix is None else f"{refused.says}; {refused.fix}"
-        raise Invalid(says, details=refused.details) from refused
-    if show_hash:
+    except Invalid as refusal:  # the reason in one line, for scripts
+        says = refusal.says if refusal.fix is None else f"{refusal.says}; {refusal.fix}"
+        raise Invalid(says, details=refusal.details) from refusal
+    if as_json:
+        print_json({"canonical": data.decode(), "bytes": len(data), "sha256": to_hex(sha256(data))})
+    elif show_hash:
         typer.echo(to_hex(sha256(data)))
     else:
         print_bytes(data)

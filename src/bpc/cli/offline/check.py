@@ -20,6 +20,7 @@ from bpc.cli.support.output import (
     print_table,
     read_bytes,
     replace_file,
+    require_new_file,
 )
 from bpc.cli.support.untrusted import UntrustedFiles, open_untrusted
 from bpc.core.documents.forms.csv_copy import SHEET, copy_csv
@@ -35,8 +36,8 @@ from bpc.core.documents.forms.document_check import (
 from bpc.core.documents.forms.xlsx_annotation import CellMark, annotate_workbook
 from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.reader import detect_mime_type
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
-from bpc.core.errors import Conflict, Invalid
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
+from bpc.core.errors import Invalid
 from bpc.core.exports.data_points import Category
 from bpc.core.facts.findings import SEVERITIES
 from bpc.core.formats.file_types import CSV, JSON, XLSX
@@ -100,19 +101,19 @@ async def check_files(
     """
     if annotate is not None and len(files) > 1:
         raise typer.BadParameter("--annotate takes one FILE.")
-    if annotate is not None and annotate.exists():
-        raise Conflict(f"`{annotate}` exists already", fix="choose another name, or move it away first")
+    if annotate is not None:
+        require_new_file(annotate)
     contents = {name: read_bytes(name) for name in files}
-    async with open_untrusted() as untrusted:
-        checker = _Checker(untrusted, kind, category, ReadOptions(locale=locale))
-        checked = await checker.check(contents)
+    async with open_untrusted() as files_pool:
+        checker = _Checker(files_pool, kind, category, ReadOptions(locale=locale))
+        results = await checker.check(contents)
         if complete:
-            for file in checked:
+            for file in results:
                 file.notes = [_require_complete(note) for note in file.notes]
         if annotate is not None:
-            replace_file(annotate, await checker.annotate(checked[0]))
-    _print_results(checked, annotate, as_json=as_json)
-    if any(note.severity == "error" for file in checked for note in file.notes):
+            replace_file(annotate, await checker.annotate(results[0]))
+    _print_results(results, annotate, as_json=as_json)
+    if any(note.severity == "error" for file in results for note in file.notes):
         raise typer.Exit(REFUSED)
 
 
@@ -124,9 +125,9 @@ class _Checker:
     """Checks files with some options."""
 
     def __init__(
-        self, untrusted: UntrustedFiles, kind: str | None, category: Category | None, options: ReadOptions
+        self, files_pool: UntrustedFiles, kind: str | None, category: Category | None, options: ReadOptions
     ) -> None:
-        self._untrusted, self._kind, self._category, self._options = untrusted, kind, category, options
+        self._untrusted, self._kind, self._category, self._options = files_pool, kind, category, options
 
     async def check(self, contents: Mapping[str, bytes]) -> list[CheckedFile]:
         files = [CheckedFile(name, content, await self._examine(name, content)) for name, content in contents.items()]
@@ -141,8 +142,8 @@ class _Checker:
             return await self._untrusted.run(
                 examine_document, (self._kind, find_mime_type(name), content, self._options, self._category), content
             )
-        except LimitExceeded as exceeded:
-            says = f"{exceeded.says}; split the document"
+        except LimitExceeded as error:
+            says = f"{error.says}; split the document"
             return Examination((), (), (CheckNote(severity="error", kind="problem", place="$", says=says),))
 
     async def _add_missing(self, files: Sequence[CheckedFile], missing: Sequence[CheckNote]) -> None:
@@ -152,9 +153,9 @@ class _Checker:
             cells = [OpenCell(note.fact_type or "", note.sku or "", member) for note in left for member in note.members]
             arguments = (file.examination.kinds, file.mime_type, file.content, cells)
             places = await self._untrusted.run(locate_open_cells, arguments, file.content) if cells else {}
-            located = [place_missing(note, places) for note in left]
-            file.notes += [note for note in located if note.place]
-            left = [note for note in located if not note.place]
+            notes_with_places = [place_missing(note, places) for note in left]
+            file.notes += [note for note in notes_with_places if note.place]
+            left = [note for note in notes_with_places if not note.place]
         for note in left:
             owner = next((file for file in files if _has_battery(file, note.sku)), files[0])
             owner.notes.append(replace(note, place="$"))
@@ -163,7 +164,7 @@ class _Checker:
         """A copy of the file as a workbook."""
         notes, content = file.notes, file.content
         match detect_mime_type(file.mime_type, content):
-            case detected if detected == CSV:
+            case mime_type if mime_type == CSV:
                 copy = await self._untrusted.run(copy_csv, (file.examination.kinds, content), content)
                 if copy is None:
                     raise Invalid(f"`{file.name}` is not text", fix="check it without --annotate")
@@ -176,7 +177,7 @@ class _Checker:
                     for note in notes
                 ]
                 content = write_text_workbook(SHEET, copy.rows)
-            case detected if detected != XLSX:
+            case mime_type if mime_type != XLSX:
                 raise Invalid(
                     f"`{file.name}` is not a table", fix="--annotate is for XLSX and CSV; use --json for other files"
                 )
@@ -188,9 +189,9 @@ class _Checker:
         rows = [COLUMNS, *(_build_row(note) for note in notes)]
         try:
             return await self._untrusted.run(annotate_workbook, (content, marks, rows), content)
-        except (WorkbookUnreadable, LimitExceeded) as failed:
-            says = failed.says if isinstance(failed, LimitExceeded) else str(failed)
-            raise Invalid(f"`{file.name}` {says}", fix="check it without --annotate") from failed
+        except (WorkbookUnreadable, LimitExceeded) as error:
+            says = error.says if isinstance(error, LimitExceeded) else str(error)
+            raise Invalid(f"`{file.name}` {says}", fix="check it without --annotate") from error
 
 
 def _has_battery(file: CheckedFile, sku: str | None) -> bool:
@@ -202,7 +203,7 @@ def _build_row(note: CheckNote) -> tuple[str, ...]:
     return note.severity, note.kind, note.place, note.sku or "", ", ".join(note.members), points, note.says
 
 
-def _print_results(files: Sequence[CheckedFile], annotated: Path | None, *, as_json: bool) -> None:
+def _print_results(files: Sequence[CheckedFile], annotated_copy: Path | None, *, as_json: bool) -> None:
     notes = [note for file in files for note in file.notes]
     errors, warnings = (sum(note.severity == severity for note in notes) for severity in ("error", "warning"))
     if as_json:
@@ -212,12 +213,12 @@ def _print_results(files: Sequence[CheckedFile], annotated: Path | None, *, as_j
         kinds = " and ".join(file.examination.kinds) or "nothing"
         print_line(f"{file.name}: read as {kinds}, {format_count(len(file.examination.facts), 'fact')}", bold=True)
         if file.notes:
-            ordered = sorted(file.notes, key=lambda note: SEVERITIES.index(note.severity))
-            print_table(COLUMNS, [_build_row(note) for note in ordered])
+            notes_of_file = sorted(file.notes, key=lambda note: SEVERITIES.index(note.severity))
+            print_table(COLUMNS, [_build_row(note) for note in notes_of_file])
     summary = f"{format_count(errors, 'error')}, {format_count(warnings, 'warning')}"
     print_line(summary, colour="red" if errors else None)
-    if annotated is not None:
-        print_line(f"wrote {annotated}")
+    if annotated_copy is not None:
+        print_line(f"wrote {annotated_copy}")
 
 
 def _build_json(file: CheckedFile) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from bpc.cli.support.output import REFUSED, AsJson, print_json, print_line, read_bytes, replace_file
-from bpc.cli.support.rule_files import count_diagnostics, print_diagnostics, select_errors
+from bpc.cli.support.rule_files import count_diagnostics, print_diagnostics, read_package_texts, select_errors
 from bpc.core.audit.signing import BadKey, Signer, from_base64, parse_seed
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.canonical_json import decode
@@ -38,7 +38,7 @@ def compile_files(
     file: Annotated[
         str, typer.Argument(metavar="INPUT.json", help="JSON file with ids, product, time of issue and facts.")
     ],
-    rules: Annotated[str, typer.Option("--rules", metavar="FILE", help="Rule file.")],
+    rules: Annotated[str, typer.Option("--rules", metavar="FILE", help="Rule file, or folder of a package.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results; created if missing.")],
     tests: Annotated[
         str | None,
@@ -63,19 +63,18 @@ def compile_files(
     bpc compile input.json --rules rules.bpc --tests tests.bpc --key passport.key --out passport
     """
     signer = None if key is None else _read_signer(key)
-    compile_input = read_input(
-        read_bytes(file), rules=read_bytes(rules), tests=b"" if tests is None else read_bytes(tests)
-    )
-    program, warnings = _check_rules(compile_input, rules, tests or "tests.bpc", as_json=as_json)
+    texts = read_package_texts(rules, tests)
+    compile_input = read_input(read_bytes(file), rules=texts.rules, tests=texts.tests)
+    program, warnings = _check_rules(compile_input, texts.rules_name, texts.tests_name, as_json=as_json)
     if blind:
         compile_input = _add_blinding_secret(compile_input)
-    compiled = compile_passport(compile_input, machine=Machine(program))
-    files = _make_files(compile_input, compiled, signer)
+    passport = compile_passport(compile_input, machine=Machine(program))
+    files = _make_files(compile_input, passport, signer)
     if blind:
         files[BLINDED_INPUT_FILE] = encode_input(compile_input)
     _write_files(out, files)
     has_secret = find_blinding_key(compile_input.facts, compile_input.snapshot_id) is not None
-    report = _make_report(out, files, compiled, has_secret=has_secret)
+    report = _make_report(out, files, passport, has_secret=has_secret)
     if as_json:
         print_json(report)
     else:
@@ -110,11 +109,11 @@ def _add_blinding_secret(compile_input: CompileInput) -> CompileInput:
     return replace(compile_input, facts=(*compile_input.facts, secret))
 
 
-def _make_files(compile_input: CompileInput, compiled: CompiledPassport, signer: Signer | None) -> dict[str, bytes]:
-    files = {"payload.json": compiled.payload, "proof.json": compiled.proof, "receipt.json": compiled.receipt}
+def _make_files(compile_input: CompileInput, passport: CompiledPassport, signer: Signer | None) -> dict[str, bytes]:
+    files = {"payload.json": passport.payload, "proof.json": passport.proof, "receipt.json": passport.receipt}
     if signer is None:
         return files
-    bundle = issue_passport(compile_input, compiled, signer)
+    bundle = issue_passport(compile_input, passport, signer)
     return {**files, "receipt.json": bundle["receipt.json"], BUNDLE_FILE: write_bundle(bundle)}
 
 
@@ -124,20 +123,20 @@ def _write_files(out: Path, files: Mapping[str, bytes]) -> None:
         if BUNDLE_FILE not in files:
             # A bundle of an earlier run would contain another passport than the files beside it.
             (out / BUNDLE_FILE).unlink(missing_ok=True)
-    except OSError as failed:
-        says = f"`{out}` cannot be used: {failed.strerror}"
-        raise Invalid(says, fix="choose a folder that you can write to") from failed
+    except OSError as error:
+        says = f"`{out}` cannot be used: {error.strerror}"
+        raise Invalid(says, fix="choose a folder that you can write to") from error
     for name, data in files.items():
         replace_file(out / name, data)
 
 
 def _make_report(
-    out: Path, files: Mapping[str, bytes], compiled: CompiledPassport, *, has_secret: bool
+    out: Path, files: Mapping[str, bytes], passport: CompiledPassport, *, has_secret: bool
 ) -> dict[str, Any]:
-    payload: Any = decode(compiled.payload)
+    payload: Any = decode(passport.payload)
     statuses = Counter(entry["status"] for entry in payload["compliance"])
     return {
-        **{name: to_hex(getattr(compiled, name)) for name in HASHES},
+        **{name: to_hex(getattr(passport, name)) for name in HASHES},
         "compliance": {**dict.fromkeys(("FAIL", "WARN"), 0), **dict(sorted(statuses.items()))},
         "signed": BUNDLE_FILE in files,
         "views": has_secret,

@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from bpc.cli.offline.rules_eval import evaluate_rules
+from bpc.cli.offline.rules_mutate import mutate_rules
 from bpc.cli.online.rules_publish import list_rules, publish_rules
 from bpc.cli.support.arguments import command_group
 from bpc.cli.support.output import (
@@ -20,13 +21,15 @@ from bpc.cli.support.output import (
     print_table,
     read_bytes,
     replace_file,
-    show_progress,
 )
+from bpc.cli.support.progress import show_progress
 from bpc.cli.support.rule_files import (
+    RulesArgument,
     TestsFileOption,
     count_diagnostics,
     diagnostics_to_json,
     exit_with_diagnostics,
+    list_package_files,
     print_diagnostics,
     print_test_failure,
     read_package_files,
@@ -45,14 +48,17 @@ from bpc.core.language.typed import Program
 STDIN: Final = "-"
 MAX_PLACES_LISTED: Final = 20
 
-RuleFilesArgument = Annotated[list[str], typer.Argument(metavar="FILE", help="Rule files; `-` is standard input.")]
+RuleFilesArgument = Annotated[
+    list[str], typer.Argument(metavar="FILE", help="Rule files, or folders of packages; `-` is standard input.")
+]
 
 
 def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json: AsJson = False) -> None:
     """Find the errors in rule files.
 
-    Each file is one package. All errors are shown at once; warnings do not fail the check. With --tests, which needs
-    exactly one FILE, the tests in a second file are checked too. Exits 1 if there is an error.
+    Each file is one package, and so is a folder with a file package.bpc. All errors are shown at once; warnings do
+    not fail the check. With --tests, which needs exactly one FILE, the tests in a second file are checked too. Exits 1
+    if there is an error.
 
     \b
     bpc rules check battery.bpc
@@ -61,9 +67,15 @@ def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json
     if tests is not None and len(files) != 1:
         raise typer.BadParameter("--tests needs exactly one rule file.")
     packages = {file: read_package_files(file, tests) for file in files}
-    diagnostics = [located for package in packages.values() for located in package.diagnostics]
+    diagnostics = [diagnostic for package in packages.values() for diagnostic in package.diagnostics]
     if as_json:
-        print_json({"diagnostics": diagnostics_to_json(diagnostics)})
+        overrides = [
+            override.as_json()
+            for package in packages.values()
+            if package.program
+            for override in package.program.overrides
+        ]
+        print_json({"diagnostics": diagnostics_to_json(diagnostics), **({"overrides": overrides} if overrides else {})})
     else:
         print_diagnostics(diagnostics)
         for file, package in packages.items():
@@ -77,6 +89,10 @@ def _print_summary(file: str, package: CheckedPackage) -> None:
         return
     remarks = f" ({count_diagnostics(package.diagnostics)})" if package.diagnostics else ""
     print_line(f"{escape_controls(file)}: {count_contents(package.program)}{remarks}")
+    for override in package.program.overrides:
+        verb = "weakens" if override.weakens else "overrides"
+        place = override.source.find_place(override.span.start)
+        print_line(escape_controls(f"  {verb} {override.kind} {override.name} at {place}: {override.reason}"))
 
 
 def count_contents(program: Program) -> str:
@@ -101,7 +117,9 @@ class FormatResult(NamedTuple):
 def format_files(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Files to rewrite; `-` reads standard input and writes standard output."),
+        typer.Argument(
+            metavar="FILE", help="Files or folders to rewrite; `-` reads standard input and writes standard output."
+        ),
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit 1 and list the files that would change.")
@@ -117,24 +135,31 @@ def format_files(
     bpc rules fmt rules/*.bpc
     bpc rules fmt --check rules/*.bpc
     """
-    results = [_format_file(file) for file in files]
+    results = [result for file in files for result in _format_path(file)]
     if not check:
         for result in results:
             _write_formatted(result)
     _report_formatted(results, check=check, as_json=as_json)
 
 
-def _format_file(file: str) -> FormatResult:
+def _format_path(path: str) -> list[FormatResult]:
+    """A file, or each file of a folder, which is a package of level 2."""
+    if path == STDIN or not Path(path).is_dir():
+        return [_format_file(path)]
+    return [_format_file(str(Path(path) / file), language=2) for file in list_package_files(Path(path))]
+
+
+def _format_file(file: str, *, language: int = 1) -> FormatResult:
     data = read_bytes(file)
     source = read_source(file, data)
     if not isinstance(source, Source):
         return FormatResult(file, data, None, (LocatedDiagnostic(Source(file, ""), source),))
-    parsed = parse(source)
-    if has_errors(parsed.diagnostics):
+    result = parse(source, language=language)
+    if has_errors(result.diagnostics):
         return FormatResult(
-            file, data, None, tuple(LocatedDiagnostic(source, diagnostic) for diagnostic in parsed.diagnostics)
+            file, data, None, tuple(LocatedDiagnostic(source, diagnostic) for diagnostic in result.diagnostics)
         )
-    return FormatResult(file, data, format_tree(parsed.tree, source).encode(), ())
+    return FormatResult(file, data, format_tree(result.tree, source).encode(), ())
 
 
 def _write_formatted(result: FormatResult) -> None:
@@ -148,25 +173,26 @@ def _write_formatted(result: FormatResult) -> None:
 
 
 def _report_formatted(results: list[FormatResult], *, check: bool, as_json: bool) -> None:
-    changed = [result.file for result in results if result.changes and (check or result.file != STDIN)]
-    diagnostics = [located for result in results for located in result.diagnostics]
+    changed_files = [result.file for result in results if result.changes and (check or result.file != STDIN)]
+    diagnostics = [diagnostic for result in results for diagnostic in result.diagnostics]
     if as_json:
-        print_json({"changed": changed, "diagnostics": diagnostics_to_json(diagnostics)})
+        print_json({"changed": changed_files, "diagnostics": diagnostics_to_json(diagnostics)})
     else:
-        for file in changed:
+        for file in changed_files:
             print_line(escape_controls(file))
         print_diagnostics(diagnostics)
-    if select_errors(diagnostics) or (check and changed and as_json):
+    if select_errors(diagnostics) or (check and changed_files and as_json):
         raise typer.Exit(REFUSED)
-    if check and changed:
+    if check and changed_files:
+        verb = "is" if len(changed_files) == 1 else "are"
         raise Invalid(
-            f"{len(changed)} of {len(results)} files {'is' if len(changed) == 1 else 'are'} not in standard form",
+            f"{len(changed_files)} of {len(results)} files {verb} not in standard form",
             fix="`bpc rules fmt` rewrites them",
         )
 
 
 def run_rule_tests(
-    rules: Annotated[str, typer.Argument(metavar="RULES", help="The rule file; `-` is standard input.")],
+    rules: RulesArgument,
     tests: TestsFileOption = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Seed for the random test cases (same seed, same cases).")
@@ -178,7 +204,7 @@ def run_rule_tests(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the tests of a rule file.
+    """Run the tests of a rule file or of a package in a folder.
 
     Examples and properties are in the rule file or in a second file. A failing case is simplified, and the report says
     how to run it alone. At the end it lists what no test reached. Exits 1 if a test fails.
@@ -191,8 +217,8 @@ def run_rule_tests(
     package = read_package_files(rules, tests)
     if package.program is None:
         exit_with_diagnostics(package.diagnostics, as_json=as_json)
-    with show_progress("testing", as_json=as_json) as update:
-        progress = None if update is None else lambda done, total: update(done, total, "cases")
+    with show_progress("testing", as_json=as_json) as bar:
+        progress = (lambda done, total: bar.update(done, total, "cases")) if bar.is_visible else None
         report = run_tests(package.program, seed=seed, only=only, case=case, progress=progress)
     if as_json:
         print_json(report.as_json())
@@ -221,24 +247,23 @@ def _print_report(report: TestReport, seed: int) -> None:
 def _format_counts(report: TestReport, seed: int) -> str:
     if not report.cases and not report.discarded:
         return "there are no tests"
-    discarded = f", {report.discarded:,} discarded" if report.discarded else ""
-    discarded += f", {report.without_field:,} without a field" if report.without_field else ""
+    discarded_text = f", {report.discarded:,} discarded" if report.discarded else ""
+    discarded_text += f", {report.without_field:,} without a field" if report.without_field else ""
     cases = format_count(report.cases, "case")
-    return f"{cases}, {report.passed:,} passed, {report.failed:,} failed{discarded}, seed {seed}"
+    return f"{cases}, {report.passed:,} passed, {report.failed:,} failed{discarded_text}, seed {seed}"
 
 
 def _print_coverage(coverage: Coverage) -> None:
     shares = [(plural, coverage.compute_share(kind)) for kind, plural in SITE_KINDS.items()]
     rows = [(plural, share.reached, share.total, f"{share.percent} %") for plural, share in shares]
     print_table(("COVERAGE", "REACHED", "OF", ""), rows)
-    missed = coverage.list_unreached()
-    if missed:
+    unreached_branches = coverage.list_unreached()
+    if unreached_branches:
         print_line("not reached by any test:")
-    for site in missed[:MAX_PLACES_LISTED]:
-        place = coverage.source.locate(site.span.start)
-        print_line(f"  {site.kind} {site.label} at {coverage.source.name}:{place.line}:{place.column}")
-    if len(missed) > MAX_PLACES_LISTED:
-        print_line(f"  and {len(missed) - MAX_PLACES_LISTED} more; --json lists them all")
+    for site in unreached_branches[:MAX_PLACES_LISTED]:
+        print_line(f"  {site.kind} {site.label} at {coverage.source.find_place(site.span.start)}")
+    if len(unreached_branches) > MAX_PLACES_LISTED:
+        print_line(f"  and {len(unreached_branches) - MAX_PLACES_LISTED} more; --json lists them all")
 
 
 rules_app = command_group(
@@ -249,6 +274,7 @@ rules_app = command_group(
 rules_app.command("check")(check_files)
 rules_app.command("fmt")(format_files)
 rules_app.command("test")(run_rule_tests)
+rules_app.command("mutate")(mutate_rules)
 rules_app.command("eval")(evaluate_rules)
 rules_app.command("publish")(publish_rules)
 rules_app.command("list")(list_rules)

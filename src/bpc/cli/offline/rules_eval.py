@@ -19,7 +19,7 @@ from bpc.cli.support.output import (
     print_refusal,
     read_bytes,
 )
-from bpc.cli.support.rule_files import exit_with_diagnostics, read_package_files, read_rule_input
+from bpc.cli.support.rule_files import RulesArgument, exit_with_diagnostics, read_package_files, read_rule_input
 from bpc.core.errors import Invalid
 from bpc.core.language.checking.context import LocatedDiagnostic
 from bpc.core.language.evaluating.machine import Machine, Session
@@ -27,7 +27,7 @@ from bpc.core.language.evaluating.values import format_as_literal, value_to_json
 from bpc.core.language.evaluation import AssertionFailed, ComplianceEntry, RuleFailure
 from bpc.core.language.package import check_expression
 from bpc.core.language.parsing.parse import parse_expression
-from bpc.core.language.source import Source, render_excerpt
+from bpc.core.language.source import Source, render_excerpt, span_to_json
 from bpc.core.language.suggestions import Suggestions
 from bpc.core.language.typed import Expr, FactLookup, FactPrefixLookup, Program, ProgramField, Value
 from bpc.core.language.types import FactRecordType, Type, contains_fact_record
@@ -47,7 +47,7 @@ class EvalResult(NamedTuple):
 
 
 def evaluate_rules(
-    rules: Annotated[str, typer.Argument(metavar="RULES", help="A rule file; `-` is standard input.")],
+    rules: RulesArgument,
     input_file: Annotated[
         str | None,
         typer.Argument(metavar="INPUT.json", help="Facts, product and day, as for `bpc compile`.", show_default=False),
@@ -97,13 +97,13 @@ def _read_program(file: str, *, as_json: bool) -> Program:
 
 def _check_expression(program: Program, text: str, *, as_json: bool) -> Expr:
     source = Source(EXPRESSION_LABEL, text)
-    tree, diagnostics = parse_expression(source)
-    checked = None
+    tree, diagnostics = parse_expression(source, language=program.language)
+    expression = None
     if tree is not None and not diagnostics:
-        checked, diagnostics = check_expression(program, source, tree)
-    if checked is None:
+        expression, diagnostics = check_expression(program, source, tree)
+    if expression is None:
         exit_with_diagnostics([LocatedDiagnostic(source, diagnostic) for diagnostic in diagnostics], as_json=as_json)
-    return checked
+    return expression
 
 
 def _find_fact_types(part: object) -> Iterator[FactRecordType]:
@@ -120,12 +120,12 @@ def _find_fact_types(part: object) -> Iterator[FactRecordType]:
 
 def _select_fields(program: Program, paths: Sequence[str]) -> list[ProgramField]:
     """The fields with these paths, or all fields in the order of the file."""
-    known = {field.path: field for field in sorted(program.fields, key=lambda field: field.span)}
+    fields_by_path = {field.path: field for field in sorted(program.fields, key=lambda field: field.span)}
     for path in paths:
-        if path not in known:
-            near = Suggestions().find_nearest(path, list(known))
+        if path not in fields_by_path:
+            near = Suggestions().find_nearest(path, list(fields_by_path))
             raise Invalid(f"there is no field `{path}`", fix=near and f"did you mean `{near}`?")
-    return [known[path] for path in paths or known]
+    return [fields_by_path[path] for path in paths or fields_by_path]
 
 
 def _compute_field(session: Session, program: Program, field: ProgramField) -> EvalResult:
@@ -142,7 +142,8 @@ def _run_expression(machine: Machine, session: Session, expression: Expr, source
         )
     except RuleFailure as failure:
         # Without a field it happened in the expression itself.
-        at = source if failure.field is None else machine.program.source
+        is_own = failure.field is None and failure.definition is None
+        at = source if is_own else machine.program.source
         return EvalResult(EXPRESSION_LABEL, expression.type, None, failure, at)
 
 
@@ -160,30 +161,29 @@ def _print_results(results: Sequence[EvalResult], compliance: Sequence[Complianc
     _print_failures([result for result in results if result.failure])
 
 
-def _print_failures(failed: Sequence[EvalResult]) -> None:
+def _print_failures(failures: Sequence[EvalResult]) -> None:
     """Each failure once, at its position, then the fields that have no value because of it."""
     printed_fields: set[str | None] = set()
-    needing = _group_dependents(failed)
-    for result in failed:
+    needing = _group_dependents(failures)
+    for result in failures:
         failure = result.failure
         if failure is None or failure.field in printed_fields:
             continue
         printed_fields.add(failure.field)
-        at = result.source.locate(failure.span.start)
         where = "" if failure.field is None else f", field `{failure.field}`"
         print_refusal(failure.code, failure.says, None, {}, as_json=False)
         typer.echo(
-            f"  at {result.source.name}:{at.line}:{at.column}{where}\n{render_excerpt(result.source, failure.span)}"
+            f"  at {result.source.find_place(failure.span.start)}{where}\n{render_excerpt(result.source, failure.span)}"
             f"{_describe_dependents(needing.get(failure.field, []))}".translate(CONTROL_ESCAPES_IN_LINES),
             err=True,
             nl=False,
         )
 
 
-def _group_dependents(failed: Sequence[EvalResult]) -> dict[str | None, list[str]]:
+def _group_dependents(failures: Sequence[EvalResult]) -> dict[str | None, list[str]]:
     """The fields that have no value because another has none, by that other one."""
     needing: dict[str | None, list[str]] = {}
-    for result in failed:
+    for result in failures:
         if result.failure and result.label not in {result.failure.field, EXPRESSION_LABEL}:
             needing.setdefault(result.failure.field, []).append(f"`{result.label}`")
     return needing
@@ -218,16 +218,11 @@ def _value_to_json(result: EvalResult) -> object:
 
 
 def _failure_to_json(label: str, failure: RuleFailure, source: Source) -> dict[str, object]:
-    start, end = source.locate(failure.span.start), source.locate(failure.span.end)
     return {
         "of": label,
         "code": failure.code,
         "rule_code": failure.rule_code if isinstance(failure, AssertionFailed) else None,
         "message": failure.says,
         "field": failure.field,
-        "file": source.name,
-        "line": start.line,
-        "column": start.column,
-        "end_line": end.line,
-        "end_column": end.column,
+        **span_to_json(source, failure.span),
     }

@@ -15,7 +15,8 @@ import typer
 import xlsxwriter  # type: ignore[import-untyped]
 
 from bpc.cli.support.arguments import UrlOption, require_utf8
-from bpc.cli.support.output import print_bytes, print_line, read_bytes, replace_file
+from bpc.cli.support.completion import complete_skus
+from bpc.cli.support.output import AsJson, print_bytes, print_result, read_bytes, replace_file, require_new_file
 from bpc.cli.support.untrusted import open_untrusted
 from bpc.core.documents.fact_members import list_columns
 from bpc.core.documents.forms.missing import MissingProduct, read_missing_products
@@ -272,7 +273,7 @@ async def make_category_template(
     categories = [each for each in CATEGORIES if each in {category or product.category for product in products}]
     if not categories:
         raise Invalid(
-            "nobody knows the category of these products, so nobody knows what is mandatory",
+            "the category of these products is not known, and it decides what is mandatory",
             fix="add --category ev, lmt or industrial",
         )
     if len(categories) > 1:
@@ -280,12 +281,12 @@ async def make_category_template(
             f"these products have several categories: {', '.join(categories)}",
             fix="write a template for each, from a list of its products",
         )
-    wanted: dict[str, dict[AskedMember, None]] = {}
+    members_by_sku: dict[str, dict[AskedMember, None]] = {}
     for product in products:
-        wanted.setdefault(product.sku, {}).update(dict.fromkeys(product.members))
-    if not any(wanted.values()):
+        members_by_sku.setdefault(product.sku, {}).update(dict.fromkeys(product.members))
+    if not any(members_by_sku.values()):
         raise Conflict("nothing is missing, so there is nothing to ask for", fix="send no template")
-    plan = build_template(categories[0], language, {sku: tuple(members) for sku, members in wanted.items()})
+    plan = build_template(categories[0], language, {sku: tuple(members) for sku, members in members_by_sku.items()})
     return plan.category, write_template_workbook(plan)
 
 
@@ -293,16 +294,16 @@ async def _collect_missing(category: Category | None, missing: Sequence[str], ur
     """What files say is missing, and what the service says of the products that are named."""
     products: list[MissingProduct] = []
     skus = [each for each in missing if not _names_a_file(each)]
-    async with open_untrusted() as untrusted:
+    async with open_untrusted() as files_pool:
         for file in [each for each in missing if _names_a_file(each)]:
             content = read_bytes(file)
-            listed = await untrusted.run(read_missing_products, (content, category), content)
-            if listed is None:
+            products_of_file = await files_pool.run(read_missing_products, (content, category), content)
+            if products_of_file is None:
                 raise Invalid(
-                    f"`{file}` is no list of what is missing and no document about a battery",
+                    f"`{file}` is neither a list of what is missing nor a document about a battery",
                     fix="use the output of `bpc passports check --json`, a data-points export, or a bill of materials",
                 )
-            products += listed
+            products += products_of_file
     if skus:
         from bpc.cli.online.missing import ask_missing_products  # noqa: PLC0415 (the client is slow to import)
 
@@ -333,14 +334,16 @@ async def write_template(
         typer.Option(
             "--missing",
             metavar="SKU|FILE",
-            help="Ask only what is missing: of a product, as the service says; or as a file says, which is JSON of "
-            "`bpc passports check`, data points of a passport, or a document. May be repeated.",
+            autocompletion=complete_skus,
+            help="Ask only for what is missing. Name a product, and the service says what it lacks; or name a file: "
+            "JSON of `bpc passports check`, data points of a passport, or a document. May be repeated.",
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="New file; `-` prints it. [default: KIND.FORMAT]")
     ] = None,
     url: UrlOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write an empty form for suppliers.
 
@@ -358,8 +361,8 @@ async def write_template(
     if category is not None or missing:
         if kind is not None or form != "xlsx" or example:
             raise typer.BadParameter("--category and --missing go without a kind, --format and --example.")
-        chosen, content = await make_category_template(category, language, missing or (), url)
-        name = f"{chosen}-missing.xlsx" if missing else f"{chosen}.xlsx"
+        category_name, content = await make_category_template(category, language, missing or (), url)
+        name = f"{category_name}-missing.xlsx" if missing else f"{category_name}.xlsx"
     else:
         content = make_template(kind or "BOM", form, example=example)
         name = f"{(kind or 'BOM').lower().replace('_', '-')}.{form}"
@@ -367,7 +370,7 @@ async def write_template(
         print_bytes(content)
         return
     file = out or Path(name)
-    if file.exists():
-        raise Conflict(f"`{file}` exists already", fix="choose another name, or move it away first")
+    require_new_file(file)
     replace_file(file, content)
-    print_line(f"{file} is a filled-in example" if example else f"{file} is ready to be filled in")
+    says = f"{file} is a filled-in example" if example else f"{file} is ready to be filled in"
+    print_result({"out": file, "bytes": len(content)}, says, as_json=as_json)

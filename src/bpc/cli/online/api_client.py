@@ -1,76 +1,78 @@
-"""What every command over the API needs: the address, the key, and how refusals are printed.
-
-The address is --url, BPC_URL or port 8080 of this machine. The key is BPC_API_KEY or, for an address on this machine,
-the key that `bpc up` stores in the data folder. A key is never an argument: other users can see arguments.
-"""
+"""What every command over the API needs: a client, and how refusals are printed."""
 
 import logging
-import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import typer
 from bpc_client import ApiError, Client, JobFailed, Unreachable, WaitTimeout
 from bpc_client.client import parse_host
+from pydantic import BaseModel
 
 from bpc.cli.support.arguments import LOCAL_API_URL, require_utf8
-from bpc.cli.support.output import REFUSED, UNAVAILABLE, choose_exit_code, print_refusal
+from bpc.cli.support.output import REFUSED, UNAVAILABLE, choose_exit_code, print_json, print_refusal, print_table
+from bpc.cli.support.service import ServiceAddress, locate_service
 from bpc.core.errors import CODES, Invalid
 
-LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
 START_HINT: Final = "start it with `bpc up`, or set its address with --url or BPC_URL"
 
 
 @asynccontextmanager
 async def open_api(url: str | None, *, as_json: bool) -> AsyncIterator[Client]:
     """Yield a client; print a refusal of the API, its code first, and end the command."""
-    address = url or os.environ.get("BPC_URL") or LOCAL_API_URL
+    service = locate_service(url)
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # the command itself says what it does
     try:
-        async with _make_client(address) as client:
+        async with _make_client(service) as client:
             yield client
-    except ApiError as refused:
-        details = dict(refused.details)
-        if refused.correlation_id is not None:
-            details["correlation_id"] = refused.correlation_id
-        print_refusal(refused.code, refused.message, None, details, as_json=as_json)
-        raise typer.Exit(choose_exit_code(refused.code) if refused.code in CODES else REFUSED) from None
-    except JobFailed as failed:
-        error = failed.error or {}
-        code = str(error.get("code", failed.status))
-        print_refusal(code, str(failed), None, {"job_id": failed.job_id, "status": failed.status}, as_json=as_json)
+    except ApiError as api_error:
+        details = dict(api_error.details)
+        if api_error.correlation_id is not None:
+            details["correlation_id"] = api_error.correlation_id
+        print_refusal(api_error.code, api_error.message, None, details, as_json=as_json)
+        raise typer.Exit(choose_exit_code(api_error.code) if api_error.code in CODES else REFUSED) from None
+    except JobFailed as failure:
+        error = failure.error or {}
+        code = str(error.get("code", failure.status))
+        print_refusal(code, str(failure), None, {"job_id": failure.job_id, "status": failure.status}, as_json=as_json)
         raise typer.Exit(REFUSED) from None
-    except Unreachable as lost:
-        print_refusal("REQUEST_TIMEOUT", str(lost), START_HINT, {"url": address}, as_json=as_json)
+    except Unreachable as outage:
+        print_refusal("UNREACHABLE", str(outage), START_HINT, {"url": service.url}, as_json=as_json)
         raise typer.Exit(UNAVAILABLE) from None
     except WaitTimeout as late:
         print_refusal("JOB_TIMEOUT", str(late), "the job may still finish; see `bpc jobs`", {}, as_json=as_json)
         raise typer.Exit(UNAVAILABLE) from None
 
 
-def _make_client(address: str) -> Client:
+def _make_client(service: ServiceAddress) -> Client:
     try:
-        host = parse_host(require_utf8("the address", address))
+        parse_host(require_utf8("the address", service.url))
     except ValueError:
-        raise Invalid(f"`{address}` is not a valid API address", fix=f"write it like {LOCAL_API_URL}") from None
-    return Client(address, _find_key(host))
+        raise Invalid(f"`{service.url}` is not a valid API address", fix=f"write it like {LOCAL_API_URL}") from None
+    if service.api_key is None:
+        raise Invalid("there is no API key", fix="set BPC_API_KEY; `bpc apikeys create` creates a key")
+    return Client(service.url, service.api_key)
 
 
-def _find_key(host: str) -> str:
-    if key := os.environ.get("BPC_API_KEY", "").strip():
-        if not key.isascii() or not key.isprintable():
-            raise Invalid("BPC_API_KEY is not an API key", fix="copy the whole key again, starting with `bpc_`")
-        return key
-    # The key of this machine is never sent to another one.
-    if host in LOCAL_HOSTS and (first_key := _read_local_key()) is not None:
-        return first_key
-    raise Invalid("there is no API key", fix="set BPC_API_KEY; `bpc apikey create` creates a key")
+async def collect(items: AsyncIterator[T], limit: int | None = None) -> list[T]:
+    """The items of a list, the first `limit` of them if there is one."""
+    collected_items = []
+    async for item in items:
+        collected_items.append(item)
+        if len(collected_items) == limit:
+            break
+    return collected_items
 
 
-def _read_local_key() -> str | None:
-    # Slow to import, and not needed with BPC_API_KEY.
-    from bpc.cli.support.session import load_settings_and_logs, read_first_key  # noqa: PLC0415
-
-    key = read_first_key(load_settings_and_logs("online").data_dir)
-    return None if key is None else key.text
+def print_models(
+    models: Sequence[ModelT], headings: Sequence[str], to_row: Callable[[ModelT], Sequence[object]], *, as_json: bool
+) -> None:
+    """Print what the API listed: as a table with a row for each, or as JSON."""
+    if as_json:
+        print_json([model.model_dump(mode="json") for model in models])
+    else:
+        print_table(headings, [to_row(model) for model in models])

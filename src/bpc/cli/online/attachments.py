@@ -4,17 +4,17 @@ from typing import Annotated, Any
 
 import typer
 
-from bpc.cli.online.api_client import open_api
+from bpc.cli.online.api_client import collect, open_api, print_models
 from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
-from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line, print_table
+from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line
 from bpc.core.errors import Invalid
 from bpc.core.facts.attachments import ATTACHABLE_POINTS
 from bpc.core.formats.ids import parse_uuid
 
 attachments_app = command_group(
     "Attach files to data points of products.\n\n"
-    "A declaration of conformity, a test report, dismantling instructions: the passport names the file by its hash. "
-    "Whoever may see that field may have the file."
+    "For example a declaration of conformity, a test report or dismantling instructions. The passport names the file "
+    "by its hash. Everyone who may see that field may have the file."
 )
 
 SkuArgument = Annotated[str, typer.Argument(metavar="SKU", help="The product.", show_default=False)]
@@ -31,9 +31,7 @@ async def add_attachment(
     ] = None,
     ref: Annotated[
         str | None,
-        typer.Option(
-            "--ref", metavar="REF", help="The reference of its document; the version it says now is attached."
-        ),
+        typer.Option("--ref", metavar="REF", help="The reference of its document; its current version is attached."),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the file is.")] = None,
     url: UrlOption = None,
@@ -71,25 +69,23 @@ async def add_attachment(
 
 @attachments_app.command("list")
 async def list_attachments(sku: SkuArgument, url: UrlOption = None, as_json: AsJson = False) -> None:
-    """List the files of a product, newest first, withdrawn ones among them."""
+    """List the files of a product, newest first, including withdrawn ones."""
     async with open_api(url, as_json=as_json) as bpc:
         name = require_utf8("the SKU", sku)
-        attachments = [attachment async for attachment in bpc.list_all(bpc.list_attachments, sku=name)]
-    if as_json:
-        print_json([attachment.model_dump(mode="json") for attachment in attachments])
-        return
-    rows = [
-        (
+        attachments = await collect(bpc.list_all(bpc.list_attachments, sku=name))
+    print_models(
+        attachments,
+        ("point", "file", "type", "attached", "state", "id"),
+        lambda attachment: (
             str(attachment.data_point),
             attachment.title or attachment.file_name or "",
             attachment.mime_type,
             format_optional_time(attachment.attached_at),
             "counts" if attachment.counts else "withdrawn" if attachment.withdrawn_at else "replaced",
             str(attachment.attachment_id),
-        )
-        for attachment in attachments
-    ]
-    print_table(("point", "file", "type", "attached", "state", "id"), rows)
+        ),
+        as_json=as_json,
+    )
 
 
 @attachments_app.command("withdraw")

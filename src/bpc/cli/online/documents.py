@@ -1,4 +1,4 @@
-"""`bpc documents` and `bpc snapshot`: what documents say, over the API."""
+"""`bpc documents`: what documents say, over the API."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -6,23 +6,29 @@ from typing import Annotated, Any, Literal
 import typer
 from bpc_client.models import MappingProposed
 
-from bpc.cli.online.api_client import open_api
+from bpc.cli.online.api_client import collect, open_api, print_models
+from bpc.cli.online.document_list import DocumentArgument, list_documents, show_document
+from bpc.cli.online.lookup import find_document
 from bpc.cli.online.suppliers import change_columns, find_or_create_supplier, parse_column_change
 from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
+from bpc.cli.support.completion import complete_documents, complete_skus
 from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line, print_table, read_bytes
 from bpc.core.errors import Invalid
-from bpc.core.formats.ids import parse_uuid
-from bpc.core.passport.why import format_member
+from bpc.core.passport.value_words import format_member
 
 documents_app = command_group(
-    "Show, correct and withdraw what documents say.\n\n"
+    "List and show documents; correct and withdraw what they say.\n\n"
     "A document says what its newest accepted version says. Where documents about one product differ, the supplier "
     "with the best rank is believed, then the document that was stated last, until somebody decides."
 )
 
-DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="The document's id.", show_default=False)]
-SkuArgument = Annotated[str, typer.Argument(metavar="SKU", help="The product.", show_default=False)]
+SkuArgument = Annotated[
+    str, typer.Argument(metavar="SKU", help="The product.", show_default=False, autocompletion=complete_skus)
+]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
+
+documents_app.command("list")(list_documents)
+documents_app.command("show")(show_document)
 
 
 @documents_app.command("withdraw")
@@ -32,17 +38,18 @@ async def withdraw_document(
     """Withdraw a document: what it says no longer counts.
 
     \b
-    bpc documents withdraw 0f0e… --reason "The supplier sent the wrong battery"
+    bpc documents withdraw ERP-4711 --reason "The supplier sent the wrong battery"
 
     Its versions, its facts and passports that were compiled from them stay. Upload a version to let it say something
     again.
     """
     async with open_api(url, as_json=as_json) as bpc:
-        statement = await bpc.withdraw_document(parse_uuid(document), reason=require_utf8("the reason", reason))
+        row = await find_document(bpc, document)
+        statement = await bpc.withdraw_document(row.document_id, reason=require_utf8("the reason", reason))
     if as_json:
         print_json(statement.model_dump(mode="json"))
     else:
-        print_line(f"document {document} is withdrawn")
+        print_line(f"document {row.document_id} is withdrawn")
 
 
 @documents_app.command("statements")
@@ -52,22 +59,21 @@ async def list_statements(document: DocumentArgument, url: UrlOption = None, as_
     The newest statement that is VALIDATED or WITHDRAWN counts. UPLOADED is not read yet; REJECTED never counted.
     """
     async with open_api(url, as_json=as_json) as bpc:
-        statements = [statement async for statement in bpc.list_all(bpc.list_document_statements, parse_uuid(document))]
-    if as_json:
-        print_json([statement.model_dump(mode="json") for statement in statements])
-        return
-    rows = [
-        (
+        row = await find_document(bpc, document)
+        statements = await collect(bpc.list_all(bpc.list_document_statements, row.document_id))
+    print_models(
+        statements,
+        ("no", "since", "status", "version", "file", "reason"),
+        lambda statement: (
             str(statement.sequence),
             format_optional_time(statement.stated_at),
             statement.status or "WITHDRAWN",
             str(statement.document_version_id or ""),
             statement.file_name or "",
             statement.reason or "",
-        )
-        for statement in statements
-    ]
-    print_table(("no", "since", "status", "version", "file", "reason"), rows)
+        ),
+        as_json=as_json,
+    )
 
 
 @documents_app.command("conflicts")
@@ -80,6 +86,9 @@ async def list_conflicts(sku: SkuArgument, url: UrlOption = None, as_json: AsJso
         conflicts = (await bpc.list_conflicts(sku=require_utf8("the SKU", sku))).conflicts
     if as_json:
         print_json([conflict.model_dump(mode="json") for conflict in conflicts])
+        return
+    if not conflicts:
+        print_line(f"the documents about `{sku}` do not differ")
         return
     rows = [
         (
@@ -104,7 +113,12 @@ async def resolve_conflict(
     member: Annotated[
         str, typer.Argument(metavar="MEMBER", help="The member that documents differ about.", show_default=False)
     ],
-    document: Annotated[str, typer.Option("--document", metavar="ID", help="The document to believe.")],
+    document: Annotated[
+        str,
+        typer.Option(
+            "--document", metavar="ID|REF", help="The document to believe.", autocompletion=complete_documents
+        ),
+    ],
     reason: ReasonOption,
     fact: Annotated[
         str | None,
@@ -116,10 +130,11 @@ async def resolve_conflict(
     """Decide which document to believe about a member.
 
     \b
-    bpc documents resolve A-1 mass_kg --document 0f0e… --reason "It was weighed"
+    bpc documents resolve A-1 mass_kg --document ERP-4711 --reason "It was weighed"
     """
-    believed, why = parse_uuid(document), require_utf8("the reason", reason)
+    why = require_utf8("the reason", reason)
     async with open_api(url, as_json=as_json) as bpc:
+        document_id = (await find_document(bpc, document)).document_id
         conflicts = (await bpc.list_conflicts(sku=require_utf8("the SKU", sku))).conflicts
         matching = [c for c in conflicts if c.member == member and fact in {None, c.fact_key}]
         if not matching:
@@ -136,13 +151,13 @@ async def resolve_conflict(
             fact_type=conflict.fact_type,
             fact_key=conflict.fact_key,
             member=member,
-            document_id=believed,
+            document_id=document_id,
             reason=why,
         )
     if as_json:
         print_json(answer.model_dump(mode="json"))
     else:
-        print_line(f"{member} of {conflict.fact_key} is what document {believed} says")
+        print_line(f"{member} of {conflict.fact_key} is what document {document_id} says")
 
 
 @documents_app.command("map")
@@ -191,48 +206,30 @@ async def map_columns(
                 f"no table was recognised{first}", fix="check the file and --kind", details={"problems": problems}
             )
         mapping = change_columns(proposal.mapping, settings)
-        accepted = None
+        column_mapping = None
         if accept and supplier is not None:
             owner = await find_or_create_supplier(bpc, supplier)
-            accepted = await bpc.accept_column_mapping(owner.supplier_id, kind=kind, mapping=mapping)
+            column_mapping = await bpc.accept_column_mapping(owner.supplier_id, kind=kind, mapping=mapping)
     if as_json:
-        version = None if accepted is None else accepted.version
+        version = None if column_mapping is None else column_mapping.version
         print_json({**proposal.model_dump(mode="json"), "mapping": mapping, "accepted_version": version})
         return
     _print_proposal(proposal, mapping)
-    if accepted is None:
+    if column_mapping is None:
         print_line("nothing is kept; add --supplier NAME --accept to use this mapping from the next upload on")
     else:
-        print_line(f"version {accepted.version} of the mapping for {kind} is in force for {supplier}")
+        print_line(f"version {column_mapping.version} of the mapping for {kind} is in force for {supplier}")
 
 
 def _print_proposal(proposal: MappingProposed, mapping: Mapping[str, Any]) -> None:
-    mapped = {(sheet["name"], column["header"]): column for sheet in mapping["sheets"] for column in sheet["columns"]}
+    columns = {(sheet["name"], column["header"]): column for sheet in mapping["sheets"] for column in sheet["columns"]}
     rows = []
     for sheet in proposal.sheets:
         for column in sheet.columns:
-            target = mapped.get((sheet.name, column.header), {})
+            target = columns.get((sheet.name, column.header), {})
             member = " ".join(text for text in (target.get("member"), target.get("unit")) if text)
             examples = ", ".join(column.examples)
             rows.append((column.place, column.header, member or "left out", column.confidence, column.why, examples))
     print_table(("place", "header", "member", "confidence", "why", "examples"), rows)
     for remark in proposal.warnings:
         print_line(f"warning   {remark.at} {remark.says}", colour="yellow")
-
-
-async def seal_snapshot(
-    sku: SkuArgument,
-    label: Annotated[str | None, typer.Option("--label", metavar="TEXT", help="A name for people.")] = None,
-    url: UrlOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Seal a snapshot of what is known of a product now."""
-    name = None if label is None else require_utf8("the label", label)
-    async with open_api(url, as_json=as_json) as bpc:
-        snapshot = await bpc.create_snapshot(sku=require_utf8("the SKU", sku), label=name)
-    if as_json:
-        print_json(snapshot.model_dump(mode="json"))
-        return
-    print_line(f"snapshot  {snapshot.snapshot_id}")
-    if snapshot.open_conflicts:
-        print_line(f"conflicts {snapshot.open_conflicts} not decided; `bpc documents conflicts {sku}` lists them")

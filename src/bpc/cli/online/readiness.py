@@ -14,6 +14,7 @@ from bpc_client.models import Issue, PassportCheckReport, ProductReadiness, Refu
 from bpc.cli.online.api_client import open_api
 from bpc.cli.online.remote_rules import require_published
 from bpc.cli.support.arguments import UrlOption, require_utf8
+from bpc.cli.support.completion import complete_skus
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
@@ -21,8 +22,8 @@ from bpc.cli.support.output import (
     print_line,
     print_table,
     replace_file,
-    show_progress,
 )
+from bpc.cli.support.progress import show_progress
 from bpc.core.exports.data_points import POINTS
 from bpc.core.facts.provenance import describe_place
 from bpc.core.formats.ids import NotAnId, parse_uuid
@@ -49,7 +50,13 @@ LEGEND: Final = (
 
 async def check_products(
     skus: Annotated[
-        list[str] | None, typer.Argument(metavar="SKU...", help="The products.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="SKU...",
+            help="The products.",
+            show_default=False,
+            autocompletion=complete_skus,
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every active product.")] = False,
     rules: Annotated[
@@ -83,24 +90,23 @@ async def check_products(
     """
     if bool(skus) == every:
         raise typer.BadParameter("Name products, or use --all.")
-    chosen = [require_utf8("the SKU", sku) for sku in skus or ()]
+    chosen_skus = [require_utf8("the SKU", sku) for sku in skus or ()]
     products: list[ProductReadiness] = []
-    refused: list[RefusedProduct] = []
+    refusals: list[RefusedProduct] = []
     async with open_api(url, as_json=as_json) as bpc:
         version = None if rules is None else await _find_version(bpc, require_utf8("the rules' name", rules))
-        with show_progress("checking", as_json=as_json) as update:
-            async for report in iterate_reports(bpc, chosen or None, version, day):
+        with show_progress("checking", as_json=as_json) as bar:
+            async for report in iterate_reports(bpc, chosen_skus or None, version, day):
                 version = report.rule_package_version_id
                 products += report.products
-                refused += report.refused
-                if update is not None:
-                    update(len(products), max(len(chosen), len(products)), "products")
+                refusals += report.refused
+                bar.update(len(products), max(len(chosen_skus), len(products)), "products")
     if xlsx is not None:
         replace_file(xlsx, write_workbook(products))
-    _print_results(products, refused, version, matrix=matrix, as_json=as_json)
+    _print_results(products, refusals, version, matrix=matrix, as_json=as_json)
     if xlsx is not None and not as_json:
         print_line(f"wrote {xlsx}")
-    if refused or not all(product.ready for product in products):
+    if refusals or not all(product.ready for product in products):
         raise typer.Exit(REFUSED)
 
 
@@ -133,7 +139,7 @@ async def iterate_reports(
 
 def _print_results(
     products: Sequence[ProductReadiness],
-    refused: Sequence[RefusedProduct],
+    refusals: Sequence[RefusedProduct],
     version: UUID | None,
     *,
     matrix: bool,
@@ -144,7 +150,7 @@ def _print_results(
             {
                 "rule_package_version_id": version,
                 "products": [product.model_dump(mode="json") for product in products],
-                "refused": [each.model_dump(mode="json") for each in refused],
+                "refused": [each.model_dump(mode="json") for each in refusals],
             }
         )
         return
@@ -152,7 +158,7 @@ def _print_results(
         _print_matrix(products)
     elif rows := [row for product in products for row in _list_rows(product)]:
         print_table(COLUMNS, rows)
-    for each in refused:
+    for each in refusals:
         print_line(f"{each.sku}: {each.code}: {each.message}", colour="red")
     _print_summary(products)
 

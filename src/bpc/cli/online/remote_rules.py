@@ -20,6 +20,8 @@ from bpc.core.errors import NotFound
 from bpc.core.formats.ids import NotAnId, parse_uuid
 
 LONGEST_WAIT: Final = 3600.0  # tests may take minutes, and wait for other jobs of the tenant
+MIN_NAME_PART: Final = 2
+MAX_NAME_PART: Final = 200
 TESTABLE_STATUSES: Final = frozenset({"DRAFT", "VALIDATED"})
 
 AnyRuleTestRun = RuleTestRun | RuleTestRunDetails
@@ -67,11 +69,10 @@ class RulesNotFound(NotFound):
         super().__init__(says, fix="`bpc rules list` shows all packages")
 
 
-async def list_packages(bpc: Client) -> list[RemotePackage]:
-    """All packages, newest first."""
-    return [
-        RemotePackage(package.rule_package_id, package.name) async for package in bpc.list_all(bpc.list_rule_packages)
-    ]
+async def list_packages(bpc: Client, **filters: Any) -> list[RemotePackage]:
+    """Packages, newest first, that match the filters of the API."""
+    packages = bpc.list_all(bpc.list_rule_packages, **filters)
+    return [RemotePackage(package.rule_package_id, package.name) async for package in packages]
 
 
 async def find_package(bpc: Client, name_or_id: str) -> RemotePackage | None:
@@ -79,7 +80,8 @@ async def find_package(bpc: Client, name_or_id: str) -> RemotePackage | None:
     with suppress(NotAnId):
         answer = await bpc.get_rule_package(parse_uuid(name_or_id))
         return RemotePackage(answer.rule_package_id, answer.name)
-    return next((package for package in await list_packages(bpc) if package.name == name_or_id), None)
+    part = name_or_id if MIN_NAME_PART <= len(name_or_id) <= MAX_NAME_PART else None  # what the API searches for
+    return next((package for package in await list_packages(bpc, name=part) if package.name == name_or_id), None)
 
 
 async def require_package(bpc: Client, name_or_id: str) -> RemotePackage:
@@ -96,8 +98,8 @@ def list_versions(bpc: Client, package: RemotePackage) -> AsyncIterator[RuleVers
 
 async def find_newest_published(bpc: Client, package: RemotePackage) -> RuleVersion | None:
     """The version that a package name refers to."""
-    published = [version async for version in list_versions(bpc, package) if version.status == "PUBLISHED"]
-    return max(published, key=lambda version: version.version, default=None)
+    published_versions = [version async for version in list_versions(bpc, package) if version.status == "PUBLISHED"]
+    return max(published_versions, key=lambda version: version.version, default=None)
 
 
 async def require_published(bpc: Client, name: str) -> RuleVersion:
@@ -134,7 +136,7 @@ async def run_tests_remotely(
     if version.status == "VALIDATED" and newest is not None and (newest.seed, newest.status) == (seed, "PASSED"):
         return TestedRules(version, newest)
     try:
-        ordered = await bpc.run_rule_tests(version_id, seed=seed)
+        run_request = await bpc.run_rule_tests(version_id, seed=seed)
     except ApiError:
         current = await bpc.get_rule_version(version_id)
         if current.status != "PUBLISHED":  # another client may have published it
@@ -142,13 +144,15 @@ async def run_tests_remotely(
         return TestedRules(current, current.newest_run)
 
     async def look() -> Job:
-        job = await bpc.get_job(ordered.job_id)
+        job = await bpc.get_job(run_request.job_id)
         show(job)
         return job
 
     await bpc.wait_until(look, lambda job: job.status in END_STATUSES, seconds=LONGEST_WAIT)
-    await bpc.wait(ordered.job_id)  # raises if it failed
-    return TestedRules(await bpc.get_rule_version(version_id), await bpc.get_rule_test_run(version_id, ordered.run_id))
+    await bpc.wait(run_request.job_id)  # raises if it failed
+    return TestedRules(
+        await bpc.get_rule_version(version_id), await bpc.get_rule_test_run(version_id, run_request.run_id)
+    )
 
 
 async def publish_version(bpc: Client, version: RuleVersionDetails) -> RuleVersionDetails:
@@ -184,24 +188,24 @@ async def _check_remotely(bpc: Client, texts: RuleAndTestTexts) -> None:
 async def _create_package(bpc: Client, name: str) -> RemotePackage:
     try:
         return RemotePackage((await bpc.create_rule_package(name=name)).rule_package_id, name)
-    except ApiError as refused:
-        if refused.code == "CONFLICT" and (existing := await find_package(bpc, name)) is not None:
+    except ApiError as error:
+        if error.code == "CONFLICT" and (existing := await find_package(bpc, name)) is not None:
             return existing  # another client created it
         raise
 
 
 async def _create_version(bpc: Client, package: RemotePackage, texts: RuleAndTestTexts) -> UUID:
     try:
-        created = await bpc.create_rule_version(
+        version = await bpc.create_rule_version(
             package.rule_package_id, dsl_source=texts.rules, tests_source=texts.tests
         )
-    except ApiError as refused:
-        if refused.code == "CONFLICT" and "rule_package_version_id" in refused.details:
-            return UUID(refused.details["rule_package_version_id"])
-        if "diagnostics" in refused.details:
-            raise RulesRejected(refused.details["diagnostics"]) from None
+    except ApiError as error:
+        if error.code == "CONFLICT" and "rule_package_version_id" in error.details:
+            return UUID(error.details["rule_package_version_id"])
+        if "diagnostics" in error.details:
+            raise RulesRejected(error.details["diagnostics"]) from None
         raise
-    return created.rule_package_version_id
+    return version.rule_package_version_id
 
 
 def _hash_text(text: str) -> str:

@@ -4,12 +4,12 @@ Diagnostics and failed tests of the server are printed with the names and positi
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from bpc.cli.support.arguments import UrlOption, require_utf8
+from bpc.cli.support.arguments import UrlOption, make_utf8_check, require_utf8
+from bpc.cli.support.list_options import ActivityOption, NameOption, parse_optional_when
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
@@ -18,19 +18,23 @@ from bpc.cli.support.output import (
     print_line,
     print_refusal,
     print_table,
-    read_bytes,
-    show_progress,
 )
+from bpc.cli.support.progress import explain_interrupt, show_progress
 from bpc.cli.support.rule_files import (
+    RulesArgument,
     TestsFileOption,
+    get_package_name,
     print_diagnostics,
     print_error_origin,
     print_place,
     print_simplest_case,
+    read_package_texts,
 )
+from bpc.cli.support.times import SinceOption, UntilOption
 from bpc.core.errors import Conflict
 from bpc.core.formats import canonical_json
 from bpc.core.language.checking.context import LocatedDiagnostic
+from bpc.core.language.linking import LinkedSource, recognise_files
 from bpc.core.language.package import RulesRefused
 from bpc.core.language.source import Diagnostic, DiagnosticNote, Source, Span, read_source
 from bpc.core.language.testing.report import format_command
@@ -44,6 +48,11 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 LARGEST_SEED: Final = 2**53 - 1  # larger numbers lose digits in some JSON parsers
 MIN_CASES: Final = 500  # for rules to be published
+TESTS_GO_ON: Final = (
+    "the tests go on without this command, and nothing is published yet\n"
+    "  go on with it: run the same command again; it starts nothing twice\n"
+    "  look at it:    bpc rules list"
+)
 FINAL_STATUSES: Final = frozenset({"DEPRECATED", "RETIRED"})
 
 
@@ -55,6 +64,9 @@ class SentSources(NamedTuple):
 
     def find_source(self, name: str) -> Source:
         """The local file for the name that the server uses."""
+        for source in (self.rules, self.tests):
+            if isinstance(source, LinkedSource) and (file := source.find_file(name)) is not None:
+                return file
         return self.tests if name == "tests.bpc" else self.rules
 
     def find_span(self, place: Mapping[str, Any]) -> tuple[Source, Span]:
@@ -78,7 +90,7 @@ class PublishResult(NamedTuple):
 
 
 async def publish_rules(
-    rules: Annotated[str, typer.Argument(metavar="RULES", help="The rule file; `-` is standard input.")],
+    rules: RulesArgument,
     tests: TestsFileOption = None,
     package: Annotated[
         str | None,
@@ -114,9 +126,10 @@ async def publish_rules(
     """
     if rules == STDIN and package is None:
         raise typer.BadParameter("Rules from standard input have no name: use --package NAME.")
-    name = require_utf8("the package's name", package or Path(rules).stem)
+    name = require_utf8("the package's name", package or get_package_name(rules))
+    texts = read_package_texts(rules, tests)
     sources = SentSources(
-        _read_rule_source(rules), Source("tests.bpc", "") if tests is None else _read_rule_source(tests)
+        _read_rule_source(texts.rules_name, texts.rules), _read_rule_source(texts.tests_name, texts.tests)
     )
     # Slow to import, and the other commands for rules do not need them.
     from bpc.cli.online.api_client import open_api  # noqa: PLC0415
@@ -159,11 +172,14 @@ async def _store_test_publish(
         newest = await find_newest_published(bpc, package)
         newer = newest if newest is not None and newest.version > version.version else None
         return PublishResult(package, version, version.newest_run, was_published=True, newer=newer)
-    with show_progress("testing", as_json=as_json, percent=True) as update:
+    with (
+        explain_interrupt(lambda: TESTS_GO_ON),
+        show_progress("testing", as_json=as_json, unit="percent") as bar,
+    ):
 
         def show(job: "Job") -> None:
-            if update is not None and job.progress is not None:
-                update(job.progress.percent or 0, 100, job.progress.message or "")
+            if job.progress is not None:
+                bar.update(job.progress.percent or 0, 100, job.progress.message or "")
 
         version, run = await run_tests_remotely(bpc, version, seed=seed, show=show)
     if version.status != "DRAFT" and to_publish:
@@ -183,34 +199,34 @@ def _other_package_error(package: "RemotePackage", version: "RuleVersionDetails"
     )
 
 
-def _read_rule_source(file: str) -> Source:
+def _read_rule_source(file: str, data: bytes) -> Source:
     """The text of a file. A file that is not text is refused here, as the server would refuse it."""
-    source = read_source(file, read_bytes(file))
+    source = read_source(file, data)
     if isinstance(source, Source):
-        return source
+        return recognise_files(source)
     raise RulesRefused((LocatedDiagnostic(Source(file, ""), source),))
 
 
-def _print_rejected(rejected: "RulesRejected", sources: SentSources, *, as_json: bool) -> None:
+def _print_rejected(rejection: "RulesRejected", sources: SentSources, *, as_json: bool) -> None:
     if as_json:
-        first = next(diagnostic for diagnostic in rejected.diagnostics if diagnostic["severity"] == "error")
-        details = {"diagnostics": rejected.diagnostics}
+        first = next(diagnostic for diagnostic in rejection.diagnostics if diagnostic["severity"] == "error")
+        details = {"diagnostics": rejection.diagnostics}
         print_refusal(first["code"], "the rules have errors; no version was created", None, details, as_json=True)
         return
-    print_remote_diagnostics(rejected.diagnostics, sources)
+    print_remote_diagnostics(rejection.diagnostics, sources)
     print_line("\nno version was created")
 
 
 def _print_result(result: PublishResult, sources: SentSources, *, as_json: bool) -> None:
-    refused = _explain_draft(result)
+    refusal = _explain_draft(result)
     if as_json:
-        if refused is None:
+        if refusal is None:
             print_json(_result_to_json(result))
         else:
-            print_refusal("RULE_TESTS_FAILED", *refused, _result_to_json(result), as_json=True)
+            print_refusal("RULE_TESTS_FAILED", *refusal, _result_to_json(result), as_json=True)
         return
-    if refused is not None:
-        print_refusal("RULE_TESTS_FAILED", *refused, {}, as_json=False)
+    if refusal is not None:
+        print_refusal("RULE_TESTS_FAILED", *refusal, {}, as_json=False)
         if result.run is not None and result.run.failure is not None:
             print_line("")
             print_remote_failure(result.run.failure, sources, result.run.seed)
@@ -227,9 +243,9 @@ def _explain_draft(result: PublishResult) -> tuple[str, str] | None:
         says = f"{run.failed:,} of {run.cases:,} cases failed"
         fix = "correct them: a changed text becomes a new version"
     else:
-        counted = run.cases - (run.cases_without_field or 0)
+        counted_cases = run.cases - (run.cases_without_field or 0)
         note = f" ({run.cases_without_field:,} more evaluate no field)" if run.cases_without_field else ""
-        says = f"the tests passed with {counted:,} of the {MIN_CASES} required cases{note}"
+        says = f"the tests passed with {counted_cases:,} of the {MIN_CASES} required cases{note}"
         fix = f"write a property with cases({MIN_CASES}) over a field: a changed text becomes a new version"
     return f"{says}; version {result.version.version} stays a DRAFT", fix
 
@@ -277,6 +293,19 @@ async def list_rules(
     package: Annotated[
         str | None, typer.Argument(metavar="PACKAGE", help="Name or id of one package.", show_default=False)
     ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--text",
+            metavar="TEXT",
+            help="Only packages whose name or description contains this, in upper or lower case.",
+            callback=make_utf8_check("the text"),
+        ),
+    ] = None,
+    name: NameOption = None,
+    status: ActivityOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     url: UrlOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -286,20 +315,32 @@ async def list_rules(
 
     \b
     bpc rules list
+    bpc rules list --text industrial --status active
     bpc rules list "Industrial batteries" --json
     """
     from bpc.cli.online.api_client import open_api  # noqa: PLC0415 (slow to import)
     from bpc.cli.online.remote_rules import list_packages, list_versions, require_package  # noqa: PLC0415
 
-    name = None if package is None else require_utf8("the package's name", package)
+    filters = {
+        "q": text,
+        "name": name,
+        "status": status,
+        "created_after": parse_optional_when(since),
+        "created_before": parse_optional_when(until),
+    }
+    if package is not None and any(filters.values()):
+        raise typer.BadParameter("Use either PACKAGE or filters.")
     async with open_api(url, as_json=as_json) as bpc:
-        packages = await list_packages(bpc) if name is None else [await require_package(bpc, name)]
-        listed = [(one, [version async for version in list_versions(bpc, one)]) for one in packages]
+        if package is None:
+            packages = await list_packages(bpc, **filters)
+        else:
+            packages = [await require_package(bpc, require_utf8("the package's name", package))]
+        packages_with_versions = [(one, [version async for version in list_versions(bpc, one)]) for one in packages]
     if as_json:
-        print_json([_package_to_json(*entry) for entry in listed])
+        print_json([_package_to_json(*entry) for entry in packages_with_versions])
         return
     rows: list[Sequence[object]] = []
-    for one, versions in listed:
+    for one, versions in packages_with_versions:
         rows += [
             (one.name, each.version, each.status, format_optional_time(each.published_at), each.rule_package_version_id)
             for each in versions
@@ -308,11 +349,11 @@ async def list_rules(
 
 
 def _package_to_json(package: "RemotePackage", versions: "Sequence[RuleVersion]") -> dict[str, object]:
-    shown = ("rule_package_version_id", "version", "status", "created_at", "published_at")
+    names = ("rule_package_version_id", "version", "status", "created_at", "published_at")
     return {
         "rule_package_id": package.rule_package_id,
         "name": package.name,
-        "versions": [{name: getattr(version, name) for name in shown} for version in versions],
+        "versions": [{name: getattr(version, name) for name in names} for version in versions],
     }
 
 
@@ -341,7 +382,8 @@ def print_remote_failure(failure: "RuleTestFailure", sources: SentSources, seed:
         variables = [
             f"{name} = {canonical_json.encode(value).decode()}" for name, value in failure.case.variables.items()
         ]
-        command = format_command(sources.rules, source, seed=seed, test=failure.test, case=failure.case.number)
+        tests = sources.rules if isinstance(sources.rules, LinkedSource) else source
+        command = format_command(sources.rules, tests, seed=seed, test=failure.test, case=failure.case.number)
         print_simplest_case(failure.case.facts, variables, command)
 
 

@@ -8,9 +8,9 @@ import typer
 from bpc_client import Client
 from bpc_client.models import Supplier
 
-from bpc.cli.online.api_client import open_api
+from bpc.cli.online.api_client import collect, open_api, print_models
 from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
-from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line, print_table
+from bpc.cli.support.output import AsJson, format_optional_time, print_json, print_line
 from bpc.core.errors import Invalid, NotFound
 
 suppliers_app = command_group(
@@ -29,18 +29,16 @@ LOCALE_HELP = "Decimal separator of numbers in their tables: comma (1.000,5), po
 
 @suppliers_app.command("list")
 async def list_suppliers(url: UrlOption = None, as_json: AsJson = False) -> None:
-    """List suppliers, those to believe first on top."""
+    """List suppliers; the one to believe first is on top."""
     async with open_api(url, as_json=as_json) as bpc:
-        suppliers = [supplier async for supplier in bpc.list_all(bpc.list_suppliers)]
+        suppliers = await collect(bpc.list_all(bpc.list_suppliers))
     suppliers.sort(key=lambda supplier: (supplier.rank is None, supplier.rank or 0, supplier.name))
-    if as_json:
-        print_json([supplier.model_dump(mode="json") for supplier in suppliers])
-        return
-    rows = [
-        (each.name, each.rank, each.locale, format_optional_time(each.created_at), str(each.supplier_id))
-        for each in suppliers
-    ]
-    print_table(("name", "rank", "locale", "since", "supplier"), rows)
+    print_models(
+        suppliers,
+        ("name", "rank", "locale", "since", "supplier"),
+        lambda each: (each.name, each.rank, each.locale, format_optional_time(each.created_at), str(each.supplier_id)),
+        as_json=as_json,
+    )
 
 
 @suppliers_app.command("add")
@@ -80,7 +78,8 @@ async def change_supplier(
     \b
     bpc suppliers change "Example Cells GmbH" --rank 2
 
-    What was read before stays as it was read. To rank needs the permission snapshot:build, everything else docs:upload.
+    What was read before stays as it was read. A change of rank needs the permission snapshot:build, every other change
+    docs:upload.
     """
     number = _parse_rank(rank)
     if locale is None and rank is None:
@@ -127,8 +126,8 @@ def parse_column_change(text: str) -> ColumnChange:
 
 def change_columns(mapping: Mapping[str, Any], changes: Sequence[ColumnChange]) -> dict[str, Any]:
     """The mapping with what a person says about its columns; every sheet with such a header is changed."""
-    changed: dict[str, Any] = deepcopy(dict(mapping))
-    columns = [column for sheet in changed["sheets"] for column in sheet["columns"]]
+    new_mapping: dict[str, Any] = deepcopy(dict(mapping))
+    columns = [column for sheet in new_mapping["sheets"] for column in sheet["columns"]]
     for change in changes:
         matching = [column for column in columns if column["header"] == change.header]
         if not matching:
@@ -136,7 +135,7 @@ def change_columns(mapping: Mapping[str, Any], changes: Sequence[ColumnChange]) 
             raise Invalid(f"there is no column `{change.header}`", fix=f"the columns are {headers}")
         for column in matching:
             column.update(member=change.member, unit=change.unit)
-    return changed
+    return new_mapping
 
 
 def _parse_rank(text: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""`bpc tenant settings`: what a tenant decides for itself, over the API."""
+"""`bpc tenants settings`: what a tenant decides for itself, over the API."""
 
 from typing import Annotated, Final, Literal
 
@@ -37,11 +37,11 @@ async def change_settings(
     """Show the settings of a tenant, or change them over the API.
 
     \b
-    bpc tenant settings
-    bpc tenant settings --activation-blocked-by fail-and-warn
-    bpc tenant settings --minimum-branch-coverage 90
+    bpc tenants settings
+    bpc tenants settings --activation-blocked-by fail-and-warn
+    bpc tenants settings --minimum-branch-coverage 90
 
-    The tenant is the one of the API key. To change a setting needs the permission tenant:admin.
+    The tenant is the one of the API key. Changing a setting needs the permission tenant:admin.
     """
     from bpc.cli.online.api_client import open_api  # noqa: PLC0415 (slow to import)
 

@@ -20,7 +20,10 @@ from bpc_client import Client, JobFailed
 from bpc_client.models import DocumentRemark, DocumentVersionRead
 
 from bpc.cli.online.api_client import open_api
+from bpc.cli.online.lookup import find_version
+from bpc.cli.online.passport_gate import VersionArgument
 from bpc.cli.support.arguments import UrlOption, require_utf8
+from bpc.cli.support.completion import complete_documents, complete_suppliers
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
@@ -33,6 +36,7 @@ from bpc.cli.support.output import (
     read_bytes,
     replace_file,
 )
+from bpc.cli.support.progress import explain_interrupt, show_progress
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.ids import parse_uuid
 
@@ -67,11 +71,19 @@ async def upload(
         ),
     ] = None,
     document: Annotated[
-        str | None, typer.Option("--document", metavar="ID", help="The document to add a version to.")
+        str | None,
+        typer.Option(
+            "--document", metavar="ID", help="The document to add a version to.", autocompletion=complete_documents
+        ),
     ] = None,
     supplier: Annotated[
         str | None,
-        typer.Option("--supplier", metavar="NAME", help="Who sent it. A supplier that is not known is created."),
+        typer.Option(
+            "--supplier",
+            metavar="NAME",
+            help="Who sent it. A supplier that is not known is created.",
+            autocompletion=complete_suppliers,
+        ),
     ] = None,
     locale: Annotated[
         Locale | None,
@@ -118,10 +130,24 @@ async def upload(
             require_utf8("the URL", file)
     summaries: list[UploadSummary] = []
     async with open_api(url, as_json=as_json) as bpc:
-        for file in files:
-            send = _ingest if IS_URL.match(file) else _send_file
-            summaries.append(await send(bpc, file, order, wait=wait))
+        with (
+            explain_interrupt(lambda: _describe_stopped(files, len(summaries))),
+            show_progress("uploading", as_json=as_json or len(files) == 1) as bar,
+        ):
+            for file in files:
+                send = _ingest if IS_URL.match(file) else _send_file
+                summaries.append(await send(bpc, file, order, wait=wait))
+                bar.update(len(summaries), len(files), "files")
     _print_summaries(summaries, as_json=as_json)
+
+
+def _describe_stopped(files: Sequence[str], done: int) -> str:
+    """For Ctrl-C: what was sent stays and is read by the service."""
+    return (
+        f"stopped at file {done + 1} of {len(files)}; files that were sent stay, and the service reads them\n"
+        "  go on:      run the same command again; it stores nothing twice\n"
+        "  look at it: bpc documents list"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +188,7 @@ async def _send_file(bpc: Client, file: str, order: UploadOrder, *, wait: bool) 
     media = order.mime_type or mimetypes.guess_type(file)[0] or UNKNOWN_MEDIA_TYPE
     name = None if file == "-" else Path(file).name.encode("utf-8", "replace").decode()
     if order.ref is not None:
-        uploaded = await bpc.upload_document(
+        result = await bpc.upload_document(
             order.ref,
             content=content,
             content_type=media,
@@ -172,13 +198,13 @@ async def _send_file(bpc: Client, file: str, order: UploadOrder, *, wait: bool) 
             file_name=name,
             version_ref=order.version_ref,
         )
-        document, version_id, job_id = uploaded.document_id, uploaded.document_version_id, uploaded.job_id
+        document, version_id, job_id = result.document_id, result.document_version_id, result.job_id
     else:
         document = await _find_or_create_document(bpc, order, hashlib.sha256(content).hexdigest())
-        stored = await bpc.upload_document_version(
+        version = await bpc.upload_document_version(
             document, mime_type=media, content_base64=b64encode(content).decode(), file_name=name
         )
-        version_id, job_id = stored.document_version_id, stored.job_id
+        version_id, job_id = version.document_version_id, version.job_id
     if wait and job_id is not None:
         await _wait_until_read(bpc, job_id)
     return UploadSummary(document=document, version=await bpc.get_document_version(version_id), job_id=job_id)
@@ -201,11 +227,11 @@ async def _wait_for_ingested(bpc: Client, job: UUID) -> DocumentVersionRead:
 
 
 async def _wait_until_read(bpc: Client, job: UUID) -> None:
-    """Wait until a document is read. A rejected document is no error here: it carries its problems."""
+    """Wait until a document is read. A rejected document is not an error here: it carries its problems."""
     try:
         await bpc.wait(job)
-    except JobFailed as failed:
-        if failed.error is None or failed.error.get("code") != "VALIDATION_ERROR":
+    except JobFailed as failure:
+        if failure.error is None or failure.error.get("code") != "VALIDATION_ERROR":
             raise
 
 
@@ -236,20 +262,24 @@ async def _find_or_create_document(bpc: Client, order: UploadOrder, source: str)
 
 def _print_summaries(summaries: Sequence[UploadSummary], *, as_json: bool) -> None:
     """Print what became of each file. Of one file, JSON is an object, of several a list."""
-    rejected = [summary.version for summary in summaries if summary.version and summary.version.status == "REJECTED"]
-    described = [_describe_summary(summary) for summary in summaries]
-    if rejected:
-        total = sum(version.problems_total for version in rejected)
-        which = "the document was" if len(summaries) == 1 else f"{format_count(len(rejected), 'document')} were"
+    rejected_versions = [
+        summary.version for summary in summaries if summary.version and summary.version.status == "REJECTED"
+    ]
+    items = [_describe_summary(summary) for summary in summaries]
+    if rejected_versions:
+        total = sum(version.problems_total for version in rejected_versions)
+        which = (
+            "the document was" if len(summaries) == 1 else f"{format_count(len(rejected_versions), 'document')} were"
+        )
         says = f"{which} rejected: {format_count(total, 'problem')}; no facts were stored"
-        details = described[0] if len(described) == 1 else {"documents": described}
+        details = items[0] if len(items) == 1 else {"documents": items}
         print_refusal("VALIDATION_ERROR", says, "correct it and upload it again", details, as_json=as_json)
     elif as_json:
-        print_json(described[0] if len(described) == 1 else described)
+        print_json(items[0] if len(items) == 1 else items)
     if not as_json:
         for summary in summaries:
             _print_details(summary)
-    if rejected:
+    if rejected_versions:
         raise typer.Exit(REFUSED)
 
 
@@ -289,9 +319,7 @@ def _print_remarks(remarks: Sequence[DocumentRemark], what: str, colour: str) ->
 
 
 async def fetch_bundle(
-    version: Annotated[
-        str, typer.Argument(metavar="VERSION_ID", help="The passport version's id.", show_default=False)
-    ],
+    version: VersionArgument,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")],
     attachments: Annotated[
         bool, typer.Option("--attachments", help="Include the files that are attached to the passport.")
@@ -305,11 +333,11 @@ async def fetch_bundle(
     who may see everything.
 
     \b
+    bpc bundle A-1 --out bundle.zip
     bpc bundle 01932f5c-7b1e-7cc0-9d3a-52a4c0f0a1b2 --out bundle.zip
     """
-    version_id = parse_uuid(version)
     async with open_api(url, as_json=as_json) as bpc:
-        bundle = await bpc.get_bundle(version_id, attachments=attachments)
+        bundle = await bpc.get_bundle((await find_version(bpc, version)).passport_version_id, attachments=attachments)
     replace_file(out, bundle.content)
     print_result(
         {"file": out, "bytes": len(bundle.content), "sha256": (bundle.etag or "").strip('"')},

@@ -10,7 +10,9 @@ from bpc_client.models import DocumentToTry, PassportWhatIf, WhatIfReport
 
 from bpc.cli.online.api_client import open_api
 from bpc.cli.support.arguments import UrlOption, require_utf8
-from bpc.cli.support.output import AsJson, format_count, print_json, print_line, print_table, read_bytes, show_progress
+from bpc.cli.support.completion import complete_skus
+from bpc.cli.support.output import AsJson, format_count, print_json, print_line, print_table, read_bytes
+from bpc.cli.support.progress import show_progress
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import parse_uuid
 from bpc.core.readiness.difference import format_value
@@ -23,7 +25,12 @@ KindOption = Annotated[DocumentKind | None, typer.Option("--kind", help="Kind of
 async def try_changes(
     skus: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SKU...", help="With --rules: the products [default: all].", show_default=False),
+        typer.Argument(
+            metavar="SKU...",
+            help="With --rules: the products [default: all].",
+            show_default=False,
+            autocompletion=complete_skus,
+        ),
     ] = None,
     rules: Annotated[
         str | None, typer.Option("--rules", metavar="FILE", help="A file of rules to try; `-` is standard input.")
@@ -58,16 +65,15 @@ async def try_changes(
         raise typer.BadParameter("--replaces goes with one --document.")
     source = None if rules is None else _read_text(rules)
     documents = None if kind is None else [_read_document(file, kind, replaces) for file in document or ()]
-    chosen = [require_utf8("the SKU", sku) for sku in skus or ()] or None
-    checked, passports = 0, list[PassportWhatIf]()
+    chosen_skus = [require_utf8("the SKU", sku) for sku in skus or ()] or None
+    checked_count, passports = 0, list[PassportWhatIf]()
     async with open_api(url, as_json=as_json) as bpc:
-        with show_progress("trying", as_json=as_json) as update:
-            async for report in _iterate_reports(bpc, chosen, source, documents):
-                checked += report.checked
+        with show_progress("trying", as_json=as_json) as bar:
+            async for report in _iterate_reports(bpc, chosen_skus, source, documents):
+                checked_count += report.checked
                 passports += report.passports
-                if update is not None:
-                    update(checked, checked, "passports")
-    _print_changes(checked, passports, as_json=as_json)
+                bar.update(checked_count, 0, "passports")
+    _print_changes(checked_count, passports, as_json=as_json)
 
 
 def _read_text(file: str) -> str:
@@ -100,9 +106,9 @@ async def _iterate_reports(
             return
 
 
-def _print_changes(checked: int, passports: Sequence[PassportWhatIf], *, as_json: bool) -> None:
+def _print_changes(checked_count: int, passports: Sequence[PassportWhatIf], *, as_json: bool) -> None:
     if as_json:
-        print_json({"checked": checked, "passports": [each.model_dump(mode="json") for each in passports]})
+        print_json({"checked": checked_count, "passports": [each.model_dump(mode="json") for each in passports]})
         return
     rows = [
         (each.sku, change.path, format_value(change.before), format_value(change.after))
@@ -119,4 +125,4 @@ def _print_changes(checked: int, passports: Sequence[PassportWhatIf], *, as_json
             print_line(f"{each.sku}: {failure.field} would have no value: {failure.message}", colour="red")
         for problem in each.problems:
             print_line(f"{each.sku}: {problem}", colour="red")
-    print_line(f"{len(passports):,} of {format_count(checked, 'active passport')} would change")
+    print_line(f"{len(passports):,} of {format_count(checked_count, 'active passport')} would change")

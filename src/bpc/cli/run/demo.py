@@ -6,6 +6,7 @@ demo are used again; each run issues a new version of the passport, which supers
 """
 
 import logging
+import shlex
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -23,7 +24,7 @@ from bpc.api.http.server import listen, open_service
 from bpc.cli.offline.bundles import explain_bundle
 from bpc.cli.online.remote_rules import RuleAndTestTexts, publish_version, run_tests_remotely, store_rules
 from bpc.cli.setup.access import create_admin_key, find_or_create_tenant, seed_database
-from bpc.cli.support.output import print_line, replace_file
+from bpc.cli.support.output import AsJson, name_program, print_json, print_line, replace_file
 from bpc.cli.support.session import (
     format_url,
     load_peppers,
@@ -79,16 +80,16 @@ class TerminalListener(DemoListener):
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        started = time.monotonic()
+        started_at = time.monotonic()
         yield
         print_line("✓", colour="green", end=" ")
-        print_line(f"{what}  ({(time.monotonic() - started) * 1000:.0f} ms)")
+        print_line(f"{what}  ({(time.monotonic() - started_at) * 1000:.0f} ms)")
 
     def note(self, what: str) -> None:
         print_line(f"    {what}", dim=True)
 
 
-async def run_demo(out: OutOption = Path("bpc-demo")) -> None:
+async def run_demo(out: OutOption = Path("bpc-demo"), as_json: AsJson = False) -> None:
     """Show all eight steps with an example battery.
 
     The steps are: upload, facts, snapshot, compile, sign, QR, activate, replay. Starts the database, the API and a
@@ -99,16 +100,30 @@ async def run_demo(out: OutOption = Path("bpc-demo")) -> None:
         raise ConfigMissing.for_setting("BPC_ENV", "the demo does not run in prod", fix="set BPC_ENV=dev")
     for name in ("bpc", "service_jobs"):
         logging.getLogger(name).setLevel(logging.WARNING)  # the demo prints what happens
-    started = time.monotonic()
-    await _show_demo(settings, _make_folder(out))
-    print_line(f"\nDone in {time.monotonic() - started:.1f} s.", colour="green", bold=True)
-    print_line(f"Look at {out / 'passport.pdf'}, or check it again: bpc verify {out / 'bundle.zip'}")
-    print_line("Next: `bpc up` (or `make up`) keeps it running and prints an API key; `bpc --help` lists the commands.")
+    started_at, folder = time.monotonic(), _make_folder(out)
+    if not as_json:
+        print_line("Battery Passport Compiler: one battery, from its suppliers' documents to its passport\n")
+    version = await _show_demo(settings, folder, DemoListener() if as_json else TerminalListener())
+    seconds = time.monotonic() - started_at
+    if as_json:
+        files = [folder / name for name in ("bundle.zip", "passport.pdf", "qr.png")]
+        print_json({"sku": SKU, "passport_version_id": version, "files": files, "seconds": round(seconds, 1)})
+        return
+    print_line(f"\nDone in {seconds:.1f} s.", colour="green", bold=True)
+    _print_next_steps(out)
 
 
-async def _show_demo(settings: Settings, out: Path) -> None:
-    print_line("Battery Passport Compiler: one battery, from its suppliers' documents to its passport\n")
-    printer = TerminalListener()
+def _print_next_steps(out: Path) -> None:
+    """Commands that work when they are pasted, also where `bpc` is not on the path of this shell."""
+    bpc = name_program()
+    print_line(f"Look at {out / 'passport.pdf'}. Check the passport again:")
+    print_line(f"  {bpc} verify {shlex.quote(str(out / 'bundle.zip'))}")
+    print_line("Start the service, and leave it running:")
+    print_line(f"  {bpc} up")
+    print_line(f"All commands: {bpc} --help")
+
+
+async def _show_demo(settings: Settings, out: Path, printer: DemoListener) -> UUID:
     async with AsyncExitStack() as stack:
         with printer.step("start the database, the API and a worker"):
             database = await stack.enter_async_context(open_migrated_database(settings, migrate_first=True))
@@ -119,7 +134,7 @@ async def _show_demo(settings: Settings, out: Path) -> None:
         printer.note(f"{url}, on {database.address}")
         client = await stack.enter_async_context(Client(url, api_key))
         try:
-            await issue_passport(client, printer, out)
+            version = await issue_passport(client, printer, out)
         except (ApiError, JobFailed, WaitTimeout) as error:
             raise Conflict(str(error), fix="`bpc jobs list --tenant demo --status FAILED` may say why") from error
     public = derive_public_key(load_signing_key(settings))
@@ -128,6 +143,7 @@ async def _show_demo(settings: Settings, out: Path) -> None:
             "the check of the bundle did not detect the change that was made for the demo",
             fix="please report this bug of bpc",
         )
+    return version
 
 
 @asynccontextmanager
@@ -157,9 +173,9 @@ async def _issue_temporary_key(settings: Settings, database: Database, tenant: T
 def _make_folder(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as failed:
-        says = f"`{out}` cannot be created: {failed.strerror}"
-        raise Invalid(says, fix="choose another folder with --out") from failed
+    except OSError as error:
+        says = f"`{out}` cannot be created: {error.strerror}"
+        raise Invalid(says, fix="choose another folder with --out") from error
     return out
 
 
@@ -194,13 +210,13 @@ async def issue_passport(bpc: Client, listener: DemoListener, out: Path) -> UUID
     )
 
     with listener.step("7 activate: this version is now the valid one"):
-        activated = await bpc.activate_passport_version(version)
-    before = activated.superseded_passport_version_id
+        activation = await bpc.activate_passport_version(version)
+    before = activation.superseded_passport_version_id
     listener.note(f"{version}" + (f", instead of {before}" if before else ""))
 
     with listener.step("8 replay: compiled again from what is stored, compared byte for byte"):
-        replayed = await bpc.replay_passport_version(version)
-    listener.note(f"{len(replayed.steps)} checks passed: {', '.join(step.name for step in replayed.steps)}")
+        replay = await bpc.replay_passport_version(version)
+    listener.note(f"{len(replay.steps)} checks passed: {', '.join(step.name for step in replay.steps)}")
 
     with listener.step("export: a bundle for auditors, a QR code for the battery, a PDF for people"):
         exports = {
@@ -213,8 +229,8 @@ async def issue_passport(bpc: Client, listener: DemoListener, out: Path) -> UUID
     listener.note(", ".join(f"{out / name} ({len(content):,} bytes)" for name, content in exports.items()))
 
     with listener.step("audit: every hash of the tenant's record, computed again"):
-        audited = await bpc.verify_events()
-    listener.note(f"{audited.events} events in {audited.chains} chains, {len(audited.faults)} faults")
+        verification = await bpc.verify_events()
+    listener.note(f"{verification.events} events in {verification.chains} chains, {len(verification.faults)} faults")
     return version
 
 
@@ -225,12 +241,12 @@ def read_battery_file(file: str) -> str:
 async def _create_or_find(creation: Awaitable[object], id_name: str) -> UUID:
     """Create it; return its id, or the id of the existing one."""
     try:
-        created: Any = await creation
-    except ApiError as refused:
-        if refused.code == "CONFLICT" and id_name in refused.details:
-            return UUID(refused.details[id_name])
+        answer: Any = await creation
+    except ApiError as error:
+        if error.code == "CONFLICT" and id_name in error.details:
+            return UUID(error.details[id_name])
         raise
-    return UUID(str(getattr(created, id_name)))
+    return UUID(str(getattr(answer, id_name)))
 
 
 async def _upload(bpc: Client, kind: Literal["BOM", "PCF", "DUE_DILIGENCE"], file: str) -> UUID:
@@ -259,8 +275,8 @@ async def _publish_rules(bpc: Client) -> UUID:
     remote_rules = await store_rules(
         bpc, RULE_PACKAGE, RuleAndTestTexts(read_battery_file("rules.bpc"), read_battery_file("tests.bpc"))
     )
-    tested = await run_tests_remotely(bpc, remote_rules.version, seed=1)
-    return (await publish_version(bpc, tested.version)).rule_package_version_id
+    test_run = await run_tests_remotely(bpc, remote_rules.version, seed=1)
+    return (await publish_version(bpc, test_run.version)).rule_package_version_id
 
 
 async def _compile(bpc: Client, snapshot: UUID, rules: UUID) -> UUID:
@@ -283,7 +299,7 @@ async def _export_pdf(bpc: Client, version: UUID) -> bytes:
 def check_bundle(bundle: bytes, issuer: PublicKey, listener: DemoListener) -> bool:
     """Whether the bundle passes all checks and a changed copy does not."""
     with listener.step("check the bundle with nothing but the issuer's key"):
-        report = verify_bundle(bundle, pinned=[issuer])
+        report = verify_bundle(bundle, pins=[issuer])
     listener.note(f"{sum(step.ok for step in report.steps)} of {len(report.steps)} checks passed")
 
     with listener.step(f"explain the value of {EXPLAINED_FIELD}"):
@@ -293,11 +309,11 @@ def check_bundle(bundle: bytes, issuer: PublicKey, listener: DemoListener) -> bo
             listener.note(f"{'  ' * depth}{says}")
 
     with listener.step("change a copy by a tenth of a gram and check it"):
-        tampered = verify_bundle(_tamper(bundle), pinned=[issuer])
-    caught = next((step for step in tampered.steps if not step.ok), None)
-    if caught is not None:
-        listener.note(f"caught: {caught.name}: {caught.detail}")
-    return report.ok and caught is not None
+        tampered_report = verify_bundle(_tamper(bundle), pins=[issuer])
+    failed_step = next((step for step in tampered_report.steps if not step.ok), None)
+    if failed_step is not None:
+        listener.note(f"caught: {failed_step.name}: {failed_step.detail}")
+    return report.ok and failed_step is not None
 
 
 def _tamper(bundle: bytes) -> bytes:

@@ -13,13 +13,21 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from dataclasses import asdict
+from typing import Final
 from urllib.parse import urlsplit
 
 import asyncpg
 import typer
 
+from bpc.cli.run.doctor_service import (
+    CheckStatus,
+    HealthCheck,
+    check_api,
+    check_backup_age,
+    check_certificates,
+    check_workers,
+)
 from bpc.cli.support.output import REFUSED, AsJson, find_fix, print_json, print_line
 from bpc.cli.support.session import (
     CURRENT_PEPPER,
@@ -61,27 +69,15 @@ AMQP_METHOD_FRAME: Final = b"\x01"
 PLAIN_PORT, TLS_PORT = 5672, 5671
 MAX_TENANTS_NAMED: Final = 5
 PEPPER_MISSING: Final = "their hashes were made with a pepper (the secret mixed into key hashes) that is not set"
-REHASH_HINT: Final = "a key is rehashed when it is used; `bpc apikey list` shows the rest: revoke unused ones"
-
-CheckStatus = Literal["ok", "warn", "fail", "skip"]
-
-
-@dataclass(frozen=True, slots=True)
-class HealthCheck:
-    """The result of one check."""
-
-    check: str
-    health: CheckStatus
-    says: str
-    fix: str | None = None
+REHASH_HINT: Final = "a key is rehashed when it is used; `bpc apikeys list` shows the rest: revoke unused ones"
 
 
 async def examine_installation(as_json: AsJson = False) -> None:
     """Check this installation for problems.
 
-    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock and RabbitMQ, and says what to do
-    about each problem. Changes nothing. Exits 1 if something fails; warnings and skipped checks do not
-    count as failures.
+    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock, workers, API, the age of the
+    last backup, certificates and RabbitMQ, and says what to do about each problem. Changes nothing. Exits 1 if
+    something fails; warnings and skipped checks do not count as failures.
     """
     checks = await _examine()
     healthy = all(check.health != "fail" for check in checks)
@@ -97,8 +93,8 @@ async def _examine() -> list[HealthCheck]:
     python = HealthCheck("python", "ok", f"{platform.python_version()} at {sys.executable}")
     try:
         settings = load_settings_and_logs("doctor")
-    except ConfigMissing as refused:
-        return [python, HealthCheck("settings", "fail", refused.says, find_fix(refused))]
+    except ConfigMissing as refusal:
+        return [python, HealthCheck("settings", "fail", refusal.says, find_fix(refusal))]
     return [
         python,
         HealthCheck("settings", "ok", f"BPC_ENV={settings.env}"),
@@ -106,6 +102,9 @@ async def _examine() -> list[HealthCheck]:
         _check_disk(settings),
         _check_keys(settings),
         *[check async for check in _check_database(settings)],
+        await asyncio.to_thread(check_api, settings),
+        check_backup_age(settings),
+        *await asyncio.to_thread(lambda: list(check_certificates(settings))),
         await asyncio.to_thread(_check_rabbitmq, settings),
     ]
 
@@ -137,10 +136,10 @@ def _check_keys(settings: Settings) -> HealthCheck:
             return HealthCheck("keys", "skip", "not created yet; `bpc up` creates them")
         public = to_base64(derive_public_key(load_signing_key(settings)))
         load_peppers(settings)
-    except (Refusal, ConfigMissing) as refused:
-        return HealthCheck("keys", "fail", refused.says, find_fix(refused))
-    except PermissionError as denied:
-        return HealthCheck("keys", "fail", f"`{denied.filename}` cannot be read by this user", "run as its owner")
+    except (Refusal, ConfigMissing) as refusal:
+        return HealthCheck("keys", "fail", refusal.says, find_fix(refusal))
+    except PermissionError as error:
+        return HealthCheck("keys", "fail", f"`{error.filename}` cannot be read by this user", "run as its owner")
     return HealthCheck("keys", "ok", f"signing key `{settings.signing_key_id}`, public half {public}; pepper present")
 
 
@@ -159,8 +158,9 @@ async def _check_database(settings: Settings) -> AsyncIterator[HealthCheck]:
             yield await _check_registered_key(conn, settings)
             yield await _check_api_keys(conn, settings)
             yield await _check_clock(conn)
-    except (Refusal, ConfigMissing) as refused:
-        yield HealthCheck("database", "fail", refused.says, find_fix(refused))
+            yield await check_workers(conn)
+    except (Refusal, ConfigMissing) as refusal:
+        yield HealthCheck("database", "fail", refusal.says, find_fix(refusal))
     except asyncpg.PostgresError as error:
         yield HealthCheck("database", "fail", str(error), "see the server's log")
 
@@ -177,8 +177,8 @@ async def _check_roles(conn: Connection) -> HealthCheck:
 async def _check_migrations(conn: Connection) -> HealthCheck:
     try:
         comparison = await compare_schema(conn, list_migrations())
-    except Refusal as refused:
-        return HealthCheck("migrations", "fail", refused.says, find_fix(refused))
+    except Refusal as refusal:
+        return HealthCheck("migrations", "fail", refusal.says, find_fix(refusal))
     if comparison.state is SchemaState.BEHIND:
         return HealthCheck("migrations", "fail", f"{len(comparison.pending)} pending", "run `bpc migrate`")
     if comparison.state is SchemaState.AHEAD:
@@ -191,21 +191,21 @@ async def _check_registered_key(conn: Connection, settings: Settings) -> HealthC
     if not await has_table(conn, "signing_keys"):
         return HealthCheck("signing key", "skip", "the table of signing keys does not exist yet")
     async with begin_transaction(conn, APP_ROLE):
-        registered = await signing_keys.find_public_key(conn, settings.signing_key_id)
-        retired = await signing_keys.find_public_key(conn, settings.signing_key_id, active_only=True) is None
-    if registered is None:
+        public_key = await signing_keys.find_public_key(conn, settings.signing_key_id)
+        is_retired = await signing_keys.find_public_key(conn, settings.signing_key_id, active_only=True) is None
+    if public_key is None:
         says = f"`{settings.signing_key_id}` is not registered yet; `bpc seed` registers it"
         return HealthCheck("signing key", "skip", says)
-    if retired:
+    if is_retired:
         says = f"`{settings.signing_key_id}` is retired: nothing can be signed"
         fix = "set BPC_SIGNING_KEY_ID to another key; `bpc keys list` shows them"
         return HealthCheck("signing key", "fail", says, fix)
     if not has_signing_key(settings):
-        lost = signing_keys.PrivateKeyMissing(settings.signing_key_id)
-        return HealthCheck("signing key", "fail", lost.says, find_fix(lost))
-    if _check_keys(settings).health == "ok" and registered != derive_public_key(load_signing_key(settings)):
-        refused = signing_keys.SigningKeyDiffers(settings.signing_key_id)
-        return HealthCheck("signing key", "fail", refused.says, find_fix(refused))
+        refusal = signing_keys.PrivateKeyMissing(settings.signing_key_id)
+        return HealthCheck("signing key", "fail", refusal.says, find_fix(refusal))
+    if _check_keys(settings).health == "ok" and public_key != derive_public_key(load_signing_key(settings)):
+        key_refusal = signing_keys.SigningKeyDiffers(settings.signing_key_id)
+        return HealthCheck("signing key", "fail", key_refusal.says, find_fix(key_refusal))
     return HealthCheck("signing key", "ok", f"`{settings.signing_key_id}` matches the registered key")
 
 
@@ -219,8 +219,8 @@ async def _check_api_keys(conn: Connection, settings: Settings) -> HealthCheck:
         return _judge_peppers(
             key_counts, name_peppers(settings), replacing=settings.api_key_pepper_previous_base64 is not None
         )
-    except ConfigMissing as refused:
-        return HealthCheck("API keys", "skip", refused.says)
+    except ConfigMissing as refusal:
+        return HealthCheck("API keys", "skip", refusal.says)
 
 
 def _judge_peppers(key_counts: Sequence[PepperUsage], names: Mapping[str, str], *, replacing: bool) -> HealthCheck:
@@ -268,8 +268,8 @@ def _check_rabbitmq(settings: Settings) -> HealthCheck:
     host, port = parts.hostname or "localhost", parts.port or (TLS_PORT if tls else PLAIN_PORT)
     try:
         answer = _read_amqp_greeting(host, port, tls=tls)
-    except OSError as failed:
-        why = failed.strerror or str(failed)
+    except OSError as error:
+        why = error.strerror or str(error)
         return HealthCheck("rabbitmq", "fail", f"{host}:{port}: {why}", "start it, or check BPC_QUEUE_URL")
     if answer != AMQP_METHOD_FRAME:
         return HealthCheck("rabbitmq", "fail", f"{host}:{port} does not speak AMQP", "check BPC_QUEUE_URL")
@@ -279,8 +279,10 @@ def _check_rabbitmq(settings: Settings) -> HealthCheck:
 def _read_amqp_greeting(host: str, port: int, *, tls: bool) -> bytes:
     """The first byte a broker answers to AMQP 0-9-1's greeting: the type of the frame Connection.Start."""
     with socket.create_connection((host, port), timeout=3) as plain:
-        wrapped = ssl.create_default_context().wrap_socket(plain, server_hostname=host) if tls else nullcontext(plain)
-        with wrapped as broker:
+        connection = (
+            ssl.create_default_context().wrap_socket(plain, server_hostname=host) if tls else nullcontext(plain)
+        )
+        with connection as broker:
             broker.sendall(AMQP_GREETING)
             return broker.recv(1)
 

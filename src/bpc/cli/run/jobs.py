@@ -2,24 +2,23 @@
 
 import asyncio
 import json
-import re
 import sys
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import typer
 from service_jobs import job_control, queries
-from service_jobs import schedules as job_schedules
-from service_jobs.job import Job, Status
+from service_jobs.job import Job, Status, Subject
 from service_jobs.job_control import CancelledJob
 
 from bpc.cli.run import job_output
+from bpc.cli.run.job_schedules import list_schedules, list_types, put_schedule
 from bpc.cli.support.arguments import AnyTenantOption, TenantOption, command_group, make_utf8_check, require_utf8
+from bpc.cli.support.list_options import TextOption
 from bpc.cli.support.output import REFUSED, AsJson, format_count, print_json, print_line, print_result
 from bpc.cli.support.session import load_settings_and_logs, make_operator_act, open_tenant
+from bpc.cli.support.times import SinceOption, UntilOption, parse_when
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import parse_uuid
-from bpc.runtime import clock
 from bpc.storage import jobs as audited_jobs
 from bpc.storage.access.tenants_and_actors import find_tenant
 from bpc.storage.database import open_migrated_database
@@ -31,8 +30,6 @@ jobs_app = command_group(
 )
 
 POLL_SECONDS: Final = 0.5
-AGE: Final = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhd])")
-SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
 JobTypeOption = Annotated[
@@ -49,23 +46,39 @@ async def list_jobs(
         Status | None,
         typer.Option("--status", metavar="STATUS", help="QUEUED, RUNNING, FAILED …", case_sensitive=False),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="Like 30m, 2h, 7d or 2027-02-18T12:00:00Z.")
+    since: SinceOption = None,
+    until: UntilOption = None,
+    subject: Annotated[
+        str | None,
+        typer.Option("--subject", metavar="KIND:ID", help="Only jobs about this, like passport_version:0190…"),
     ] = None,
+    sku: Annotated[str | None, typer.Option("--sku", metavar="SKU", help="Only jobs about this product.")] = None,
+    text: TextOption = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, max=queries.MAX_PAGE_SIZE, help="Maximum number to show.")
     ] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List a tenant's jobs, the newest first.
+    """List a tenant's jobs, the newest first, each with what it is about.
 
     \b
     bpc jobs list --tenant acme --status DEAD_LETTER --since 7d
+    bpc jobs list --tenant acme --sku SKU-123
     """
-    after = None if since is None else _parse_moment(since)
+    after, before = (None if when is None else parse_when(when) for when in (since, until))
+    about = None if subject is None else _parse_subject(subject)
     async with open_tenant(load_settings_and_logs("jobs"), tenant) as (tenant_id, conn):
-        jobs = await queries.list_jobs(
-            conn, tenant_id, job_type=job_type, status=status, created_after=after, limit=limit
+        jobs = await audited_jobs.find_jobs(
+            conn,
+            tenant_id,
+            text=text,
+            job_type=job_type,
+            status=status,
+            created_after=after,
+            created_before=before,
+            subject=about,
+            subject_group=sku and require_utf8("the SKU", sku),
+            limit=limit,
         )
     if as_json:
         print_json([job_output.job_to_json(job) for job in jobs])
@@ -189,35 +202,19 @@ async def stats(tenant: AnyTenantOption = None, as_json: AsJson = False) -> None
         job_output.print_health(health, types)
 
 
-@jobs_app.command()
-async def schedules(
-    tenant: TenantOption,
-    pause: Annotated[str | None, typer.Option("--pause", metavar="NAME", help="Stop creating jobs.")] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="NAME", help="Continue with the next due time.")
-    ] = None,
-    remove: Annotated[
-        str | None, typer.Option("--remove", metavar="NAME", help="Delete the schedule; its jobs stay.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List a tenant's schedules; pause, resume or remove one."""
-    options = (
-        (pause, job_schedules.pause_schedule),
-        (resume, job_schedules.resume_schedule),
-        (remove, job_schedules.remove_schedule),
-    )
-    changes = [(require_utf8("the name", name), change) for name, change in options if name is not None]
-    if len(changes) > 1:
-        raise typer.BadParameter("Use only one of --pause, --resume and --remove.")
-    async with open_tenant(load_settings_and_logs("jobs"), tenant) as (tenant_id, conn):
-        for name, change in changes:
-            await change(conn, tenant_id, name)
-        entries = await job_schedules.list_schedules(conn, tenant_id)
-    if as_json:
-        print_json([job_output.schedule_to_json(entry) for entry in entries])
-    else:
-        job_output.print_schedules(entries)
+jobs_app.command("types")(list_types)
+jobs_app.command("schedules")(list_schedules)
+jobs_app.command("schedule")(put_schedule)
+
+
+def _parse_subject(text: str) -> Subject:
+    kind, _, subject_id = require_utf8("the subject", text).partition(":")
+    if kind not in audited_jobs.SUBJECT_KINDS or not subject_id:
+        raise Invalid(
+            f"`{text}` is not the subject of a job",
+            fix=f"write KIND:ID; the kind is one of {', '.join(audited_jobs.SUBJECT_KINDS)}",
+        )
+    return Subject(kind, subject_id)
 
 
 def _print_change(job: Job, *, as_json: bool) -> None:
@@ -229,17 +226,3 @@ def _print_change(job: Job, *, as_json: bool) -> None:
     else:
         print_line(job_output.format_job_line(job))
     sys.stdout.flush()
-
-
-def _parse_moment(text: str) -> datetime:
-    """`30m` means 30 minutes ago; a time without a time zone is UTC."""
-    if age := AGE.fullmatch(text):
-        return clock.now() - timedelta(seconds=int(age["count"]) * SECONDS[age["unit"]])
-    try:
-        moment = datetime.fromisoformat(require_utf8("the time", text))
-    except ValueError:
-        raise Invalid(
-            f"`{text}` is not a valid time",
-            fix="write how long ago, like 30m, 2h or 7d, or a time like 2027-02-18T12:00:00Z",
-        ) from None
-    return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment

@@ -7,7 +7,7 @@ bpc up ── holds the database and the API's socket open, and supervises
 
 import os
 import socket
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Final
 
 import typer
@@ -19,6 +19,7 @@ from bpc.cli.support.output import AsJson, print_json, print_line, print_nothing
 from bpc.cli.support.session import choose_address, format_url, load_settings_and_logs, stop_on_sigterm
 from bpc.core.errors import DatabaseUnavailable
 from bpc.runtime.postgres.cluster import Layout
+from bpc.runtime.running_service import RunningService, announce_service
 from bpc.runtime.settings import Settings
 from bpc.runtime.sockets import open_listening_socket, take_systemd_socket
 from bpc.runtime.supervision import ChildSpec, ProcessGroup, build_child_command, supervise_processes
@@ -27,6 +28,7 @@ from bpc.worker.run import serve_monitoring
 
 API_STOP_SECONDS: Final = 40.0  # its requests get 30
 DATA_CHECK_SECONDS: Final = 1.0
+DOCUMENTATION_PATH: Final = "/v1/docs"
 PORT_TAKEN_FIX: Final = (
     "choose another port with --port or BPC_HTTP_PORT (0 means any free port). Is another `bpc up` running?"
 )
@@ -55,7 +57,7 @@ async def start_all(
     with systemd_socket or open_listening_socket(host, requested_port, fix=PORT_TAKEN_FIX) as sock:
         host = sock.getsockname()[0] if systemd_socket else host
         async with open_migrated_database(settings, migrate_first=True, report=report) as database:
-            seeded = await seed_database(database, settings)
+            seed_result = await seed_database(database, settings)
             if stop.is_set():
                 return
             report(f"starting the API and {'a worker' if workers == 1 else f'{workers} workers'}")
@@ -66,12 +68,22 @@ async def start_all(
                 has_port = "worker_http_port" in settings.model_fields_set
                 pages = worker_group.make_watched(settings)
                 async with serve_monitoring(settings, pages) if has_port else nullcontext():
-                    if await group.wait_until_ready():
-                        _print_addresses(settings, format_url(host, sock.getsockname()[1]), seeded, as_json=as_json)
-                    await _wait_until_stopping(group, settings)
+                    is_ready = await group.wait_until_ready()
+                    url = format_url(host, sock.getsockname()[1])
+                    with _announce(settings, url, seed_result) if is_ready else nullcontext():
+                        if is_ready:
+                            _print_addresses(settings, url, seed_result, as_json=as_json)
+                        await _wait_until_stopping(group, settings)
                     sock.close()  # from here on, connections are refused and do not wait
     if not as_json:
         print_line("stopped")
+
+
+def _announce(settings: Settings, url: str, seed_result: SeedResult) -> AbstractContextManager[object]:
+    """So that commands on this machine find the service by themselves; not in prod."""
+    if settings.env == "prod":
+        return nullcontext()
+    return announce_service(settings.data_dir, RunningService(url=url, api_key=seed_result.api_key))
 
 
 def _build_specs(settings: Settings, sock: socket.socket, workers: int) -> list[ChildSpec]:
@@ -95,18 +107,28 @@ async def _wait_until_stopping(group: ProcessGroup, settings: Settings) -> None:
             )
 
 
-def _print_addresses(settings: Settings, url: str, seeded: SeedResult, *, as_json: bool) -> None:
+def _print_addresses(settings: Settings, url: str, seed_result: SeedResult, *, as_json: bool) -> None:
     if as_json:
         print_json(
-            {"url": url, "api_key": seeded.api_key, "tenant_id": seeded.tenant_id, "data_dir": settings.data_dir}
+            {
+                "url": url,
+                "api_key": seed_result.api_key,
+                "tenant_id": seed_result.tenant_id,
+                "data_dir": settings.data_dir,
+            }
         )
         return
     print_line("bpc is up", colour="green", bold=True)
-    print_line(f"  API        {url}")
-    print_line(f"  data       {settings.data_dir}")
-    if seeded.tenant_id:
-        print_line(f"  tenant     {DEV_TENANT} ({seeded.tenant_id})")
-        print_line(f"  API key    {seeded.api_key or TENANT_DEACTIVATED}")
+    print_line(f"  API            {url}")
+    print_line(f"  documentation  {url}{DOCUMENTATION_PATH}")
+    print_line(f"  data           {settings.data_dir}")
+    if seed_result.tenant_id:
+        print_line(f"  tenant         {DEV_TENANT} ({seed_result.tenant_id})")
+        print_line(f"  API key        {seed_result.api_key or TENANT_DEACTIVATED}")
     else:
-        print_line("  next       `bpc tenant create SLUG`, then `bpc apikey create --tenant SLUG --role Admin`")
+        print_line("  next           `bpc tenants create SLUG`, then `bpc apikeys create --tenant SLUG --role Admin`")
+    if seed_result.api_key:
+        print_line("\nCommands on this machine find it by themselves. For curl, and for programs of your own:\n")
+        print_line(f"export BPC_URL={url}")
+        print_line(f"export BPC_API_KEY={seed_result.api_key}\n")
     print_line("press Ctrl-C to stop")

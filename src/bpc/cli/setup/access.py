@@ -1,4 +1,4 @@
-"""`bpc tenant`, `bpc apikey` and `bpc seed`: companies on this installation, their API keys, and the first of both."""
+"""`bpc tenants`, `bpc apikeys` and `bpc seed`: companies, their API keys, and the first of both."""
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -51,7 +51,7 @@ from bpc.storage.database import Database, lock_name, open_migrated_database
 log = get_logger(__name__)
 
 DEV_TENANT: Final = "dev"
-TENANT_DEACTIVATED: Final = f"none: the tenant is deactivated; `bpc tenant reactivate {DEV_TENANT}`"
+TENANT_DEACTIVATED: Final = f"none: the tenant is deactivated; `bpc tenants reactivate {DEV_TENANT}`"
 
 tenant_app = command_group(
     "Create, list, deactivate and reactivate tenants; show and change settings.\n\n"
@@ -77,7 +77,7 @@ async def create_tenant(
     It starts with the roles Admin, ComplianceOfficer and Auditor.
 
     \b
-    bpc tenant create acme --name "Acme Batteries GmbH"
+    bpc tenants create acme --name "Acme Batteries GmbH"
     """
     name = require_utf8("the name", name) or slug
     async with open_migrated_database(load_settings_and_logs("tenant")) as database:
@@ -85,7 +85,7 @@ async def create_tenant(
     print_result(
         {"tenant_id": tenant, "slug": slug},
         f"created tenant {slug} ({tenant})",
-        f"next: `bpc apikey create --tenant {slug} --role Admin`",
+        f"next: `bpc apikeys create --tenant {slug} --role Admin`",
         as_json=as_json,
     )
 
@@ -169,7 +169,7 @@ async def create_key(
     The key is printed once and never again: only its hash is stored.
 
     \b
-    bpc apikey create --tenant acme --role Auditor --label "yearly audit" --expires-in-days 30
+    bpc apikeys create --tenant acme --role Auditor --label "yearly audit" --expires-in-days 30
     """
     if (role is None) == (actor is None):
         raise typer.BadParameter("Use either --role (new client) or --actor (existing one).")
@@ -184,7 +184,7 @@ async def create_key(
             actor_id = await tenants_and_actors.create_actor(
                 conn, tenant_id, kind="API_CLIENT", display_name=label or f"{role} client", roles=roles, act=act
             )
-        issued = await api_keys.create_key(
+        new_key = await api_keys.create_key(
             conn,
             tenant_id,
             actor_id,
@@ -196,14 +196,14 @@ async def create_key(
     if as_json:
         print_json(
             {
-                "api_key": issued.api_key.text,
-                "api_key_id": issued.api_key_id,
-                "actor_id": issued.actor_id,
-                "key_prefix": issued.api_key.prefix,
+                "api_key": new_key.api_key.text,
+                "api_key_id": new_key.api_key_id,
+                "actor_id": new_key.actor_id,
+                "key_prefix": new_key.api_key.prefix,
             }
         )
     else:
-        print_line(issued.api_key.text)
+        print_line(new_key.api_key.text)
         typer.echo("save it now: it will not be shown again", err=True)
 
 
@@ -245,7 +245,7 @@ async def revoke_key(
     """Revoke a key permanently.
 
     \b
-    bpc apikey revoke 4fTzQ0aLw9 --tenant acme
+    bpc apikeys revoke 4fTzQ0aLw9 --tenant acme
     """
     public = _extract_prefix(require_utf8("the prefix", prefix))
     async with open_tenant(load_settings_and_logs("apikey"), tenant) as (tenant_id, conn):
@@ -291,7 +291,7 @@ async def seed_installation(as_json: AsJson = False) -> None:
     async with open_migrated_database(settings) as database:
         result = await seed_database(database, settings)
     if result.tenant_id is None:
-        sentences = ["the signing key is registered; in prod, create a tenant yourself: `bpc tenant create SLUG`"]
+        sentences = ["the signing key is registered; in prod, create a tenant yourself: `bpc tenants create SLUG`"]
     else:
         sentences = [
             f"tenant   {DEV_TENANT} ({result.tenant_id})",
@@ -361,9 +361,15 @@ async def create_admin_key(conn: Connection, tenant: TenantId, pepper: bytes, *,
 async def _find_usable_key(conn: Connection, data_dir: Path, tenant: TenantId, peppers: Peppers) -> ApiKeySecret | None:
     """The key in the file, if it is still valid for `tenant`."""
     key = read_first_key(data_dir)
-    known = None if key is None else await find_caller(conn, key.prefix)
-    if key is None or known is None or known.tenant_id != tenant or not known.is_active or known.revoked_at is not None:
+    caller = None if key is None else await find_caller(conn, key.prefix)
+    if (
+        key is None
+        or caller is None
+        or caller.tenant_id != tenant
+        or not caller.is_active
+        or caller.revoked_at is not None
+    ):
         return None
-    if known.expires_at is not None and known.expires_at <= clock.now():
+    if caller.expires_at is not None and caller.expires_at <= clock.now():
         return None
-    return None if peppers.find_matching(key, known.key_hash) is None else key
+    return None if peppers.find_matching(key, caller.key_hash) is None else key

@@ -17,6 +17,7 @@ from bpc.cli.support.arguments import AnyTenantOption, TenantOption, command_gro
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
+    escape_controls,
     format_count,
     print_json,
     print_line,
@@ -24,6 +25,7 @@ from bpc.cli.support.output import (
     read_bytes,
     replace_file,
 )
+from bpc.cli.support.progress import ProgressBar, explain_interrupt, show_progress
 from bpc.cli.support.session import load_settings_and_logs, load_signing_key, open_tenant, select_tenants
 from bpc.core.audit.checkpoint import Checkpoint, find_missing_events, read_checkpoint, write_checkpoint
 from bpc.core.audit.events import ChainFault, EventStream
@@ -36,6 +38,7 @@ from bpc.runtime.settings import Settings
 from bpc.storage.access.tenants_and_actors import TenantRow
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.audit.events import ChainVerification
+from bpc.storage.connection import Connection
 from bpc.storage.database import Database, freeze_view, open_migrated_database
 
 audit_app = command_group(
@@ -85,9 +88,10 @@ def verify(
     earlier = None
     if checkpoint is not None:
         earlier = read_checkpoint(read_bytes(checkpoint), key=_choose_public_key(settings, key))
-    reports = asyncio.run(_verify_tenants(settings, tenant, chain, earlier))
+    with explain_interrupt(lambda: "stopped; nothing was changed"), show_progress("verifying", as_json=as_json) as bar:
+        reports = asyncio.run(_verify_tenants(settings, tenant, chain, earlier, bar))
     _print_reports(reports, as_json=as_json)
-    if any(verified.faults for verified in reports.values()):
+    if any(report.faults for report in reports.values()):
         raise typer.Exit(REFUSED)
 
 
@@ -114,8 +118,8 @@ async def take_checkpoint(
         await freeze_view(conn)
         faults = (await events.verify_tenant(conn, tenant_id)).faults
         heads = await events.load_heads(conn, tenant_id)
-        registered = await signing_keys.find_public_key(conn, settings.signing_key_id)
-    if registered not in {None, derive_public_key(seed)}:
+        public_key = await signing_keys.find_public_key(conn, settings.signing_key_id)
+    if public_key not in {None, derive_public_key(seed)}:
         raise signing_keys.SigningKeyDiffers(settings.signing_key_id)
     if faults:
         raise Conflict(
@@ -133,26 +137,32 @@ async def take_checkpoint(
 
 
 async def _verify_tenants(
-    settings: Settings, slug: str | None, aggregate: AggregateName | None, checkpoint: Checkpoint | None
+    settings: Settings,
+    slug: str | None,
+    aggregate: AggregateName | None,
+    checkpoint: Checkpoint | None,
+    bar: ProgressBar,
 ) -> Verifications:
     async with open_migrated_database(settings) as database:
-        selected = await select_tenants(database, slug)
+        tenants = await select_tenants(database, slug)
         strays: Verifications = {}
         if checkpoint is None and slug is None:
             async with database.system() as conn:
                 strays = _group_strays(await events.list_events_without_tenant(conn))
         elif checkpoint is not None:
-            if slug is not None and selected[0].tenant_id != checkpoint.tenant_id:
+            if slug is not None and tenants[0].tenant_id != checkpoint.tenant_id:
                 raise Invalid(
                     f"the checkpoint is not of tenant `{slug}`",
                     fix="leave out --tenant, or use the checkpoint of that tenant",
                 )
-            selected = [tenant for tenant in selected if tenant.tenant_id == checkpoint.tenant_id]
-            if not selected:  # the tenant itself was deleted, and its whole log with it
-                lost = tuple(find_missing_events(checkpoint, {}, {}))
-                return {str(checkpoint.tenant_id): ChainVerification(events=0, chains=0, faults=lost)}
-        verified = {tenant.slug: await _verify_tenant(database, tenant, aggregate, checkpoint) for tenant in selected}
-    return {**verified, **strays}
+            tenants = [tenant for tenant in tenants if tenant.tenant_id == checkpoint.tenant_id]
+            if not tenants:  # the tenant itself was deleted, and its whole log with it
+                missing_events = tuple(find_missing_events(checkpoint, {}, {}))
+                return {str(checkpoint.tenant_id): ChainVerification(events=0, chains=0, faults=missing_events)}
+        reports = {
+            tenant.slug: await _verify_tenant(database, tenant, aggregate, checkpoint, bar) for tenant in tenants
+        }
+    return {**reports, **strays}
 
 
 def _group_strays(faults: list[ChainFault]) -> Verifications:
@@ -166,23 +176,39 @@ def _group_strays(faults: list[ChainFault]) -> Verifications:
 
 
 async def _verify_tenant(
-    database: Database, tenant: TenantRow, aggregate: AggregateName | None, checkpoint: Checkpoint | None
+    database: Database,
+    tenant: TenantRow,
+    aggregate: AggregateName | None,
+    checkpoint: Checkpoint | None,
+    bar: ProgressBar,
 ) -> ChainVerification:
     async with database.tenant(tenant.tenant_id) as conn:
         await freeze_view(conn)
-        lost = []
+        faults = []
         if checkpoint is not None:
             hashes = await events.load_hashes_at(conn, checkpoint.tenant_id, checkpoint.heads)
-            lost = find_missing_events(checkpoint, await events.load_heads(conn, checkpoint.tenant_id), hashes)
+            faults = find_missing_events(checkpoint, await events.load_heads(conn, checkpoint.tenant_id), hashes)
         if aggregate is None:
-            verified = await events.verify_tenant(conn, tenant.tenant_id)
+            verification = await verify_with_progress(conn, tenant, bar)
         else:
             stream = EventStream(tenant.tenant_id, *aggregate)
-            verified = await events.verify_chain(conn, stream)
-            lost = [fault for fault in lost if fault.stream == stream]
-            if not lost and stream not in await events.load_heads(conn, tenant.tenant_id):
+            verification = await events.verify_chain(conn, stream)
+            faults = [fault for fault in faults if fault.stream == stream]
+            if not faults and stream not in await events.load_heads(conn, tenant.tenant_id):
                 raise NotFound(f"tenant `{tenant.slug}` has no chain `{stream}`", fix="check its type and id")
-    return replace(verified, faults=(*verified.faults, *lost))
+    return replace(verification, faults=(*verification.faults, *faults))
+
+
+async def verify_with_progress(conn: Connection, tenant: TenantRow, bar: ProgressBar) -> ChainVerification:
+    """Verify all chains of a tenant, a stage of the bar."""
+    if not bar.is_visible:
+        return await events.verify_tenant(conn, tenant.tenant_id)
+    heads = await events.load_heads(conn, tenant.tenant_id)
+    total = sum(head.version for head in heads.values())  # more, if retention has removed old ones
+    stage = f" {escape_controls(tenant.slug)}"
+    return await events.verify_tenant(
+        conn, tenant.tenant_id, report=lambda done: bar.update(done, total, "events", stage=stage)
+    )
 
 
 def _parse_aggregate(aggregate: str) -> AggregateName:
@@ -196,20 +222,22 @@ def _choose_public_key(settings: Settings, key: str | None) -> PublicKey:
 
 def _print_reports(reports: Verifications, *, as_json: bool) -> None:
     if as_json:
-        ok = not any(verified.faults for verified in reports.values())
+        ok = not any(verification.faults for verification in reports.values())
         print_json({"ok": ok, "tenants": [_report_to_json(*report) for report in reports.items()]})
         return
-    for tenant, verified in reports.items():
-        summary = f"{tenant}: {format_count(verified.events, 'event')} in {format_count(verified.chains, 'chain')}"
-        if verified.faults:
-            print_line(f"{summary}, {format_count(len(verified.faults), 'fault')}", colour="red", bold=True)
+    for tenant, verification in reports.items():
+        summary = (
+            f"{tenant}: {format_count(verification.events, 'event')} in {format_count(verification.chains, 'chain')}"
+        )
+        if verification.faults:
+            print_line(f"{summary}, {format_count(len(verification.faults), 'fault')}", colour="red", bold=True)
         else:
             print_line(f"{summary}, intact", colour="green")
-        for fault in verified.faults:
+        for fault in verification.faults:
             print_line(f"  {fault.stream} version {fault.version}: {fault.says}")
 
 
-def _report_to_json(tenant: str, verified: ChainVerification) -> dict[str, object]:
+def _report_to_json(tenant: str, verification: ChainVerification) -> dict[str, object]:
     faults = [
         {
             "aggregate_type": fault.stream.aggregate_type,
@@ -217,6 +245,6 @@ def _report_to_json(tenant: str, verified: ChainVerification) -> dict[str, objec
             "aggregate_version": fault.version,
             "says": fault.says,
         }
-        for fault in verified.faults
+        for fault in verification.faults
     ]
-    return {"tenant": tenant, "events": verified.events, "chains": verified.chains, "faults": faults}
+    return {"tenant": tenant, "events": verification.events, "chains": verification.chains, "faults": faults}

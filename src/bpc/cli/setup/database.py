@@ -12,7 +12,9 @@ from typing import Annotated, Final
 
 import typer
 
+from bpc.cli.setup.audit import verify_with_progress
 from bpc.cli.support.output import REFUSED, AsJson, print_json, print_line, print_result
+from bpc.cli.support.progress import ProgressBar, explain_interrupt, show_progress
 from bpc.cli.support.session import has_database, load_settings_and_logs
 from bpc.core.errors import NotFound
 from bpc.core.formats.ids import TenantId
@@ -22,9 +24,16 @@ from bpc.runtime import clock
 from bpc.runtime.postgres.cluster import Layout, is_locked
 from bpc.runtime.settings import Settings
 from bpc.storage import backup as manifest
-from bpc.storage.access.tenants_and_actors import list_tenants
+from bpc.storage.access.tenants_and_actors import TenantRow, list_tenants
 from bpc.storage.audit import events
-from bpc.storage.backup import BackupManifest, record_last_backup, remove_old_backups, take_backup
+from bpc.storage.backup import (
+    BackupManifest,
+    ReportBytes,
+    ignore_bytes,
+    record_last_backup,
+    remove_old_backups,
+    take_backup,
+)
 from bpc.storage.connection import open_connection
 from bpc.storage.database import Database, locate_database, open_database, require_server_version
 from bpc.storage.migrate import SchemaComparison, SchemaState, compare_schema, list_migrations, migrate
@@ -51,9 +60,9 @@ async def migrate_tables(
             _print_comparison(await compare_schema(conn, migrations), as_json=as_json)
             return
         await require_server_version(conn)
-        applied = await migrate(conn, migrations)
-    says = "applied " + ", ".join(applied) if applied else "nothing to do: the database is current"
-    print_result({"applied": applied}, says, as_json=as_json)
+        applied_names = await migrate(conn, migrations)
+    says = "applied " + ", ".join(applied_names) if applied_names else "nothing to do: the database is current"
+    print_result({"applied": applied_names}, says, as_json=as_json)
 
 
 def _print_comparison(comparison: SchemaComparison, *, as_json: bool) -> None:
@@ -97,13 +106,23 @@ async def back_up(
     if not has_database(settings):
         raise NotFound(f"there is no database in `{settings.data_dir}`", fix="set BPC_DATA_DIR or DATABASE_URL")
     now = clock.now()
-    async with locate_database(settings, read_only=True) as place:
-        keys = settings.data_dir / "keys" if with_keys and (settings.data_dir / "keys").is_dir() else None
-        folder, contents = await take_backup(
-            to, place.address, place.server, keys=keys, build=settings.compiler_build_id, at=now
-        )
+    with (
+        explain_interrupt(lambda: _describe_stopped_backup(manifest.locate_backup(to, now))),
+        show_progress("", as_json=as_json, unit="bytes") as bar,
+    ):
+        async with locate_database(settings, read_only=True) as place:
+            keys = settings.data_dir / "keys" if with_keys and (settings.data_dir / "keys").is_dir() else None
+            folder, contents = await take_backup(
+                to,
+                place.address,
+                place.server,
+                keys=keys,
+                build=settings.compiler_build_id,
+                at=now,
+                report=_make_report(bar),
+            )
     record_last_backup(settings.data_dir, now)
-    removed = list(remove_old_backups(to, keep=timedelta(days=keep_days), now=now))
+    removed_backups = list(remove_old_backups(to, keep=timedelta(days=keep_days), now=now))
     if as_json:
         print_json(
             {
@@ -112,17 +131,32 @@ async def back_up(
                 "taken_at": contents.taken_at,
                 "files": len(contents.files),
                 "bytes": contents.size,
-                "removed": removed,
+                "removed": removed_backups,
             }
         )
         return
     print_line(f"{folder}: {len(contents.files):,} files, {contents.size / 1e6:,.1f} MB, each listed with its SHA-256")
-    for old in removed:
+    for old in removed_backups:
         print_line(f"removed {old}, which is older than {keep_days} days")
     if not with_keys:
         print_line("the backup has no private keys: store the signing key and the pepper elsewhere, or use --with-keys")
 
 
+def _describe_stopped_backup(folder: Path) -> str:
+    if folder.exists():
+        return f"stopped; the backup {folder} is complete"
+    return "stopped; no backup was written, and earlier ones are unchanged"
+
+
+def _make_report(bar: ProgressBar) -> ReportBytes:
+    """Report the bytes of a backup to the bar, if somebody sees it: a report costs time."""
+    if not bar.is_visible:
+        return ignore_bytes
+    return lambda stage, done, total: bar.update(done, total, stage=stage)
+
+
+CHECKING: Final = "checking the files"
+PUTTING_BACK: Final = "putting it back"
 REPLAY_SAMPLE: Final = 20
 STOP_SECONDS: Final = 30.0
 
@@ -140,6 +174,7 @@ class RestoreReport:
     faults: int = 0
     replayed: int = 0
     mismatches: list[str] = field(default_factory=list)
+    stage: str = ""
 
     @property
     def ok(self) -> bool:
@@ -147,9 +182,10 @@ class RestoreReport:
 
     @contextmanager
     def measure(self, what: str) -> Iterator[None]:
-        started = time.monotonic()
+        started_at = time.monotonic()
+        self.stage = what
         yield
-        self.seconds[what] = round(time.monotonic() - started, 2)
+        self.seconds[what] = round(time.monotonic() - started_at, 2)
 
 
 def restore(
@@ -183,12 +219,12 @@ def restore(
             aside = settings.model_copy(
                 update={"data_dir": Path(folder) / "data", "database_url": None, "db_host": None}
             )
-            report = asyncio.run(_restore_and_check(aside, backup, replay))
+            report = _run_restore(aside, backup, replay, drill=True, as_json=as_json)
             _wait_until_stopped(aside.data_dir)
     else:
-        report = asyncio.run(_restore_and_check(settings, backup, replay))
+        report = _run_restore(settings, backup, replay, drill=False, as_json=as_json)
     if as_json:
-        print_json({"ok": report.ok, **asdict(report)})
+        print_json({"ok": report.ok, **{name: value for name, value in asdict(report).items() if name != "stage"}})
     else:
         _print_restore(report, drill=drill)
     if not report.ok:
@@ -202,13 +238,34 @@ def _wait_until_stopped(data_dir: Path) -> None:
         time.sleep(0.05)
 
 
-async def _restore_and_check(settings: Settings, backup: Path, replay: int) -> RestoreReport:
-    started = time.monotonic()
-    contents = await asyncio.to_thread(manifest.check_backup, backup)
-    report = RestoreReport(backup=str(backup), place=str(settings.data_dir), taken_at=format_time(contents.taken_at))
-    report.seconds["checking the files"] = round(time.monotonic() - started, 2)
-    with report.measure("putting it back"):
-        await _restore_files(settings, backup, contents)
+def _run_restore(settings: Settings, backup: Path, replay: int, *, drill: bool, as_json: bool) -> RestoreReport:
+    report = RestoreReport(backup=str(backup), place=str(settings.data_dir), taken_at="")
+    with explain_interrupt(lambda: _describe_stopped_restore(report, drill=drill)):
+        asyncio.run(_restore_and_check(settings, backup, replay, report, as_json=as_json))
+    return report
+
+
+def _describe_stopped_restore(report: RestoreReport, *, drill: bool) -> str:
+    if drill:
+        return "stopped; the temporary copy was deleted, and nothing else was changed"
+    if report.stage in {"", CHECKING, PUTTING_BACK}:
+        return f"stopped; nothing was restored to {report.place}"
+    return (
+        f"stopped while {report.stage}; everything is restored to {report.place} but not checked\n"
+        "  check it: bpc migrate, then bpc audit verify and bpc passports replay --all"
+    )
+
+
+async def _restore_and_check(
+    settings: Settings, backup: Path, replay: int, report: RestoreReport, *, as_json: bool
+) -> None:
+    started_at = time.monotonic()
+    with show_progress("", as_json=as_json, unit="bytes") as bar:
+        with report.measure(CHECKING):
+            contents = await asyncio.to_thread(manifest.check_backup, backup, _make_report(bar))
+        report.taken_at = format_time(contents.taken_at)
+        with report.measure(PUTTING_BACK):
+            await _restore_files(settings, backup, contents, _make_report(bar))
     async with locate_database(settings) as place:
         report.place = str(place.address)
         with report.measure("migrations"):
@@ -219,20 +276,20 @@ async def _restore_and_check(settings: Settings, backup: Path, replay: int) -> R
         )
         try:
             async with database.system() as conn:
-                tenants = [tenant.tenant_id for tenant in await list_tenants(conn)]
-            with report.measure("verifying the audit log"):
-                await _verify_audit_log(database, tenants, report)
-            with report.measure("compiling passports again"):
-                await _replay_sample(database, tenants, replay, report)
+                tenants = await list_tenants(conn)
+            with show_progress("", as_json=as_json) as bar:
+                with report.measure("verifying the audit log"):
+                    await _verify_audit_log(database, tenants, report, bar)
+                with report.measure("compiling passports again"):
+                    await _replay_sample(database, [tenant.tenant_id for tenant in tenants], replay, report, bar)
         finally:
             await database.close()
-    report.seconds["all of it"] = round(time.monotonic() - started, 2)
-    return report
+    report.seconds["all of it"] = round(time.monotonic() - started_at, 2)
 
 
-async def _restore_files(settings: Settings, backup: Path, contents: BackupManifest) -> None:
+async def _restore_files(settings: Settings, backup: Path, contents: BackupManifest, report: ReportBytes) -> None:
     if settings.database_dsn is None and contents.kind == "base":
-        await asyncio.to_thread(restore_base, backup, contents, settings.data_dir)
+        await asyncio.to_thread(restore_base, backup, contents, settings.data_dir, report)
         return
     async with locate_database(settings) as place:
         # Only a superuser may restore the owners; for an external server we have only the login.
@@ -241,23 +298,29 @@ async def _restore_files(settings: Settings, backup: Path, contents: BackupManif
     await asyncio.to_thread(restore_keys, backup, settings.data_dir)
 
 
-async def _verify_audit_log(database: Database, tenants: Sequence[TenantId], report: RestoreReport) -> None:
+async def _verify_audit_log(
+    database: Database, tenants: Sequence[TenantRow], report: RestoreReport, bar: ProgressBar
+) -> None:
     async with database.system() as conn:
         report.faults += len(await events.list_events_without_tenant(conn))
     for tenant in tenants:
-        async with database.tenant(tenant) as conn:
-            verified = await events.verify_tenant(conn, tenant)
-        report.events += verified.events
-        report.faults += len(verified.faults)
+        async with database.tenant(tenant.tenant_id) as conn:
+            verification = await verify_with_progress(conn, tenant, bar)
+        report.events += verification.events
+        report.faults += len(verification.faults)
 
 
-async def _replay_sample(database: Database, tenants: Sequence[TenantId], limit: int, report: RestoreReport) -> None:
+async def _replay_sample(
+    database: Database, tenants: Sequence[TenantId], limit: int, report: RestoreReport, bar: ProgressBar
+) -> None:
     for tenant in tenants:
         async with database.tenant(tenant) as conn:
-            for version_id in await passport_versions.list_sample(conn, tenant, limit=limit):
+            sample = await passport_versions.list_sample(conn, tenant, limit=limit)
+            for number, version_id in enumerate(sample, 1):
                 version = await passport_versions.get_version(conn, tenant, version_id)
                 steps = await asyncio.to_thread(check_all, await load_replay_input(conn, tenant, version))
                 report.replayed += 1
+                bar.update(number, len(sample), "passports", stage="replaying")
                 if wrong := [step for step in steps if not step.ok]:
                     report.mismatches.append(f"{version_id}: {wrong[0].name}: {wrong[0].detail}")
 

@@ -1,5 +1,7 @@
 """`bpc retention`: delete data whose retention period is over, or pause that."""
 
+import getpass
+import platform
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -11,13 +13,15 @@ from service_jobs import schedules
 from bpc.cli.support.arguments import AnyTenantOption, command_group
 from bpc.cli.support.output import AsJson, print_json, print_line, print_result, print_table
 from bpc.cli.support.session import load_settings_and_logs, make_operator_act, select_tenants
+from bpc.core.audit.checkpoint import UNCUT_AGGREGATE_TYPE
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
-from bpc.storage.audit import retention
+from bpc.storage.audit import events, retention
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database, open_migrated_database
+from bpc.storage.jobs import make_job_defaults
 from bpc.tasks.retention import (
     Cutoffs,
     RemovedCounts,
@@ -57,36 +61,53 @@ async def run(
             for row in await select_tenants(database, tenant)
         }
     if as_json:
-        tenants = [{"tenant": slug, **asdict(removed)} for slug, removed in counts.items()]
+        tenants = [{"tenant": slug, **asdict(removed_counts)} for slug, removed_counts in counts.items()]
         print_json({"dry_run": dry_run, "cutoffs": asdict(cutoffs), "tenants": tenants})
     else:
         _print_counts(counts, dry_run=dry_run)
 
 
+ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")]
+
+
 @retention_app.command()
-async def pause(as_json: AsJson = False) -> None:
+async def pause(reason: ReasonOption = None, as_json: AsJson = False) -> None:
     """Pause deletion for all tenants.
 
-    A running deletion stops after its current step.
+    A running deletion stops after its current step. Who paused it and why is in the audit log of the tenant `system`.
+
+    \b
+    bpc retention pause --reason "legal hold, case 4711"
     """
-    await _change_schedule(schedules.pause_schedule)
+    await _change_schedule(schedules.pause_schedule, "RETENTION_PAUSED", reason)
     says = "retention is paused: nothing is deleted until `bpc retention resume`"
     print_result({"paused": True}, says, as_json=as_json)
 
 
 @retention_app.command()
-async def resume(as_json: AsJson = False) -> None:
+async def resume(reason: ReasonOption = None, as_json: AsJson = False) -> None:
     """Resume deletion from the next night on."""
-    await _change_schedule(schedules.resume_schedule)
+    await _change_schedule(schedules.resume_schedule, "RETENTION_RESUMED", reason)
     print_result({"paused": False}, "retention is running again", as_json=as_json)
 
 
-async def _change_schedule(change: Callable[[Connection, UUID, str], Awaitable[None]]) -> None:
-    """Pause or resume the schedule, which is created if no worker has run yet."""
+async def _change_schedule(
+    change: Callable[[Connection, UUID, str], Awaitable[None]], event_type: str, reason: str | None
+) -> None:
+    """Pause or resume the schedule, which is created if no worker has run yet, and record who did it."""
     settings = load_settings_and_logs("retention")
     async with open_migrated_database(settings) as database, database.system(SYSTEM_TENANT) as conn:
-        await schedules.put_schedule(conn, SYSTEM_TENANT, make_nightly_schedule())
+        await schedules.put_schedule(conn, SYSTEM_TENANT, make_nightly_schedule(make_job_defaults(settings)))
         await change(conn, SYSTEM_TENANT, retention.SCHEDULE_NAME)
+        payload = {"operator": _name_operator(), "reason": reason}
+        await events.append_act(
+            conn, make_operator_act(), SYSTEM_TENANT, UNCUT_AGGREGATE_TYPE, SYSTEM_TENANT, event_type, payload
+        )
+
+
+def _name_operator() -> str:
+    """The login of the person who runs the command, and the machine: a command has no account in a tenant."""
+    return f"{getpass.getuser()}@{platform.node()}"
 
 
 async def _count_removable(database: Database, tenant: TenantId, cutoffs: Cutoffs) -> RemovedCounts:
@@ -120,13 +141,13 @@ def _print_counts(counts: Mapping[str, RemovedCounts], *, dry_run: bool) -> None
     rows = [
         (
             slug,
-            removed.document_versions,
-            removed.passport_versions,
-            removed.passport_exports,
-            removed.events,
-            removed.webhook_deliveries,
+            removed_counts.document_versions,
+            removed_counts.passport_versions,
+            removed_counts.passport_exports,
+            removed_counts.events,
+            removed_counts.webhook_deliveries,
         )
-        for slug, removed in counts.items()
+        for slug, removed_counts in counts.items()
     ]
     print_table(("TENANT", "CONTENTS", "PASSPORT VERSIONS", "EXPORTS", "EVENTS", "DELIVERIES"), rows)
     if dry_run:

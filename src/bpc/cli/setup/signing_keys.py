@@ -75,9 +75,9 @@ async def list_keys(as_json: AsJson = False) -> None:
     async with open_migrated_database(settings) as database, database.system() as conn:
         keys = await signing_keys.list_keys(conn)
     private_keys = KeyRing.from_settings(settings).load()
-    listed = [_key_to_json(key, private_keys.find(key.key_id), settings.signing_key_id) for key in keys]
+    items = [_key_to_json(key, private_keys.find(key.key_id), settings.signing_key_id) for key in keys]
     if as_json:
-        print_json(listed)
+        print_json(items)
         return
     rows = [
         (
@@ -89,10 +89,10 @@ async def list_keys(as_json: AsJson = False) -> None:
             format_day(key.retired_at),
             entry["public_key"],
         )
-        for key, entry in zip(keys, listed, strict=True)
+        for key, entry in zip(keys, items, strict=True)
     ]
     print_table(("ID", "STATUS", "SIGNS", "AVAILABLE", "CREATED", "RETIRED", "PUBLIC KEY"), rows)
-    if not any(entry["signs"] for entry in listed):
+    if not any(entry["signs"] for entry in items):
         print_line(f"no key can sign: BPC_SIGNING_KEY_ID is `{settings.signing_key_id}`", colour="yellow")
 
 
@@ -184,17 +184,17 @@ async def retire(
 async def _register_key(settings: Settings, key_id: str, public: PublicKey, seed: Seed | None, file: Path) -> None:
     async with open_migrated_database(settings) as database:
         async with database.system() as conn:
-            known = await signing_keys.list_keys(conn)
-        _refuse_conflicts(known, key_id, public, None if seed is None else file)
+            known_keys = await signing_keys.list_keys(conn)
+        _refuse_conflicts(known_keys, key_id, public, None if seed is None else file)
         if seed is not None:
-            _write_own_key_file(settings, known)
+            _write_own_key_file(settings, known_keys)
             _write_key_file(settings, file, seed)
         await signing_keys.register_key(database, key_id, public, act=make_operator_act())
 
 
-def _refuse_conflicts(known: Sequence[SigningKeyRow], key_id: str, public: PublicKey, file: Path | None) -> None:
+def _refuse_conflicts(known_keys: Sequence[SigningKeyRow], key_id: str, public: PublicKey, file: Path | None) -> None:
     """A name never means another key, and a key has one name. A registered key may get its missing file."""
-    for key in known:
+    for key in known_keys:
         if key.key_id == key_id and key.public_key != public:
             raise Conflict(f"`{key_id}` is already the name of another key", fix="choose another name for the new key")
         if key.public_key == public and key.key_id != key_id:
@@ -203,14 +203,14 @@ def _refuse_conflicts(known: Sequence[SigningKeyRow], key_id: str, public: Publi
             raise Conflict(f"`{key_id}` is registered already", fix="`bpc keys list` shows it")
 
 
-def _write_own_key_file(settings: Settings, known: Sequence[SigningKeyRow]) -> None:
+def _write_own_key_file(settings: Settings, known_keys: Sequence[SigningKeyRow]) -> None:
     """Before another key signs, give the generated first key a file under its own name."""
     own = locate_key_file(settings, settings.signing_key_id)
     if settings.signing_ed25519_private_key_base64 is not None or own is None or own.exists():
         return
-    generated = settings.data_dir / "keys" / "signing.key"
-    if generated.exists() and settings.signing_key_id in {key.key_id for key in known}:
-        _write_key_file(settings, own, _read_or_make_seed(str(generated)))
+    key_file = settings.data_dir / "keys" / "signing.key"
+    if key_file.exists() and settings.signing_key_id in {key.key_id for key in known_keys}:
+        _write_key_file(settings, own, _read_or_make_seed(str(key_file)))
 
 
 def _write_key_file(settings: Settings, file: Path, seed: Seed) -> None:
@@ -243,15 +243,15 @@ def _read_or_make_seed(file: str | None) -> Seed:
         return Seed(clock.random_bytes(KEY_BYTES))
     try:
         return parse_seed(from_base64(read_bytes(file).decode("ascii", "replace").strip()))
-    except BadKey as refused:
-        raise Invalid(f"`{file}`: {refused.says}", fix="use the file that `bpc keygen` wrote") from None
+    except BadKey as refusal:
+        raise Invalid(f"`{file}`: {refusal.says}", fix="use the file that `bpc keygen` wrote") from None
 
 
 def _parse_public_key(text: str) -> PublicKey:
     try:
         return parse_public_key(from_base64(text))
-    except BadKey as refused:
-        raise Invalid(f"--public: {refused.says}", fix="give the public key as `bpc keygen` printed it") from None
+    except BadKey as refusal:
+        raise Invalid(f"--public: {refusal.says}", fix="give the public key as `bpc keygen` printed it") from None
 
 
 def generate_key(

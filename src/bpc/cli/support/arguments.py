@@ -18,11 +18,17 @@ T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LOCAL_API_URL: Final = "http://127.0.0.1:8080"
+LONGEST_SUMMARY: Final = 400
 
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help=f"Address of the API [default: BPC_URL, else {LOCAL_API_URL}]."),
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help=f"Address of the API [default: BPC_URL, else the running `bpc up`, else {LOCAL_API_URL}].",
+    ),
 ]
+LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number to show.")]
 HostOption = Annotated[
     str | None,
     typer.Option("--host", metavar="HOST", help="Address to listen on [default: BPC_HTTP_HOST, else 127.0.0.1]."),
@@ -99,7 +105,25 @@ def single_command(function: Callable[..., object]) -> typer.Typer:
 
 def command_group(help_text: str) -> typer.Typer:
     """An app with several commands."""
-    return AsyncTyper(help=help_text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+    return AsyncTyper(
+        help=help_text, cls=CommandList, no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    )
+
+
+class CommandList(TyperGroup):
+    """A group whose help has the whole first sentence of each command."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        width = max(len(name) for name, _ in commands)
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name.ljust(width), command.get_short_help_str(limit=LONGEST_SUMMARY))
+                    for name, command in commands
+                    if command is not None
+                ]
+            )
 
 
 class FalseFlags:

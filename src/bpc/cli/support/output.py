@@ -8,9 +8,11 @@ terminal, a line break must not add a line, and a direction mark must not change
 import json
 import os
 import re
+import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final, Protocol, runtime_checkable
@@ -24,6 +26,8 @@ from bpc.runtime.next_steps import OPERATOR_STEPS
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
+USAGE: Final = "USAGE"
+
 REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 UNAVAILABLE: Final = 69
@@ -34,9 +38,9 @@ INTERRUPTED: Final = 130
 # What to do next, by the hint of a refusal (`find_next_step`).
 COMMAND_STEPS: Final[Mapping[str, str]] = {
     **OPERATOR_STEPS,
-    "list API key": "`bpc apikey list` shows them",
+    "list API key": "`bpc apikeys list` shows them",
     "list signing key": "`bpc keys list` shows them",
-    "list tenant": "`bpc tenant list` shows them",
+    "list tenant": "`bpc tenants list` shows them",
 }
 # Line and paragraph separators, and marks that change the direction of the text after them (UAX #9).
 DIRECTION_MARKS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -73,6 +77,8 @@ def choose_exit_code(code: str) -> int:
     """The exit code for a refusal with `code`."""
     if code in CONFIGURATION_CODES:
         return CONFIGURATION
+    if code == USAGE:
+        return WRONG_USAGE
     if code == "INTERNAL_ERROR":
         return INTERNAL_ERROR
     return UNAVAILABLE if CODES[code].http in {502, 503, 504} else REFUSED
@@ -119,7 +125,7 @@ def _to_json_value(value: object) -> str:
         case UUID() | Path():
             return str(value)
         case _:
-            raise TypeError(f"{type(value).__name__} is no JSON value")
+            raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def print_result(value: Mapping[str, object] | Sequence[object], *sentences: str, as_json: bool) -> None:
@@ -164,23 +170,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         typer.echo(line.rstrip())
 
 
-UpdateProgress = Callable[[float, float, str], None]
-
-
-@contextmanager
-def show_progress(label: str, *, as_json: bool, percent: bool = False) -> Iterator[UpdateProgress | None]:
-    """Yield `update(done, total, text)` of a progress bar; None with --json or without a terminal."""
-    if as_json or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 (slow to import)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn  # noqa: PLC0415
-
-    number = TaskProgressColumn() if percent else MofNCompleteColumn()
-    columns = TextColumn(label), BarColumn(), number, TextColumn("{task.description}")
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)
+def name_program() -> str:
+    """`bpc` as this shell can run it: by its name, if it was found on the path, else by its file."""
+    program = sys.argv[0]
+    if os.sep not in program:
+        return "bpc"
+    if Path(program).name != "bpc":  # `python -m bpc`
+        return f"{shlex.quote(sys.executable)} -m bpc"
+    on_path = shutil.which("bpc")
+    if on_path is not None and Path(on_path).samefile(program):
+        return "bpc"
+    file = Path(program).absolute()
+    return shlex.quote(str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file))
 
 
 def format_count(number: int, noun: str) -> str:
@@ -208,9 +209,9 @@ def read_bytes(file: str) -> bytes:
         if sys.stdin is None:  # closed by the parent process
             raise Invalid("there is no standard input", fix="name a file")
         return sys.stdin.buffer.read()
-    except OSError as failed:
+    except OSError as error:
         name = "standard input" if file == "-" else f"`{file}`"
-        raise Invalid(f"{name} cannot be read: {failed.strerror}", fix="check the path and its permissions") from failed
+        raise Invalid(f"{name} cannot be read: {error.strerror}", fix="check the path and its permissions") from error
 
 
 def print_bytes(data: bytes) -> None:
@@ -238,17 +239,23 @@ def write_secret(path: Path, text: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Conflict(f"`{path}` exists already", fix="choose another name, or move it away first") from None
-    except OSError as failed:
-        raise _write_error(path, failed) from failed
+        raise _make_exists_error(path) from None
+    except OSError as error:
+        raise _make_write_error(path, error) from error
     try:
         with os.fdopen(handle, "w") as file:
             file.write(f"{text}\n")
             file.flush()
             os.fsync(file.fileno())
-    except OSError as failed:
+    except OSError as error:
         path.unlink(missing_ok=True)
-        raise _write_error(path, failed) from failed
+        raise _make_write_error(path, error) from error
+
+
+def require_new_file(path: Path) -> None:
+    """`Conflict` if there is such a file."""
+    if path.exists():
+        raise _make_exists_error(path)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -260,13 +267,17 @@ def replace_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as failed:
+    except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise _write_error(path, failed) from failed
+        raise _make_write_error(path, error) from error
 
 
-def _write_error(path: Path, failed: OSError) -> Invalid:
+def _make_exists_error(path: Path) -> Conflict:
+    return Conflict(f"`{path}` already exists", fix="choose another name, or move it away first")
+
+
+def _make_write_error(path: Path, error: OSError) -> Invalid:
     return Invalid(
-        f"`{path}` cannot be written: {failed.strerror}", fix="choose a folder that exists and that you can write to"
+        f"`{path}` cannot be written: {error.strerror}", fix="choose a folder that exists and that you can write to"
     )

@@ -1,6 +1,7 @@
 """What the commands for rules share: reading rule files and inputs, printing diagnostics and failed tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn
 
 import typer
@@ -19,10 +20,18 @@ from bpc.core.facts.fact_table import FactTable, SnapshotFact, is_day
 from bpc.core.facts.snapshot import order_facts, read_fact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json, read_json
-from bpc.core.formats.timestamps import format_time, parse_time
+from bpc.core.formats.timestamps import format_time, parse_sent_time
 from bpc.core.language.checking.context import LocatedDiagnostic
 from bpc.core.language.evaluation import World
-from bpc.core.language.package import CheckedPackage, read_package
+from bpc.core.language.linking import (
+    MANIFEST,
+    MAX_PACKAGES,
+    TESTS_FOLDER,
+    PackageFiles,
+    link_package,
+    read_manifest,
+)
+from bpc.core.language.package import CheckedPackage, PackageTexts, read_package
 from bpc.core.language.source import Source, Span, diagnostic_to_json, render_diagnostic, render_excerpt
 from bpc.core.language.testing.report import TestFailure
 from bpc.core.language.types import FactRecordType
@@ -31,6 +40,9 @@ if TYPE_CHECKING:
     from bpc_client.models import RuleTestFact
 
 
+RulesArgument = Annotated[
+    str, typer.Argument(metavar="RULES", help="The rule file, or the folder of a package; `-` is standard input.")
+]
 TestsFileOption = Annotated[
     str | None, typer.Option("--tests", metavar="FILE", help="A file with more tests for these rules.")
 ]
@@ -40,19 +52,19 @@ DEFAULT_ISSUED_AT: Final = "2027-02-18"
 
 
 def select_errors(diagnostics: Sequence[LocatedDiagnostic]) -> list[LocatedDiagnostic]:
-    return [located for located in diagnostics if located.diagnostic.is_error]
+    return [diagnostic for diagnostic in diagnostics if diagnostic.diagnostic.is_error]
 
 
 def print_diagnostics(diagnostics: Sequence[LocatedDiagnostic]) -> None:
     """Print to standard error: the code of the first error, then every diagnostic with its position."""
     error_list = select_errors(diagnostics)
     if error_list:
-        files = list(dict.fromkeys(located.source.name for located in error_list))
+        files = list(dict.fromkeys(diagnostic.source.name for diagnostic in error_list))
         place = f"`{files[0]}`" if len(files) == 1 else f"{len(files)} files"
         says = f"{format_count(len(error_list), 'error')} in {place}"
         print_refusal(error_list[0].diagnostic.code, says, None, {}, as_json=False)
-    for located in diagnostics:
-        text = f"\n{render_diagnostic(located.source, located.diagnostic)}"
+    for diagnostic in diagnostics:
+        text = f"\n{render_diagnostic(diagnostic.source, diagnostic.diagnostic)}"
         typer.echo(text.translate(CONTROL_ESCAPES_IN_LINES), err=True, nl=False)
 
 
@@ -67,7 +79,7 @@ def count_diagnostics(diagnostics: Sequence[LocatedDiagnostic]) -> str:
 
 
 def diagnostics_to_json(diagnostics: Iterable[LocatedDiagnostic]) -> list[Mapping[str, object]]:
-    return [diagnostic_to_json(located.source, located.diagnostic) for located in diagnostics]
+    return [diagnostic_to_json(diagnostic.source, diagnostic.diagnostic) for diagnostic in diagnostics]
 
 
 def exit_with_diagnostics(diagnostics: Sequence[LocatedDiagnostic], *, as_json: bool) -> NoReturn:
@@ -79,15 +91,56 @@ def exit_with_diagnostics(diagnostics: Sequence[LocatedDiagnostic], *, as_json: 
     raise typer.Exit(REFUSED)
 
 
+def read_package_texts(rules: str, tests: str | None = None) -> PackageTexts:
+    """The rules and, in a second file, more tests; or what a folder is linked to."""
+    if rules == "-" or not Path(rules).is_dir():
+        return PackageTexts(read_bytes(rules), b"" if tests is None else read_bytes(tests), rules, tests or "tests.bpc")
+    if tests is not None:
+        raise typer.BadParameter(f"A folder has its tests in its folder {TESTS_FOLDER!r}: leave --tests out.")
+    linked = link_package(read_folder(Path(rules)))
+    return PackageTexts(linked.rules, linked.tests, rules, rules)
+
+
+def get_package_name(rules: str) -> str:
+    """What a folder says it is, or the name of a file without its ending."""
+    folder = Path(rules)
+    if not folder.is_dir():
+        return folder.stem
+    return read_manifest(str(folder / MANIFEST), read_bytes(str(folder / MANIFEST))).name
+
+
+def read_folder(folder: Path) -> list[PackageFiles]:
+    """A package and those it extends, the oldest first."""
+    packages: list[PackageFiles] = []
+    seen = [folder.resolve()]
+    while True:
+        manifest = read_manifest(str(folder / MANIFEST), read_bytes(str(folder / MANIFEST)))
+        files = {path: read_bytes(str(folder / path)) for path in list_package_files(folder)}
+        packages.insert(0, PackageFiles(manifest, files))
+        if manifest.extends is None:
+            return packages
+        folder = folder / manifest.extends.folder
+        if folder.resolve() in seen or len(seen) >= MAX_PACKAGES:
+            fix = f"a package extends another, and that one others, up to {MAX_PACKAGES} in all, never itself"
+            raise Invalid(f"`{packages[-1].manifest.name}` extends too many packages, or itself", fix=fix)
+        seen.append(folder.resolve())
+
+
+def list_package_files(folder: Path) -> list[str]:
+    """The rule files of a package, sorted, without its manifest and without hidden ones."""
+    paths = [file.relative_to(folder) for file in folder.rglob("*.bpc") if file.is_file()]
+    visible = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
+    return sorted(path.as_posix() for path in visible if path.as_posix() != MANIFEST)
+
+
 def read_package_files(rules: str, tests: str | None = None) -> CheckedPackage:
-    """The rules and, in a second file, more tests."""
-    tests_bytes = b"" if tests is None else read_bytes(tests)
-    return read_package(read_bytes(rules), tests_bytes, name=rules, tests_name=tests or "tests.bpc")
+    """The checked rules of a file or a folder and, in a second file, more tests."""
+    texts = read_package_texts(rules, tests)
+    return read_package(texts.rules, texts.tests, name=texts.rules_name, tests_name=texts.tests_name)
 
 
 def print_place(source: Source, span: Span) -> None:
-    place = source.locate(span.start)
-    print_line(f"  at {source.name}:{place.line}:{place.column}")
+    print_line(f"  at {source.find_place(span.start)}")
     print_line(render_excerpt(source, span), end="")
 
 
@@ -168,7 +221,7 @@ def _parse_day(text: str) -> str:
     if is_day(text):
         return text
     try:
-        return format_time(parse_time(text))[: len(DEFAULT_ISSUED_AT)]
+        return format_time(parse_sent_time(text))[: len(DEFAULT_ISSUED_AT)]
     except Invalid as wrong:
         raise Invalid(f"`issued_at`: {wrong.says}", fix="a day like 2027-02-18 is enough") from None
 

@@ -93,18 +93,18 @@ def find_anchor_faults(
       2. each anchor is where the last list that names its chain put it
       3. each chain that a list names still has an anchor
     """
-    vouched: dict[EventStream, ChainHead] = {}
+    heads: dict[EventStream, ChainHead] = {}
     for anchor_list in anchor_lists:
         if anchor_list.matches_claim:
-            vouched |= anchor_list.anchors
+            heads |= anchor_list.anchors
         else:  # 1
             says = "the anchors listed under it do not have the hash it claims"
             yield ChainFault(stream=anchor_list.stream, version=anchor_list.version, says=says)
     for stream, head in anchors.items():
-        if vouched.get(stream) != head:  # 2
+        if heads.get(stream) != head:  # 2
             says = f"no {RETENTION_EVENT_TYPE} event vouches for the anchor its chain begins at"
             yield ChainFault(stream=stream, version=head.version, says=says)
-    for stream, head in vouched.items():
+    for stream, head in heads.items():
         if stream not in anchors:  # 3
             yield ChainFault(stream=stream, version=head.version, says="the anchor that retention left here is gone")
 

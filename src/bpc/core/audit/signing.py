@@ -128,7 +128,7 @@ def _is_small_order(x_squared: int, y: int) -> bool:
     return x2 == 0 and y == 1
 
 
-# The key set: all public keys of an installation as one file, for whoever checks what they signed.
+# The key set: all public keys of an installation as one file, for people who check what they signed.
 
 
 class BadKeySet(Invalid):

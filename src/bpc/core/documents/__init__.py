@@ -1,7 +1,7 @@
 """Documents: what suppliers sent, read into facts.
 
 Pure. `reader` chooses the format, which turns bytes into elements: JSON in our own form (`elements`) or a published one
-(`public/`), CSV (`csv_table`) and XLSX (`xlsx_workbook`), both through `tables`. `fact_members` builds facts of the
+(`public/`), CSV (`csv_table`) and XLSX (`xlsx`), both through `tables`. `fact_members` builds facts of the
 elements, and describes our own form as JSON Schemas. All of them note problems and warnings, each with its place.
 
 A problem rejects the document. A value of an optional member that cannot be read is only left out, with a warning.
@@ -69,8 +69,8 @@ class Notes:
 
     def end_capture(self) -> list[DocumentNote]:
         """The problems since `begin_capture`, with their places."""
-        captured, self._captured = self._captured, None
-        return captured or []
+        notes, self._captured = self._captured, None
+        return notes or []
 
     @property
     def is_capturing(self) -> bool:
@@ -92,7 +92,7 @@ class Notes:
             self._warnings.append(_build_note(self.locate(at), says))
 
     def add_rounding(self, at: str, says: str, decimals: int) -> None:
-        """Warn that a number was rounded to so many decimals; the first warning that cannot be kept is a problem."""
+        """Warn that a number was rounded to `decimals`; the first warning that cannot be kept is a problem."""
         self._roundings += 1
         if self._roundings <= MAX_ROUNDINGS:
             self._warnings_total += 1

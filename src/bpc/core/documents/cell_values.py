@@ -17,7 +17,7 @@ from bpc.core.documents.fact_members import BLANKS
 from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.header_units import ONE, find_unit_factor
 from bpc.core.documents.number_texts import InvalidNumber, NumberLocale, parse_number_text, split_unit_from_number
-from bpc.core.documents.public.sentences import split_list
+from bpc.core.documents.public.sentences import MAX_WORDS_OF_A_NAME, says_nothing, split_list
 from bpc.core.facts.enumerations import ENUMERATIONS
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Type
 
@@ -45,6 +45,8 @@ def _convert_list(target: ColumnTarget, kind: List, cell: Cell) -> "RawValue | I
     if isinstance(cell, str):
         texts = [part.strip(BLANKS) for part in _LIST_SEPARATOR.split(cell)]
         is_list_of_names = target.steps[0] in _LISTS_OF_NAMES
+        if is_list_of_names and all(says_nothing(text) for text in texts):
+            return InvalidCell(f"is {quote_text(cell)}; write `none` if there are none, or leave the cell empty")
         parts = [*(item for text in texts for item in split_list(text))] if is_list_of_names else [*texts]
     item_target = ColumnTarget(target.steps, kind.item)
     items = [convert_cell(item_target, part, None) for part in parts if part != ""]
@@ -52,11 +54,25 @@ def _convert_list(target: ColumnTarget, kind: List, cell: Cell) -> "RawValue | I
     return invalid or [item for item in items if not isinstance(item, InvalidCell)]
 
 
+def find_open_list(target: ColumnTarget, cell: Cell) -> str | None:
+    """What to say of a cell that may list several texts but was read as one; None if it can be one only."""
+    if not isinstance(target.kind, List) or not isinstance(cell, str) or _LIST_SEPARATOR.search(cell):
+        return None
+    parts = cell.split(",")
+    if target.steps[0] in _LISTS_OF_NAMES or len(parts) == 1 or "://" in cell:
+        return None
+    is_list = all(1 <= len(part.split()) <= MAX_WORDS_OF_A_NAME for part in parts)
+    return f"was read as one text, {quote_text(cell)}; write `;` between texts if it lists several" if is_list else None
+
+
 def _convert_bool(cell: Cell, _: NumberLocale | None) -> "RawValue | InvalidCell":
     if isinstance(cell, bool):
         return cell
-    text = cell if isinstance(cell, str) else cell.text if isinstance(cell, NumberText) else ""
-    value = parse_bool_text(text)
+    match cell:
+        case str(text) | NumberText(text) | FormattedNumber(text, ""):
+            value = parse_bool_text(text)
+        case _:
+            value = None
     return InvalidCell(f"is {describe_cell(cell)}, not true or false, yes or no, 1 or 0") if value is None else value
 
 
@@ -76,7 +92,7 @@ def _convert_date(cell: Cell, locale: NumberLocale | None) -> "RawValue | Invali
 def _convert_text(cell: Cell, _: NumberLocale | None) -> "RawValue | InvalidCell":
     match cell:
         case str():
-            return cell
+            return InvalidCell(f"is {quote_text(cell)}; leave the cell empty") if says_nothing(cell) else cell
         case NumberText(text) if is_plain_decimal(text) and "." not in text:
             return text  # a spreadsheet stores an article number as a number
         case FormattedNumber(shown=str(shown)):
@@ -94,12 +110,12 @@ _CONVERTERS: Final[Mapping[Type, Callable[[Cell, NumberLocale | None], "RawValue
 
 def _convert_number(target: ColumnTarget, cell: Cell, locale: NumberLocale | None) -> "RawValue | InvalidCell":
     match cell:
-        case NumberText(text):
-            return _scale_number(target, text, cell)
-        case PercentCell(text):
-            return _convert_percentage(target, text)
-        case FormattedNumber(text, ""):
+        case FormattedNumber(fault=str(fault)):
+            return InvalidCell(fault)
+        case NumberText(text) | FormattedNumber(text, ""):
             return _scale_number(target, text, NumberText(text))
+        case PercentCell(text) | FormattedNumber(text, "%"):
+            return _convert_percentage(target, text)
         case FormattedNumber(text, unit):
             return _convert_with_unit(target, text, unit, f"{text} {unit}")
         case str():
@@ -143,8 +159,8 @@ def _convert_with_unit(target: ColumnTarget, number: str, unit: str, text: str) 
         return InvalidCell(
             f"is {quote_text(text)}, but its column has the unit `{target.header_unit}`; keep one of the two"
         )
-    stated = ColumnTarget(target.steps, target.kind, target.unit, factor, unit)
-    return _scale_number(stated, number, text)
+    target_with_unit = ColumnTarget(target.steps, target.kind, target.unit, factor, unit)
+    return _scale_number(target_with_unit, number, text)
 
 
 def _scale_number(target: ColumnTarget, number: str, raw: "NumberText | str") -> "RawValue | InvalidCell":
@@ -158,12 +174,12 @@ def _scale_number(target: ColumnTarget, number: str, raw: "NumberText | str") ->
     value = parse_exact(number)
     if value is None:
         return InvalidCell(f"is {number}, not a number below 10^36")
-    scaled = value * factor
+    product = value * factor
     decimals = target.kind.scale if isinstance(target.kind, Dec) else 0
-    if scaled.at_scale(decimals) is None:
+    if product.at_scale(decimals) is None:
         symbol = "" if target.unit is None else f" {target.unit.symbol}"
         return InvalidCell(
-            f"is {number} {target.header_unit}, which is {scaled}{symbol}, but `{target.name}` has"
+            f"is {number} {target.header_unit}, which is {product}{symbol}, but `{target.name}` has"
             f" {decimals or 'no'} decimals; it is not rounded"
         )
-    return NumberText(str(scaled))
+    return NumberText(str(product))

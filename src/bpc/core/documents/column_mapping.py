@@ -10,7 +10,7 @@ A column whose `member` is null is known and left out. `header_row` is the numbe
 sheet, of the first name).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,25 +43,34 @@ class MappedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MappedSheet:
-    """A table: its name (empty for CSV), the fact types of its rows, where its header is, and its columns."""
+class TableHeader:
+    """A table: its name (empty for CSV), the fact types of its rows, and where its header is."""
 
     name: str
     fact_types: tuple[str, ...]
     header_row: int
-    columns: tuple[MappedColumn, ...]
     orientation: Orientation = "rows"
     header_rows: int = 1
 
-    def as_json(self) -> dict[str, Json]:
+    def describe(self, columns: Iterable[dict[str, Json]]) -> dict[str, Json]:
         return {
             "name": self.name,
             "fact_types": list(self.fact_types),
             "orientation": self.orientation,
             "header_row": self.header_row,
             "header_rows": self.header_rows,
-            "columns": [column.as_json() for column in self.columns],
+            "columns": list(columns),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedSheet(TableHeader):
+    """A table whose columns were mapped."""
+
+    columns: tuple[MappedColumn, ...]
+
+    def as_json(self) -> dict[str, Json]:
+        return self.describe(column.as_json() for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,7 @@ def _parse_sheet(value: Json, path: str, problems: list[tuple[str, str]]) -> Map
         return None
     fact_types = value.get("fact_types")
     name, columns = value.get("name"), value.get("columns")
-    orientation = next((known for known in _ORIENTATIONS if known == value.get("orientation", "rows")), None)
+    orientation = next((option for option in _ORIENTATIONS if option == value.get("orientation", "rows")), None)
     types = tuple(str(item) for item in fact_types) if isinstance(fact_types, list) else ()
     checks = (
         (_is_text(name, least=0), "name", "is not a text"),
@@ -128,8 +137,10 @@ def _parse_sheet(value: Json, path: str, problems: list[tuple[str, str]]) -> Map
     problems += faults
     if faults or orientation is None or not isinstance(columns, list):
         return None
-    mapped = [_parse_column(item, f"{path}.columns[{index}]", types, problems) for index, item in enumerate(columns)]
-    targets = [column.member for column in mapped if column is not None and column.member is not None]
+    parsed_columns = [
+        _parse_column(item, f"{path}.columns[{index}]", types, problems) for index, item in enumerate(columns)
+    ]
+    targets = [column.member for column in parsed_columns if column is not None and column.member is not None]
     problems += [
         (f"{path}.columns", f"maps two columns to `{member}`")
         for member in sorted({m for m in targets if targets.count(m) > 1})
@@ -138,7 +149,7 @@ def _parse_sheet(value: Json, path: str, problems: list[tuple[str, str]]) -> Map
         name=str(name),
         fact_types=types,
         header_row=_to_number(value.get("header_row")),
-        columns=tuple(column for column in mapped if column is not None),
+        columns=tuple(column for column in parsed_columns if column is not None),
         orientation=orientation,
         header_rows=_to_number(value.get("header_rows", 1)),
     )
@@ -151,7 +162,7 @@ def _parse_column(
         problems.append((path, "has no `header`"))
         return None
     member, unit = value.get("member"), value.get("unit")
-    locale = next((known for known in LOCALES if known == value.get("locale")), None)
+    locale = next((option for option in LOCALES if option == value.get("locale")), None)
     if value.get("locale") is not None and locale is None:
         problems.append((f"{path}.locale", "is not `comma` or `point`"))
     if unit is not None and not _is_text(unit, least=1):

@@ -10,12 +10,12 @@ a row are checked first.
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from bpc.core.documents import Notes
-from bpc.core.documents.cells import MAX_COLUMNS, Cell, TableRow, is_comment, parse_cell
+from bpc.core.documents import DocumentNote, Notes
+from bpc.core.documents.cells import MAX_COLUMNS, Cell, TableRow, names_product, parse_cell
 from bpc.core.documents.elements import FACT_TYPES, FactElement
 from bpc.core.documents.header_names import match_header
 from bpc.core.documents.read_options import ReadOptions
@@ -42,14 +42,14 @@ def read_csv(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> I
     table = open_csv(content, notes)
     if table is None:
         return ()
-    mapped = None
+    sheet_mapping = None
     if options.mapping is not None:
-        mapped = options.mapping.find_sheet("")
-        if mapped is None:
+        sheet_mapping = options.mapping.find_sheet("")
+        if sheet_mapping is None:
             notes.add_problem("$", "is CSV, but its column mapping is of a workbook; map the columns again")
             return ()
-    fact_types = FACT_TYPES[kind] if mapped is None else mapped.fact_types
-    return read_tables([TableSource(table, fact_types, mapped)], notes, options.locale)
+    fact_types = FACT_TYPES[kind] if sheet_mapping is None else sheet_mapping.fact_types
+    return read_tables([TableSource(table, fact_types, sheet_mapping)], notes, options.locale)
 
 
 def open_csv(content: bytes, notes: Notes) -> "CsvTable | None":
@@ -77,10 +77,13 @@ class CsvTable:
         separator = "tab" if self._separator == "\t" else f"`{self._separator}`"
         return f"has {cells:,} cells but the header has {width:,}; put a cell that contains a {separator} in quotes"
 
+    def list_display_notes(self, first_row: int, columns: Collection[int]) -> list[DocumentNote]:  # noqa: ARG002 (text)
+        return []
+
     def read_rows(self, notes: Notes) -> Iterator[TableRow]:
         for number, cells in self.read_texts(notes):
             row_cells = _parse_cells(cells)
-            if row_cells and not is_comment(row_cells):
+            if row_cells:
                 yield TableRow(f"line {number}", row_cells, number)
 
     def read_texts(self, notes: Notes) -> Iterator[tuple[int, list[str]]]:
@@ -113,8 +116,8 @@ class CsvTable:
 
 
 def _parse_cells(cells: list[str]) -> dict[int, Cell]:
-    parsed = ((index, parse_cell(text)) for index, text in enumerate(cells) if text)
-    return {index: cell for index, cell in parsed if cell is not None}
+    values = ((index, parse_cell(text)) for index, text in enumerate(cells) if text)
+    return {index: cell for index, cell in values if cell is not None}
 
 
 def _explain_csv_error(error: str) -> str:
@@ -149,25 +152,30 @@ class _LineReader:
 
 
 def _guess_separator(text: str) -> str:
-    """The separator that gives one of the first lines the most known names; among equals, the most cells."""
+    """The separator that gives one of the first lines the most known names, the product among them; then most cells."""
     lines = (line[0][:MAX_ROW_LENGTH] for line in islice(_LINE.finditer(text), 100))
     head = [line for line in lines if line.strip(" ,;\t\n") and not line.startswith("#")][:MAX_HEAD_ROWS]
-    known: dict[str, bool] = {}
-    ranks: dict[str, tuple[int, int]] = {}
+    is_known: dict[str, bool] = {}
+    ranks: dict[str, tuple[bool, int, int]] = {}
     for separator in _SEPARATORS:
-        rows = [line.split(separator) for line in head]
+        rows = [[cell.strip('" \n') for cell in line.split(separator)] for line in head]
         # A line without the separator says nothing about it, but a header of one name has none.
-        ranks[separator] = max(((_count_known_names(cells, known), len(cells)) for cells in rows), default=(0, 0))
+        ranks[separator] = max((_rank_cells(cells, is_known) for cells in rows), default=(False, 0, 0))
     return max(_SEPARATORS, key=lambda separator: ranks[separator])
 
 
-def _count_known_names(cells: list[str], known: dict[str, bool]) -> int:
+def _rank_cells(cells: list[str], is_known: dict[str, bool]) -> tuple[bool, int, int]:
+    count = _count_known_names(cells, is_known)
+    has_product = count > 0 and any(is_known.get(cell) and names_product(cell) for cell in cells)
+    return has_product, count, len(cells)
+
+
+def _count_known_names(cells: list[str], is_known: dict[str, bool]) -> int:
     count = 0
-    for cell in cells[:MAX_COLUMNS]:
-        name = cell.strip('" \n')
-        if name not in known and len(known) < MAX_NAMES_COUNTED and len(name) < 200:
-            known[name] = match_header(name, _ALL_TYPES).points > 0
-        count += known.get(name, False)
+    for name in cells[:MAX_COLUMNS]:
+        if name not in is_known and len(is_known) < MAX_NAMES_COUNTED and len(name) < 200:
+            is_known[name] = match_header(name, _ALL_TYPES).points > 0
+        count += is_known.get(name, False)
     return count
 
 

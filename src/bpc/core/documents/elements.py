@@ -1,4 +1,4 @@
-"""What a document holds before its values have types, whatever format it came in; and which parts are facts.
+"""What a document holds before its values have types, in any format; and which parts are facts.
 
 A number stays the text it was written as until its length is known. It never becomes a binary fraction on its way
 into a fact. JSON is read strictly (`core.formats.strict_json`); a document may also not hold a number that is too long
@@ -52,8 +52,8 @@ class ExactNumber:
     def at_scale(self, scale: int) -> int | None:
         """The same value counted in units of 10^-scale, or None where it has more decimals than that."""
         if self.scale <= scale:
-            scaled: int = self.count * 10 ** (scale - self.scale)
-            return scaled
+            larger_count: int = self.count * 10 ** (scale - self.scale)
+            return larger_count
         count, remainder = divmod(self.count, 10 ** (self.scale - scale))
         return count if remainder == 0 else None
 

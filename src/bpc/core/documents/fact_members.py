@@ -328,7 +328,7 @@ def _build_bom_schema() -> dict[str, Json]:
                 {
                     "type": "array",
                     "items": component,
-                    "description": "Its parts. One that does not say of which battery it is belongs to the only one;"
+                    "description": "Its parts. A part that names no battery belongs to the only battery;"
                     " an item without `part` is a battery.",
                 }
             ),
@@ -356,7 +356,7 @@ def _build_one_or_more(fact_type: str) -> dict[str, Json]:
     }
 
 
-def _build_fact_schema(fact_type: str, required: list[Json]) -> dict[str, Json]:
+def _build_fact_schema(fact_type: str, required_members: list[Json]) -> dict[str, Json]:
     key_schemas = {"sku": _allow_null(_SKU), "part": _PART} if fact_type == "Component" else {"sku": _SKU}
     properties: dict[str, Json] = {
         name: {
@@ -365,7 +365,7 @@ def _build_fact_schema(fact_type: str, required: list[Json]) -> dict[str, Json]:
         }
         for name, member in SCHEMA_MEMBERS[FactRecordType(fact_type, SCHEMA_VERSION)].items()
     }
-    return {"type": "object", "properties": properties, "required": required}
+    return {"type": "object", "properties": properties, "required": required_members}
 
 
 def _build_type_schema(kind: Type) -> dict[str, Json]:

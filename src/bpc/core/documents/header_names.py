@@ -21,7 +21,7 @@ from bpc.core.documents.fact_members import (
     parse_column_name,
 )
 from bpc.core.documents.header_synonyms import SYNONYMS
-from bpc.core.documents.header_text import MAX_HEADER_LENGTH, build_name_key, spell_umlauts
+from bpc.core.documents.header_text import MAX_HEADER_LENGTH, build_name_key, fold_text, spell_umlauts
 from bpc.core.documents.header_units import (
     ONE,
     HeaderReading,
@@ -111,8 +111,8 @@ def build_target(fact_type: str, steps: MemberPath, header_unit: str | None) -> 
     kind = find_member_type(SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)], steps)
     if kind is None:
         return None
-    named = [step for step in steps if isinstance(step, str)]
-    unit = find_member_unit(named[-1]) if isinstance(kind, Dec) or kind == INT else None
+    names = [step for step in steps if isinstance(step, str)]
+    unit = find_member_unit(names[-1]) if isinstance(kind, Dec) or kind == INT else None
     target = ColumnTarget(steps, kind, unit)
     return target if header_unit is None else _apply_unit(target, header_unit)
 
@@ -155,10 +155,10 @@ def _match_synonym(reading: HeaderReading, fact_types: tuple[str, ...]) -> Heade
             target for member in members if (target := _build_synonym_target(fact_type, member, reading)) is not None
         ]
         fitting = [target for target in candidates if target.fault is None]
-        chosen = fitting or candidates
-        if len(chosen) == 1 or (chosen and not fitting):
-            targets[fact_type] = chosen[0]
-        options |= dict.fromkeys(target.name for target in chosen) if len(fitting) > 1 else {}
+        relevant_targets = fitting or candidates
+        if len(relevant_targets) == 1 or (relevant_targets and not fitting):
+            targets[fact_type] = relevant_targets[0]
+        options |= dict.fromkeys(target.name for target in relevant_targets) if len(fitting) > 1 else {}
     if not targets and not options:
         return None
     return HeaderMatch("synonym", targets, () if targets else tuple(options))
@@ -169,7 +169,7 @@ def _build_synonym_target(fact_type: str, member: str, reading: HeaderReading) -
     if target is None or not fits_a_cell(target.kind):
         return None
     if reading.unit is not None:
-        # What stands beside the name of a text or a date is no unit: it may say that something else is meant.
+        # What follows the name of a text or a date is not a unit: it may mean something else.
         return None if target.unit is None else _check_own_unit(_apply_unit(target, reading.unit), reading)
     needs_unit = target.unit is not None and not target.unit.may_be_missing
     return ColumnTarget(target.steps, target.kind, target.unit, None if needs_unit else ONE)
@@ -177,7 +177,7 @@ def _build_synonym_target(fact_type: str, member: str, reading: HeaderReading) -
 
 def _check_own_unit(target: ColumnTarget, reading: HeaderReading) -> ColumnTarget:
     """The target; with a fault if the header is the member's name, which has a unit, with another unit beside it."""
-    is_own_name = build_name_key(reading.name) == build_name_key(target.name)
+    is_own_name = sorted(fold_text(reading.name).replace("_", " ").split()) == sorted(target.name.split("_"))
     if target.unit is None or not is_own_name or strip_unit_name(target.name) == target.name or target.factor == ONE:
         return target
     fault = f"is in a column that says two units, `{target.unit.symbol}` and `{reading.unit}`; correct the header"

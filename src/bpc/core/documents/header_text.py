@@ -32,6 +32,7 @@ _ACCENTS: Final = {
 _FOLD: Final = str.maketrans(
     {
         **{letter: plain for plain, letters in _ACCENTS.items() for letter in letters},
+        **dict.fromkeys(map(chr, range(0x300, 0x370)), ""),  # accents that are written as characters of their own
         **dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz", strict=True)),
     }
 )

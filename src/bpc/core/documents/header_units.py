@@ -92,7 +92,7 @@ _LOCAL_NAMES: Final[Mapping[str, str]] = {
         "g": "gramm gramme grammes gram grams gramo gramos grammo grammi gramy gramow gr",
         "kg": "kilo kilos kilogramme kilogrammes kilogramo kilogramos chilogrammo chilogrammi kilogram kilograms"
         " kilogramy kgs",
-        "t": "tonnen tonnes tonelada toneladas tonnellata tonnellate tona tony ton",
+        "t": "tonnen tonnes tonelada toneladas tonnellata tonnellate tona tony",
         "%": "prozent pct procent porcentaje percentuale pourcent pourcentage percentage percent gew% gew.-% wt% wt.-%"
         " masse-% m%",
         "%/month": "%/monat %/mois %/mes %/mese %/miesiac %/miesiac. pct/month prozent/monat",
@@ -112,6 +112,8 @@ _LOCAL_NAMES: Final[Mapping[str, str]] = {
     }.items()
     for name in names.split()
 }
+# Signs that look the same: ohm and omega, micro and mu.
+_ONE_SIGN: Final = str.maketrans({"\u2126": "\u03a9", "\u03bc": "\u00b5"})
 _CO2_NAMES: Final = re.compile(
     "co2[ -]*(?:aquivalente?|aequivalente?|equivalente?s?|aequiv|aquiv|equiv|aeq|aq|eq|e)[.]?"
 )
@@ -170,12 +172,13 @@ def find_unit_factor(table: UnitTable, text: str) -> ExactNumber | None:
     text = text.strip(" .\u00a0")
     if _UNCERTAIN.fullmatch(text):
         return None
-    folded = fold_text(text)
+    text = text.translate(_ONE_SIGN)
+    key = fold_text(text)
     spellings = (
         text,
-        _LOCAL_NAMES.get(folded.replace(" ", "_")),
-        _LOCAL_NAMES.get(folded.replace(" ", "")),
-        _CO2_NAMES.sub("co2e", folded),
+        _LOCAL_NAMES.get(key.replace(" ", "_")),
+        _LOCAL_NAMES.get(key.replace(" ", "")),
+        _CO2_NAMES.sub("co2e", key) if "co2" in key else None,  # small letters make a milliohm of a megaohm
     )
     factors = (find_factor(table, spelling) for spelling in spellings if spelling is not None)
     factor = next((factor for factor in factors if factor is not None), None)
@@ -194,8 +197,8 @@ def is_unit(text: str) -> bool:
     """Whether a text is a unit of any member."""
     if len(text) > MAX_UNIT_LENGTH:
         return False
-    folded = _fold_unit(text)
-    is_candidate = folded in _FOLDED_UNITS or folded.rpartition(":")[2] in _FOLDED_UNITS or "co2" in folded
+    key = _fold_unit(text)
+    is_candidate = key in _FOLDED_UNITS or key.rpartition(":")[2] in _FOLDED_UNITS or "co2" in key
     return is_candidate and find_unit_factor(_ALL_UNITS, text) is not None
 
 
@@ -203,7 +206,7 @@ def _fold_unit(text: str) -> str:
     return fold_text(text.strip(" .\u00a0")).replace(" ", "").replace("_", "")
 
 
-# What is not here, and does not speak of CO2, is no unit: most words of a header are none.
+# What is not here, and does not name CO2, is not a unit: most words of a header are not units.
 _FOLDED_UNITS: Final = frozenset(_fold_unit(spelling) for spelling in (*_ALL_UNITS, *_LOCAL_NAMES))
 
 

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Final
 
 from bpc.core.documents import Notes, NoteSummary
-from bpc.core.documents.cells import Cell, InvalidCell, PercentCell, TableRow, is_comment
-from bpc.core.documents.column_mapping import ColumnMapping, MappedColumn, MappedSheet
+from bpc.core.documents.cells import Cell, InvalidCell, PercentCell, TableRow, drop_comments
+from bpc.core.documents.column_mapping import ColumnMapping, MappedColumn, MappedSheet, TableHeader
 from bpc.core.documents.csv_table import open_csv
 from bpc.core.documents.elements import FACT_TYPES
 from bpc.core.documents.header_names import Confidence, build_synonym_index, build_target
@@ -23,10 +23,10 @@ from bpc.core.documents.header_text import build_name_key
 from bpc.core.documents.header_units import split_header
 from bpc.core.documents.reader import detect_mime_type
 from bpc.core.documents.table_columns import clean_header
-from bpc.core.documents.table_layout import HeaderMatcher, Orientation, TableLayout, find_layout
+from bpc.core.documents.table_layout import HeaderMatcher, TableLayout, find_layout
 from bpc.core.documents.tables import TableSource
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
-from bpc.core.documents.xlsx_workbook import choose_sheets, open_workbook
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
+from bpc.core.documents.xlsx.workbook import choose_sheets, open_workbook
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.file_types import CSV, XLSX
 
@@ -66,25 +66,13 @@ class ProposedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedSheet:
-    """A table that holds facts, and its columns."""
+class ProposedSheet(TableHeader):
+    """A table that holds facts, with what its columns seem to be."""
 
-    name: str
-    fact_types: tuple[str, ...]
-    orientation: Orientation
-    header_row: int
-    header_rows: int
     columns: tuple[ProposedColumn, ...]
 
     def as_json(self) -> dict[str, Json]:
-        return {
-            "name": self.name,
-            "fact_types": list(self.fact_types),
-            "orientation": self.orientation,
-            "header_row": self.header_row,
-            "header_rows": self.header_rows,
-            "columns": [column.as_json() for column in self.columns],
-        }
+        return self.describe(column.as_json() for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +124,7 @@ def _list_tables(kind: str, mime_type: str, content: bytes, notes: Notes) -> Seq
 
 def _propose_sheet(source: TableSource, notes: Notes) -> ProposedSheet | None:
     matcher = HeaderMatcher(source.fact_types)
-    rows = (row for row in source.sheet.read_rows(notes) if not is_comment(row.cells))
+    rows = drop_comments(source.sheet.read_rows(notes), notes)
     layout = find_layout(source.sheet, rows, matcher)
     if layout is None:
         return None
@@ -160,7 +148,7 @@ def _propose_column(
     layout: TableLayout, index: int, header: str, body: Iterable[TableRow], matcher: HeaderMatcher, notes: Notes
 ) -> ProposedColumn:
     match = matcher.match(header)
-    member, unit, needs_unit, confidence, why = None, None, False, match.confidence, "nothing that we know is called so"
+    member, unit, needs_unit, confidence, why = None, None, False, match.confidence, "no known member has this name"
     if match.targets:
         target = next(iter(match.targets.values()))
         member, unit = target.name, target.header_unit

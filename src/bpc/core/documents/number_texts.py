@@ -53,10 +53,8 @@ def parse_number_text(text: str, locale: NumberLocale | None) -> str | InvalidNu
     fits = len(text) <= MAX_NUMBER_TEXT
     readings = {name: reading for name in LOCALES if fits and (reading := _read_in_locale(text, name)) is not None}
     if not readings:
-        shortened = ", which is in scientific notation; format the column as a number with all its digits"
-        return InvalidNumber(
-            f"is {quote_text(text)}" + (shortened if _SCIENTIFIC.fullmatch(text) else ", not a number")
-        )
+        problem = ", which is in scientific notation; format the column as a number with all its digits"
+        return InvalidNumber(f"is {quote_text(text)}" + (problem if _SCIENTIFIC.fullmatch(text) else ", not a number"))
     if locale is not None:
         return readings.get(locale) or InvalidNumber(_explain_other_locale(text, locale))
     if len(set(readings.values())) > 1:
@@ -69,7 +67,7 @@ def parse_number_text(text: str, locale: NumberLocale | None) -> str | InvalidNu
 
 
 def split_unit_from_number(text: str) -> tuple[str, str] | None:
-    """The number and the unit of a text such as `75,5 kg`; the unit may be empty. None if it is no number."""
+    """The number and the unit of a text such as `75,5 kg`; the unit may be empty. None if it is not a number."""
     parts = _WITH_UNIT.fullmatch(text) if len(text) <= 2 * MAX_NUMBER_TEXT else None
     return None if parts is None or _SCIENTIFIC.match(text) else (parts[1], parts[2] or "")
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bpc.core.documents import Notes, NoteSummary, csv_table, xlsx_workbook
+from bpc.core.documents import Notes, NoteSummary
+from bpc.core.documents.csv_table import read_csv
 from bpc.core.documents.elements import (
     FACT_TYPES,
     FactElement,
@@ -36,10 +37,11 @@ from bpc.core.documents.public import (
     pact_footprint,
     warn_of_unread,
 )
-from bpc.core.documents.public.known_formats import explain_bytes, explain_json, explain_lookalike
 from bpc.core.documents.public.mapping import PublicFormat
+from bpc.core.documents.public.unsupported_formats import explain_bytes, explain_json, explain_lookalike
 from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.readings import derive_readings
+from bpc.core.documents.xlsx.workbook import read_xlsx
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.file_types import BYTE_ORDER_MARK, CSV, JSON, OLD_EXCEL_MARK, PDF_MARK, XLSX, ZIP_MARK
@@ -86,16 +88,16 @@ _SUPPORTED_MIME_TYPES: Final = frozenset({JSON, "text/json", CSV, XLSX})
 _OWN_FORM_MEMBERS: Final = frozenset({"battery", "batteries", "sku"})
 
 
-def detect_mime_type(declared: str, content: bytes) -> str:
+def detect_mime_type(declared_type: str, content: bytes) -> str:
     """The type a document is read as: the declared one, unless the first bytes show another."""
-    if declared not in _VAGUE_MIME_TYPES and declared not in _SUPPORTED_MIME_TYPES:
-        return declared
+    if declared_type not in _VAGUE_MIME_TYPES and declared_type not in _SUPPORTED_MIME_TYPES:
+        return declared_type
     if content.startswith((ZIP_MARK, OLD_EXCEL_MARK)):
         return XLSX
-    if declared in _VAGUE_MIME_TYPES or declared == CSV:
+    if declared_type in _VAGUE_MIME_TYPES or declared_type == CSV:
         start = content[:1000].removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
-        return JSON if start in {b"{", b"["} else declared if content.startswith(PDF_MARK) else CSV
-    return declared
+        return JSON if start in {b"{", b"["} else declared_type if content.startswith(PDF_MARK) else CSV
+    return declared_type
 
 
 def is_text(content: bytes) -> bool:
@@ -210,8 +212,8 @@ def _read_elements(kind: str, mime_type: str, content: bytes, options: ReadOptio
         return []
     read_format = FORMAT_READERS.get(detect_mime_type(mime_type, content))
     if read_format is None:
-        supported = ", ".join(sorted(FORMAT_READERS))
-        notes.add_problem("mime_type", f"is `{mime_type}`, which is not supported; supported types: {supported}")
+        supported_types = ", ".join(sorted(FORMAT_READERS))
+        notes.add_problem("mime_type", f"is `{mime_type}`, which is not supported; supported types: {supported_types}")
         return []
     if kind not in FACT_TYPES:
         notes.add_problem("$", f"cannot be read: documents of kind {kind} have no facts")
@@ -231,11 +233,11 @@ def _read_json(kind: str, content: bytes, _: ReadOptions, notes: Notes) -> Itera
 
 
 def _read_csv(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
-    return _add_readings(csv_table.read_csv(kind, content, options, notes))
+    return _add_readings(read_csv(kind, content, options, notes))
 
 
 def _read_xlsx(kind: str, content: bytes, options: ReadOptions, notes: Notes) -> Iterable[FactElement]:
-    return _add_readings(xlsx_workbook.read_xlsx(kind, content, options, notes))
+    return _add_readings(read_xlsx(kind, content, options, notes))
 
 
 def _add_readings(elements: Iterable[FactElement]) -> list[FactElement]:
@@ -276,30 +278,30 @@ def _build_fact(element: FactElement, notes: Notes) -> ExtractedFact:
 
 def _join_sheets(facts: Iterable[ExtractedFact]) -> list[ExtractedFact]:
     """One fact of a battery that stands on several sheets of a workbook, unless they contradict each other."""
-    joined: list[ExtractedFact] = []
+    joined_facts: list[ExtractedFact] = []
     places: dict[str, tuple[int, set[str]]] = {}  # of each battery: where it is in the list, and its sheets
     for fact in facts:
         sheet = fact.source_path.rpartition("!")[0] if fact.fact_type == "Battery" else ""
         index, sheets = places.get(fact.fact_key, (-1, set()))
-        both = None if not sheet or index < 0 or sheet in sheets else _join_facts(joined[index], fact)
+        both = None if not sheet or index < 0 or sheet in sheets else _join_facts(joined_facts[index], fact)
         if both is not None:
-            joined[index] = both
+            joined_facts[index] = both
             sheets.add(sheet)
             continue
         if sheet:
-            places.setdefault(fact.fact_key, (len(joined), {sheet}))
-        joined.append(fact)
-    return joined
+            places.setdefault(fact.fact_key, (len(joined_facts), {sheet}))
+        joined_facts.append(fact)
+    return joined_facts
 
 
 def _join_facts(first: ExtractedFact, second: ExtractedFact) -> ExtractedFact | None:
     """Both facts as one; None if they differ about a member."""
-    payload, added = (canonical_json.decode(fact.payload_canonical) for fact in (first, second))
-    if not isinstance(payload, dict) or not isinstance(added, dict):
+    payload, other_payload = (canonical_json.decode(fact.payload_canonical) for fact in (first, second))
+    if not isinstance(payload, dict) or not isinstance(other_payload, dict):
         return None
-    if any(payload[member] != added[member] for member in payload.keys() & added.keys()):
+    if any(payload[member] != other_payload[member] for member in payload.keys() & other_payload.keys()):
         return None
-    canonical = canonical_json.encode_typed({**payload, **added})
+    canonical = canonical_json.encode_typed({**payload, **other_payload})
     return replace(
         first,
         payload_canonical=canonical,
@@ -314,8 +316,22 @@ def _warn_of_contradictions(facts: Iterable[ExtractedFact], notes: Notes) -> Non
     first: dict[tuple[str, str], ExtractedFact] = {}
     for fact in facts:
         earlier = first.setdefault((fact.fact_type, fact.fact_key), fact)
-        if earlier.payload_hash != fact.payload_hash:
+        if earlier.payload_hash == fact.payload_hash:
+            continue
+        if fact.fact_type == "Reading":
+            _, _, reading = fact.fact_key.partition(":")
+            notes.add_warning(
+                _locate_reading(fact),
+                f"says something else about `{reading}` than `{notes.locate(_locate_reading(earlier))}`; a snapshot can"
+                " hold only one: correct one of the two",
+            )
+        else:
             notes.add_warning(
                 fact.source_path,
                 f"has the same key as `{earlier.source_path}` but different values; a snapshot can hold only one",
             )
+
+
+def _locate_reading(reading: ExtractedFact) -> str:
+    places = reading.member_places
+    return places.get("number") or places.get("text") or reading.source_path

@@ -19,11 +19,10 @@ from typing import Final, NamedTuple
 
 from bpc.core.documents.elements import FactElement, NumberText, RawValue, is_plain_decimal, parse_exact
 from bpc.core.facts.enumerations import normalize_value
+from bpc.core.facts.readings import RECORDED_ON
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS, STATE_MEMBERS
 from bpc.core.formats.timestamps import format_time
 from bpc.core.language.types import INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type
-
-RECORDED_ON: Final = "state_recorded_on"
 
 _BATTERY: Final = SCHEMAS[FactRecordType("Battery", SCHEMA_VERSION)]
 _MOMENT: Final = re.compile(
@@ -52,18 +51,26 @@ def build_readings(
 ) -> list[FactElement]:
     """The readings in the members of a battery whose states were recorded at this time.
 
-    A value without a time, or one that is not valid, gives no reading; the fact of the battery reports it. In our own
-    form the document has the names of the members: the path of a record names its list and its place there.
+    A value without a time, or one that is not valid, gives no reading; the fact of the battery reports it. Equal
+    readings of one time are one; those that differ are kept, and the reader of the document names both. In our own form
+    the document has the names of the members: the path of a record names its list and its place there.
     """
-    readings: dict[tuple[str, str], FactElement] = {}
+    readings: dict[tuple[str, str, str], FactElement] = {}
     for kind, at, value, record_place in _list_values(recorded_at, members):
         place = path + record_place if in_own_form else path
         moment = normalise_moment(at)
         if moment is not None:
             reading = build_reading(sku, kind, moment, value, place)
             if reading is not None:
-                readings.setdefault((kind, moment), reading)
+                readings.setdefault((kind, moment, _get_content(reading)), reading)
     return list(readings.values())
+
+
+def _get_content(reading: FactElement) -> str:
+    """The value of a reading as text, the same for equal numbers."""
+    value = reading.members.get("number", reading.members.get("text"))
+    text = value.text if isinstance(value, NumberText) else str(value)
+    return str(parse_exact(text)) if "number" in reading.members else text
 
 
 def derive_readings(element: FactElement) -> list[FactElement]:

@@ -1,6 +1,7 @@
 """The columns of a table: which member each holds, by its header or by a mapping that was accepted before."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
@@ -10,8 +11,8 @@ from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
 from bpc.core.documents.column_mapping import MappedSheet, index_columns
 from bpc.core.documents.fact_members import MemberPath, fits_a_cell, list_columns, normalize_name, parse_column_name
 from bpc.core.documents.header_names import ColumnTarget, HeaderMatch, build_mapped_target
-from bpc.core.documents.header_text import build_name_key
-from bpc.core.documents.header_units import find_header_unit
+from bpc.core.documents.header_text import build_name_key, fold_text
+from bpc.core.documents.header_units import find_header_unit, find_member_unit
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.documents.table_layout import (
     MAX_HEAD_ROWS,
@@ -25,6 +26,7 @@ from bpc.core.language.types import FactRecordType
 
 MAX_LABEL_LENGTH: Final = 60
 
+_WHOLE: Final = re.compile("tota|gesamt|calkowit|lacz|summe|all pieces")
 _NUMBERS_OF_MATERIALS: Final = frozenset(map(build_name_key, ("material number", "Materialnummer")))
 
 
@@ -79,7 +81,7 @@ def _drop_open_sku(layout: TableLayout, columns: list[Column], notes: Notes) -> 
     """The columns without a number of a material in a table with parts: it may be that of the part."""
     if not any(target.name == "part" for column in columns for target in column.targets.values()):
         return columns
-    kept: list[Column] = []
+    unique_columns: list[Column] = []
     for column in columns:
         cell = layout.header.cells[column.index]
         if column.name == "sku" and isinstance(cell, str) and build_name_key(cell) in _NUMBERS_OF_MATERIALS:
@@ -88,20 +90,36 @@ def _drop_open_sku(layout: TableLayout, columns: list[Column], notes: Notes) -> 
                 at, f"({quote_text(cell)}) may be `sku` or `part_number` and was left out; write one of these names"
             )
         else:
-            kept.append(column)
-    return kept
+            unique_columns.append(column)
+    return unique_columns
+
+
+def find_open_mass(columns: Sequence[Column]) -> Column | None:
+    """The column of a mass that may be of one piece or of all, because another column has the number of pieces."""
+    targets = [(column, column.targets["Component"]) for column in columns if "Component" in column.targets]
+    if not any(target.name == "quantity" for _, target in targets):
+        return None
+    return next(
+        (column for column, target in targets if target.name == "mass_g" and not _says_whole(column.label)), None
+    )
+
+
+def _says_whole(label: str) -> bool:
+    return label == "mass_g" or _WHOLE.search(fold_text(label)) is not None
 
 
 def _warn_unknown_column(cell: Cell, match: HeaderMatch, fact_types: tuple[str, ...], at: str, notes: Notes) -> None:
     fact_names = " or ".join(fact_types)
     if match.options:
         options = " or ".join(f"`{name}`" for name in match.options)
-        notes.add_warning(
-            at, f"({quote_text(str(cell))}) may be {options} and was left out; write its unit, or that name"
-        )
+        # Members with one unit cannot be told apart by it.
+        units = [find_member_unit(name) for name in match.options]
+        is_unit_open = len({"" if unit is None else unit.symbol for unit in units}) > 1
+        remedy = "write its unit, or that name" if is_unit_open else "write one of these names"
+        notes.add_warning(at, f"({quote_text(str(cell))}) may be {options} and was left out; {remedy}")
         return
-    known = (name for fact_type in fact_types for name in SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)])
-    suggestion = notes.suggestions.suggest(normalize_name(cell), known) if isinstance(cell, str) else None
+    names = (name for fact_type in fact_types for name in SCHEMAS[FactRecordType(fact_type, SCHEMA_VERSION)])
+    suggestion = notes.suggestions.suggest(normalize_name(cell), names) if isinstance(cell, str) else None
     description = quote_text(cell) if isinstance(cell, str) else "no name"
     notes.add_warning(
         at,
@@ -148,52 +166,52 @@ def _check_columns(layout: TableLayout, columns: list[Column], fact_types: tuple
 
 
 def find_mapped_layout(
-    sheet: Sheet, rows: Iterator[TableRow], mapped: MappedSheet, matcher: HeaderMatcher, notes: Notes
+    sheet: Sheet, rows: Iterator[TableRow], mapping: MappedSheet, matcher: HeaderMatcher, notes: Notes
 ) -> TableLayout | None:
     """The layout that a mapping says; None and a problem if no row has the headers of the mapping."""
-    head = list(islice(rows, max(MAX_HEAD_ROWS, min(mapped.header_row, MAX_COLUMNS))))
+    head = list(islice(rows, max(MAX_HEAD_ROWS, min(mapping.header_row, MAX_COLUMNS))))
     if not head:
         return None
-    if mapped.orientation == "columns":
+    if mapping.orientation == "columns":
         layout = lay_out_columns(sheet, chain(head, rows), min(min(row.cells) for row in head), matcher)
     else:
-        layout = _find_mapped_header(sheet, head, rows, mapped, matcher)
+        layout = _find_mapped_header(sheet, head, rows, mapping, matcher)
     if layout is None:
         notes.add_problem(
             head[0].place,
             "begins a table that no longer fits its column mapping: none of the headers of the mapping is in its first"
             f" {len(head)} rows; map the columns again",
         )
-    elif layout.header.number != mapped.header_row:
+    elif layout.header.number != mapping.header_row:
         notes.add_warning(
-            layout.header.place, f"is the header, which the column mapping has in row {mapped.header_row}"
+            layout.header.place, f"is the header, which the column mapping has in row {mapping.header_row}"
         )
     return layout
 
 
 def _find_mapped_header(
-    sheet: Sheet, head: list[TableRow], rows: Iterator[TableRow], mapped: MappedSheet, matcher: HeaderMatcher
+    sheet: Sheet, head: list[TableRow], rows: Iterator[TableRow], mapping: MappedSheet, matcher: HeaderMatcher
 ) -> TableLayout | None:
-    known = {clean_header(header) for header in index_columns(mapped)}
+    known_headers = {clean_header(header) for header in index_columns(mapping)}
     best: tuple[int, bool, int, TableRow] | None = None
-    for first, row in enumerate(head[: len(head) - mapped.header_rows + 1]):
-        header = row if mapped.header_rows == 1 else combine_rows(row, head[first + 1], matcher)
+    for first, row in enumerate(head[: len(head) - mapping.header_rows + 1]):
+        header = row if mapping.header_rows == 1 else combine_rows(row, head[first + 1], matcher)
         texts = (
             set() if header is None else {clean_header(cell) for cell in header.cells.values() if isinstance(cell, str)}
         )
-        rank = (len(texts & known), row.number == mapped.header_row, -first)
+        rank = (len(texts & known_headers), row.number == mapping.header_row, -first)
         if header is not None and rank[0] and (best is None or rank > best[:3]):
             best = (*rank, header)
     if best is None:
         return None
     first, header = -best[2], best[3]
-    below = chain(islice(head, first + mapped.header_rows, None), rows)
-    return TableLayout(sheet, header, below, tuple(head[:first]), "rows", mapped.header_rows)
+    below = chain(islice(head, first + mapping.header_rows, None), rows)
+    return TableLayout(sheet, header, below, tuple(head[:first]), "rows", mapping.header_rows)
 
 
-def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) -> list[Column]:
+def read_mapped_columns(layout: TableLayout, mapping: MappedSheet, notes: Notes) -> list[Column]:
     """The columns that the mapping has and the header too. What only one of the two has is named in warnings."""
-    header, by_header = layout.header, {clean_header(name): column for name, column in index_columns(mapped).items()}
+    header, by_header = layout.header, {clean_header(name): column for name, column in index_columns(mapping).items()}
     columns: list[Column] = []
     absent = dict(by_header)
     for index, cell in sorted(header.cells.items()):
@@ -209,14 +227,14 @@ def read_mapped_columns(layout: TableLayout, mapped: MappedSheet, notes: Notes) 
         header_unit = find_header_unit(column.header)
         targets = {
             fact_type: target
-            for fact_type in mapped.fact_types
+            for fact_type in mapping.fact_types
             if steps and (target := _build_target(fact_type, steps, column.unit, header_unit)) is not None
         }
         if targets:
             columns.append(Column(index, label, targets, column.locale))
     for column in absent.values():
         notes.add_warning(header.place, f"has no column {quote_text(column.header)}, which the column mapping has")
-    _check_columns(layout, columns, mapped.fact_types, notes)
+    _check_columns(layout, columns, mapping.fact_types, notes)
     return columns
 
 

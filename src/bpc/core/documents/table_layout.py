@@ -6,17 +6,18 @@ columns (`Voltage` above `min` and `max`), or a row of units below the names. A 
 column and a column of values for each product, perhaps with a column of units.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from bpc.core.documents import Notes
-from bpc.core.documents.cells import MAX_COLUMNS, Cell, Sheet, TableRow
+from bpc.core.documents import DocumentNote, Notes
+from bpc.core.documents.cells import MAX_COLUMNS, Cell, InvalidCell, Sheet, TableRow
 from bpc.core.documents.fact_members import KEY_MEMBERS
 from bpc.core.documents.header_names import MOST_POINTS, NO_MATCH, HeaderMatch, match_header
 from bpc.core.documents.header_text import fold_text
 from bpc.core.documents.header_units import is_unit
+from bpc.core.documents.number_texts import LOCALES, InvalidNumber, parse_number_text
 
 MAX_HEAD_ROWS: Final = 40
 MIN_NAMES_IN_COLUMN: Final = 3
@@ -24,19 +25,23 @@ MIN_NAMES_IN_COLUMN: Final = 3
 MAX_NAMES_MATCHED: Final = 1_500
 
 _NOTHING: Final = frozenset({"-", "–", "—", "/"})
-_COLUMN_TITLES: Final = frozenset(
-    map(
-        fold_text,
-        "wert value valeur valor valore wartość einheit unit unité unidad unità jednostka".split(),  # noqa: SIM905
-    )
-)
+_UNIT_TITLES: Final = frozenset("einheit einheiten unit units unite unites unidad unita jednostka".split())  # noqa: SIM905
+_COLUMN_TITLES: Final = _UNIT_TITLES | frozenset("wert werte value values valeur valor valore wartosc".split())  # noqa: SIM905
 
 Orientation: TypeAlias = Literal["rows", "columns"]  # what a product is in the table
 
 
+class LayoutNote(NamedTuple):
+    """A part of a table that is not read, and whether that rejects the document."""
+
+    at: str
+    says: str
+    is_problem: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """A table, its header, the rows below it, and the rows above it, which hold titles."""
+    """A table, its header, the rows below it, the rows above it, which hold titles, and what else is not read."""
 
     sheet: Sheet
     header: TableRow
@@ -44,6 +49,12 @@ class TableLayout:
     titles: tuple[TableRow, ...] = ()
     orientation: Orientation = "rows"
     header_rows: int = 1
+    notes: tuple[LayoutNote, ...] = ()
+
+    @property
+    def first_row(self) -> int:
+        """The number of the first row below the header."""
+        return self.header.number + self.header_rows if self.orientation == "rows" else self.header.number
 
 
 @dataclass(slots=True)
@@ -113,9 +124,9 @@ def _choose_header(
     options = [(best, head[best], 1, points)]
     for first, second in ((best - 1, best), (best, best + 1)):
         if first >= 0 and second < len(head):
-            combined = combine_rows(head[first], head[second], matcher)
-            if combined is not None:
-                options.append((first, combined, 2, matcher.rank(combined.cells)[1]))
+            combination = combine_rows(head[first], head[second], matcher)
+            if combination is not None:
+                options.append((first, combination, 2, matcher.rank(combination.cells)[1]))
     first, header, count, _ = max(options, key=lambda option: option[3])
     return first, header, count
 
@@ -149,9 +160,9 @@ def _combine_names(group: Cell | None, part: Cell | None, matcher: HeaderMatcher
         return part
     if is_unit(part):
         return f"{group} [{part}]"
-    combined = f"{group} {part}"
-    if matcher.guess(combined).points:
-        return combined
+    combined_text = f"{group} {part}"
+    if matcher.guess(combined_text).points:
+        return combined_text
     if matcher.guess(group).points and not is_stretched:
         return None  # a name and a value below it
     return part
@@ -203,35 +214,72 @@ class TransposedSheet:
     def explain_extra_cells(self, cells: int, width: int) -> str | None:  # noqa: ARG002 (a name has its own row)
         return None
 
+    def list_display_notes(self, first_row: int, columns: Collection[int]) -> list[DocumentNote]:  # noqa: ARG002 (rows)
+        return self._sheet.list_display_notes(first_row, tuple(self._columns.values()))
+
 
 def lay_out_columns(
     sheet: Sheet, rows: Iterable[TableRow], names_column: int, matcher: HeaderMatcher
 ) -> TableLayout | None:
     """A data sheet as a table: its names become the header, and each of its columns of values a row."""
-    all_rows = list(islice(rows, MAX_COLUMNS))
-    first = next((row for row in all_rows if len(row.cells) > 1), None)
-    if first is not None and _has_only_titles(first, names_column):
-        all_rows.remove(first)
-    known = [row for row in all_rows if matcher.match(row.cells.get(names_column)).points]
-    sku_row = next((row for row in known if matcher.names_sku(row.cells.get(names_column))), None)
+    all_rows = list(islice(rows, MAX_COLUMNS + 1))
+    titles = next((row for row in all_rows if len(row.cells) > 1), None)
+    if titles is not None and _has_only_titles(titles, names_column):
+        all_rows.remove(titles)
+    known_rows = [row for row in all_rows if matcher.match(row.cells.get(names_column)).points]
+    sku_row = next((row for row in known_rows if matcher.names_sku(row.cells.get(names_column))), None)
     if sku_row is None:
         return None
-    start = all_rows.index(known[0])
-    named = [row for row in all_rows[start:] if names_column in row.cells and len(row.cells) > 1]
-    unit_column = _find_unit_column(known, names_column)
+    start = all_rows.index(known_rows[0])
+    named_rows = [row for row in all_rows[start:] if names_column in row.cells and len(row.cells) > 1]
+    unit_column = _find_unit_column(known_rows, names_column, titles, sku_row)
     products = sorted(sku_row.cells.keys() - {names_column, unit_column})
-    view = TransposedSheet(sheet, named, names_column)
+    view = TransposedSheet(sheet, named_rows, names_column)
     header = TableRow(
         sheet.locate_column(names_column),
-        {index: _join_unit(row, names_column, unit_column) for index, row in enumerate(named)},
-        known[0].number,
+        {index: _join_unit(row, names_column, unit_column) for index, row in enumerate(named_rows)},
+        known_rows[0].number,
     )
     table_rows = [
         TableRow(view.add_product(column), cells, column + 1)
         for column in products
-        if (cells := {index: row.cells[column] for index, row in enumerate(named) if column in row.cells})
+        if (cells := {index: row.cells[column] for index, row in enumerate(named_rows) if column in row.cells})
     ]
-    return TableLayout(view, header, iter(table_rows), tuple(all_rows[:start]), "columns", 1)
+    notes = [
+        *_note_columns_without_sku(sheet, known_rows, {names_column, unit_column, *products}),
+        *_note_rows_without_name(all_rows[start:], names_column, products),
+        *([LayoutNote(all_rows[-1].place, _TOO_MANY_NAMES, is_problem=True)] if len(all_rows) > MAX_COLUMNS else []),
+    ]
+    return TableLayout(view, header, iter(table_rows), tuple(all_rows[:start]), "columns", 1, tuple(notes))
+
+
+_TOO_MANY_NAMES: Final = f"is more than {MAX_COLUMNS:,} rows below the first name of a data sheet; split the document"
+
+
+def _note_columns_without_sku(
+    sheet: Sheet, known_rows: Sequence[TableRow], others: Collection[int | None]
+) -> Iterator[LayoutNote]:
+    """Columns that say something about a product, but not which. Texts may be remarks; numbers are values."""
+    for column in sorted({column for row in known_rows for column in row.cells} - {*others}):
+        place, cells = sheet.locate_column(column), [row.cells[column] for row in known_rows if column in row.cells]
+        if any(_is_value(cell) for cell in cells):
+            yield LayoutNote(place, "has values but no `sku`; fill in the SKU, or delete the column", is_problem=True)
+        else:
+            yield LayoutNote(place, "has no `sku` and was left out; fill in the SKU if the column is a product")
+
+
+def _is_value(cell: Cell) -> bool:
+    if isinstance(cell, str):
+        return any(not isinstance(parse_number_text(cell, locale), InvalidNumber) for locale in LOCALES)
+    return not isinstance(cell, InvalidCell)
+
+
+def _note_rows_without_name(
+    rows: Iterable[TableRow], names_column: int, products: Collection[int]
+) -> Iterator[LayoutNote]:
+    for row in rows:
+        if names_column not in row.cells and row.cells.keys() & set(products):
+            yield LayoutNote(row.place, "has no name in the first column and was left out")
 
 
 def _has_only_titles(row: TableRow, names_column: int) -> bool:
@@ -240,14 +288,20 @@ def _has_only_titles(row: TableRow, names_column: int) -> bool:
     return bool(titles) and all(isinstance(cell, str) and fold_text(cell) in _COLUMN_TITLES for cell in titles)
 
 
-def _find_unit_column(rows: Sequence[TableRow], names_column: int) -> int | None:
-    """The column that holds nothing but units."""
-    columns = sorted({column for row in rows for column in row.cells} - {names_column})
+def _find_unit_column(
+    known_rows: Sequence[TableRow], names_column: int, titles: TableRow | None, sku_row: TableRow
+) -> int | None:
+    """The column that holds units: by its title, or because it has no product and at least half of it are units."""
+    columns = sorted({column for row in known_rows for column in row.cells} - {names_column})
     for column in columns:
-        cells = [row.cells[column] for row in rows if column in row.cells]
+        title = None if titles is None else titles.cells.get(column)
+        cells = [row.cells[column] for row in known_rows if column in row.cells]
         texts = [cell for cell in cells if isinstance(cell, str) and cell not in _NOTHING]
-        has_other = any(not isinstance(cell, str) for cell in cells)
-        if texts and not has_other and all(is_unit(text) for text in texts):
+        if isinstance(title, str) and fold_text(title) in _UNIT_TITLES:
+            return column
+        is_for_product = sku_row.cells.get(column) not in {None, *_NOTHING}
+        has_other = is_for_product or any(not isinstance(cell, str) for cell in cells)
+        if texts and not has_other and 2 * sum(map(is_unit, texts)) >= len(texts):
             return column
     return None
 

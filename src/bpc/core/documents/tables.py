@@ -9,22 +9,33 @@ A cell that cannot be read loses its member, not the document, unless it identif
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.documents import DocumentNote, Notes
-from bpc.core.documents.cell_values import convert_cell
-from bpc.core.documents.cells import InvalidCell, Sheet, TableRow, is_comment
+from bpc.core.documents.cell_values import convert_cell, find_open_list
+from bpc.core.documents.cells import InvalidCell, Sheet, TableRow, drop_comments, is_footnote, names_total
 from bpc.core.documents.column_mapping import MappedSheet
-from bpc.core.documents.elements import FactElement, RawValue, UnreadableMember, assign_components_to_battery
+from bpc.core.documents.elements import (
+    FactElement,
+    NumberText,
+    RawValue,
+    UnreadableMember,
+    assign_components_to_battery,
+)
 from bpc.core.documents.fact_members import KEY_MEMBERS, MemberPath, report_unreadable
 from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.number_texts import NumberLocale
-from bpc.core.documents.table_columns import Column, find_mapped_layout, read_columns, read_mapped_columns
+from bpc.core.documents.table_columns import (
+    Column,
+    find_mapped_layout,
+    find_open_mass,
+    read_columns,
+    read_mapped_columns,
+)
 from bpc.core.documents.table_layout import HeaderMatcher, TableLayout, find_layout
-from bpc.core.facts.folding import fold_text
 
 MAX_ROWS: Final = 50_000
 ROWS_BELOW_HEADER: Final = 5
@@ -32,9 +43,6 @@ ROWS_BELOW_HEADER: Final = 5
 _EMPTY: Final = "is empty: it has no header and no rows"
 _GAP: Final = "is empty but a later one is filled; fill them in order, starting with 1"
 _CELL_PATH: Final = re.compile(r"((?:.*!(?:[0-9]+|[A-Z]{1,3})|(?:line|column) [0-9]+))\.(.+)", re.DOTALL)
-_TOTALS: Final = frozenset(
-    map(fold_text, ("Summe", "Gesamt", "Total", "Totale", "Suma", "Razem", "Somme", "Subtotal", "Zwischensumme"))
-)
 _INDEX: Final = re.compile(r"\[([0-9]+)\]")
 _ROW_MARK: Final = "\0"
 
@@ -114,8 +122,7 @@ def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocal
             continue
         headers.append(layout.header.place)
         problems_before = notes.problem_count
-        for title in layout.titles:
-            notes.add_warning(title.place, "is above the header and was not read")
+        _note_unread_parts(layout, notes)
         if source.mapped is None:
             columns = read_columns(layout, matcher, notes)
         else:
@@ -123,8 +130,13 @@ def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocal
         locator.add_table(layout.sheet, columns)
         if notes.problem_count == problems_before:  # else every row would have the same problem
             reader = _RowReader(layout, columns, source.fact_types, locale, notes)
-            rows = _skip_totals(_skip_repeated_headers(layout, columns, matcher, notes), columns, notes)
+            elements_before = len(elements)
+            rows = _skip_remarks(_skip_repeated_headers(layout, columns, matcher, notes), columns, notes)
             elements += (reader.read_row(row) for row in islice(rows, MAX_ROWS + 1))
+            if source.mapped is None:
+                _note_open_mass(layout, columns, elements[elements_before:], notes)
+            for note in layout.sheet.list_display_notes(layout.first_row, [column.index for column in columns]):
+                notes.add_warning(*note)
         if len(elements) > MAX_ROWS:
             notes.add_problem(elements[-1].path, f"is more than {MAX_ROWS:,} rows below the header; split the document")
             return []
@@ -134,8 +146,30 @@ def read_tables(tables: Iterable[TableSource], notes: Notes, locale: NumberLocal
     return assign_components_to_battery(elements)
 
 
+def _note_unread_parts(layout: TableLayout, notes: Notes) -> None:
+    for title in layout.titles:
+        notes.add_warning(title.place, "is above the header and was not read")
+    for note in layout.notes:
+        add_note = notes.add_problem if note.is_problem else notes.add_warning
+        add_note(note.at, note.says)
+
+
+def _note_open_mass(layout: TableLayout, columns: Sequence[Column], rows: Sequence[FactElement], notes: Notes) -> None:
+    """Warn of a mass that may be that of one piece, if a part has more than one."""
+    column = find_open_mass(columns)
+    one = (None, NumberText("1"))
+    if column is not None and any(
+        row.members.get("quantity") not in one and row.members.get("mass_g") is not None for row in rows
+    ):
+        notes.add_warning(
+            layout.sheet.locate_cell(layout.header.place, column.index, column.label),
+            "was read as the mass of all pieces of a part, not of one; write `mass_g` or `total mass` into the header"
+            " if that is right",
+        )
+
+
 def _find_layout(source: TableSource, matcher: HeaderMatcher, notes: Notes) -> TableLayout | None:
-    rows = (row for row in source.sheet.read_rows(notes) if not is_comment(row.cells))
+    rows = drop_comments(source.sheet.read_rows(notes), notes)
     if source.mapped is None:
         return find_layout(source.sheet, rows, matcher)
     return find_mapped_layout(source.sheet, rows, source.mapped, matcher, notes)
@@ -161,13 +195,18 @@ def _skip_repeated_headers(
             notes.add_warning(row.place, "repeats the header and was not read")
 
 
-def _skip_totals(rows: Iterator[TableRow], columns: Iterable[Column], notes: Notes) -> Iterator[TableRow]:
-    """The rows that are not the sum of others, which would count as one more part or product."""
-    keys = [column.index for column in columns if column.name in KEY_MEMBERS]
+def _skip_remarks(rows: Iterator[TableRow], columns: Iterable[Column], notes: Notes) -> Iterator[TableRow]:
+    """The rows about a product or a part: not sums of others, which would count as one more, and not remarks."""
+    keys = {column.index: column.name for column in columns if column.name in KEY_MEMBERS}
+    indexes = frozenset(column.index for column in columns)
     for row in rows:
-        cells = (row.cells.get(key) for key in keys)
-        if any(isinstance(cell, str) and fold_text(cell.rstrip(" :")) in _TOTALS for cell in cells):
+        names = ((row.cells.get(key), member == "sku") for key, member in keys.items())
+        if any(isinstance(name, str) and names_total(name, is_sku=is_sku) for name, is_sku in names):
             notes.add_warning(row.place, "is a sum of other rows and was not read")
+        elif is_footnote(row.cells):
+            notes.add_warning(row.place, "is a remark below the table and was not read")
+        elif not indexes & row.cells.keys():
+            notes.add_warning(row.place, "has no value in a column that is read, and was not read")
         else:
             yield row
 
@@ -232,7 +271,7 @@ class _RowReader:
         members: dict[str, RawValue] = {}
         places: dict[str, Column] = {}
         faults: dict[str, list[DocumentNote]] = {}
-        numbered: _Tree = {}
+        tree_by_number: _Tree = {}
         for column in self._columns:
             cell = row.cells.get(column.index)
             if cell is None:
@@ -252,9 +291,10 @@ class _RowReader:
                     faults.setdefault(member, []).append(DocumentNote(self._locate(row, column), value.says))
             elif len(target.steps) == 1:
                 members[member] = value
+                self._note_open_list(row, column, target)
             else:
-                _insert_leaf(numbered, target.steps, value)
-        for name, below in numbered.items():
+                _insert_leaf(tree_by_number, target.steps, value)
+        for name, below in tree_by_number.items():
             members[str(name)] = _build_lists(below, self._report_gap(row, str(name), faults), str(name))
         unreadable = tuple(self._lose_member(member, problems, members) for member, problems in faults.items())
         return FactElement(fact_type, row.place, members, self._build_places(row, places), unreadable)
@@ -271,6 +311,11 @@ class _RowReader:
                 self._layout.sheet.locate_cell(row.place, index, str(index + 1)),
                 "has no name in the header and was left out",
             )
+
+    def _note_open_list(self, row: TableRow, column: Column, target: ColumnTarget) -> None:
+        says = find_open_list(target, row.cells[column.index])
+        if says is not None:
+            self._notes.add_warning(self._locate(row, column), says)
 
     def _choose_fact_type(self, row: TableRow) -> str:
         if len(self._fact_types) == 1:
@@ -298,12 +343,12 @@ class _RowReader:
         signature = tuple(places)
         parts = self._shared_parts.get(signature)
         if parts is None:
-            marked = row.place.removesuffix(number) + _ROW_MARK
-            located = {
-                member: self._layout.sheet.locate_cell(marked, column.index, column.label).partition(_ROW_MARK)
+            place_pattern = row.place.removesuffix(number) + _ROW_MARK
+            split_places = {
+                member: self._layout.sheet.locate_cell(place_pattern, column.index, column.label).partition(_ROW_MARK)
                 for member, column in places.items()
             }
-            parts = {member: (before, after) for member, (before, _, after) in located.items()}
+            parts = {member: (before, after) for member, (before, _, after) in split_places.items()}
             self._shared_parts[signature] = parts
         return RowPlaces(parts, number)
 

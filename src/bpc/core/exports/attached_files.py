@@ -1,7 +1,7 @@
 """Attached files: which of them one audience may have.
 
-Pure. A file belongs to the fields of the passport that hold its hash, so whoever may see one of those fields may have
-the file. A hash is 64 hexadecimal digits, anywhere in the value of a field. The tenant may have every file.
+Pure. A file belongs to the fields of the passport that hold its hash, so everyone who may see one of those fields may
+have the file. A hash is 64 hexadecimal digits, anywhere in the value of a field. The tenant may have every file.
 
     payload, audience ── list_disclosed_hashes ──► hashes
 """

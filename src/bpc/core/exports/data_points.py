@@ -20,6 +20,7 @@ from bpc.core.exports.disclosure import (
     may_see_export,
 )
 from bpc.core.exports.field_sources import FieldSources, MemberRead
+from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.schemas import SCHEMA_MEMBERS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
@@ -138,6 +139,12 @@ def get_category(value: object) -> Category | None:
     return next((name for name in CATEGORIES if value == name), "industrial" if value == "stationary" else None)
 
 
+def find_category(sku: str, facts: Iterable[SnapshotFact]) -> Category | None:
+    """The category that the facts of a product name."""
+    payloads = (fact.payload for fact in facts if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"))
+    return next((category for each in payloads if (category := get_category(each.get("category")))), None)
+
+
 # BPC-DATA-POINTS-1: which of the Commission's 71 data points a passport fills, and with what.
 VERSION: Final = "BPC-DATA-POINTS-1"
 _POINT_CODE: Final = re.compile("DP([0-9]{2})")
@@ -163,16 +170,16 @@ class PointFilling(NamedTuple):
         return PointFilling((*self.fields, field), self.filled or fills)
 
 
-def export_data_points(opened: OpenedBundle, audience: Audience) -> bytes:
+def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
     """The data points of a bundle that is sound."""
-    passport, field_sources = disclose_opened(opened, audience), FieldSources(opened)
+    passport, field_sources = disclose_opened(bundle, audience), FieldSources(bundle)
     filling = {point.number: PointFilling() for point in POINTS}
     category: Category | None = None
     for field in passport.fields:
         if field.value in (None, "", [], {}):
             continue
         sources = field_sources.trace_field(field.node)
-        category = category or _find_category(sources.reads)
+        category = category or _find_category_in_reads(sources.reads)
         filled_numbers = _collect_numbers(
             (read for read in sources.reads if read.member not in _ACCOMPANYING_MEMBERS), sources.codes
         )
@@ -182,17 +189,17 @@ def export_data_points(opened: OpenedBundle, audience: Audience) -> bytes:
         for number in filled_numbers | mentioned_numbers:
             filling[number] = filling[number].add_field(field, fills=number in filled_numbers)
     if category is None and audience == TENANT:
-        category = _find_category_in_facts(opened, passport.product["sku"])
+        category = find_category(passport.product["sku"], bundle.facts)
     return canonical_json.encode(_build_document(passport, category, filling))
 
 
 def _collect_numbers(reads: Iterable[MemberRead], codes: Iterable[str]) -> set[int]:
     """The numbers of the points that what was read serves, and that codes name."""
-    served = [set(_get_point_numbers(read)) for read in reads]
-    alone = {number for numbers in served if len(numbers) == 1 for number in numbers}
-    by_members = {number for numbers in served for number in (numbers & alone or numbers)}
-    coded = (_POINT_CODE.fullmatch(code) for code in codes)
-    return by_members | {int(match[1]) for match in coded if match and 1 <= int(match[1]) <= len(POINTS)}
+    point_sets = [set(_get_point_numbers(read)) for read in reads]
+    alone = {number for numbers in point_sets if len(numbers) == 1 for number in numbers}
+    by_members = {number for numbers in point_sets for number in (numbers & alone or numbers)}
+    matches = (_POINT_CODE.fullmatch(code) for code in codes)
+    return by_members | {int(match[1]) for match in matches if match and 1 <= int(match[1]) <= len(POINTS)}
 
 
 def _get_point_numbers(read: MemberRead) -> Sequence[int]:
@@ -200,19 +207,11 @@ def _get_point_numbers(read: MemberRead) -> Sequence[int]:
     return () if member is None else member.points
 
 
-def _find_category(reads: Sequence[MemberRead]) -> Category | None:
+def _find_category_in_reads(reads: Sequence[MemberRead]) -> Category | None:
     categories = (
         get_category(read.value) for read in reads if (read.fact.name, read.member) == ("Battery", "category")
     )
     return next((category for category in categories if category is not None), None)
-
-
-def _find_category_in_facts(opened: OpenedBundle, sku: str) -> Category | None:
-    """The category of a passport none of whose fields says it."""
-    for fact in opened.facts:
-        if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"):
-            return get_category(fact.payload.get("category"))
-    return None
 
 
 def _build_document(
@@ -252,8 +251,8 @@ def _count_by_status(points: Sequence[DataPoint], category: Category, filling: M
     counts: dict[str, Json] = {}
     for status, says in STATUSES.items():
         numbers = [point.number for point in points if point.get_status(category) == status]
-        filled = sum(filling[number].filled for number in numbers)
-        counts[status] = {"filled": filled, "says": says, "total": len(numbers)}
+        filled_count = sum(filling[number].filled for number in numbers)
+        counts[status] = {"filled": filled_count, "says": says, "total": len(numbers)}
     return counts
 
 

@@ -15,14 +15,14 @@ Nobody can check an export by itself, so it is made only from a bundle that pass
   5. the key that the manifest names signed it
   6. its events, if it has any, are one hash-linked chain of this version
 
-How many compliance entries were waived is no part of the signed payload. The events of a bundle say it; whoever exports
-from a database knows it without them. Every audience sees the number.
+How many compliance entries were waived is not part of the signed payload. The events of a bundle say it; a caller that
+exports from a database knows it without them. Every audience sees the number; a bundle without events does not tell it.
 
 A view, BPC-VIEW-1, can be checked without seeing the rest: it holds the signed receipt, the proof's root with its
 children's hashes, and the field nodes of that audience; of a hidden field it holds a salted hash and nothing else.
 It is made only if it hides what it should and checks:
   1. the audience is one of the three
-  2. the bundle's proof is laid out as BPC-PROOF-1 says and hash-linked up to the receipt
+  2. the bundle's proof is laid out as its version says and hash-linked up to the receipt
   3. the snapshot has a secret, and every salt in the proof is made from it; or the audience sees every field
   4. what was made passes every check of a view, the signature's under the key of the bundle's manifest
 """
@@ -38,7 +38,24 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import PassportVersionId
-from bpc.core.language.types import BOOL, DATE, INT, MAX_TYPE_DEPTH, TEXT, Dec, List, Map, Opt, Qty, Record, Type
+from bpc.core.language.package import list_overrides
+from bpc.core.language.parsing.operands import TYPES_WITH_PARTS
+from bpc.core.language.typed import AppliedOverride
+from bpc.core.language.types import (
+    BOOL,
+    DATE,
+    INT,
+    MAX_TYPE_DEPTH,
+    TEXT,
+    Dec,
+    EnumType,
+    List,
+    Map,
+    Opt,
+    Qty,
+    Record,
+    Type,
+)
 from bpc.core.passport.bundle import Bundle
 from bpc.core.passport.payload import Salts, find_blinding_key
 from bpc.core.passport.receipt import Receipt, unsigned_members
@@ -50,6 +67,7 @@ from bpc.core.verify.proof_structure import ParsedNode, check_proof_structure, p
 
 _SCALARS: Final = {str(kind): kind for kind in (BOOL, INT, TEXT, DATE)}
 _WORD: Final = re.compile("[A-Za-z0-9_]+")
+_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _SCALE: Final = re.compile("[0-9]{1,2}")
 _COMPOUND_TYPE: Final = re.compile(r"([A-Za-z]+)\((.*)\)")
 
@@ -75,6 +93,8 @@ def parse_type(text: str) -> Type:
 def _parse_type(text: str, depth: int) -> Type:  # noqa: PLR0911 (one rule a case)
     if text in _SCALARS:
         return _SCALARS[text]
+    if _NAME.fullmatch(text) and text not in TYPES_WITH_PARTS:  # an enumeration of the rules, which are not at hand
+        return EnumType(text, (), {})
     parts = _COMPOUND_TYPE.fullmatch(text)
     if parts is None or depth > MAX_TYPE_DEPTH:
         raise NotAType(text)
@@ -144,7 +164,8 @@ class DisclosedField:
 class DisclosedPassport:
     """A passport version for one audience, its fields by path. `hidden` fields are not among them.
 
-    `waived` of all its compliance entries, also of those of hidden fields, did not block its activation.
+    `waived` of all its compliance entries, also of those of hidden fields, did not block its activation; None if it is
+    not known. `weakened` is what its rules override of the rules they extend, if that could make them weaker.
     """
 
     audience: Audience
@@ -154,9 +175,10 @@ class DisclosedPassport:
     fields: Sequence[DisclosedField]
     hidden: int
     compliance: Sequence[Mapping[str, str]]
-    waived: int
+    waived: int | None
     public_key: PublicKey
     qr_text: str
+    weakened: Sequence[AppliedOverride] = ()
 
 
 def disclose(bundle: Bundle, audience: Audience) -> DisclosedPassport:
@@ -166,45 +188,48 @@ def disclose(bundle: Bundle, audience: Audience) -> DisclosedPassport:
 
 def open_for_export(bundle: Bundle) -> OpenedBundle:
     """The bundle, opened, if it is sound."""
-    opened = OpenedBundle(bundle)
+    checked_bundle = OpenedBundle(bundle)
     try:
-        check_canonical(opened)  # 1
-        check_payload_hash(opened)  # 2
-        check_proof_structure(opened)  # 3
-        check_receipt_hash(opened)  # 4
-        check_signature(opened, ())  # 5
-        check_events(opened)  # 6
+        check_canonical(checked_bundle)  # 1
+        check_payload_hash(checked_bundle)  # 2
+        check_proof_structure(checked_bundle)  # 3
+        check_receipt_hash(checked_bundle)  # 4
+        check_signature(checked_bundle, ())  # 5
+        check_events(checked_bundle)  # 6
     except NotChecked as reason:
         raise _refuse_unsound(str(reason)) from None
     except Refusal as refusal:
         raise _refuse_unsound(refusal.says) from None
-    return opened
+    return checked_bundle
 
 
-def disclose_opened(opened: OpenedBundle, audience: Audience, waived: int | None = None) -> DisclosedPassport:
-    """What `audience` may see of a bundle that is sound. Without `waived`, its events say how many are waived."""
-    nodes, count = parse_nodes(opened)
+def disclose_opened(bundle: OpenedBundle, audience: Audience, waived_count: int | None = None) -> DisclosedPassport:
+    """What `audience` may see of a bundle that is sound. Without `waived_count`, its events say how many are waived."""
+    nodes, count = parse_nodes(bundle)
     fields = [_build_field(at, nodes[at]) for at in range(count) if may_see_export(nodes[at].data["access"], audience)]
-    paths, payload = {field.path for field in fields}, opened.payload
+    paths, payload = {field.path for field in fields}, bundle.payload
     return DisclosedPassport(
         audience=audience,
-        receipt=opened.receipt,
+        receipt=bundle.receipt,
         issued_at=payload["issued_at"],
         product=payload["battery_product"],
         fields=fields,
         hidden=count - len(fields),
         compliance=[entry for entry in payload["compliance"] if audience == TENANT or entry["field"] in paths],
-        waived=_count_waived(opened) if waived is None else waived,
-        public_key=opened.manifest.public_key,
-        qr_text=opened.qr_text,
+        waived=_count_waived(bundle) if waived_count is None else waived_count,
+        public_key=bundle.manifest.public_key,
+        qr_text=bundle.qr_text,
+        weakened=[override for override in list_overrides(bundle.entries["rules.bpc"]) if override.weakens],
     )
 
 
-def _count_waived(opened: OpenedBundle) -> int:
-    events: Sequence[Any] = opened.events or ()
-    waived = [event["payload"] for event in events if event["event_type"] == WAIVED_EVENT_TYPE]
+def _count_waived(bundle: OpenedBundle) -> int | None:
+    events: Sequence[Any] | None = bundle.events
+    if events is None:
+        return None
+    payloads = [event["payload"] for event in events if event["event_type"] == WAIVED_EVENT_TYPE]
     try:
-        return sum(waiver["entries"] for payload in waived for waiver in payload["waived"])
+        return int(sum(waiver["entries"] for payload in payloads for waiver in payload["waived"]))
     except (LookupError, TypeError):
         raise _refuse_unsound(f"an event {WAIVED_EVENT_TYPE} does not say what was waived") from None
 
@@ -254,14 +279,14 @@ EXPORT_FORMATS: Final[Mapping[ExportFormat, FormatInfo]] = {
 }
 
 
-def choose_audience(name: ExportFormat, requested: Audience | None) -> Audience:
-    """Whom an export is for: `requested`, or the default of the format."""
-    if name == "BUNDLE" and requested not in {None, TENANT}:
+def choose_audience(name: ExportFormat, audience: Audience | None) -> Audience:
+    """Whom an export is for: `audience`, or the default of the format."""
+    if name == "BUNDLE" and audience not in {None, TENANT}:
         raise Invalid(
             "a bundle always holds every field",
             fix="leave out `audience`; for one audience use a view or another format",
         )
-    return requested or EXPORT_FORMATS[name].audience
+    return audience or EXPORT_FORMATS[name].audience
 
 
 def format_file_name(name: ExportFormat, audience: Audience, version: PassportVersionId) -> str:
@@ -289,21 +314,21 @@ def make_view(bundle: Bundle, audience: str) -> bytes:
         raise _bundle_error(wrong.says) from None
 
 
-def _build_view(opened: OpenedBundle, audience: str) -> bytes:
-    check_proof_structure(opened)  # 2
-    nodes, count = parse_nodes(opened)
+def _build_view(bundle: OpenedBundle, audience: str) -> bytes:
+    check_proof_structure(bundle)  # 2
+    nodes, count = parse_nodes(bundle)
     visible = [at for at in range(count) if may_see(nodes[at].data["access"], audience)]
     if len(visible) < count:
-        _require_blinding(opened, nodes, count)
+        _require_blinding(bundle, nodes, count)
     members: Mapping[str, Json] = {
         "audience": audience,
         "fields": [{"child": nodes[nodes[at].children[0]].hash, "data": nodes[at].data, "id": at} for at in visible],
-        "receipt": canonical_json.decode(opened.entries["receipt.json"]),
+        "receipt": canonical_json.decode(bundle.entries["receipt.json"]),
         "root": {"children": [node.hash for node in nodes[:count]], "data": nodes[count].data, "id": count},
         "view_version": "BPC-VIEW-1",
     }
     view = canonical_json.encode_typed(members)
-    report = verify_view(view, pinned=[parse_public_key(opened.manifest.public_key)])  # 4
+    report = verify_view(view, pins=[parse_public_key(bundle.manifest.public_key)])  # 4
     for step in report.steps:
         if not step.ok:
             raise ViewImpossible(f"the view made from this bundle does not verify: {step.name}: {step.detail}")
@@ -314,14 +339,14 @@ def _bundle_error(reason: str) -> ViewImpossible:
     return ViewImpossible(f"the bundle is broken: {reason}", hint="verify the bundle")
 
 
-def _require_blinding(opened: OpenedBundle, nodes: Sequence[ParsedNode], count: int) -> None:
-    secret = find_blinding_key(opened.facts, opened.receipt.snapshot_id)
+def _require_blinding(bundle: OpenedBundle, nodes: Sequence[ParsedNode], count: int) -> None:
+    secret = find_blinding_key(bundle.facts, bundle.receipt.snapshot_id)
     if secret is None:  # 3
         raise ViewImpossible(
             "the snapshot has no secret, so hidden values could be guessed and checked",
             fix="compile it over a snapshot with a `Blinding` fact, or name an audience that sees every field",
         )
-    salts = Salts(secret, opened.receipt.passport_version_id)
+    salts = Salts(secret, bundle.receipt.passport_version_id)
     for node in nodes[:count]:
         derivation = nodes[node.children[0]]
         if (node.data["salt"], derivation.data.get("salt")) != salts.derive_field_salts(node.data["path"]):

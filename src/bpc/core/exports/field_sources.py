@@ -15,15 +15,30 @@ from typing import Final, NamedTuple
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import typed
 from bpc.core.language.package import read_program
-from bpc.core.language.types import FactRecordType
+from bpc.core.language.types import FactRecordType, unwrap_option_type
 from bpc.core.verify.canonical import OpenedBundle
 from bpc.core.verify.proof_structure import ParsedNode, parse_nodes
 
 # What these give is not what they are given, only something about it.
-NON_VALUE_OPS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count"})
+NON_VALUE_OPS: Final = frozenset(
+    {
+        *("==", "!=", "<", "<=", ">", ">=", "!", "&&", "||", "isSome", "count", "in"),
+        *("startsWith", "endsWith", "contains", "length", "isEmpty", "any", "all", "table"),
+    }
+)
 # `attachment:<sku>:<data point>:<hash>`; a SKU may contain colons.
 _ATTACHMENT_KEY: Final = re.compile("attachment:.*:([0-9]{2}):", re.DOTALL)
-_LAMBDA_OPS: Final = frozenset({"map", "filter", "fold"})
+# These may give a fact that another node gave.
+_PASSING_OPS: Final = frozenset(
+    {
+        *("requireSome", "if", "ifSome", "??", "assert", "unwrapOr", "definition", "match"),
+        *("first", "last", "latestBy", "sortBy", "filter"),
+    }
+)
+_MEMBER_OPS: Final = frozenset({"recordGet", "member"})
+_LAMBDA_OPS: Final = frozenset({"map", "filter", "fold", "groupBy"})
+# These give elements of what they are given; what their lambdas give only chooses.
+_CHOOSING_OPS: Final = frozenset({"filter", "sortBy", "latestBy"})
 
 
 class MemberRead(NamedTuple):
@@ -44,14 +59,15 @@ class ValueSources(NamedTuple):
 class FieldSources:
     """The proof and the rules of a bundle, asked for what fields are made of."""
 
-    def __init__(self, opened: OpenedBundle) -> None:
-        nodes, count = parse_nodes(opened)
-        program = read_program(opened.entries["rules.bpc"])
+    def __init__(self, bundle: OpenedBundle) -> None:
+        nodes, count = parse_nodes(bundle)
+        program = read_program(bundle.entries["rules.bpc"])
         self._nodes = nodes
         self._hidden_paths = {
             node.data["path"] for node in nodes[:count] if not node.data["access"] and node.data["value"] is not None
         }
         self._lambdas = {program.source.byte_range(loop.lambda_span): loop for loop in _iterate_loops(program)}
+        self._definitions = {definition.name: definition.body for definition in program.definitions}
 
     def trace_field(self, field: int) -> ValueSources:
         """What the value of a field, given by its node, is made of."""
@@ -81,15 +97,15 @@ class FieldSources:
 
     def _list_reads(self, node: ParsedNode) -> Iterator[MemberRead]:
         op = node.data.get("op")
-        if op == "recordGet" and node.data.get("value") is not None:
+        if op in _MEMBER_OPS and node.data.get("value") is not None:
             fact = self._find_fact(node.children[0])
             if fact is not None:
                 yield MemberRead(fact, node.data["member"], node.data["value"])
-        elif op in _LAMBDA_OPS and [] not in (node.data.get("values"), node.data.get("kept")):
+        elif op in _LAMBDA_OPS and [] not in map(node.data.get, ("values", "kept", "groups")):
             first, last = node.data["fn"]
             loop = self._lambdas.get((first, last))
             if loop is not None:
-                yield from _iterate_members(loop.body, {})
+                yield from _iterate_members(loop.body, self._definitions)
 
     def _list_attached_points(self, node: ParsedNode) -> Iterator[str]:
         """The code of the data point whose attached files a node looks up: their key names it."""
@@ -103,11 +119,13 @@ class FieldSources:
         op, children = node.data.get("op"), node.children
         if node.type == "FIELD_REF":
             return children if node.data["path"] in self._hidden_paths else ()
-        if node.type in {"CONST", "FACT_GET", "COMPLIANCE_EMIT"} or op in NON_VALUE_OPS:
+        if node.type in {"CONST", "FACT_GET", "COMPLIANCE_EMIT"} or op in NON_VALUE_OPS or op == "missing":
             return ()
-        if op in {"if", "assert"}:
+        if op in {"if", "ifSome", "assert", "match"}:
             return children[1:]
-        if op in {"derivation", "filter", "requireSome"}:
+        if op == "??":
+            return children[-1:]
+        if op in {"derivation", "definition", "requireSome"} or op in _CHOOSING_OPS:
             return children[:1]
         return children
 
@@ -115,7 +133,7 @@ class FieldSources:
         """The type of the fact that a node gives; None where it gives something else."""
         while self._nodes[at].type != "FACT_GET":
             value_children = self._list_value_children(self._nodes[at])
-            if not value_children or self._nodes[at].data.get("op") not in {"requireSome", "if", "assert", "unwrapOr"}:
+            if not value_children or self._nodes[at].data.get("op") not in _PASSING_OPS:
                 return None
             at = value_children[0]
         data = self._nodes[at].data
@@ -123,57 +141,76 @@ class FieldSources:
 
 
 def _iterate_loops(program: typed.Program) -> Iterator[typed.Loop]:
-    for field in program.fields:
-        pending: list[typed.Expr] = [field.body]
-        while pending:
-            expr = pending.pop()
-            if isinstance(expr, typed.Loop):
-                yield expr
-            pending += _list_parts(expr)
+    pending: list[typed.Expr] = [*program.bodies]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, typed.Loop):
+            yield expr
+        pending += _list_parts(expr)
 
 
-def _list_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one rule a case)
+def _list_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911, PLR0912 (one rule a case)
     """All that an expression is written of."""
     match expr:
         case typed.FactLookup():
             return (expr.key,)
+        case typed.TableLookup():
+            return expr.arguments
         case typed.FactPrefixLookup():
             return (expr.prefix,)
         case typed.TypedComparison():
             return expr.left, expr.right
-        case typed.Logic():
+        case typed.Logic() | typed.Coalesce():
             return expr.first, *(operand.expr for operand in expr.operands)
+        case typed.TypedMatch():
+            return expr.subject, *list_value_parts(expr)
         case typed.TypedIf():
             return *(branch.condition for branch in expr.branches), *list_value_parts(expr)
         case typed.EmitCompliance():
             return expr.status, expr.message
+        case typed.RequirementsMet():
+            return expr.items
+        case typed.RequirementCheck():
+            return (expr.body,)
         case typed.TypedBlock():
             bound = (
                 binding.value if isinstance(binding, typed.TypedLet) else binding.condition for binding in expr.bindings
             )
             return *bound, expr.body
-        case typed.Loop(op="filter"):
+        case typed.Loop() if expr.op in _CHOOSING_OPS or expr.op in NON_VALUE_OPS:
             return expr.items, expr.body
         case _:
             return list_value_parts(expr)
 
 
-def list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911 (one rule a case)
+def get_fact_type(call: typed.BuiltinCall) -> FactRecordType | None:
+    """The type of the fact whose member a call reads; None if it reads that of another record."""
+    kind = unwrap_option_type(call.arguments[0].type)
+    return kind if isinstance(kind, FactRecordType) else None
+
+
+def list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911, PLR0912 (one rule a case)
     """The parts of an expression that its value is made of."""
     match expr:
         case typed.TypedUnary():
             return (expr.operand,) if expr.op == "neg" else ()
         case typed.Arithmetic():
             return expr.first, *(step.operand for step in expr.steps)
+        case typed.Coalesce():
+            return expr.first, *(operand.expr for operand in expr.operands)
         case typed.TypedIf():
             return *(branch.body for branch in expr.branches), expr.otherwise
+        case typed.TypedMatch():
+            return tuple(arm.body for arm in expr.arms)
         case typed.TypedList():
             return expr.items
         case typed.TypedRecord():
             return tuple(item for _, item in expr.members)
-        case typed.BuiltinCall():
+        case typed.BuiltinCall() | typed.FunctionCall():
             return expr.arguments
-        case typed.Loop(op="filter"):
+        case typed.Loop() if expr.op in NON_VALUE_OPS:
+            return ()
+        case typed.Loop() if expr.op in _CHOOSING_OPS:
             return (expr.items,)
         case typed.Loop():
             return *((expr.items,) if expr.init is None else (expr.items, expr.init)), expr.body
@@ -184,9 +221,12 @@ def list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911
 
 
 def _iterate_members(expr: typed.Expr, bound: Mapping[str, typed.Expr]) -> Iterator[MemberRead]:
-    """The members of facts that the value of an expression inside a lambda is made of."""
+    """The members of facts that the value of an expression inside a lambda is made of.
+
+    `bound` is what the names of lets and definitions stand for.
+    """
     match expr:
-        case typed.Local() if expr.name in bound:
+        case typed.Local() | typed.DefinitionValue() if expr.name in bound:
             yield from _iterate_members(
                 bound[expr.name], {name: value for name, value in bound.items() if name != expr.name}
             )
@@ -195,8 +235,12 @@ def _iterate_members(expr: typed.Expr, bound: Mapping[str, typed.Expr]) -> Itera
                 if isinstance(binding, typed.TypedLet):
                     bound = {**bound, binding.name: binding.value}
             yield from _iterate_members(expr.body, bound)
-        case typed.BuiltinCall(op="recordGet") if isinstance(expr.arguments[0].type, FactRecordType):
-            yield MemberRead(expr.arguments[0].type, str(expr.static["member"]))
+        case typed.TypedIf():
+            names = {branch.binding: branch.condition for branch in expr.branches if branch.binding is not None}
+            for part in list_value_parts(expr):
+                yield from _iterate_members(part, {**bound, **names})
+        case typed.BuiltinCall(op="recordGet" | "member") if (fact := get_fact_type(expr)) is not None:
+            yield MemberRead(fact, str(expr.static["member"]))
         case typed.BuiltinCall(op=op) if op in NON_VALUE_OPS:
             return
         case _:

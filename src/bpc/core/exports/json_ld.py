@@ -58,6 +58,7 @@ CONTEXT: Final[Mapping[str, Json]] = {
     "issued_at": {"@id": f"{VOCABULARY}issued_at", "@type": "xsd:dateTime"},
     "public_key": {"@id": f"{VOCABULARY}public_key", "@type": "xsd:base64Binary"},
     "signature": {"@id": f"{VOCABULARY}signature", "@type": "xsd:base64Binary"},
+    "waived_entries": {"@id": f"{VOCABULARY}waived_entries", "@type": "xsd:integer"},
 }  # fmt: skip
 
 
@@ -100,6 +101,7 @@ def _build_passport(passport: DisclosedPassport) -> Mapping[str, Json]:
         "issued_at": passport.issued_at,
         "passport": _format_urn(receipt.passport_id),
         "receipt": _build_receipt(passport),
+        **({} if passport.waived is None else {"waived_entries": str(passport.waived)}),
         **fields,
     }
 

@@ -2,8 +2,8 @@
 
 Pure. Paths become headings and labels, values become words: `performance.voltage.nominal` and `{"unit":"V",…}` become
 "Performance", "Voltage · nominal" and "402 V". A number of more than six decimals, a text of more than 10,000 letters
-and a table of more than 1,000 rows are cut, visibly. What is on the sheet is JSON of texts only; whoever prints it
-(bpc.printing) shows texts as they are.
+and a table of more than 1,000 rows are cut, visibly. What is on the sheet is JSON of texts only; the code that prints
+it (bpc.printing) shows texts as they are.
 
     DisclosedPassport ── build_sheet ──► {"title", "sections": [{"title", "rows": [{"label", "value"}]}], …}
 """
@@ -116,6 +116,9 @@ def build_sheet(passport: DisclosedPassport) -> Mapping[str, Any]:
             {"label": "Key", "value": receipt.signing_key_id},
             {"label": "Compiler", "value": receipt.compiler_build_id},
         ],
+        "weakened": [
+            {"label": f"{override.kind} {override.name}", "value": override.reason} for override in passport.weakened
+        ],
         "signature": [
             {"label": "Public key", "value": to_base64(passport.public_key)},
             {"label": "Signature", "value": to_base64(receipt.signature or b"")},
@@ -133,10 +136,10 @@ def _describe_audience(passport: DisclosedPassport) -> str:
     return f"For {AUDIENCE_DESCRIPTIONS[passport.audience]}: {share} of the passport's {total} fields."
 
 
-def _describe_waived(waived: int) -> str:
-    if not waived:
+def _describe_waived(waived_count: int | None) -> str:
+    if not waived_count:
         return ""
-    entries = "1 compliance entry" if waived == 1 else f"{waived:,} compliance entries"
+    entries = "1 compliance entry" if waived_count == 1 else f"{waived_count:,} compliance entries"
     return f"The issuer waived {entries} of this passport, with a reason on record."
 
 
@@ -153,12 +156,14 @@ def _build_entry(entry: Mapping[str, str]) -> Mapping[str, str]:
 def _select_key_figures(fields: Sequence[DisclosedField]) -> list[DisclosedField]:
     """The fields that a reader looks for first; where there are few of them, the first quantities."""
     plain = [field for field in fields if _is_figure(field)]
-    named = [field for names in _KEY_FIGURE_NAMES for field in _find_first_named(plain, names)]
+    key_figures = [field for names in _KEY_FIGURE_NAMES for field in _find_first_named(plain, names)]
     others = (
-        [field for field in plain if isinstance(unwrap_option_type(field.kind), Qty | Dec)] if len(named) < 4 else []
+        [field for field in plain if isinstance(unwrap_option_type(field.kind), Qty | Dec)]
+        if len(key_figures) < 4
+        else []
     )
-    chosen: dict[str, DisclosedField] = {field.path: field for field in (*named, *others)}
-    return list(chosen.values())[:KEY_FIGURES]
+    fields_by_path: dict[str, DisclosedField] = {field.path: field for field in (*key_figures, *others)}
+    return list(fields_by_path.values())[:KEY_FIGURES]
 
 
 def _is_figure(field: DisclosedField) -> bool:

@@ -59,7 +59,8 @@ def _write_passport(passport: DisclosedPassport) -> Iterator[str]:
     for field in passport.fields:
         yield from _write_field(field)
     yield "  </fields>"
-    yield "  <compliance>"
+    attributes = {} if passport.waived is None else {"waived": str(passport.waived)}
+    yield f"  {_format_open_tag('compliance', **attributes)}"
     for entry in passport.compliance:
         yield f"    {_format_entry(entry)}"
     yield "  </compliance>"

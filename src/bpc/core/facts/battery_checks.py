@@ -32,7 +32,7 @@ def check_battery(view: FactView) -> Iterator[Finding]:
 
 
 def differs(value: int, reference: int, pct: int) -> bool:
-    """Whether a value is more than so many percent above or below a reference."""
+    """Whether a value is more than this percentage above or below a reference."""
     return abs(value - reference) * 100 > pct * abs(reference)
 
 
@@ -229,9 +229,9 @@ def _check_energy(view: FactView) -> Iterator[Finding]:
     numbers = view.get_numbers("rated_capacity_ah", "nominal_voltage_v")
     if numbers is not None and min(numbers) > 0:
         capacity, voltage = numbers
-        stated, product = energy * 1000 * MILLION, capacity * voltage
-        is_contradiction = stated > 2 * product or 2 * stated < product
-        if is_contradiction or differs(stated, product, 15):
+        stated_energy, product = energy * 1000 * MILLION, capacity * voltage
+        is_contradiction = stated_energy > 2 * product or 2 * stated_energy < product
+        if is_contradiction or differs(stated_energy, product, 15):
             yield view.report(
                 "ENERGY_CONTRADICTION" if is_contradiction else "ENERGY_CAPACITY",
                 ["capacity_kwh", "rated_capacity_ah", "nominal_voltage_v"],
@@ -254,10 +254,10 @@ def _check_power_to_energy(view: FactView) -> Iterator[Finding]:
         return
     ratio, energy = numbers
     # Both sides times the energy in Wh: a ratio in millionths times millionths, a power in millionths times a million.
-    stated = ratio * energy * 1000
+    stated_power = ratio * energy * 1000
     lowest, highest = (power[0] * MILLION for power in (min(powers), max(powers)))
-    if stated * 100 < 80 * lowest or stated * 100 > 120 * highest:
-        power, power_member = min(powers) if stated < lowest else max(powers)
+    if stated_power * 100 < 80 * lowest or stated_power * 100 > 120 * highest:
+        power, power_member = min(powers) if stated_power < lowest else max(powers)
         yield view.report(
             "POWER_TO_ENERGY",
             ["power_to_energy_ratio", power_member, "capacity_kwh"],

@@ -24,9 +24,9 @@ def check_component(view: FactView, battery: FactView | None) -> Iterator[Findin
     if mass is not None and total > mass:
         members = [name for name, _ in metals]
         yield view.report("METAL_MASS", [*members, "mass_g"], sum=format_number(total), mass=format_number(mass))
-    recycled = view.get_numbers("recycled_pre_pct", "recycled_post_pct")
-    if recycled is not None and sum(recycled) > _HUNDRED:
-        pre, post = recycled
+    recycled_shares = view.get_numbers("recycled_pre_pct", "recycled_post_pct")
+    if recycled_shares is not None and sum(recycled_shares) > _HUNDRED:
+        pre, post = recycled_shares
         texts = {"pre": format_number(pre), "post": format_number(post), "sum": format_number(pre + post)}
         yield view.report("RECYCLED_ABOVE_100", ["recycled_pre_pct", "recycled_post_pct"], **texts)
     battery_mass = None if battery is None else battery.get_number("mass_kg")

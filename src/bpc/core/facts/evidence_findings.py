@@ -94,5 +94,5 @@ def _list_points(name: FactName, member: str) -> tuple[int, ...]:
 
 def _is_mandatory(points: tuple[int, ...], category: str | None) -> bool:
     """Whether a point is mandatory for a category; for an unknown one, whether it is for any."""
-    known = [each for each in CATEGORIES if each == category] or CATEGORIES
-    return any(point.get_status(each) == "M" for point in POINTS if point.number in points for each in known)
+    categories = [each for each in CATEGORIES if each == category] or CATEGORIES
+    return any(point.get_status(each) == "M" for point in POINTS if point.number in points for each in categories)

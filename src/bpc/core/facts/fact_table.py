@@ -114,8 +114,10 @@ class FactTable:
         return [by_key[key] for key in keys[start:end]]
 
 
-def _make_version_error(fact: SnapshotFact, known: Iterable[FactRecordType]) -> FactInvalid:
-    versions = " and ".join(str(version) for version in sorted(k.version for k in known if k.name == fact.fact_type))
+def _make_version_error(fact: SnapshotFact, known_types: Iterable[FactRecordType]) -> FactInvalid:
+    versions = " and ".join(
+        str(version) for version in sorted(k.version for k in known_types if k.name == fact.fact_type)
+    )
     return FactInvalid(
         f"fact `{fact.fact_key}` is a {fact.fact_type} of schema version {fact.schema_version}, "
         f"and the rules read version {versions}",

@@ -43,12 +43,12 @@ def check_footprint(view: FactView, battery: FactView | None) -> Iterator[Findin
     energy = None if battery is None else find_energy(battery)
     yield from _check_service_life_energy(view, energy)
     yield from _check_total_band(view, energy)
-    delivered = _find_delivered_energy(view, battery, energy)
-    ratio_finding = _find_ratio_problem(view, energy, delivered)
+    delivered_energy = _find_delivered_energy(view, battery, energy)
+    ratio_finding = _find_ratio_problem(view, energy, delivered_energy)
     if ratio_finding is not None:
         yield ratio_finding
     else:
-        yield from _check_delivered_band(view, energy, delivered)
+        yield from _check_delivered_band(view, energy, delivered_energy)
 
 
 def find_energy(battery: FactView) -> int | None:
@@ -87,9 +87,9 @@ def _multiply_cycles(view: FactView, energy: int | None) -> int | None:
 
 
 def _find_delivered_energy(view: FactView, battery: FactView | None, energy: int | None) -> DeliveredEnergy | None:
-    declared = view.get_number("service_life_energy_kwh")
-    if declared is not None and declared > 0:
-        return DeliveredEnergy(declared, ("service_life_energy_kwh",), is_declared=True)
+    declared_energy = view.get_number("service_life_energy_kwh")
+    if declared_energy is not None and declared_energy > 0:
+        return DeliveredEnergy(declared_energy, ("service_life_energy_kwh",), is_declared=True)
     product = _multiply_cycles(view, energy)
     if product is not None:
         return DeliveredEnergy(product, ("cycles_per_year", "service_life_years"), is_declared=True)
@@ -100,14 +100,14 @@ def _find_delivered_energy(view: FactView, battery: FactView | None, energy: int
 
 
 def _check_service_life_energy(view: FactView, energy: int | None) -> Iterator[Finding]:
-    declared, product = view.get_number("service_life_energy_kwh"), _multiply_cycles(view, energy)
-    if energy is None or declared is None or product is None or not differs(declared, product, 10):
+    declared_energy, product = view.get_number("service_life_energy_kwh"), _multiply_cycles(view, energy)
+    if energy is None or declared_energy is None or product is None or not differs(declared_energy, product, 10):
         return
     cycles, years = view.get_numbers("cycles_per_year", "service_life_years") or (0, 0)
     yield view.report(
         "SERVICE_LIFE_ENERGY",
         ["service_life_energy_kwh", "cycles_per_year", "service_life_years"],
-        value=format_number(declared),
+        value=format_number(declared_energy),
         energy=format_number(energy),
         cycles=format_number(cycles),
         years=format_number(years),
@@ -115,21 +115,21 @@ def _check_service_life_energy(view: FactView, energy: int | None) -> Iterator[F
     )
 
 
-def _find_ratio_problem(view: FactView, energy: int | None, delivered: DeliveredEnergy | None) -> Finding | None:
+def _find_ratio_problem(view: FactView, energy: int | None, delivered_energy: DeliveredEnergy | None) -> Finding | None:
     numbers = view.get_numbers("gco2e_per_kwh", "total_gco2e")
-    if numbers is None or delivered is None or not delivered.is_declared:
+    if numbers is None or delivered_energy is None or not delivered_energy.is_declared:
         return None
     value, total = numbers
-    if not differs(value * delivered.energy, total * MILLION, 5):
+    if not differs(value * delivered_energy.energy, total * MILLION, 5):
         return None
     is_per_capacity = energy is not None and not differs(value * energy, total * MILLION, 5)
     return view.report(
         "FOOTPRINT_RATIO",
-        ["gco2e_per_kwh", "total_gco2e", *delivered.members],
+        ["gco2e_per_kwh", "total_gco2e", *delivered_energy.members],
         value=_format_kg(value),
         total=_format_kg(total),
-        energy=format_number(delivered.energy),
-        ratio=format_ratio(total, delivered.energy * 1000),
+        energy=format_number(delivered_energy.energy),
+        ratio=format_ratio(total, delivered_energy.energy * 1000),
         capacity_hint=_CAPACITY_HINT if is_per_capacity else "",
     )
 
@@ -147,19 +147,21 @@ def _check_total_band(view: FactView, energy: int | None) -> Iterator[Finding]:
         )
 
 
-def _check_delivered_band(view: FactView, energy: int | None, delivered: DeliveredEnergy | None) -> Iterator[Finding]:
+def _check_delivered_band(
+    view: FactView, energy: int | None, delivered_energy: DeliveredEnergy | None
+) -> Iterator[Finding]:
     value = view.get_number("gco2e_per_kwh")
     if value is None or value <= 0:
         return
-    if energy is not None and delivered is not None:
-        footprint = value * delivered.energy // MILLION
+    if energy is not None and delivered_energy is not None:
+        footprint = value * delivered_energy.energy // MILLION
         if not _is_plausible(footprint, energy):
             is_too_much = footprint > _PLAUSIBLE[1] * 1000 * energy
             yield view.report(
                 "FOOTPRINT_BAND",
-                ["gco2e_per_kwh", *delivered.members],
+                ["gco2e_per_kwh", *delivered_energy.members],
                 value=_format_kg(value),
-                basis=f"for each of {format_number(delivered.energy)} kWh delivered",
+                basis=f"for each of {format_number(delivered_energy.energy)} kWh delivered",
                 ratio=format_ratio(footprint, energy * 1000),
                 capacity_hint=_CAPACITY_HINT if is_too_much else "",
             )

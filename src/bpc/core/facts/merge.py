@@ -5,7 +5,7 @@ documents name different values, the first statement counts (callers list them i
 somebody decided otherwise; the difference is listed with all its sources. A list is one value and is taken whole from
 one document. Values are compared as the fact schema writes them, so `120.5` and `120.500000` are the same mass.
 
-A value that could not be read is named all the same: if it is the one that counts, the member is unreadable. It is
+A value that could not be read is named, too: if it is the one that counts, the member is unreadable. It is
 neither absent nor what somebody else says.
 
 States, such as a capacity fade, are true at a time: of two, the one that was recorded later counts, whenever it was
@@ -15,13 +15,11 @@ uploaded, and the two do not differ.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 from bpc.core.facts.provenance import DocumentOrigin, MemberOrigin
+from bpc.core.facts.readings import RECORDED_ON
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId
-
-RECORDED_ON: Final = "state_recorded_on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +92,33 @@ def merge_statements(
 
     `decisions` has, for a member, the document to believe; it holds for as long as that document names the member.
     """
-    chosen: dict[str, FactStatement] = {}
+    sources: dict[str, FactStatement] = {}
     conflicts: list[MemberConflict] = []
     for member in sorted({member for each in statements for member in (*each.payload, *each.unreadable)}):
-        naming = [statement for statement in statements if statement.names(member)]
+        rivals = [statement for statement in statements if statement.names(member)]
         if member in state_members or member == RECORDED_ON:
-            naming = _select_last_recorded(naming)
-        decided = next((each for each in naming if each.document_id == decisions.get(member)), None)
-        chosen[member] = decided or naming[0]
-        others = [each for each in naming if each is not chosen[member]]
-        if any(_get_value(each, member) != _get_value(chosen[member], member) for each in others):
+            rivals = _select_last_recorded(rivals)
+        decision = next((each for each in rivals if each.document_id == decisions.get(member)), None)
+        winner = sources[member] = decision or rivals[0]
+        others = [each for each in rivals if each is not winner]
+        if any(_get_value(each, member) != _get_value(winner, member) for each in others):
             conflicts.append(
-                MemberConflict(member=member, statements=(chosen[member], *others), is_decided=decided is not None)
+                MemberConflict(member=member, statements=(winner, *others), is_decided=decision is not None)
             )
-    sources = {member: statement for member, statement in chosen.items() if member in statement.payload}
+    readable = {member: statement for member, statement in sources.items() if member in statement.payload}
     return MergedFact(
-        payload={member: statement.payload[member] for member, statement in sources.items()},
-        sources=sources,
-        unreadable={member: statement for member, statement in chosen.items() if member not in statement.payload},
+        payload={member: statement.payload[member] for member, statement in readable.items()},
+        sources=readable,
+        unreadable={member: statement for member, statement in sources.items() if member not in statement.payload},
         conflicts=tuple(conflicts),
     )
 
 
-def _select_last_recorded(naming: Sequence[FactStatement]) -> list[FactStatement]:
+def _select_last_recorded(statements: Sequence[FactStatement]) -> list[FactStatement]:
     """Those that were recorded on the last day of all; a state without a day was recorded before every other."""
-    days = [_get_recorded_day(statement) for statement in naming]
+    days = [_get_recorded_day(statement) for statement in statements]
     last = max(days)
-    return [statement for statement, day in zip(naming, days, strict=True) if day == last]
+    return [statement for statement, day in zip(statements, days, strict=True) if day == last]
 
 
 def _get_recorded_day(statement: FactStatement) -> str:

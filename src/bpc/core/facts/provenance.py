@@ -1,10 +1,13 @@
 """Provenance: the document and the place that each value of a snapshot is from, sealed with the snapshot.
 
 Pure. One fact of type `Provenance` for each document version that contributed. It has no schema: rules do not know it,
-lists of facts leave it out, and no view shows it; whoever has the bundle can check it.
+lists of facts leave it out, and no view shows it; everyone who has the bundle can check it.
 
     {"document_id", "document_version_id", "document_kind", "sha256", "file_name", "supplier", "stated_at",
      "facts": {"PCF pcf:SKU-1": {"total_gco2e": "PCF!C2", …}, "Battery battery:SKU-1": "$.battery"}}
+
+What an attached file itself tells (its hash, its size) is at the place `file`; what the person who attached it said
+(the data point, a title) is at the place `attachment <id>`.
 
 If all members of a fact are from one document, each at the place of the fact and the name of the member, the place of
 the fact is enough: `"$.battery"` stands for `$.battery.mass_kg` and so on.
@@ -24,6 +27,8 @@ from bpc.core.formats.timestamps import format_time
 
 PROVENANCE_FACT_TYPE: Final = "Provenance"
 PROVENANCE_SCHEMA_VERSION: Final = 1
+
+WHOLE_FILE: Final = "file"
 
 _DAY: Final = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _MONTHS: Final = (
@@ -64,12 +69,17 @@ class SealedOrigin:
     stated_at: str
     document_id: str
     document_version_id: str
+    sha256: str
 
     def describe(self) -> str:
         """`pcf.xlsx, sheet PCF, cell C2, uploaded on 16 November 2026 by Example Cells GmbH`."""
         name = self.file_name or f"document {self.document_id}"
         by = f" by {self.supplier}" if self.supplier else ""
-        return f"{name}, {describe_place(self.place)}, uploaded on {_describe_day(self.stated_at)}{by}"
+        return f"{name}, {self._describe_place()}, uploaded on {_describe_day(self.stated_at)}{by}"
+
+    def _describe_place(self) -> str:
+        """A file as a whole has no place in it: its hash names it."""
+        return f"sha256 {self.sha256}" if self.place == WHOLE_FILE else describe_place(self.place)
 
 
 def _describe_day(time: str) -> str:
@@ -84,7 +94,7 @@ def describe_place(place: str) -> str:
     sheet, mark, cell = place.rpartition("!")
     if mark:
         return f"sheet {sheet}, {'cell' if _CELL.fullmatch(cell) else 'row'} {cell}"
-    return place
+    return "the whole file" if place == WHOLE_FILE else place
 
 
 FactName = tuple[str, str]
@@ -167,6 +177,7 @@ class ProvenanceIndex:
                     stated_at=stated_at,
                     document_id=_get_text(document, "document_id") or "",
                     document_version_id=_get_text(document, "document_version_id") or "",
+                    sha256=_get_text(document, "sha256") or "",
                 )
         return None
 

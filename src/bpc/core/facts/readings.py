@@ -22,6 +22,7 @@ from bpc.core.language.types import INT, TEXT, Dec, FactRecordType
 
 READING_FACT_TYPE: Final = "Reading"
 SERIES_FACT_TYPE: Final = "ReadingSeries"
+RECORDED_ON: Final = "state_recorded_on"  # the member of a battery with the day of its states
 WINDOW: Final = 50
 
 _BATTERY: Final = SCHEMAS[FactRecordType("Battery", SCHEMA_VERSION)]
@@ -65,7 +66,7 @@ def parse_reading_key(fact_key: str, sku: str) -> tuple[str, str]:
 
 def build_series_fact(sku: str, series: Series) -> SnapshotFact:
     """How many readings of a kind there are, from when to when, and the hash of all of them."""
-    listed: list[Json] = [[reading.recorded_at, to_hex(reading.payload_hash)] for reading in series.readings]
+    items: list[Json] = [[reading.recorded_at, to_hex(reading.payload_hash)] for reading in series.readings]
     return SnapshotFact(
         fact_type=SERIES_FACT_TYPE,
         fact_key=f"series:{sku}:{series.kind}",
@@ -76,7 +77,7 @@ def build_series_fact(sku: str, series: Series) -> SnapshotFact:
             "count": len(series.readings),
             "first_recorded_at": series.readings[0].recorded_at,
             "last_recorded_at": series.readings[-1].recorded_at,
-            "sha256": to_hex(sha256(canonical_json.encode(listed))),
+            "sha256": to_hex(sha256(canonical_json.encode(items))),
         },
     )
 
@@ -99,7 +100,7 @@ def to_battery_value(kind: str, reading: Mapping[str, Json]) -> Json:
 
 
 def _cut_zeros(number: str, scale: int) -> str | None:
-    """A decimal with exactly so many decimals; None if digits would be lost."""
+    """A decimal with exactly this number of decimals; None if digits would be lost."""
     integer, _, fraction = number.partition(".")
     if fraction[scale:].strip("0"):
         return None

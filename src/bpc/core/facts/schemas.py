@@ -360,5 +360,17 @@ SCHEMAS: Final[Mapping[FactRecordType, Mapping[str, Type]]] = {
     fact: {name: member.type for name, member in members.items()} for fact, members in SCHEMA_MEMBERS.items()
 }
 
+# How the keys of a type's facts begin before the SKU, and whether there is only one such fact for a product.
+KEY_PREFIXES: Final[Mapping[str, tuple[str, bool]]] = {
+    "Battery": ("battery:", True),
+    "Component": ("component:", False),
+    "PCF": ("pcf:", True),
+    "DueDiligence": ("dd:", True),
+    "Reading": ("reading:", False),
+    "ReadingSeries": ("series:", False),
+    "Finding": ("finding:", False),
+    "Attachment": ("attachment:", False),
+}
+
 # The members of a Battery that change while it is used. Readings are of these; the day they were taken is not one.
 STATE_MEMBERS: Final = frozenset(_STATES) - {"state_recorded_on"}

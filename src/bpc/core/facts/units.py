@@ -100,10 +100,12 @@ def find_conversion(source: str, target: str) -> tuple[int, int] | None:
         return None
     numerator = one.numerator * other.denominator
     denominator = one.denominator * other.numerator
-    shared = gcd(numerator, denominator)
-    return numerator // shared, denominator // shared
+    divisor = gcd(numerator, denominator)
+    return numerator // divisor, denominator // divisor
 
 
 def list_convertible_units(unit: str) -> list[str]:
     """The units that `unit` converts to, itself not among them."""
-    return [name for name, known in UNITS.items() if known.dimension == UNITS[unit].dimension and name != unit]
+    return [
+        name for name, definition in UNITS.items() if definition.dimension == UNITS[unit].dimension and name != unit
+    ]

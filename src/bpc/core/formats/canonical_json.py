@@ -123,9 +123,11 @@ def decode(data: bytes) -> Json:
     except (orjson.JSONDecodeError, TypeError):
         pass
     value = read_json(data)
-    reencoded = encode_typed(value)
-    if reencoded != data:
-        raise NotCanonical(f"this is JSON, but not canonical from byte {find_first_difference(data, reencoded)} on")
+    canonical_bytes = encode_typed(value)
+    if canonical_bytes != data:
+        raise NotCanonical(
+            f"this is JSON, but not canonical from byte {find_first_difference(data, canonical_bytes)} on"
+        )
     return value
 
 

@@ -54,13 +54,13 @@ _TEXT_ALIASES: Final = frozenset({"application/csv", "application/xhtml+xml", "a
 
 
 class FileTypeMismatch(Invalid):
-    """The file is of another type than was said."""
+    """The file is of another type than was declared."""
 
-    def __init__(self, declared: str, detected: str) -> None:
+    def __init__(self, declared_type: str, actual_type: str) -> None:
         super().__init__(
-            f"the file is `{detected}` by its bytes, not `{declared}` as was said",
-            fix=f"say `{detected}`, or send the file that was meant",
-            details={"mime_type": declared, "found": detected},
+            f"the bytes of the file are `{actual_type}`, not `{declared_type}` as declared",
+            fix=f"declare `{actual_type}`, or send the right file",
+            details={"mime_type": declared_type, "found": actual_type},
         )
 
 
@@ -74,25 +74,27 @@ def detect_type(content: bytes) -> str:
     return _detect_text_type(content)
 
 
-def resolve_type(declared: str | None, content: bytes) -> str:
+def resolve_type(declared_type: str | None, content: bytes) -> str:
     """The type to store a file with: as it was said, where that says something and the bytes do not contradict."""
-    detected = detect_type(content)
-    if declared is None or declared in _GENERIC_TYPES or declared == detected:
-        return detected
-    if detected in _TEXT_TYPES:
-        if declared in _TYPES_WITH_MARK - _TEXT_ALIASES or declared.startswith(("image/", "audio/", "video/")):
-            raise FileTypeMismatch(declared, detected)
-        return detected if declared in _TEXT_ALIASES and declared == OLD_EXCEL else declared
-    if detected == UNKNOWN:
-        is_named_text = declared in _TEXT_TYPES or declared.startswith("text/")
+    actual_type = detect_type(content)
+    if declared_type is None or declared_type in _GENERIC_TYPES or declared_type == actual_type:
+        return actual_type
+    if actual_type in _TEXT_TYPES:
+        if declared_type in _TYPES_WITH_MARK - _TEXT_ALIASES or declared_type.startswith(
+            ("image/", "audio/", "video/")
+        ):
+            raise FileTypeMismatch(declared_type, actual_type)
+        return actual_type if declared_type in _TEXT_ALIASES and declared_type == OLD_EXCEL else declared_type
+    if actual_type == UNKNOWN:
+        is_named_text = declared_type in _TEXT_TYPES or declared_type.startswith("text/")
         # It may be text in another encoding than ours; who reads it says what is wrong with that.
         may_be_text = content.startswith(UTF_16_MARKS) or b"\x00" not in content
-        if declared in _TYPES_WITH_MARK or (is_named_text and not may_be_text):
-            raise FileTypeMismatch(declared, detected)
-        return declared
-    if declared in _ALIASES.get(detected, ()):
-        return detected
-    raise FileTypeMismatch(declared, detected)
+        if declared_type in _TYPES_WITH_MARK or (is_named_text and not may_be_text):
+            raise FileTypeMismatch(declared_type, actual_type)
+        return declared_type
+    if declared_type in _ALIASES.get(actual_type, ()):
+        return actual_type
+    raise FileTypeMismatch(declared_type, actual_type)
 
 
 def _detect_text_type(content: bytes) -> str:

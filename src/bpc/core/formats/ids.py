@@ -56,13 +56,13 @@ class NotAnId(Invalid):
 def parse_uuid(text: str) -> UUID:
     """The UUID written as `text`, of any version; `NotAnId` unless it is lower-case with hyphens."""
     try:
-        parsed = UUID(text)
+        uuid = UUID(text)
     except ValueError:
         raise NotAnId(text) from None
     # `UUID` also takes braces, `urn:uuid:`, upper case and hyphens anywhere.
-    if str(parsed) != text:
+    if str(uuid) != text:
         raise NotAnId(text)
-    return parsed
+    return uuid
 
 
 def make_random_uuid(entropy: bytes) -> UUID:
@@ -71,7 +71,7 @@ def make_random_uuid(entropy: bytes) -> UUID:
 
 
 def uuid_from_hash(digest: Digest) -> UUID:
-    """The version 8 UUID of a digest: its first 16 bytes. Whoever knows the digest can check the id."""
+    """The version 8 UUID of a digest: its first 16 bytes. Everyone who knows the digest can check the id."""
     return _stamp_version(digest[:_UUID_BYTES], version=8)
 
 
@@ -87,7 +87,7 @@ def _stamp_version(raw: bytes, *, version: int) -> UUID:
 # Article numbers: what a product is called in its tenant, in its facts and on its passport.
 
 
-# Control characters, blanks without width, marks that turn the direction of what follows, and what is no character.
+# Control characters, blanks without width, marks that turn the direction of what follows, and what is not a character.
 _INVISIBLE: Final = re.compile("[\0-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
 _BLANK: Final = re.compile("[ \xa0\u2000-\u200a\u202f\u205f\u3000]*")
 
@@ -97,5 +97,5 @@ def find_sku_fault(sku: str) -> str | None:
     if _BLANK.fullmatch(sku):
         return "is blank"
     if _INVISIBLE.search(sku):
-        return "has a character that nobody sees"
+        return "has an invisible character"
     return None

@@ -149,11 +149,11 @@ def _follow_depth(brackets: bytes, depth: int) -> int | None:
     """The depth behind `brackets`, which begin at `depth`; None if one of them is too deep."""
     for first in range(0, len(brackets), _BRACKETS_AT_ONCE):
         group = brackets[first : first + _BRACKETS_AT_ONCE]
-        opened = group.count(b"[") + group.count(b"{")
+        open_count = group.count(b"[") + group.count(b"{")
         # Bracket by bracket only where some of them may be too deep.
-        if depth + opened > MAX_DEPTH and depth + max(accumulate(map(_BRACKETS.__getitem__, group))) > MAX_DEPTH:
+        if depth + open_count > MAX_DEPTH and depth + max(accumulate(map(_BRACKETS.__getitem__, group))) > MAX_DEPTH:
             return None
-        depth += 2 * opened - len(group)
+        depth += 2 * open_count - len(group)
     return depth
 
 

@@ -5,15 +5,14 @@ once. Lines have at most 100 columns where there is a place to break them. Paren
 would mean something else without them. A minus never stands next to a minus: `--` would start a comment.
 """
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, Final, assert_never
 
 from bpc.core.language import syntax
+from bpc.core.language.expression_layout import ExpressionLayout, format_literal, format_number, quote_text
 from bpc.core.language.layout import (
     BLANK_LINE,
     NEW_LINE,
-    NO_SPACE,
     SPACE,
     Concat,
     Doc,
@@ -24,260 +23,64 @@ from bpc.core.language.layout import (
 )
 from bpc.core.language.source import Source
 
-T = TypeVar("T")
-
-_UNARY_LEVEL: Final = 6
-_OPERAND_LEVEL: Final = 7
-_MUST_ESCAPE: Final = re.compile(r'["\\\x00-\x1f]')
-_ESCAPE_OF: Final = {character: f"\\{letter}" for letter, character in syntax.ESCAPES.items()}
+_COMPOUND: Final = (syntax.SomeConstant, syntax.ListConstant, syntax.RecordConstant)
 
 
 def format_tree(tree: syntax.SyntaxTree, source: Source) -> str:
     """The canonical text of `tree`, which is what `source` says without any mistake."""
-    layout = _FileLayout(PendingComments(tree.comments, source))
+    layout = _FileLayout(PendingComments(tree.comments, source), tree.language)
     text = render_layout(layout.layout_file(tree)).strip("\n")
     return f"{text}\n" if text else ""
 
 
-def quote_text(value: str) -> str:
-    """A text literal that says `value`."""
-    return f'"{_MUST_ESCAPE.sub(_escape_character, value)}"'
-
-
-def _escape_character(character: re.Match[str]) -> str:
-    return _ESCAPE_OF.get(character[0]) or f"\\u{ord(character[0]):04x}"
-
-
-def format_number(node: syntax.NumberLiteral) -> str:
-    return f"-{node.digits}" if node.negative else node.digits
-
-
-def get_level(expr: syntax.Expr) -> int:
-    """How tightly an expression holds together; what has a lower level than its place asks for needs parentheses."""
-    if isinstance(expr, (syntax.If, syntax.Block, syntax.Lambda)):
-        return 0
-    if isinstance(expr, syntax.OperatorChain):
-        return syntax.PRECEDENCE[expr.links[0].op]
-    if isinstance(expr, syntax.Comparison):
-        return syntax.COMPARISON_LEVEL
-    if isinstance(expr, syntax.Unary) or (isinstance(expr, syntax.NumberLiteral) and expr.negative):
-        return _UNARY_LEVEL
-    return _OPERAND_LEVEL
-
-
-def _starts_with_minus(expr: syntax.Expr) -> bool:
-    return (isinstance(expr, syntax.NumberLiteral) and expr.negative) or (
-        isinstance(expr, syntax.Unary) and expr.op == "-"
-    )
-
-
-def format_literal(node: syntax.Expr | syntax.Constant) -> str:  # noqa: PLR0911 - one row a literal
-    """What is always written on one line, without comments."""
-    match node:
-        case syntax.VariableRef(name):
-            return name
-        case syntax.BoolLiteral(value):
-            return "true" if value else "false"
-        case syntax.NoneLiteral():
-            return "none"
-        case syntax.NumberLiteral():
-            return format_number(node)
-        case syntax.TextLiteral(value):
-            return quote_text(value)
-        case syntax.DateLiteral(text):
-            return f"date({quote_text(text.value)})"
-        case syntax.QuantityLiteral(amount, unit):
-            return f"qty({format_number(amount)}, {unit.text})"
-        case syntax.FieldRef(path):
-            return f"field({quote_text(path.value)})"
-        case _:
-            raise TypeError(f"`{type(node).__name__}` is not a single word")
-
-
-class _ExpressionLayout:
-    """Lays out types and expressions, and the comments among them, in the order of the text."""
-
-    def __init__(self, comments: PendingComments) -> None:
-        self.comments = comments
-
-    def layout_brackets(
-        self, opening: str, items: Sequence[T], write: Callable[[T], Doc], closing: str, end: int
-    ) -> Doc:
-        """Items with commas between them, all on one line or each on its own; the closing bracket ends at `end`."""
-        inner: list[Doc] = []
-        for index, item in enumerate(items):
-            if index:
-                inner.append(",")
-            inner.append(self.comments.take_before(_get_start(item), SPACE if index else NO_SPACE))
-            inner.append(write(item))
-        closing_comments = self.comments.take_before_closing(end - 1)
-        if not inner and not closing_comments.parts:
-            return opening + closing
-        return Group(opening, Nest(*inner, closing_comments), NO_SPACE, closing)
-
-    def layout_members(
-        self,
-        opening: str,
-        members: Sequence[tuple[syntax.Name | syntax.TextLiteral, T]],
-        write: Callable[[T], Doc],
-        closing: str,
-        end: int,
-    ) -> Doc:
-        """The members of a record or of a JSON object in brackets."""
-
-        def layout_member(member: tuple[syntax.Name | syntax.TextLiteral, T]) -> Doc:
-            name, value = member
-            return Concat((f"{name.text if isinstance(name, syntax.Name) else quote_text(name.value)}: ", write(value)))
-
-        return self.layout_brackets(opening, members, layout_member, closing, end)
-
-    def layout_type(self, node: syntax.TypeExpr) -> Doc:  # noqa: PLR0911 - one row a type
-        match node:
-            case syntax.SimpleType(name):
-                return name
-            case syntax.DecType(scale):
-                return f"Dec({scale})"
-            case syntax.QtyType(unit):
-                return f"Qty({unit.text})"
-            case syntax.OptType(item):
-                return Concat(("Opt(", self.layout_type(item), ")"))
-            case syntax.ListType(item):
-                return Concat(("List(", self.layout_type(item), ")"))
-            case syntax.MapType(item):
-                return Concat(("Map(Text, ", self.layout_type(item), ")"))
-            case syntax.RecordType(members):
-                return self.layout_members("Record(", members, self.layout_type, ")", node.span.end)
-            case _:
-                assert_never(node)
-
-    def layout_expr(self, expr: syntax.Expr) -> Doc:  # noqa: PLR0911 - one row a node
-        match expr:
-            case syntax.Block():
-                return self._layout_block(expr)
-            case syntax.If():
-                return self._layout_if(expr)
-            case syntax.OperatorChain():
-                return self._layout_chain(expr)
-            case syntax.Comparison():
-                return self._layout_comparison(expr)
-            case syntax.Unary():
-                return self._layout_unary(expr)
-            case syntax.Lambda(parameters, body):
-                names = ", ".join(parameter.text for parameter in parameters)
-                return Concat((f"fn({names}) =>", self.layout_value(body)))
-            case syntax.Call(function, arguments):
-                return self.layout_brackets(f"{function.text}(", arguments, self.layout_expr, ")", expr.span.end)
-            case syntax.ListLiteral(items):
-                return self.layout_brackets("[", items, self.layout_expr, "]", expr.span.end)
-            case syntax.RecordLiteral(members):
-                return self.layout_members("{", members, self.layout_expr, "}", expr.span.end)
-            case _:
-                return format_literal(expr)
-
-    def layout_value(self, expr: syntax.Expr) -> Doc:
-        """What stands behind a `=`: on its line if it has brackets of its own to break, else perhaps below."""
-        if not isinstance(expr, (syntax.Call, syntax.ListLiteral, syntax.RecordLiteral)):
-            return Group(self.layout_below(expr))
-        gap = self.comments.take_before(expr.span.start, " ")
-        return Concat((gap, self.layout_expr(expr))) if gap == " " else Nest(gap, self.layout_expr(expr))
-
-    def layout_below(self, expr: syntax.Expr) -> Nest:
-        """An expression that starts on the next line if need be."""
-        return Nest(self.comments.take_before(expr.span.start, SPACE), self.layout_expr(expr))
-
-    def _layout_parenthesised(self, expr: syntax.Expr) -> Doc:
-        gap = self.comments.take_before(expr.span.start, NO_SPACE)
-        return Group("(", Nest(gap, self.layout_expr(expr)), NO_SPACE, ")")
-
-    def _layout_at_level(self, expr: syntax.Expr, level: int, *, is_after_minus: bool = False) -> Doc:
-        """An expression in parentheses if it has a lower level, or if a minus would follow a minus."""
-        if get_level(expr) < level or (is_after_minus and _starts_with_minus(expr)):
-            return self._layout_parenthesised(expr)
-        if is_after_minus and isinstance(expr, syntax.OperatorChain):
-            return self._layout_chain(expr, is_after_minus=True)
-        return self.layout_expr(expr)
-
-    def _layout_chain(self, chain: syntax.OperatorChain, *, is_after_minus: bool = False) -> Doc:
-        level = get_level(chain) + 1
-        first = self._layout_at_level(chain.first, level, is_after_minus=is_after_minus)
-        links: list[Doc] = []
-        for link in chain.links:
-            links += [self.comments.take_before(link.op_span.start, SPACE), f"{link.op} "]
-            links.append(self._layout_at_level(link.operand, level, is_after_minus=link.op == "-"))
-        return Group(first, Nest(*links))
-
-    def _layout_comparison(self, comparison: syntax.Comparison) -> Doc:
-        left = self._layout_at_level(comparison.left, syntax.COMPARISON_LEVEL + 1)
-        gap = self.comments.take_before(comparison.op_span.start, SPACE)
-        return Group(
-            left, Nest(gap, f"{comparison.op} ", self._layout_at_level(comparison.right, syntax.COMPARISON_LEVEL + 1))
-        )
-
-    def _layout_unary(self, unary: syntax.Unary) -> Doc:
-        # A minus directly before a number would become part of it.
-        if unary.op == "-" and isinstance(unary.operand, syntax.NumberLiteral):
-            return Concat(("-", self._layout_parenthesised(unary.operand)))
-        operand = self._layout_at_level(unary.operand, _UNARY_LEVEL, is_after_minus=unary.op == "-")
-        return Concat((unary.op, operand))
-
-    def _layout_if(self, node: syntax.If) -> Doc:
-        parts: list[Doc] = []
-        following = [*(branch.span.start for branch in node.branches[1:]), node.otherwise.span.start]
-        for index, (branch, next_start) in enumerate(zip(node.branches, following, strict=True)):
-            gap = self.comments.take_before(branch.condition.span.start, NO_SPACE)
-            condition = Nest(gap, self.layout_expr(branch.condition))
-            parts.append(Group("else if (" if index else "if (", condition, NO_SPACE, ") then"))
-            parts.append(self.layout_below(branch.body))
-            else_at = self.comments.find_word("else", branch.body.span.end, next_start)
-            parts.append(self.comments.take_before(else_at, SPACE))
-        if not isinstance(node.otherwise, syntax.If):
-            return Group(*parts, "else", self.layout_below(node.otherwise))
-        # Without parentheses it would be one more branch of this `if`.
-        return Group(*parts, "else ", self._layout_parenthesised(node.otherwise))
-
-    def _layout_block(self, block: syntax.Block) -> Doc:
-        parts: list[Doc] = []
-        for binding, following in zip(block.bindings, [*block.bindings[1:], block.body], strict=True):
-            parts.append(self._layout_let(binding) if isinstance(binding, syntax.Let) else self._layout_assert(binding))
-            parts.append(self.comments.take_between(binding.span.end, following.span.start))
-        # A block right inside would become a part of this one.
-        nested = isinstance(block.body, syntax.Block)
-        parts.append(self._layout_parenthesised(block.body) if nested else self.layout_expr(block.body))
-        return Concat(parts)
-
-    def _layout_let(self, let: syntax.Let) -> Doc:
-        return Concat((f"let {let.name.text} =", self.layout_value(let.value), ";"))
-
-    def _layout_assert(self, node: syntax.Assert) -> Doc:
-        parts: tuple[syntax.Expr, ...] = (node.condition, node.code, node.message)
-        closing = self.comments.find_word(")", node.message.span.end, node.span.end)
-        return Concat((self.layout_brackets("assert(", parts, self.layout_expr, ")", closing + 1), ";"))
-
-
-class _FileLayout(_ExpressionLayout):
+class _FileLayout(ExpressionLayout):
     """Lays out rules and tests."""
 
     def layout_file(self, tree: syntax.SyntaxTree) -> Doc:
         parts: list[Doc] = []
         end = 0
-        for item in tree.items:
-            start = item.span.start
-            parts.append(
-                self.comments.take_between(end, start, BLANK_LINE) if parts else self.comments.take_leading(start)
-            )
+        if tree.stated_at is not None:
+            parts += [self.comments.take_leading(tree.stated_at.start), f"language {tree.language};"]
+            end = tree.stated_at.end
+        before: syntax.Item | None = None
+        overrides = {override.position: override for override in tree.overrides}
+        for position, item in enumerate(tree.items):
+            override = overrides.get(position)
+            start = item.span.start if override is None else override.span.start
+            # Definitions may stand in a block of lines.
+            is_block = isinstance(item, syntax.Definition) and isinstance(before, syntax.Definition) and not override
+            least = NEW_LINE if is_block else BLANK_LINE
+            parts.append(self.comments.take_between(end, start, least) if parts else self.comments.take_leading(start))
+            if override is not None:
+                parts += [f"override {quote_text(override.reason.value)}", NEW_LINE]
             parts.append(self._layout_item(item))
-            end = item.span.end
+            before, end = item, item.span.end
         parts.append(self.comments.take_remaining(end))
         return Concat(parts)
 
-    def _layout_item(self, item: syntax.Item) -> Doc:
+    def _layout_item(self, item: syntax.Item) -> Doc:  # noqa: PLR0911 - one row an item
         match item:
             case syntax.Rule():
                 return self._layout_rule(item)
+            case syntax.EnumDeclaration():
+                return self._layout_enum(item)
+            case syntax.TableDeclaration():
+                return self._layout_lookup_table(item)
+            case syntax.Definition():
+                return self._layout_definition(item)
+            case syntax.Requirement():
+                return self._layout_requirement(item)
+            case syntax.FunctionDefinition():
+                return self._layout_function(item)
             case syntax.Example():
                 return self._layout_example(item)
             case syntax.Property():
                 return self._layout_property(item)
+            case syntax.SharedFixture():
+                inputs = self._layout_inputs(item.bases, item.fixtures, item.name.span.end)
+                return Concat((f"fixture {item.name.text}: ", inputs, ";"))
+            case syntax.CaseTable():
+                return self._layout_table(item)
             case _:
                 assert_never(item)
 
@@ -286,22 +89,115 @@ class _FileLayout(_ExpressionLayout):
         head = Concat((f"field {rule.dotted}{audiences}: ", self.layout_type(rule.type), " ="))
         return Concat((head, Group(self.layout_below(rule.body)), ";"))
 
+    def _layout_definition(self, definition: syntax.Definition) -> Doc:
+        word = "const" if definition.is_constant else "def"
+        parts: list[Doc] = [f"{word} {definition.name.text}"]
+        if definition.type is not None:
+            parts += [": ", self.layout_type(definition.type)]
+        parts += [" =", self.layout_value(definition.body)]
+        if definition.missing is not None:
+            parts.append(self._layout_missing(definition.missing))
+        return Concat((Group(*parts), ";"))
+
+    def _layout_function(self, function: syntax.FunctionDefinition) -> Doc:
+        end = self.comments.find_word(")", function.name.span.end, function.type.span.start)
+        members = self.layout_members(f"fn {function.name.text}(", function.parameters, self.layout_type, ")", end + 1)
+        head = Concat((members, ": ", self.layout_type(function.type), " ="))
+        return Concat((head, Group(self.layout_below(function.body)), ";"))
+
+    def _layout_requirement(self, requirement: syntax.Requirement) -> Doc:
+        """The clauses each on a line of its own, if not all of it fits one."""
+        parts: list[Doc] = []
+        clauses = (("when", requirement.scope), ("in force from", requirement.start), ("to", requirement.end))
+        for word, expr in clauses:
+            if expr is not None:
+                parts += [SPACE, f"{word}", self.layout_value(expr)]
+        parts += [":", self.layout_below(requirement.condition)]
+        if requirement.message is not None:
+            gap = self.comments.take_before(requirement.message.span.start, SPACE)
+            parts += [gap, "else ", self.layout_expr(requirement.message)]
+        if requirement.severity is not None:
+            parts += [SPACE, f"severity {requirement.severity.text}"]
+        title = self.layout_expr(requirement.heading)
+        return Concat((Group(f"require {requirement.code.text} ", title, Nest(*parts)), ";"))
+
+    def _layout_missing(self, missing: syntax.MissingClause) -> Doc:
+        texts = [quote_text(text.value) for text in (missing.code, missing.message) if text is not None]
+        return Nest(self.comments.take_before(missing.span.start, SPACE), f"else missing({', '.join(texts)})")
+
+    def _layout_enum(self, declaration: syntax.EnumDeclaration) -> Doc:
+        inner: list[Doc] = []
+        for index, member in enumerate(declaration.members):
+            inner.append(self.comments.take_before(member.span.start, SPACE))
+            spellings = "".join(f" {quote_text(spelling.value)}" for spelling in member.spellings)
+            inner.append(f"{'| ' if index else ''}{member.name.text}{spellings}")
+        return Concat((Group(f"enum {declaration.name.text} =", Nest(*inner)), ";"))
+
+    def _layout_lookup_table(self, table: syntax.TableDeclaration) -> Doc:
+        closing = self.comments.find_word(")", table.columns[-1][1].span.end, table.type.span.start)
+        columns = self.layout_members("(", table.columns, self.layout_type, ")", closing + 1)
+        kind = self.layout_type(table.type)
+        head = Group(f"table {table.name.text}", columns, ": ", kind, _layout_cite(table.cite))
+        last = table.rows[-1].span.end if table.rows else (table.cite or table.type).span.end
+        end = self.comments.find_word("}", last, table.span.end)
+        rows = self._layout_statements(table.rows, self._layout_table_row, end)
+        return Concat((head, " {", rows, NEW_LINE, "}")) if rows.is_hard else Concat((head, " {}"))
+
+    def _layout_table_row(self, row: syntax.LookupRow) -> Doc:
+        cells: list[Doc] = []
+        for index, cell in enumerate(row.cells):
+            cells += [", " if index else "", self._layout_cell(cell)]
+        return Group(*cells, ": ", self._layout_constant(row.value), _layout_cite(row.cite))
+
+    def _layout_cell(self, cell: syntax.KeyCell | syntax.RangeCell) -> Doc:
+        if isinstance(cell, syntax.RangeCell):
+            bounds = [(word, bound) for word, bound in (("from", cell.low), ("to", cell.high)) if bound is not None]
+        else:
+            bounds = [("" if not index else "|", key) for index, key in enumerate(cell.keys)]
+        parts: list[Doc] = []
+        for word, constant in bounds:
+            parts += [" " if parts else "", f"{word} " if word else "", self._layout_constant(constant)]
+        return Concat(parts)
+
     # Tests
 
     def _layout_example(self, example: syntax.Example) -> Doc:
-        fixtures = self._layout_fixtures(example.fixtures, example.name.span.end)
-        head = Concat((f"example {example.name.text}: ", fixtures, " =>"))
+        inputs = self._layout_inputs(example.bases, example.fixtures, example.name.span.end)
+        head = Concat((f"example {example.name.text}: ", inputs, " =>"))
         inner = self._layout_statements(example.expectations, self._layout_expectation, example.span.end - 1)
         return Concat((head, inner, NEW_LINE, ";"))
 
     def _layout_property(self, property_: syntax.Property) -> Doc:
         numbers = f"cases({format_number(property_.cases)}) seed({format_number(property_.seed)})"
         head: Doc = f"property {property_.name.text}: {numbers} =>"
-        if property_.fixtures:
-            fixtures = self._layout_fixtures(property_.fixtures, property_.seed.span.end)
-            head = Concat((f"property {property_.name.text}: {numbers} given ", fixtures, " =>"))
+        if property_.bases or property_.fixtures:
+            inputs = self._layout_inputs(property_.bases, property_.fixtures, property_.seed.span.end)
+            head = Concat((f"property {property_.name.text}: {numbers} given ", inputs, " =>"))
         inner = self._layout_statements(property_.claims, self._layout_claim, property_.span.end - 1)
         return Concat((head, inner, NEW_LINE, ";"))
+
+    def _layout_table(self, table: syntax.CaseTable) -> Doc:
+        names = ", ".join(column.text for column in table.columns)
+        inputs = self._layout_inputs(table.bases, table.fixtures, table.columns[-1].span.end)
+        last = table.expectations[-1].span.end if table.expectations else table.columns[-1].span.end
+        opening = self.comments.find_word("{", last, len(self.comments.text)) if table.expectations else last
+        expectations = self._layout_statements(table.expectations, self._layout_expectation, opening)
+        widths = _measure_columns(table.rows, len(table.columns))
+        rows = self._layout_statements(table.rows, lambda row: self._layout_row(row, widths), table.span.end - 2)
+        return Concat(
+            (f"cases {table.name.text}({names}): ", inputs, " =>", expectations, NEW_LINE, "{", rows, NEW_LINE, "};")
+        )
+
+    def _layout_row(self, row: syntax.CaseRow, widths: Sequence[int]) -> Doc:
+        """The cells below each other, as far as they are single words."""
+        parts: list[Doc] = []
+        for index, cell in enumerate(row.cells):
+            is_last = index == len(row.cells) - 1
+            text = "" if isinstance(cell, _COMPOUND) else format_literal(cell)
+            width = widths[index] if index < len(widths) else 0
+            parts.append(text or self._layout_constant(cell))
+            parts.append("" if is_last else "," + " " * (1 + max(0, width - len(text)) * bool(text)))
+        return Concat(parts)
 
     def _layout_statements(
         self, statements: Sequence[syntax.SyntaxNode], write: Callable[[Any], Doc], end: int
@@ -317,6 +213,12 @@ class _FileLayout(_ExpressionLayout):
             before = statement.span.end
         return Nest(*parts, self.comments.take_before_closing(end))
 
+    def _layout_inputs(self, bases: tuple[syntax.Name, ...], fixtures: tuple[syntax.Fixture, ...], start: int) -> Doc:
+        if not bases:
+            return self._layout_fixtures(fixtures, start)
+        head = f"with {', '.join(base.text for base in bases)}"
+        return Concat((f"{head}, ", self._layout_fixtures(fixtures, bases[-1].span.end))) if fixtures else head
+
     def _layout_fixtures(self, fixtures: tuple[syntax.Fixture, ...], start: int) -> Doc:
         end = self.comments.find_word("}", fixtures[-1].span.end if fixtures else start, len(self.comments.text))
         inner = self._layout_statements(fixtures, self._layout_fixture, end)
@@ -325,11 +227,13 @@ class _FileLayout(_ExpressionLayout):
     def _layout_fixture(self, fixture: syntax.Fixture) -> Doc:
         match fixture:
             case syntax.ProductFixture(sku, name):
-                return f"product({quote_text(sku.value)}, {quote_text(name.value)})"
+                return f"product({_format_text(sku)}, {_format_text(name)})"
             case syntax.IssuedFixture(day):
-                return f"issued({quote_text(day.value)})"
+                return f"issued({_format_text(day)})"
+            case syntax.RemovedFact(fact_type, key):
+                return f"without({_format_text(fact_type)}, {_format_text(key)})"
             case syntax.FactFixture(label, fact_type, key, payload):
-                head = f"fact {label.text}({quote_text(fact_type.value)}, {quote_text(key.value)}) = "
+                head = f"fact {label.text}({_format_text(fact_type)}, {_format_text(key)}) = "
                 return f"{head}any" if payload is None else Concat((head, self._layout_json(payload)))
             case _:
                 assert_never(fixture)
@@ -342,14 +246,21 @@ class _FileLayout(_ExpressionLayout):
                 return self.layout_brackets("[", items, self._layout_json, "]", value.span.end)
             case syntax.JsonAtom(atom):
                 return _format_atom(atom)
+            case syntax.ColumnRef(name):
+                return name
             case _:
                 assert_never(value)
 
-    def _layout_expectation(self, expectation: syntax.Expectation | syntax.ErrorExpectation) -> Doc:
+    def _layout_expectation(self, expectation: syntax.AnyExpectation) -> Doc:
+        because = "" if expectation.because is None else f" because {_format_text(expectation.because)}"
         if isinstance(expectation, syntax.ErrorExpectation):
-            return f"expectError({quote_text(expectation.code.value)})"
+            return f"expectError({_format_text(expectation.code)}){because}"
+        if isinstance(expectation, syntax.FindingExpectation):
+            texts = [text for text in (expectation.code, expectation.status, expectation.message) if text is not None]
+            word = "expectNoFinding" if expectation.status is None else "expectFinding"
+            return f"{word}({', '.join(map(_format_text, texts))}){because}"
         head = f"expect({expectation.dotted}, {expectation.op} "
-        return Concat((head, self._layout_constant(expectation.constant), ")"))
+        return Concat((head, self._layout_constant(expectation.constant), f"){because}"))
 
     def _layout_constant(self, constant: syntax.Constant) -> Doc:
         match constant:
@@ -359,6 +270,8 @@ class _FileLayout(_ExpressionLayout):
                 return self.layout_brackets("[", items, self._layout_constant, "]", constant.span.end)
             case syntax.RecordConstant(members):
                 return self.layout_members("{", members, self._layout_constant, "}", constant.span.end)
+            case syntax.ColumnRef(name):
+                return name
             case _:
                 return format_literal(constant)
 
@@ -368,15 +281,27 @@ class _FileLayout(_ExpressionLayout):
         return Concat((head, self.layout_brackets("implies(", both, self.layout_expr, ")", claim.span.end)))
 
 
+def _format_text(text: syntax.TextLiteral) -> str:
+    return text.value if isinstance(text, syntax.ColumnRef) else quote_text(text.value)
+
+
+def _measure_columns(rows: Sequence[syntax.CaseRow], columns: int) -> list[int]:
+    """The width of each column: that of its longest cell that is a single word."""
+    widths = [0] * columns
+    for row in rows:
+        for index, cell in enumerate(row.cells[:columns]):
+            if not isinstance(cell, _COMPOUND):
+                widths[index] = max(widths[index], len(format_literal(cell)))
+    return widths
+
+
+def _layout_cite(cite: syntax.TextLiteral | None) -> Doc:
+    return "" if cite is None else Nest(SPACE, f"cite {quote_text(cite.value)}")
+
+
 def _format_atom(value: str | int | bool | None) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     return quote_text(value) if isinstance(value, str) else str(value)
-
-
-def _get_start(item: Any) -> int:
-    """Where an item starts: a node, or a member, which starts with its name."""
-    node = item[0] if isinstance(item, tuple) else item
-    return int(node.span.start)

@@ -106,6 +106,23 @@ def render_layout(doc: Doc) -> str:
     return "".join(pieces)
 
 
+def flatten(doc: Doc) -> str:
+    """The text of `doc` without any line end; it has no comments."""
+    pieces: list[str] = []
+    todo: list[Doc] = [doc]
+    while todo:
+        piece = todo.pop()
+        if isinstance(piece, str):
+            pieces.append(piece)
+        elif isinstance(piece, Concat):
+            todo += reversed(piece.parts)
+        elif isinstance(piece, Group | Nest):
+            todo.append(piece.part)
+        elif isinstance(piece, LineBreak):
+            pieces.append(piece.flat)
+    return "".join(pieces)
+
+
 def _end_line(pieces: list[str], newlines: int, indent: int) -> None:
     while pieces and not pieces[-1].rstrip(" "):
         pieces.pop()

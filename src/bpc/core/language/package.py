@@ -7,36 +7,45 @@ here fails later only by `assert`, `requireSome`, a division by zero or a limit.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from bpc.core.errors import Refusal
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking.context import (
     UNPARSED_FIELD,
     Checker,
+    DefinitionDeclaration,
     FieldDeclaration,
     Findings,
     LocatedDiagnostic,
     PackageContext,
 )
-from bpc.core.language.checking.declarations import check_rules
+from bpc.core.language.checking.declarations import CheckedRules, check_rules
+from bpc.core.language.checking.definitions import warn_of_unused_definitions
+from bpc.core.language.checking.enumerations import declare_enums, register_enum
 from bpc.core.language.checking.expressions import HANDLERS
+from bpc.core.language.checking.overrides import apply_overrides
+from bpc.core.language.checking.tables import declare_tables, register_table
 from bpc.core.language.checking.testing_blocks import PackageTests, check_tests
+from bpc.core.language.linking import recognise_files
 from bpc.core.language.parsing.parse import ParsedRules, parse
 from bpc.core.language.source import (
     Diagnostic,
     Source,
+    Span,
     TooManyErrors,
     diagnostic_to_json,
     read_source,
     sort_diagnostics,
 )
-from bpc.core.language.types import FactRecordType
+from bpc.core.language.types import FactRecordType, Opt
 
 # Findings that can be caused only by a part of the text that could not be parsed.
-_FOLLOW_UP_KINDS: Final = frozenset({"unknown-field", "nothing-expected"})
+_FOLLOW_UP_KINDS: Final = frozenset({"unknown-field", "nothing-expected", "bad-override"})
+# The same where a declaration could not be parsed.
+_FOLLOW_UP_NAMES: Final = frozenset({"unknown-type", "unknown-variable", "unknown-function"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +62,17 @@ def check(
     tests: tuple[Source, syntax.SyntaxTree] | None = None,
     *,
     unparsed_fields: Sequence[str] = (),
+    unparsed_definitions: Sequence[str] = (),
 ) -> CheckedPackage:
     """Check a package: its rules with the tests among them, and the tests of a file beside them.
 
-    `unparsed_fields` exist, but their rules could not be parsed, so nothing more is known about them.
+    `unparsed_fields` exist, but their rules could not be parsed, so nothing more is known about them. So do
+    `unparsed_definitions`.
     """
-    shared = PackageContext()
+    shared = PackageContext(tree.language)
     shared.fields.update((path, UNPARSED_FIELD) for path in unparsed_fields)
-    package_tests = PackageTests()
+    shared.definitions.update((name, DefinitionDeclaration(None, Span(0, 0))) for name in unparsed_definitions)
+    package_tests = PackageTests(tree.items)
     rules_findings = Findings(source)
     rules = _check_rules_and_tests(Checker(shared, rules_findings, HANDLERS, in_rules=True), tree, package_tests)
     diagnostics = rules_findings.list_located()
@@ -68,44 +80,66 @@ def check(
         tests_findings = Findings(tests[0])
         checker = Checker(shared, tests_findings, HANDLERS, in_rules=False)
         try:
-            check_tests(checker, tests[1], package_tests)
+            check_tests(checker, apply_overrides(tests[1], tests_findings, package_tests.overrides), package_tests)
         except TooManyErrors:
             tests_findings.report_stop()
         diagnostics += tests_findings.list_located()
     if rules is None or not package_tests.complete or any(located.diagnostic.is_error for located in diagnostics):
         return CheckedPackage(None, tuple(diagnostics))
-    fields, facts = rules
+    (fields, definitions, functions), facts = rules
     examples, properties = tuple(package_tests.examples), tuple(package_tests.properties)
-    return CheckedPackage(typed.Program(source, fields, facts, examples, properties), tuple(diagnostics))
+    enums, tables = tuple(shared.enums.values()), tuple(shared.tables.values())
+    program = typed.Program(source, fields, facts, examples, properties, tree.language, definitions, enums, tables)
+    program = replace(program, overrides=tuple(package_tests.overrides), functions=functions)
+    return CheckedPackage(program, tuple(diagnostics))
 
 
 def _check_rules_and_tests(
     checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests
-) -> tuple[tuple[typed.ProgramField, ...], tuple[FactRecordType, ...]] | None:
-    """The fields and the fact types they name. A fact type that only a test names is not required of a snapshot."""
+) -> tuple[CheckedRules, tuple[FactRecordType, ...]] | None:
+    """The rules and the fact types they name. A fact type that only a test names is not required of a snapshot."""
     try:
-        fields = check_rules(checker, [item for item in tree.items if isinstance(item, syntax.Rule)])
+        tree = apply_overrides(tree, checker.findings, tests.overrides)
+        first_spans: dict[str, Span] = {}
+        declare_enums(checker, [item for item in tree.items if isinstance(item, syntax.EnumDeclaration)], first_spans)
+        declare_tables(checker, [item for item in tree.items if isinstance(item, syntax.TableDeclaration)], first_spans)
+        rules = check_rules(
+            checker,
+            [item for item in tree.items if isinstance(item, syntax.Rule)],
+            [item for item in tree.items if isinstance(item, syntax.Definition)],
+            [item for item in tree.items if isinstance(item, syntax.Requirement)],
+            [item for item in tree.items if isinstance(item, syntax.FunctionDefinition)],
+        )
         facts = tuple(sorted(checker.shared.facts, key=lambda fact: (fact.name, fact.version)))
         check_tests(checker, tree, tests)
+        warn_of_unused_definitions(checker)
     except TooManyErrors:
         checker.findings.report_stop()
         return None
-    return None if fields is None else (fields, facts)
+    return None if rules is None else (rules, facts)
 
 
 def check_expression(
     program: typed.Program, source: Source, expr: syntax.Expr
 ) -> tuple[typed.Expr | None, tuple[Diagnostic, ...]]:
     """Check an expression outside any rule; it may read the program's fields."""
-    shared = PackageContext()
+    shared = PackageContext(program.language)
+    findings = Findings(source)
+    checker = Checker(shared, findings, HANDLERS, in_rules=False)
+    for enum in program.enums:
+        register_enum(checker, enum)
+    for table in program.tables:
+        register_table(checker, table)
     for field in program.fields:
         shared.fields[field.path] = FieldDeclaration(
-            shared.types.intern(field.type), field.access, field.span, field.span
+            shared.types.intern(field.declared_type), field.access, field.span, field.span, field.can_be_missing
         )
-    findings = Findings(source)
+    for definition in program.definitions:
+        kind = shared.types.intern(definition.type)
+        shared.definitions[definition.name] = DefinitionDeclaration(kind, definition.span)
     typed_expr = None
     try:
-        typed_expr = Checker(shared, findings, HANDLERS, in_rules=False).check(expr)
+        typed_expr = checker.check(expr)
     except TooManyErrors:
         findings.report_stop()
     return (None if findings.errors else typed_expr), tuple(sort_diagnostics([*findings.errors, *findings.warnings]))
@@ -119,9 +153,8 @@ class RulesRefused(Refusal):
     def __init__(self, diagnostics: tuple[LocatedDiagnostic, ...]) -> None:
         errors = [located for located in diagnostics if located.diagnostic.is_error]
         source, first = errors[0]
-        place = source.locate(first.span.start)
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        message = f"{source.name}:{place.line}:{place.column}: {first.message}{more}"
+        message = f"{source.find_place(first.span.start)}: {first.message}{more}"
         super().__init__(
             message, fix=first.help, details={"diagnostics": [diagnostic_to_json(*located) for located in diagnostics]}
         )
@@ -130,22 +163,53 @@ class RulesRefused(Refusal):
         self.__dict__["code"] = first.code
 
 
+class PackageTexts(NamedTuple):
+    """The two texts of a package and their names."""
+
+    rules: bytes
+    tests: bytes = b""
+    rules_name: str = "rules.bpc"
+    tests_name: str = "tests.bpc"
+
+
 def read_package(
     rules: bytes, tests: bytes = b"", *, name: str = "rules.bpc", tests_name: str = "tests.bpc"
 ) -> CheckedPackage:
     """Read, parse and check a package."""
-    source, parsed, parse_errors = _parse_text(name, rules, tests_only=False)
-    tests_source, parsed_tests, test_errors = _parse_text(tests_name, tests, tests_only=True)
+    source, parsed, parse_errors = _parse_text(name, rules)
+    tests_source, parsed_tests, test_errors = _parse_text(
+        tests_name, tests, tests_only=True, language=parsed.tree.language
+    )
     tests_tree = (tests_source, parsed_tests.tree) if tests else None
-    checked = check(source, parsed.tree, tests_tree, unparsed_fields=parsed.unparsed_fields)
+    checked = check(
+        source,
+        parsed.tree,
+        tests_tree,
+        unparsed_fields=parsed.unparsed_fields,
+        unparsed_definitions=parsed.unparsed_definitions,
+    )
     parse_errors += test_errors
     if not parse_errors:
         return checked
     diagnostics = [
         *parse_errors,
-        *(located for located in checked.diagnostics if _holds_despite_parse_errors(located, source.text)),
+        *(
+            located
+            for located in checked.diagnostics
+            if _holds_despite_parse_errors(located, source.text)
+            and not (parsed.has_unparsed_declaration and located.diagnostic.kind in _FOLLOW_UP_NAMES)
+        ),
     ]
     return CheckedPackage(None, (*_sort_of_source(source, diagnostics), *_sort_of_source(tests_source, diagnostics)))
+
+
+def list_overrides(rules: bytes) -> list[typed.AppliedOverride]:
+    """What the rules of a published package override, without checking them again."""
+    overrides: list[typed.AppliedOverride] = []
+    if b"override" in rules:
+        source, parsed, _ = _parse_text("rules.bpc", rules)
+        apply_overrides(parsed.tree, Findings(source), overrides)
+    return overrides
 
 
 def read_program(rules: bytes, tests: bytes = b"", **names: str) -> typed.Program:
@@ -157,14 +221,15 @@ def read_program(rules: bytes, tests: bytes = b"", **names: str) -> typed.Progra
 
 
 def _parse_text(
-    name: str, data: bytes, *, tests_only: bool
+    name: str, data: bytes, *, tests_only: bool = False, language: int = 1
 ) -> tuple[Source, ParsedRules, tuple[LocatedDiagnostic, ...]]:
     """The text, what was parsed of it, and its mistakes."""
     source = read_source(name, data)
     if isinstance(source, Diagnostic):
         empty = Source(name, "")
         return empty, ParsedRules(syntax.SyntaxTree(()), (source,)), (LocatedDiagnostic(empty, source),)
-    parsed = parse(source, tests_only=tests_only)
+    source = recognise_files(source)
+    parsed = parse(source, tests_only=tests_only, language=language)
     return source, parsed, tuple(LocatedDiagnostic(source, error) for error in parsed.diagnostics)
 
 
@@ -187,3 +252,64 @@ def _holds_despite_parse_errors(located: LocatedDiagnostic, rules: str) -> bool:
     path = source.text[diagnostic.span.start : diagnostic.span.end].strip('"')
     declaration = rf"(?<![A-Za-z0-9_.]){re.escape(path)}[ \t\r\n]*[:@]"
     return diagnostic.kind == "unknown-field" and rules != "" and re.search(declaration, rules) is None
+
+
+# The result of a check as plain values, which a child process can send
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageField:
+    """A field of checked rules. It is `required` unless its type is an option."""
+
+    field_path: str
+    field_type: str
+    audiences: Sequence[str]
+    required: bool
+
+
+def list_fields(program: typed.Program) -> list[PackageField]:
+    """The fields of checked rules, by path."""
+    fields = [
+        PackageField(
+            field_path=field.path,
+            field_type=str(field.type),
+            audiences=sorted(field.access),
+            required=not isinstance(field.type, Opt),
+        )
+        for field in program.fields
+    ]
+    return sorted(fields, key=lambda field: field.field_path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesRefusal:
+    """The text of `RulesRefused`, which cannot be pickled."""
+
+    code: str
+    says: str
+    fix: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleCheckResult:
+    """The diagnostics of two texts. `fields`, by path, are there exactly if `refusal` is None.
+
+    `language` is the level of the rule language that the rules need.
+    """
+
+    diagnostics: Sequence[Mapping[str, Any]]
+    fields: Sequence["PackageField"]
+    language: int
+    refusal: RulesRefusal | None
+
+
+def check_rule_sources(dsl: bytes, tests: bytes) -> RuleCheckResult:
+    """Parse and check the rules and their tests. May take long, and runs in a child process."""
+    package = read_package(dsl, tests)
+    refusal = None if package.program is not None else RulesRefused(package.diagnostics)
+    return RuleCheckResult(
+        diagnostics=[dict(diagnostic_to_json(problem.source, problem.diagnostic)) for problem in package.diagnostics],
+        fields=[] if package.program is None else list_fields(package.program),
+        language=1 if package.program is None else package.program.language,
+        refusal=None if refusal is None else RulesRefusal(code=refusal.code, says=refusal.says, fix=refusal.fix),
+    )

@@ -37,6 +37,7 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "unexpected-character": DiagnosticKind(_PARSE_ERROR, "unexpected character"),
     "unclosed-text": DiagnosticKind(_PARSE_ERROR, "a text without a closing quote"),
     "bad-escape": DiagnosticKind(_PARSE_ERROR, "unknown escape sequence in a text"),
+    "unclosed-expression": DiagnosticKind(_PARSE_ERROR, "an expression in a text that is empty or not closed"),
     "bad-number": DiagnosticKind(_PARSE_ERROR, "invalid number"),
     "name-too-long": DiagnosticKind(_PARSE_ERROR, "a name of more than 64 characters"),
     # Grammar
@@ -49,6 +50,7 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "misplaced-lambda": DiagnosticKind(_PARSE_ERROR, "a function is not allowed here"),
     "reserved-name": DiagnosticKind(_PARSE_ERROR, "a reserved word is used as a variable"),
     "unknown-type": DiagnosticKind(_PARSE_ERROR, "there is no such type"),
+    "unknown-language": DiagnosticKind(_PARSE_ERROR, "there is no such level of the language"),
     "unknown-audience": DiagnosticKind(_PARSE_ERROR, "there is no such audience"),
     "repeated-audience": DiagnosticKind(_PARSE_ERROR, "an audience is listed twice"),
     "empty-record": DiagnosticKind(_PARSE_ERROR, "a record without members"),
@@ -58,7 +60,10 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "too-many-errors": DiagnosticKind(_PARSE_ERROR, "too many errors; checking stopped"),
     # Names
     "duplicate-field": DiagnosticKind(_TYPE_ERROR, "a field is declared twice"),
+    "duplicate-definition": DiagnosticKind(_TYPE_ERROR, "a name is defined twice"),
+    "duplicate-requirement": DiagnosticKind(_TYPE_ERROR, "a code of a requirement is used twice"),
     "prefix-path": DiagnosticKind(_TYPE_ERROR, "a field's path is a prefix of another field's path"),
+    "bad-override": DiagnosticKind(_TYPE_ERROR, "an override of nothing, or without a reason"),
     "cycle": DiagnosticKind("RULE_CYCLE_DETECTED", "fields depend on each other in a cycle"),
     "unknown-field": DiagnosticKind(_TYPE_ERROR, "there is no such field"),
     "unknown-fact": DiagnosticKind(_TYPE_ERROR, "there is no such fact type"),
@@ -67,7 +72,10 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "unknown-variable": DiagnosticKind(_TYPE_ERROR, "there is no such variable"),
     "shadowed-name": DiagnosticKind(_TYPE_ERROR, "the name is already in use"),
     "duplicate-member": DiagnosticKind(_TYPE_ERROR, "a member is listed twice"),
+    "unknown-fixture": DiagnosticKind(_TYPE_ERROR, "there is no such fixture"),
+    "unknown-finding": DiagnosticKind(_TYPE_ERROR, "no rule has such a finding"),
     "duplicate-test": DiagnosticKind(_TYPE_ERROR, "a test name is used twice"),
+    "ambiguous-member": DiagnosticKind(_TYPE_ERROR, "a member of several enumerations"),
     # Types
     "wrong-type": DiagnosticKind(_TYPE_ERROR, "a value of another type is expected"),
     "operands-disagree": DiagnosticKind(_TYPE_ERROR, "the operands have types that cannot be combined"),
@@ -82,7 +90,12 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "fact-record-misplaced": DiagnosticKind(_TYPE_ERROR, "a fact record is not allowed here"),
     "wrong-argument-count": DiagnosticKind(_TYPE_ERROR, "too many or too few arguments"),
     "wrong-lambda": DiagnosticKind(_TYPE_ERROR, "a function argument that does not fit"),
+    "not-constant": DiagnosticKind(_TYPE_ERROR, "a constant that depends on a passport"),
     "literal-needed": DiagnosticKind(_TYPE_ERROR, "the argument must be a literal"),
+    "incomplete-match": DiagnosticKind(_TYPE_ERROR, "a `match` without a case for every member"),
+    "bad-table": DiagnosticKind(_TYPE_ERROR, "a table whose columns or rows do not fit"),
+    "table-overlap": DiagnosticKind(_TYPE_ERROR, "two rows of a table apply at once"),
+    "unreachable-case": DiagnosticKind(_TYPE_ERROR, "a case of a `match` that is never taken"),
     "bad-date": DiagnosticKind(_TYPE_ERROR, "not a valid date"),
     "bad-status": DiagnosticKind(_TYPE_ERROR, "not a compliance status"),
     "emit-in-lambda": DiagnosticKind(_TYPE_ERROR, "`emitCompliance` inside a function"),
@@ -94,9 +107,13 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     # Tests
     "nothing-expected": DiagnosticKind(_TYPE_ERROR, "a test that expects nothing"),
     "bad-fixture": DiagnosticKind(_TYPE_ERROR, "invalid fixture"),
+    "wrong-cells": DiagnosticKind(_TYPE_ERROR, "a row that does not fit its table"),
     "bad-cases": DiagnosticKind(_TYPE_ERROR, "invalid number of cases or seed"),
     # Warnings
     "unused-let": DiagnosticKind(_TYPE_ERROR, "a `let` that is never used", "warning"),
+    "unused-definition": DiagnosticKind(_TYPE_ERROR, "a definition that is never used", "warning"),
+    "unused-column": DiagnosticKind(_TYPE_ERROR, "a column that is never used", "warning"),
+    "table-gap": DiagnosticKind(_TYPE_ERROR, "a table without a row for some keys", "warning"),
     "unread-member": DiagnosticKind(_TYPE_ERROR, "unknown member in a fixture", "warning"),
     "publishes-hidden": DiagnosticKind(_TYPE_ERROR, "a visible field is computed from a hidden field", "warning"),
 }
@@ -153,6 +170,17 @@ class LineColumn(NamedTuple):
     column: int
 
 
+class FilePlace(NamedTuple):
+    """A place in a file."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
 class Source:
     """A rule text and its name (the path that the user gave)."""
 
@@ -171,6 +199,15 @@ class Source:
     def locate(self, offset: int) -> LineColumn:
         line = bisect_right(self._line_starts, offset)
         return LineColumn(line, offset - self._line_starts[line - 1] + 1)
+
+    def resolve(self, span: Span) -> "tuple[Source, Span]":
+        """The file that a part of the text comes from, and the part of it there."""
+        return self, span
+
+    def find_place(self, offset: int) -> FilePlace:
+        """Where people find a place of the text: in the file that it comes from."""
+        source, span = self.resolve(Span(offset, offset))
+        return FilePlace(source.name, *source.locate(span.start))
 
     def get_offset(self, line: int, column: int) -> int:
         """Convert line and column to an offset; `IndexError` if there is no such line."""
@@ -241,16 +278,20 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def render_diagnostic(source: Source, diagnostic: Diagnostic) -> str:
     """Format a diagnostic for a terminal: message, place, the line with a caret, notes, help."""
-    place = source.locate(diagnostic.span.start)
     lines = [
         f"{diagnostic.severity}[{diagnostic.kind}]: {diagnostic.message}",
-        f"  at {source.name}:{place.line}:{place.column}",
+        f"  at {source.find_place(diagnostic.span.start)}",
     ]
     spans = (diagnostic.span, *(note.span for note in diagnostic.notes))
-    width = len(str(max(source.locate(span.start).line for span in spans)))
+    width = len(str(max(source.find_place(span.start).line for span in spans)))
+    file = source.resolve(diagnostic.span)[0]
     line_text, marks = _underline(source, diagnostic.span, "^", "", width)
     lines += [line_text, marks]
     for note in diagnostic.notes:
+        note_file, file_before = source.resolve(note.span)[0], file
+        file = note_file
+        if note_file is not file_before:
+            lines.append(f"  in {note_file.name}")
         # Consecutive marks in one line share one copy of the line.
         previous_line, (line_text, marks) = line_text, _underline(source, note.span, "-", f" {note.message}", width)
         lines += [marks] if line_text == previous_line else [line_text, marks]
@@ -261,11 +302,12 @@ def render_diagnostic(source: Source, diagnostic: Diagnostic) -> str:
 
 def render_excerpt(source: Source, span: Span) -> str:
     """Show the line of a place, underlined, for something that is not a diagnostic."""
-    return "\n".join(_underline(source, span, "^", "", len(str(source.locate(span.start).line)))) + "\n"
+    return "\n".join(_underline(source, span, "^", "", len(str(source.find_place(span.start).line)))) + "\n"
 
 
 def _underline(source: Source, span: Span, mark: str, message: str, width: int) -> tuple[str, str]:
     """The line of `span` and the marks below it; a long line is cut around the place."""
+    source, span = source.resolve(span)
     place = source.locate(span.start)
     text = source.get_line(place.line).replace("\t", " ")
     cut_from = max(0, place.column - 81) if len(text) > 160 else 0
@@ -281,6 +323,7 @@ def _underline(source: Source, span: Span, mark: str, message: str, width: int) 
 
 def span_to_json(source: Source, span: Span) -> dict[str, object]:
     """Convert a range of the text to JSON; `end_column` is exclusive."""
+    source, span = source.resolve(span)
     (line, column), (end_line, end_column) = source.locate(span.start), source.locate(span.end)
     return {"file": source.name, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
 
@@ -293,12 +336,16 @@ def diagnostic_to_json(source: Source, diagnostic: Diagnostic) -> Mapping[str, o
         "message": diagnostic.message,
         **span_to_json(source, diagnostic.span),
         "help": diagnostic.help,
-        "notes": [
-            {"line": place.line, "column": place.column, "message": note.message}
-            for note in diagnostic.notes
-            for place in (source.locate(note.span.start),)
-        ],
+        "notes": [_note_to_json(source, diagnostic.span, note) for note in diagnostic.notes],
     }
+
+
+def _note_to_json(source: Source, span: Span, note: DiagnosticNote) -> Mapping[str, object]:
+    """A note about another file stands at the diagnostic and names its own place."""
+    place, own = source.find_place(note.span.start), source.find_place(span.start)
+    if place.file != own.file:
+        return {"line": own.line, "column": own.column, "message": f"{note.message}: {place}"}
+    return {"line": place.line, "column": place.column, "message": note.message}
 
 
 def has_errors(diagnostics: Sequence[Diagnostic]) -> bool:

@@ -4,7 +4,7 @@ Pure values; equal types compare equal. The Python value of each type while rule
 
     Bool bool · Int int · Text str · Date str (`2027-02-18`) · Dec(n) int (count of 10^-n) · Qty(u) int (count of
     10^-18) · Opt(T) None or the value itself (an option is never nested) · List(T) list · Map(Text, T) and
-    Record(…) dict · a fact record bpc.core.facts.fact_table.FactRecord
+    Record(…) dict · an enumeration str (the member's name) · a fact record bpc.core.facts.fact_table.FactRecord
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,17 @@ MAX_TYPE_DEPTH: Final = 16
 MAX_TYPE_PARTS: Final = 1000
 
 
-class _Leaf:
+class _PlainType:
     """A type without parts."""
 
     __slots__ = ()
     parts: ClassVar = 1
     depth: ClassVar = 1
+    holds_facts: ClassVar = False
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar(_Leaf):
+class Scalar(_PlainType):
     """Bool, Int, Text or Date."""
 
     name: str
@@ -45,7 +46,7 @@ DATE: Final = Scalar("Date")
 
 
 @dataclass(frozen=True, slots=True)
-class Dec(_Leaf):
+class Dec(_PlainType):
     """An exact number of `scale` decimals; above 18 only inside expressions."""
 
     scale: int
@@ -55,7 +56,7 @@ class Dec(_Leaf):
 
 
 @dataclass(frozen=True, slots=True)
-class Qty(_Leaf):
+class Qty(_PlainType):
     """An exact number of up to 18 decimals with a unit."""
 
     unit: str
@@ -65,14 +66,27 @@ class Qty(_Leaf):
 
 
 @dataclass(frozen=True, slots=True)
-class FactRecordType(_Leaf):
+class FactRecordType(_PlainType):
     """The record of a fact type in one schema version; equal only to itself."""
 
+    holds_facts: ClassVar = True
     name: str
     version: int
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType(_PlainType):
+    """An enumeration of the rules. `spellings` leads from every text that means a member to the member's name."""
+
+    name: str
+    members: tuple[str, ...]
+    spellings: Mapping[str, str] = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +96,12 @@ class _Container:
     item: "Type"
     parts: int = field(init=False, compare=False)
     depth: int = field(init=False, compare=False)
+    holds_facts: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", 1 + self.item.parts)
         object.__setattr__(self, "depth", 1 + self.item.depth)
+        object.__setattr__(self, "holds_facts", self.item.holds_facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +133,27 @@ class Record:
     members: "tuple[tuple[str, Type], ...]"
     parts: int = field(init=False, compare=False)
     depth: int = field(init=False, compare=False)
+    holds_facts: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member[0])))
         object.__setattr__(self, "parts", 1 + sum(item.parts for _, item in self.members))
         object.__setattr__(self, "depth", 1 + max(item.depth for _, item in self.members))
+        object.__setattr__(self, "holds_facts", any(item.holds_facts for _, item in self.members))
 
     def __str__(self) -> str:
         return f"Record({', '.join(f'{name}: {item}' for name, item in self.members)})"
 
 
-Type: TypeAlias = Scalar | Dec | Qty | Opt | List | Map | Record | FactRecordType
+Type: TypeAlias = Scalar | Dec | Qty | Opt | List | Map | Record | FactRecordType | EnumType
 
 
 def contains_fact_record(kind: Type) -> bool:
     """Whether values of this type contain fact records, which proofs and passports never write.
 
-    The checker allows them in options and lists only.
+    The checker allows them in options, in lists, and in the groups that `groupBy` gives.
     """
-    while isinstance(kind, Opt | List):
-        kind = kind.item
-    return isinstance(kind, FactRecordType)
+    return kind.holds_facts
 
 
 def unwrap_option_type(kind: Type) -> Type:
@@ -172,9 +188,10 @@ _MAX_TEXT_LENGTH: Final = 120
 class TypeTable:
     """One object for each type used so far. Keys are the identities of parts that this table keeps alive."""
 
-    __slots__ = ("_facts", "_lists", "_maps", "_opts", "_records", "_texts")
+    __slots__ = ("_enums", "_facts", "_lists", "_maps", "_opts", "_records", "_texts")
 
     def __init__(self) -> None:
+        self._enums: dict[str, EnumType] = {}
         self._facts: dict[tuple[str, int], FactRecordType] = {}
         self._opts: dict[int, Opt] = {}
         self._lists: dict[int, List] = {}
@@ -216,7 +233,7 @@ class TypeTable:
             case _:
                 return self._intern_leaf(kind)
 
-    def _intern_leaf(self, kind: Scalar | Dec | Qty | FactRecordType) -> Type:
+    def _intern_leaf(self, kind: Scalar | Dec | Qty | FactRecordType | EnumType) -> Type:
         match kind:
             case Scalar(name):
                 return SCALARS[name]
@@ -226,6 +243,8 @@ class TypeTable:
                 return QTYS[unit]
             case FactRecordType(name, version):
                 return self.fact(name, version)
+            case EnumType(name):
+                return self._enums.setdefault(name, kind)
 
     def to_text(self, kind: Type) -> str:
         """The type as proofs write it."""

@@ -130,23 +130,23 @@ def compile_passport(
         world = _build_world(compile_input, facts, machine)
     except Refusal as first:
         raise combine_problems(list(_find_input_problems(compile_input)) or [first]) from None
-    proven = _prove(compile_input, facts, salts, machine, world, limits.steps)
-    payload = _make_payload(compile_input, salts, machine, proven)
+    result = _prove(compile_input, facts, salts, machine, world, limits.steps)
+    payload = _make_payload(compile_input, salts, machine, result)
     snapshot = encode_snapshot(compile_input.snapshot_id, facts.refs)
-    receipt = _make_receipt(compile_input, snapshot=snapshot, payload=payload, proof_root_hash=proven.root_hash)
+    receipt = _make_receipt(compile_input, snapshot=snapshot, payload=payload, proof_root_hash=result.root_hash)
     receipt_bytes = encode_receipt(receipt)
-    _check_sizes(limits, payload=payload, proof=proven.proof, receipt=receipt_bytes)
+    _check_sizes(limits, payload=payload, proof=result.proof, receipt=receipt_bytes)
     return CompiledPassport(
         payload=payload,
         payload_hash=receipt.payload_hash,
-        proof=proven.proof,
-        proof_root_hash=proven.root_hash,
+        proof=result.proof,
+        proof_root_hash=result.root_hash,
         receipt=receipt_bytes,
         receipt_hash=sha256(receipt_bytes),
         snapshot=snapshot,
         snapshot_hash=receipt.snapshot_hash,
         facts=facts.lines,
-        compliance=count_compliance(proven.values.compliance),
+        compliance=count_compliance(result.values.compliance),
     )
 
 
@@ -219,16 +219,17 @@ def _check_sizes(limits: ArtifactLimits, *, payload: bytes, proof: bytes, receip
         raise combine_problems(problems)
 
 
-def _make_payload(compile_input: CompileInput, salts: Salts, machine: Machine, proven: ProofResult) -> bytes:
+def _make_payload(compile_input: CompileInput, salts: Salts, machine: Machine, result: ProofResult) -> bytes:
     return encode_payload(
         access={field.path: field.access for field in machine.program.fields},
         battery_product=compile_input.product.as_json(),
-        compliance=proven.values.compliance,
-        fields=proven.values.to_json(),
+        compliance=result.values.compliance,
+        fields=result.values.to_json(),
         issued_at=compile_input.issued_at,
         passport_id=compile_input.passport_id,
         passport_version_id=compile_input.passport_version_id,
         salt=salts.derive_payload_salt(),
+        language=machine.program.language,
     )
 
 
@@ -252,16 +253,16 @@ def _make_receipt(compile_input: CompileInput, *, snapshot: bytes, payload: byte
 
 
 def issue_passport(
-    compile_input: CompileInput, compiled: CompiledPassport, signer: Signer, *, events: bytes | None = None
+    compile_input: CompileInput, passport: CompiledPassport, signer: Signer, *, events: bytes | None = None
 ) -> Bundle:
     """Sign what was compiled from `compile_input` and bundle everything, with its audit chain if there is one."""
-    receipt = sign_receipt(compiled.receipt, signer)
+    receipt = sign_receipt(passport.receipt, signer)
     return build_bundle(
-        payload=compiled.payload,
-        proof=compiled.proof,
+        payload=passport.payload,
+        proof=passport.proof,
         receipt=receipt,
-        snapshot=compiled.snapshot,
-        facts=compiled.facts,
+        snapshot=passport.snapshot,
+        facts=passport.facts,
         rules=compile_input.rules,
         tests=compile_input.tests,
         public_key=signer.public_key,
@@ -275,10 +276,10 @@ class ReplayMismatch(Refusal):
 
     code = "REPLAY_MISMATCH"
 
-    def __init__(self, artifact: str, place: str, stored: str, recompiled: str) -> None:
+    def __init__(self, artifact: str, place: str, before: str, after: str) -> None:
         super().__init__(
-            f"replay gives another {artifact}: at `{place}` it was {stored}, and compiling again gives {recompiled}",
-            details={"artifact": artifact, "place": place, "kept": stored, "again": recompiled},
+            f"replay gives another {artifact}: at `{place}` it was {before}, and compiling again gives {after}",
+            details={"artifact": artifact, "place": place, "kept": before, "again": after},
         )
         self.artifact = artifact
         self.place = place
@@ -294,17 +295,17 @@ def replay_passport(artifacts: Mapping[str, bytes], *, machine: Machine | None =
     `artifacts` holds what a bundle holds, under the same names; the receipt may be signed or not.
     """
     # The facts need no comparing: reading them refuses whatever writing them again would not give.
-    recompiled = compile_passport(read_compile_input(artifacts), limits=MAX_LIMITS, machine=machine)
+    recompiled_passport = compile_passport(read_compile_input(artifacts), limits=MAX_LIMITS, machine=machine)
     comparisons = (
-        ("snapshot", artifacts["snapshot.json"], recompiled.snapshot),
-        ("payload", artifacts["payload.json"], recompiled.payload),
-        ("proof", artifacts["proof.json"], recompiled.proof),
-        ("receipt", remove_signature(artifacts["receipt.json"]), recompiled.receipt),
+        ("snapshot", artifacts["snapshot.json"], recompiled_passport.snapshot),
+        ("payload", artifacts["payload.json"], recompiled_passport.payload),
+        ("proof", artifacts["proof.json"], recompiled_passport.proof),
+        ("receipt", remove_signature(artifacts["receipt.json"]), recompiled_passport.receipt),
     )
     for artifact, before, after in comparisons:
         if before != after:
             raise _make_mismatch(artifact, before, after)
-    return recompiled
+    return recompiled_passport
 
 
 def read_compile_input(artifacts: Mapping[str, bytes]) -> CompileInput:
@@ -343,7 +344,7 @@ def _read_product(payload: bytes) -> Product:
 def _make_mismatch(artifact: str, before: bytes, after: bytes) -> ReplayMismatch:
     try:
         difference = find_difference(canonical_json.decode(before), canonical_json.decode(after))
-    except NotCanonical:  # what was kept is no JSON of ours
+    except NotCanonical:  # what was kept is not our JSON
         difference = None
     if difference is None:
         at = find_first_difference(before, after)

@@ -143,10 +143,12 @@ class _InputReader:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def check_members(self, document: Mapping[str, Json], known: Sequence[str], at: str) -> Mapping[str, Json]:
+    def check_members(self, document: Mapping[str, Json], known_members: Sequence[str], at: str) -> Mapping[str, Json]:
         """The members that are there; those missing and those nobody knows are problems."""
-        self.problems += [f"`{at}{name}` is missing" for name in known if name not in document]
-        self.problems += [f"`{at}{name[:80]}` is not a known member" for name in sorted(document) if name not in known]
+        self.problems += [f"`{at}{name}` is missing" for name in known_members if name not in document]
+        self.problems += [
+            f"`{at}{name[:80]}` is not a known member" for name in sorted(document) if name not in known_members
+        ]
         return document
 
     def read_value(self, members: Mapping[str, Json], name: str, parse: Callable[[str], T], at: str = "") -> T | None:

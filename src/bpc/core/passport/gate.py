@@ -69,7 +69,10 @@ class ComplianceBlocked(Conflict):
 def read_compliance(payload: bytes) -> list[ComplianceEntry]:
     """The compliance entries of a payload, in its order."""
     members: Any = canonical_json.decode(payload)
-    return [ComplianceEntry(**entry) for entry in members["compliance"]]
+    return [
+        ComplianceEntry(**{**entry, "args": tuple(sorted(entry.get("args", {}).items()))})
+        for entry in members["compliance"]
+    ]
 
 
 def to_entries(findings: Iterable[SnapshotFact]) -> list[ComplianceEntry]:
@@ -89,11 +92,11 @@ def count_compliance(entries: Iterable[ComplianceEntry]) -> ComplianceCounts:
 
 
 def list_blocking(
-    entries: Iterable[ComplianceEntry], waived: Collection[EntryName], blocker: ActivationBlocker
+    entries: Iterable[ComplianceEntry], waivers: Collection[EntryName], blocker: ActivationBlocker
 ) -> list[ComplianceEntry]:
     """The entries that block an activation, in their order."""
     statuses = BLOCKING_STATUSES[blocker]
-    return [entry for entry in entries if entry.status in statuses and get_entry_name(entry) not in waived]
+    return [entry for entry in entries if entry.status in statuses and get_entry_name(entry) not in waivers]
 
 
 def count_waivable(entries: Iterable[ComplianceEntry]) -> Mapping[EntryName, int]:

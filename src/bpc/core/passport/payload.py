@@ -1,4 +1,4 @@
-"""Payload, BPC-PASSPORT-1: the passport itself, and BPC-BLIND-1: the salts that hide its fields in a view.
+"""Payload, BPC-PASSPORT-1 and -2: the passport itself, and BPC-BLIND-1: the salts that hide its fields in a view.
 
 Pure. Fields nest by their paths. The checker refuses rules in which one path is the beginning of another, so a path
 leads either to a value or further down, never both.
@@ -22,7 +22,8 @@ from bpc.core.formats.ids import PassportId, PassportVersionId
 from bpc.core.formats.timestamps import format_time
 from bpc.core.language.evaluation import ComplianceEntry
 
-PAYLOAD_VERSION: Final = "BPC-PASSPORT-1"
+# By the level of the rule language: entries of rules of level 2 say more.
+PAYLOAD_VERSIONS: Final[Mapping[int, str]] = {1: "BPC-PASSPORT-1", 2: "BPC-PASSPORT-2"}
 MAX_PAYLOAD_BYTES: Final = 5_000_000
 BLINDING_FACT_TYPE: Final = "Blinding"
 BLINDING_SCHEMA_VERSION: Final = 1
@@ -42,18 +43,22 @@ def encode_payload(
     passport_id: PassportId,
     passport_version_id: PassportVersionId,
     salt: str,
+    language: int = 1,
 ) -> bytes:
-    """The canonical payload. `access` and `fields` go by path; values are as passports write them."""
+    """The canonical payload. `access` and `fields` go by path; values are as passports write them.
+
+    `language` is the level of the rules.
+    """
     return canonical_json.encode_typed(
         {
             "access": {path: sorted(audiences) for path, audiences in access.items()},
             "battery_product": battery_product,
-            "compliance": [entry.to_json() for entry in compliance],
+            "compliance": [entry.to_payload_json(language) for entry in compliance],
             "fields": nest_fields(fields),
             "issued_at": format_time(issued_at),
             "passport_id": str(passport_id),
             "passport_version_id": str(passport_version_id),
-            "payload_version": PAYLOAD_VERSION,
+            "payload_version": PAYLOAD_VERSIONS[language],
             "salt": salt,
         }
     )

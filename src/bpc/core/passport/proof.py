@@ -1,4 +1,4 @@
-"""Proof: a passport's computation, step by step, each step hash-linked to those it used. BPC-PROOF-1.
+"""Proof: a passport's computation, step by step, each step hash-linked to those it used. BPC-PROOF-1, BPC-PROOF-2.
 
 Pure. A node's hash covers its children's hashes, so the root's hash covers the whole computation. While rules run, a
 step is a key: its type, the canonical text of its data, its children's ids. Equal keys are one node; a new key gets
@@ -21,7 +21,8 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 
-PROOF_VERSION: Final = "BPC-PROOF-1"
+# By the level of the rule language: rules of level 2 need more kinds of nodes.
+PROOF_VERSIONS: Final[Mapping[int, str]] = {1: "BPC-PROOF-1", 2: "BPC-PROOF-2"}
 # No configuration allows a larger proof, so a larger one need not be put together to be refused.
 MAX_PROOF_BYTES: Final = 20_000_000
 # Without its data and its children a node takes about 120 bytes, most of them its hash.
@@ -73,13 +74,15 @@ def add_derivation(steps: ProofSteps, first_id: int, steps_before: int, result: 
     `first_id` is the first step's id, `steps_before` how many steps there were before the field.
     """
     next_id = first_id + len(steps)
-    unreferenced = {*range(first_id + steps_before, next_id)}
-    unreferenced.difference_update(*[key[2] for key in islice(reversed(steps), len(unreferenced))])
-    unreferenced.discard(result)
-    return steps.setdefault((OP, data, (result, *sorted(unreferenced))), next_id)
+    unreferenced_ids = {*range(first_id + steps_before, next_id)}
+    unreferenced_ids.difference_update(*[key[2] for key in islice(reversed(steps), len(unreferenced_ids))])
+    unreferenced_ids.discard(result)
+    return steps.setdefault((OP, data, (result, *sorted(unreferenced_ids))), next_id)
 
 
-def assemble_proof(steps: ProofSteps, fields: Sequence[ProofStep], root: str, field_index: str) -> tuple[bytes, Digest]:
+def assemble_proof(
+    steps: ProofSteps, fields: Sequence[ProofStep], root: str, field_index: str, version: str = PROOF_VERSIONS[1]
+) -> tuple[bytes, Digest]:
     """The canonical bytes of the proof, and its root's hash.
 
     `fields` are in the order of their ids; `root` is the root's data and `field_index` that object, as canonical JSON.
@@ -104,7 +107,7 @@ def assemble_proof(steps: ProofSteps, fields: Sequence[ProofStep], root: str, fi
     root_hash = hashes[last][1:-1]
     # Joined as bytes: as one text, a single character outside ASCII would make all of it several times as large.
     opening = f'{{"field_index":{field_index},"nodes":['
-    closing = f'],"proof_version":"{PROOF_VERSION}","root_hash":"{root_hash}"}}'
+    closing = f'],"proof_version":"{version}","root_hash":"{root_hash}"}}'
     return b"".join((opening.encode(), b",".join(node_texts), closing.encode())), Digest(bytes.fromhex(root_hash))
 
 

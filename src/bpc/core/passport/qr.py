@@ -103,8 +103,8 @@ class _PackedModules(NamedTuple):
 @lru_cache(maxsize=1024)  # there are 256 of eight modules, and ends of rows
 def _pack_modules(modules: bytes, scale: int) -> _PackedModules:
     """Eight modules, which have whole bytes whatever the scale, or what is left of a row."""
-    packed = _pack_row(modules, scale)
-    return _PackedModules(packed, "".join(map(_LITERALS.__getitem__, packed)))
+    row_bytes = _pack_row(modules, scale)
+    return _PackedModules(row_bytes, "".join(map(_LITERALS.__getitem__, row_bytes)))
 
 
 def write_png(rows: Sequence[bytes], scale: int) -> bytes:
@@ -230,12 +230,12 @@ def _unfilter_rows(raw: bytes, stride: int) -> Iterator[bytes]:
 
 def _restore_line(kind: int, line: bytes, above: bytes) -> bytes:
     """PNG 9.2: a filter works on bytes, and with 1 bit a pixel the pixel to the left counts as the byte before."""
-    restored = bytearray()
+    pixels = bytearray()
     left = corner = 0
     for value, up in zip(line, above, strict=True):
-        restored.append((value + _predict_byte(kind, left, up, corner)) & 0xFF)  # 6
-        left, corner = restored[-1], up
-    return bytes(restored)
+        pixels.append((value + _predict_byte(kind, left, up, corner)) & 0xFF)  # 6
+        left, corner = pixels[-1], up
+    return bytes(pixels)
 
 
 def _predict_byte(kind: int, left: int, up: int, corner: int) -> int:

@@ -106,7 +106,7 @@ class Receipt:
     signature: bytes | None = None
 
     def hash(self) -> Digest:
-        """The 32 bytes that are signed; the signature is no part of them."""
+        """The 32 bytes that are signed; the signature is not part of them."""
         return sha256(canonical_json.encode_typed(unsigned_members(self)))
 
     def verify(self, key: PublicKey) -> None:
@@ -132,9 +132,9 @@ def encode_receipt(receipt: Receipt) -> bytes:
 
 def sign_receipt(receipt: bytes, key: Seed | Signer) -> bytes:
     """The receipt with the signature of `key`; an earlier one is replaced. Signing again gives equal bytes."""
-    parsed = read_receipt(receipt)
+    parsed_receipt = read_receipt(receipt)
     signer = key if isinstance(key, Signer) else Signer(key)
-    return encode_receipt(replace(parsed, signature=signer.sign(parsed.hash())))
+    return encode_receipt(replace(parsed_receipt, signature=signer.sign(parsed_receipt.hash())))
 
 
 def remove_signature(receipt: bytes) -> bytes:

@@ -4,23 +4,27 @@ Pure. Tells what the reference evaluator did, so it is what the rules say, and e
 text. The lines of a bill of materials are named by their facts.
 
     Explanation, rule text, facts ── explain_field ──► Reason(says, place, because)
+    facts of a snapshot ── explain_findings("RECYCLED_SUM") ──► a Reason for each finding with that code
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
+from bpc.core.facts.attachments import ATTACHMENT_FACT_TYPE
 from bpc.core.facts.fact_table import FactRecord, SnapshotFact
+from bpc.core.facts.findings import FINDING_FACT_TYPE, Finding, read_finding
 from bpc.core.facts.provenance import ProvenanceIndex, describe_place
-from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.reference.derive import DerivationNode, Explanation, value_to_json
 from bpc.core.language.source import Source, Span
-from bpc.core.language.typed import ProgramField
+from bpc.core.language.typed import ProgramField, TypedTable
+from bpc.core.passport.value_words import LOOPS, compute_values, describe_operation, format_member, format_value
 
 MAX_ELEMENTS: Final = 20
-MAX_TEXT_LENGTH: Final = 120
+# What gives one element of a list.
+_CHOICES: Final = frozenset({"first", "last", "latestBy"})
 # Steps upon steps that are told. Rules may chain thousands, and nobody reads that far.
 MAX_DEPTH: Final = 100
 
@@ -48,16 +52,21 @@ def explain_field(
     source: Source,
     facts: Sequence[SnapshotFact],
     *,
+    tables: Sequence[TypedTable] = (),
     number_format: str = "line {} of the facts",
+    requirement: str | None = None,
 ) -> Reason:
-    """Why `field` is what it is, or why it is not.
+    """Why `field` is what it is, or why it is not; with `requirement`, why that one of all its requirements is.
 
     `facts` are in the order in which the reader has them, and `number_format` says what the number of one means there.
     """
     writer = _ReasonWriter(explained.nodes, source, facts, number_format)
+    writer.tables = {table.name: table for table in tables}
     if explained.failure is not None:
         return _explain_failure(field, explained, writer)
-    says = f"{field.path} is {_format_value(value_to_json(field.type, explained.value))} ({field.type})"
+    if requirement is not None and explained.result_node is not None:
+        return writer.explain_node(writer.find_requirement(explained.result_node, requirement))
+    says = f"{field.path} is {format_value(value_to_json(field.type, explained.value))} ({field.type})"
     result = (
         ()
         if explained.result_node is None
@@ -91,6 +100,8 @@ def _format_element(value: Any, writer: "_ReasonWriter") -> str:
 class _ReasonWriter:
     """Puts nodes into words. A node that was told before is only mentioned again."""
 
+    tables: Mapping[str, TypedTable] = MappingProxyType({})
+
     def __init__(
         self, nodes: Sequence[DerivationNode], source: Source, facts: Sequence[SnapshotFact], number_format: str
     ) -> None:
@@ -103,15 +114,12 @@ class _ReasonWriter:
             (fact.fact_type, fact.fact_key): number for number, fact in enumerate(facts, 1)
         }
         self._provenance = ProvenanceIndex(facts)
-        self._values = _compute_values(nodes)
+        self._values = compute_values(nodes)
         self._texts: dict[int, str] = {}
         self._explained: set[int] = set()
 
     def format_place(self, span: Span | None) -> str | None:
-        if span is None:
-            return None
-        at = self._source.locate(span.start)
-        return f"{self._source.name}:{at.line}:{at.column}"
+        return None if span is None else str(self._source.find_place(span.start))
 
     def format_key_number(self, key: str) -> str:
         return self._format_number(self._numbers_by_key.get(key))
@@ -121,6 +129,17 @@ class _ReasonWriter:
         for at, node in enumerate(self._nodes):
             if node.type == "COMPLIANCE_EMIT" and node.field == path and at not in self._explained:
                 yield self.explain_node(at)
+
+    def find_requirement(self, at: int, code: str) -> int:
+        """The node of a requirement, given the derivation of the field of all of them."""
+        (requirements,) = self._nodes[at].children[:1]
+        for child in self._nodes[requirements].children:
+            entry = self._nodes[child]
+            while entry.type != "COMPLIANCE_EMIT":
+                entry = self._nodes[entry.children[1]]
+            if entry.data["code"] == code:
+                return child
+        raise ValueError(f"there is no requirement `{code}`")
 
     def select_result(self, at: int) -> list[int]:
         """The result of a field; what was computed beside it and not used explains nothing."""
@@ -136,12 +155,23 @@ class _ReasonWriter:
         if because and depth == MAX_DEPTH:
             return Reason(f"{says} (and so on)", self.format_place(node.span))
         further = (self.explain_node(child, depth + 1) for child in because)
-        reasons = (*self._explain_elements(node), *further, *self._explain_origin(node, at))
+        reasons = (*self._explain_elements(node), *self._explain_row(node), *further, *self._explain_origin(node, at))
         return Reason(says, self.format_place(node.span), reasons)
+
+    def _explain_row(self, node: DerivationNode) -> Iterator[Reason]:
+        """The row of a table that applies, as it stands in the rules, and what it cites."""
+        table = self.tables.get(str(node.data["table"])) if node.data.get("op") == "table" else None
+        number = node.data.get("row")
+        if table is None or not isinstance(number, int):
+            return
+        row = table.rows[number]
+        words = " ".join(self._source.text[row.span.start : row.span.end].split())
+        cite = f" ({table.cite})" if table.cite and row.cite is None else ""
+        yield Reason(f"row {number + 1}: {words}{cite}", self.format_place(row.span))
 
     def _explain_origin(self, node: DerivationNode, at: int) -> Iterator[Reason]:
         """The document and the place that a member of a fact is from, if the snapshot tells."""
-        fact = self._find_fact(node.children[0]) if node.data.get("op") == "recordGet" else None
+        fact = self._find_fact(node.children[0]) if node.data.get("op") in {"recordGet", "member"} else None
         if fact is None or self._values[at] is None:
             return
         member = str(node.data["member"])
@@ -152,23 +182,44 @@ class _ReasonWriter:
     def _find_fact(self, at: int) -> tuple[str, str] | None:
         """The type and key of the fact that a node gives; None if it gives something else."""
         node = self._nodes[at]
-        while node.type == "ASSERT" and node.children:
+        while (node.type == "ASSERT" or node.data.get("op") == "definition") and node.children:
             node = self._nodes[node.children[0]]
+        if node.data.get("op") in _CHOICES:
+            facts = self._list_facts(node.children[0])
+            place: Any = {"first": 0, "last": -1}.get(str(node.data["op"]), node.data.get("position"))
+            return facts[place] if facts and place is not None else None
         if node.type != "FACT_GET" or "count" in node.data:
             return None
         return str(node.data["fact_type"]), str(self._values[node.children[0]])
+
+    def _list_facts(self, at: int) -> list[tuple[str, str]]:
+        """The types and keys of the facts in a list; none if it holds something else."""
+        node = self._nodes[at]
+        if node.type == "FACT_GET" and "count" in node.data:
+            kind, prefix = str(node.data["fact_type"]), str(self._values[node.children[0]])
+            keys = sorted(fact.fact_key for fact in self._facts if fact.fact_type == kind)
+            return [(kind, key) for key in keys if key.startswith(prefix)]
+        if node.data.get("op") == "definition":
+            return self._list_facts(node.children[0])
+        places: Any = node.data.get("kept", node.data.get("order"))
+        if places is None:
+            return []
+        facts = self._list_facts(node.children[0])
+        return [facts[place] for place in places] if facts else []
 
     def _select_children(self, node: DerivationNode) -> list[int]:
         """The children worth telling: literals stand in the sentence already."""
         if node.type == "FIELD_REF":
             return self.select_result(node.children[0])
+        if node.data.get("op") == "definition":
+            return node.children[:1]
         return [child for child in node.children if self._nodes[child].type != "CONST"]
 
     def _write_sentence(self, at: int) -> str:
         node = self._nodes[at]
         match node.type:
             case "CONST":
-                return f"{_format_value(node.data['value'])}, written in the rule"
+                return f"{format_value(node.data['value'])}, written in the rule"
             case "FACT_GET":
                 return self._write_fact_sentence(node)
             case "FIELD_REF":
@@ -176,7 +227,7 @@ class _ReasonWriter:
             case "ASSERT":
                 return self._write_assert_sentence(at)
             case "COMPLIANCE_EMIT":
-                return f"compliance {node.data['code']}: {node.data['status']}, {_format_value(node.data['message'])}"
+                return f"compliance {node.data['code']}: {node.data['status']}, {format_value(node.data['message'])}"
             case _:
                 return self._write_operation_sentence(at)
 
@@ -200,45 +251,19 @@ class _ReasonWriter:
             if self._nodes[node.children[0]].type == "FACT_GET":
                 return f"it is there, as it must be ({node.data['code']})"
             return f"{value}, which must be there ({node.data['code']})"
-        return f"{value}, given that {_format_value(node.data['message'])} does not apply ({node.data['code']})"
+        return f"{value}, given that {format_value(node.data['message'])} does not apply ({node.data['code']})"
 
-    def _write_operation_sentence(self, at: int) -> str:  # noqa: PLR0911 (one sentence a case)
-        node, value = self._nodes[at], self._format_node(at)
-        op, parts = str(node.data["op"]), [self._format_node(child) for child in node.children[:2]]
-        if op in _INFIX and len(parts) == 2:
-            return f"{parts[0]} {op} {parts[1]} is {value}"
-        match op:
-            case "&&" | "||":
-                return f"{parts[0]} {op} … is {value} already"
-            case "neg":
-                return f"-({parts[0]}) is {value}"
-            case "!":
-                return f"!({parts[0]}) is {value}"
-            case "if":
-                return f"{value}, because the condition is {'true' if node.data['branch'] == 'then' else 'false'}"
-            case "recordGet":
-                return f"its {node.data['member']} is {value}"
-            case "toDec" | "sumDec":
-                return f"{_WORDS[op]} {node.data['scale']} decimals: {value}"
-            case "toQty" | "sumQty":
-                return f"{_WORDS[op]} {node.data['unit']}: {value}"
-            case "convert":
-                return f"{parts[0]} in {node.data['to']} is {value}"
-            case _:
-                return f"{_WORDS.get(op, op)}: {value}"
+    def _write_operation_sentence(self, at: int) -> str:
+        node = self._nodes[at]
+        return describe_operation(
+            node.data, self._format_node(at), [self._format_node(each) for each in node.children[:2]]
+        )
 
     def _explain_elements(self, node: DerivationNode) -> Iterator[Reason]:
         """What a map, filter or fold made of each element, named by its fact where it is one."""
-        if node.data.get("op") not in _LOOPS:
+        if node.data.get("op") not in LOOPS:
             return
-        labels = self._label_elements(node.children[0])
-        if node.data["op"] == "filter":
-            kept_positions = node.data["kept"]
-            sentences = [f"{labels[place]} stays" for place in kept_positions if place < len(labels)]  # type: ignore[union-attr,operator,index]
-        else:
-            values = node.data.get("values", ())
-            word = "gives" if node.data["op"] == "map" else "brings it to"
-            sentences = [f"{label} {word} {_format_value(value)}" for label, value in zip(labels, values, strict=False)]  # type: ignore[arg-type]
+        sentences = list(_write_element_sentences(node.data, self._label_elements(node.children[0])))
         for says in sentences[:MAX_ELEMENTS]:
             yield Reason(says, None)
         if len(sentences) > MAX_ELEMENTS:
@@ -246,20 +271,22 @@ class _ReasonWriter:
 
     def _label_elements(self, at: int) -> list[str]:
         """What the elements of a list are called: their facts, or their values, or their place in it."""
+        facts = self._list_facts(at)
+        if facts:
+            return [self._label_fact(kind, key) for kind, key in facts]
         node = self._nodes[at]
-        if node.type == "FACT_GET":
-            kind, prefix = str(node.data["fact_type"]), str(self._values[node.children[0]])
-            keys = sorted(fact.fact_key for fact in self._facts if fact.fact_type == kind)
-            return [self._label_fact(kind, key) for key in keys if key.startswith(prefix)]
-        if node.data.get("op") == "filter":
+        places: Any = node.data.get("kept", node.data.get("order"))
+        if places is not None:
             labels = self._label_elements(node.children[0])
-            return [labels[place] for place in node.data["kept"]]  # type: ignore[union-attr,index]
+            return [labels[place] for place in places] if labels else []
         if node.data.get("op") == "map":
             return [f"{label.rstrip(',')}," for label in self._label_elements(node.children[0])]
         plain = self._values[at]
-        return [_format_value(value) for value in plain] if isinstance(plain, list) else []
+        return [format_value(value) for value in plain] if isinstance(plain, list) else []
 
     def _label_fact(self, kind: str, key: str) -> str:
+        if kind == ATTACHMENT_FACT_TYPE and (file := self._provenance.find_origin(kind, key, "sha256")) is not None:
+            return f"{key}{self._format_fact_number(kind, key)} ({file.describe()}),"
         origin = self._provenance.find_fact_origin(kind, key)
         place = "" if origin is None else f" ({origin.file_name or 'a document'}, {describe_place(origin.place)})"
         return f"{key}{self._format_fact_number(kind, key)}{place},"
@@ -268,125 +295,69 @@ class _ReasonWriter:
         """The node's value in words, made once: many nodes may speak of one long list."""
         text = self._texts.get(at)
         if text is None:
-            text = self._texts[at] = _format_value(self._values[at])
+            text = self._texts[at] = format_value(self._values[at])
         return text
 
 
-class _Phrase(str):
-    """What stands for a value that proofs do not repeat, such as a fact: shown without quotes."""
-
-    __slots__ = ()
-
-
-def _compute_values(nodes: Sequence[DerivationNode]) -> list[Json]:
-    """The value of every node, which is its own or its child's (docs/formats/proof.md); children come first."""
-    values: list[Json] = []
-    for node in nodes:
-        values.append(node.data["value"] if "value" in node.data else _take_from_children(node, values))
-    return values
-
-
-def _take_from_children(node: DerivationNode, values: Sequence[Json]) -> Json:  # noqa: PLR0911 (one rule a case)
-    data, children = node.data, node.children
-    match data.get("op", node.type):
-        case "if" | "assert":
-            return values[children[1]]
-        case "list":
-            return [values[child] for child in children]
-        case "record":
-            return dict(zip(data["members"], [values[child] for child in children], strict=True))  # type: ignore[arg-type]
-        case "COMPLIANCE_EMIT":
-            return data["status"] != "FAIL"
-        case "FACT_GET":
-            return _describe_facts(data)
-        case "map":
-            return data.get("values", _Phrase("a list of facts"))
-        case "filter":
-            return _Phrase(f"{len(data['kept'])} of them")  # type: ignore[arg-type]
-        case "fold":
-            folded = data.get("values") or ()
-            return folded[-1] if folded else values[children[1]]  # type: ignore[index]
+def _write_element_sentences(data: Mapping[str, Any], labels: Sequence[str]) -> Iterator[str]:
+    """What a loop says about the elements of its list; a list that is not known has no labels."""
+    if not labels:
+        return
+    match data:
+        case {"kept": places}:
+            yield from (f"{labels[place]} stays" for place in places)
+        case {"order": places}:
+            yield from (labels[place].rstrip(",") for place in places)
+        case {"groups": groups}:
+            yield from (
+                f"{labels[place]} is in the group {format_value(group['key'])}"
+                for group in groups
+                for place in group["positions"]
+            )
+        case {"position": None}:
+            return
+        case {"position": place}:
+            yield f"{labels[place]} {_POSITION_WORDS[data['op']]}"
         case _:
-            return values[children[0]] if children else None
+            word = "gives" if data["op"] == "map" else "brings it to"
+            values = data.get("values", ())
+            yield from (f"{label} {word} {format_value(value)}" for label, value in zip(labels, values, strict=False))
 
 
-_INFIX: Final = frozenset({"+", "-", "*", "/", "==", "!=", "<", "<=", ">", ">=", "&&", "||"})
-_LOOPS: Final = frozenset({"map", "filter", "fold"})
-_WORDS: Final = {
-    "toDec": "rounded to",
-    "sumDec": "the sum, with",
-    "toQty": "as a quantity in",
-    "sumQty": "the sum in",
-    "isSome": "whether it is there",
-    "unwrapOr": "it, or the default where it is absent",
-    "count": "how many there are",
-    "concat": "joined",
-    "amount": "its number without unit",
-    "mapGet": "its entry under that key",
-    "map": "one value for each",
-    "filter": "those that hold the condition",
-    "fold": "all of them together",
-    "list": "a list",
-    "some": "a value",
-    "record": "a record",
-    "productSku": "the product's SKU",
-    "productName": "the product's name",
-    "issuedOn": "the day of issue",
-}
+_POSITION_WORDS: Final = {"any": "holds it", "all": "does not hold it", "latestBy": "is the latest"}
 
 
-# The unit that the end of a member's name says; the first that fits.
-_UNITS: Final = (
-    ("_gco2e_per_kwh", "g CO2e/kWh"),
-    ("_gco2e", "g CO2e"),
-    ("_pct_per_month", "% per month"),
-    ("_pct", "%"),
-    ("_kwh", "kWh"),
-    ("_ah", "Ah"),
-    ("_kg", "kg"),
-    ("_g", "g"),
-    ("_v", "V"),
-    ("_w", "W"),
-    ("_ohm", "ohm"),
-    ("_degc", "°C"),
-    ("_months", "months"),
-    ("_years", "years"),
-)
-_NUMBER: Final = re.compile("(-?)([0-9]+)(?:[.]([0-9]+))?")
+# Why there is a finding: the values it is about, and the cell that each of them is from.
 
 
-def format_member(member: str, value: Json) -> str:
-    """The value of a member with its unit: `total_gco2e`, `79000.00` is `79,000 g CO2e`."""
-    number = _NUMBER.fullmatch(str(value)) if isinstance(value, str | int) else None
-    unit = next((unit for suffix, unit in _UNITS if f"_{member}".endswith(suffix)), None)
-    if number is None or unit is None:
-        return _format_value(value)
-    sign, integer, fraction = number.groups(default="")
-    decimals = fraction.rstrip("0")
-    return f"{sign}{int(integer):,}{'.' if decimals else ''}{decimals} {unit}"
+def explain_findings(facts: Sequence[SnapshotFact], name: str) -> list[Reason]:
+    """The findings with this code or key; empty if there is none."""
+    by_name = {(fact.fact_type, fact.fact_key): fact for fact in facts}
+    provenance = ProvenanceIndex(facts)
+    findings = ((fact.fact_key, read_finding(fact)) for fact in facts if fact.fact_type == FINDING_FACT_TYPE)
+    return [
+        Reason(
+            f"{finding.code} ({finding.severity}): {finding.says}",
+            None,
+            tuple(_explain_members(finding, by_name, provenance)),
+        )
+        for key, finding in findings
+        if name in {finding.code, key}
+    ]
 
 
-def _describe_facts(data: Mapping[str, Json]) -> Json:
-    if "count" in data:
-        return _Phrase(f"{data['count']} facts")
-    return None if data["payload_hash"] is None else _Phrase("the fact")
+def list_finding_codes(facts: Sequence[SnapshotFact]) -> list[str]:
+    """The codes of the findings, each once."""
+    return sorted({read_finding(fact).code for fact in facts if fact.fact_type == FINDING_FACT_TYPE})
 
 
-def _format_value(value: Json) -> str:
-    """A value as people write it: a quantity with its unit, an absent one as `none`."""
-    match value:
-        case None:
-            return "none"
-        case _Phrase():
-            return value
-        case {"unit": unit, "value": number, **others} if not others:
-            return f"{number} {unit}"
-        case str() if value == "" or not value.isascii() or " " in value:
-            text = canonical_json.encode(value).decode()
-        case str():
-            text = value
-        case list():
-            text = f"[{', '.join(map(_format_value, value[:MAX_TEXT_LENGTH]))}]"  # more would be cut off below
-        case _:
-            text = canonical_json.encode(value).decode()
-    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"
+def _explain_members(
+    finding: Finding, facts: Mapping[tuple[str, str], SnapshotFact], provenance: ProvenanceIndex
+) -> Iterator[Reason]:
+    fact = facts.get((finding.fact_type, finding.fact_key))
+    for member in finding.members:
+        value = None if fact is None else fact.payload.get(member)
+        origin = provenance.find_origin(finding.fact_type, finding.fact_key, member)
+        says = f"{member} of {finding.fact_key} is {'absent' if value is None else format_member(member, value)}"
+        because = () if origin is None else (Reason(origin.describe(), None),)
+        yield Reason(says, None, because)

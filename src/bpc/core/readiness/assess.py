@@ -8,9 +8,10 @@ what was noticed about the facts themselves. What two of them say about one memb
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
-from bpc.core.exports.data_points import CATEGORIES, POINTS, Category, DataPoint, Status, get_category
+from bpc.core.exports.data_points import CATEGORIES, POINTS, DataPoint, Status, find_category
 from bpc.core.exports.point_parts import PARTS, PointPart, find_open_parts, list_filling_members
 from bpc.core.facts.evidence_findings import CONFLICTING, UNREADABLE
 from bpc.core.facts.fact_table import SnapshotFact
@@ -29,7 +30,15 @@ from bpc.core.readiness.issues import (
     find_template_cell,
 )
 from bpc.core.readiness.rule_reads import CheckedReads, FactMember, RuleReads, read_point_code
-from bpc.core.readiness.trial import FactProblem, FieldFailure, Trial
+from bpc.core.readiness.trial import (
+    FactProblem,
+    FieldFailure,
+    ProductFacts,
+    Trial,
+    TrialRules,
+    build_machine,
+    try_product,
+)
 
 _KEYS: Final[Mapping[str, str]] = {"Battery": "battery:{}", "PCF": "pcf:{}", "DueDiligence": "dd:{}"}
 _SEVERITIES: Final[Sequence[Severity]] = ("error", "warning", "note")
@@ -51,12 +60,6 @@ def assess_readiness(
 ) -> Readiness:
     """Everything that keeps a product from its passport. The trial is that of the same facts."""
     return _Assessment(sku, facts, findings, trial, reads).build()
-
-
-def find_category(sku: str, facts: Iterable[SnapshotFact]) -> Category | None:
-    """The category that the facts of a product name."""
-    payloads = (fact.payload for fact in facts if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"))
-    return next((get_category(payload.get("category")) for payload in payloads), None)
 
 
 class _Assessment:
@@ -120,21 +123,21 @@ class _Assessment:
         """An issue for each failure; fields that fail for one and the same reason are one issue."""
         groups: dict[tuple[str, CheckedReads], list[FieldFailure]] = {}
         for failure in self._trial.failures:
-            checked = self._reads.find_reads_at(failure.field, failure.span)
-            groups.setdefault((failure.says, checked), []).append(failure)
-        for (_, checked), failures in groups.items():
-            yield self._describe_failures(failures, checked)
+            checked_reads = self._reads.find_reads_at(failure.field, failure.span)
+            groups.setdefault((failure.says, checked_reads), []).append(failure)
+        for (_, checked_reads), failures in groups.items():
+            yield self._describe_failures(failures, checked_reads)
 
-    def _describe_failures(self, failures: Sequence[FieldFailure], checked: CheckedReads) -> ReadinessIssue:
+    def _describe_failures(self, failures: Sequence[FieldFailure], checked_reads: CheckedReads) -> ReadinessIssue:
         first = failures[0]
         fields = tuple(dict.fromkeys(path for each in failures for path in (each.field, *each.dependents)))
-        asked = _sort_members(checked.members)
-        absent = [each for each in asked if each not in self._present and each not in self._unreadable]
+        members = _sort_members(checked_reads.members)
+        absent = [each for each in members if each not in self._present and each not in self._unreadable]
         kind: IssueKind = "failing"
-        if (asked and len(absent) == len(asked)) or self._is_fact_absent(checked):
+        if (members and len(absent) == len(members)) or self._is_fact_absent(checked_reads):
             kind = "missing"
-        fact_type = asked[0].fact_type if asked else next(iter(sorted(checked.fact_types)), None)
-        points = {checked.point} if checked.point is not None else _collect_points(asked)
+        fact_type = members[0].fact_type if members else next(iter(sorted(checked_reads.fact_types)), None)
+        points = {checked_reads.point} if checked_reads.point is not None else _collect_points(members)
         return ReadinessIssue(
             kind=kind,
             severity="error",
@@ -145,13 +148,17 @@ class _Assessment:
             place=first.place,
             fact_type=fact_type,
             fact_key=self._find_key(fact_type),
-            members=tuple(each.member for each in asked),
-            cells=_list_cells(asked),
+            members=tuple(each.member for each in members),
+            cells=_list_cells(members),
         )
 
-    def _is_fact_absent(self, checked: CheckedReads) -> bool:
+    def _is_fact_absent(self, checked_reads: CheckedReads) -> bool:
         known_types = {fact.fact_type for fact in self._facts}
-        return not checked.members and bool(checked.fact_types) and checked.fact_types.isdisjoint(known_types)
+        return (
+            not checked_reads.members
+            and bool(checked_reads.fact_types)
+            and checked_reads.fact_types.isdisjoint(known_types)
+        )
 
     def _find_key(self, fact_type: str | None) -> str | None:
         form = None if fact_type is None else _KEYS.get(fact_type)
@@ -180,7 +187,7 @@ class _Assessment:
                 yield self._describe_entry(entry)
 
     def _describe_entry(self, entry: ComplianceEntry) -> ReadinessIssue:
-        members = _sort_members(self._reads.get_members(entry.field))
+        members = _sort_members(self._reads.get_entry_members(entry.field, entry.code))
         point = read_point_code(entry.code)
         return ReadinessIssue(
             kind="failing",
@@ -222,9 +229,9 @@ class _Assessment:
         Rules may compute a value, such as a fade, from others. A field does not say which of several parts it fills.
         """
         valued_paths = [path for path, value in self._trial.fields.items() if value not in (None, "", [], {})]
-        computed = {point for path in valued_paths for point in self._reads.list_points_named(path)}
+        computed_points = {point for path in valued_paths for point in self._reads.list_points_named(path)}
         return {
-            number: () if number in computed and len(PARTS[number]) == 1 else parts
+            number: () if number in computed_points and len(PARTS[number]) == 1 else parts
             for number, parts in find_open_parts(self._facts).items()
         }
 
@@ -232,15 +239,15 @@ class _Assessment:
         self, open_parts: Mapping[int, Sequence[PointPart]], failures: Sequence[ReadinessIssue]
     ) -> Iterator[ReadinessIssue]:
         """Parts that nothing fills, unless a rule said so already or a value for them could not be read."""
-        named = {(point, member) for issue in failures for point in issue.points for member in issue.members}
-        named_points = {point for point, _ in named}
+        named_members = {(point, member) for issue in failures for point in issue.points for member in issue.members}
+        named_points = {point for point, _ in named_members}
         for point in POINTS:
             status, parts = self._get_status(point), open_parts[point.number]
             if status not in {"M", "C"} or (point.number in named_points and len(PARTS[point.number]) == 1):
                 continue
             for part in parts:
                 ways = {FactMember(way.fact_type, _get_top_member(name)) for way in part.ways for name in way.members}
-                is_named = any((point.number, each.member) in named for each in ways)
+                is_named = any((point.number, each.member) in named_members for each in ways)
                 if not is_named and ways.isdisjoint(self._unreadable):
                     yield self._describe_part(point, part, status)
 
@@ -248,11 +255,11 @@ class _Assessment:
         way = part.ways[0]
         members = [FactMember(way.fact_type, member) for member in way.members]
         label = point.name if len(PARTS[point.number]) == 1 else f"{point.name}: {part.name}"
-        needed = "mandatory" if status == "M" else "asked for under conditions"
+        need = "mandatory" if status == "M" else "asked for under conditions"
         return ReadinessIssue(
             kind="missing",
             severity="error" if status == "M" else "note",
-            says=f"data point {point.number}, {label}, is {needed}, and no document says it",
+            says=f"data point {point.number}, {label}, is {need}, and no document says it",
             points=(point.number,),
             fact_type=way.fact_type,
             fact_key=self._find_key(way.fact_type),
@@ -339,3 +346,18 @@ def _collect_points(members: Iterable[FactMember]) -> set[int]:
 def _get_top_member(member: str) -> str:
     """The member of the fact, of a place such as `risks[0].category` or `list.member`."""
     return member.partition(".")[0].partition("[")[0]
+
+
+def assess_products(rules: TrialRules, products: Sequence[ProductFacts]) -> list[Readiness]:
+    """Try the rules on each product, and assess it. May run in a child process."""
+    reads = build_reads(rules.dsl)
+    return [
+        assess_readiness(product.sku, product.facts, product.findings, try_product(rules, product), reads)
+        for product in products
+    ]
+
+
+@lru_cache(maxsize=8)
+def build_reads(dsl: bytes) -> RuleReads:
+    """What rules read. Expensive, so the last few are cached."""
+    return RuleReads(build_machine(dsl).program)

@@ -7,9 +7,10 @@ documents that said them, the product's name, the day of issue.
     two PassportContents ── compare_passports ──► PassportDifference(fields, compliance, facts, rules)
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.provenance import PROVENANCE_FACT_TYPE, ProvenanceIndex, SealedOrigin
@@ -17,14 +18,16 @@ from bpc.core.facts.snapshot import read_facts
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import syntax
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.language.package import read_program
 from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source
-from bpc.core.language.typed import Program, ProgramField
+from bpc.core.language.typed import DefinitionValue, Program, ProgramField, iterate_parts
 from bpc.core.passport.payload import BLINDING_FACT_TYPE, get_at_path
 from bpc.core.readiness.rule_reads import FactMember, RuleReads
 
 RuleChange = Literal["added", "removed", "changed"]
+Declaration: TypeAlias = syntax.EnumDeclaration | syntax.TableDeclaration
 
 MAX_VALUE_LENGTH: Final = 120
 MAX_CAUSES_OF_A_MEMBER: Final = 5  # facts of one type that a cause names one by one; the list of facts has all
@@ -62,7 +65,7 @@ class FactDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDifference:
-    """A field whose rule was added, removed or changed."""
+    """A field whose rule was added, removed or changed; definitions have the path `def name`, others `require CODE`."""
 
     path: str
     change: RuleChange
@@ -208,9 +211,54 @@ def _compare_rules(before: bytes, after: bytes) -> Iterator[RuleDifference]:
             yield RuleDifference(path=path, change="changed")
 
 
-def _index_rules(rules: bytes) -> dict[str, syntax.Rule]:
+def _index_rules(rules: bytes) -> dict[str, tuple[syntax.Item, ...]]:
+    """Rules by their path, definitions by `def name`, each with the declarations that it uses."""
     tree = parse(Source("rules.bpc", rules.decode())).tree
-    return {item.dotted: item for item in tree.items if isinstance(item, syntax.Rule)}
+    declarations = _index_declarations(tree)
+    index: dict[str, tuple[syntax.Item, ...]] = {}
+    for item in tree.items:
+        if isinstance(item, syntax.Rule):
+            index[item.dotted] = (item, *_list_used_declarations(item, declarations))
+        elif isinstance(item, syntax.Definition):
+            index[_make_definition_path(item.name.text)] = (item, *_list_used_declarations(item, declarations))
+        elif isinstance(item, syntax.FunctionDefinition):
+            index[f"fn {item.name.text}"] = (item, *_list_used_declarations(item, declarations))
+        elif isinstance(item, syntax.Requirement):
+            index[f"require {item.code.text}"] = (item, *_list_used_declarations(item, declarations))
+    return index
+
+
+def _index_declarations(tree: syntax.SyntaxTree) -> dict[str, list[Declaration]]:
+    """The declarations by every name that means one: its own, and those of its members."""
+    by_name: dict[str, list[Declaration]] = {}
+    for item in tree.items:
+        if isinstance(item, syntax.EnumDeclaration | syntax.TableDeclaration):
+            members = item.members if isinstance(item, syntax.EnumDeclaration) else ()
+            for name in {item.name.text, *(member.name.text for member in members)}:
+                by_name.setdefault(name, []).append(item)
+    return by_name
+
+
+def _list_used_declarations(user: syntax.Item, declarations: Mapping[str, Sequence[Declaration]]) -> list[Declaration]:
+    used: dict[str, Declaration] = {}
+    pending: list[Any] = [user] if declarations else []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, tuple):
+            pending += node
+        elif is_dataclass(node):
+            name = getattr(node, "text" if isinstance(node, syntax.Name) else "name", None)
+            for declaration in declarations.get(name, ()) if isinstance(name, str) else ():
+                if declaration.name.text not in used:
+                    used[declaration.name.text] = declaration
+                    pending.append(declaration)
+            pending += (getattr(node, part.name) for part in dataclasses.fields(node))
+    return [used[name] for name in sorted(used)]
+
+
+def _make_definition_path(name: str) -> str:
+    """What a definition is called among rules; no field has such a path."""
+    return f"def {name}"
 
 
 def _compare_fields(
@@ -256,6 +304,9 @@ class _CauseFinder:
     ) -> None:
         self._reads = [RuleReads(program) for program in programs]
         self._fields = [{field.path: field for field in program.fields} for program in programs]
+        self._definitions = [
+            {definition.name: definition for definition in program.definitions} for program in programs
+        ]
         self._facts: dict[FactMember, list[FactDifference]] = {}
         for fact in facts:
             self._facts.setdefault(FactMember(fact.fact_type, fact.member), []).append(fact)
@@ -266,16 +317,35 @@ class _CauseFinder:
         """The causes in sentences: the field's own rule, rules that it reads, members, product and day."""
         if path in self._rules:
             yield f"its rule was {self._rules[path]}"
+        if path == REQUIREMENTS_PATH:
+            for name in sorted(name for name in self._rules if name.startswith("require ")):
+                yield f"the requirement `{name.removeprefix('require ')}` was {self._rules[name]}"
         if self._rules:
             needs = {need for fields in self._fields for need in _list_all_needs(fields, path)}
             for need in sorted(needs & self._rules.keys()):
                 yield f"the rule of `{need}`, which it reads, was {self._rules[need]}"
-        known = [reads for reads, fields in zip(self._reads, self._fields, strict=True) if path in fields]
-        members = {member for reads in known for member in reads.get_members(path)}
+            for name in sorted(self._list_definitions(path)):
+                if (change := self._rules.get(_make_definition_path(name))) is not None:
+                    yield f"the definition `{name}`, which it needs, was {change}"
+        reads_of_field = [reads for reads, fields in zip(self._reads, self._fields, strict=True) if path in fields]
+        members = {member for reads in reads_of_field for member in reads.get_members(path)}
         for member in sorted(members & self._facts.keys()):
             yield from self._describe_member(member)
-        asked = {op for reads in known for op in reads.get_passport_reads(path)}
-        yield from (says for op, says in self._passport_changes.items() if op in asked)
+        passport_ops = {op for reads in reads_of_field for op in reads.get_passport_reads(path)}
+        yield from (says for op, says in self._passport_changes.items() if op in passport_ops)
+
+    def _list_definitions(self, path: str) -> set[str]:
+        """The definitions that a field needs, directly or not, before or after."""
+        names: set[str] = set()
+        for fields, definitions in zip(self._fields, self._definitions, strict=True):
+            paths = [path, *_list_all_needs(fields, path)] if definitions else []
+            pending = [fields[each].body for each in paths if each in fields]
+            while pending:
+                parts = iterate_parts(pending.pop())
+                new = {part.name for part in parts if isinstance(part, DefinitionValue)} - names
+                names |= new
+                pending += [definitions[name].body for name in new if name in definitions]
+        return names
 
     def _describe_member(self, member: FactMember) -> Iterator[str]:
         facts = self._facts[member]
@@ -307,3 +377,8 @@ def _list_passport_changes(before: Mapping[str, Any], after: Mapping[str, Any]) 
     ):
         if was != now:
             yield op, f"{label} was {format_value(was)} and is {format_value(now)}"
+
+
+def compare_entries(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> PassportDifference:
+    """Compare two bundles. May run in a child process."""
+    return compare_passports(read_contents(before), read_contents(after))

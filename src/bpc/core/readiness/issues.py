@@ -62,7 +62,7 @@ class ReadinessIssue:
 
     `code` is the rule's own code, that of a compliance entry, or that of a finding. `fields` have no value or are in
     doubt because of it; `place` is where the rules say so. `origins` are the places in documents that say it; of a
-    value that is missing, the documents that speak of the same fact.
+    value that is missing, the documents about the same fact.
     """
 
     kind: IssueKind

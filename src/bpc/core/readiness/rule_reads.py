@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from bpc.core.exports.data_points import POINTS
-from bpc.core.exports.field_sources import NON_VALUE_OPS, list_value_parts
+from bpc.core.exports.field_sources import NON_VALUE_OPS, get_fact_type, list_value_parts
 from bpc.core.language import typed
 from bpc.core.language.source import Span
 from bpc.core.language.types import FactRecordType
@@ -45,6 +45,8 @@ class RuleReads:
 
     def __init__(self, program: typed.Program) -> None:
         self._fields = {field.path: field for field in program.fields}
+        self._functions = {function.name: function for function in program.functions}
+        self._definitions = {definition.name: definition for definition in program.definitions}
         self._members: dict[str, frozenset[FactMember]] = {}
         self._value_members: dict[str, frozenset[FactMember]] = {}
         self._passport_reads: dict[str, frozenset[str]] = {}
@@ -52,18 +54,32 @@ class RuleReads:
             self._add_field(field)
 
     def _add_field(self, field: typed.ProgramField) -> None:
-        nodes = list(_iterate_nodes(field.body))
+        nodes = list(self._iterate_nodes(field.body))
         own = (_get_member(node) for node in nodes)
         through = (member for need in field.needs for member in self._members[need])
         self._members[field.path] = frozenset([*(member for member in own if member is not None), *through])
-        self._value_members[field.path] = frozenset(self._iterate_value_members(field.body, _Bindings(field.body)))
-        asked = [node.op for node in nodes if isinstance(node, typed.BuiltinCall) and node.op in _PASSPORT_OPS]
+        self._value_members[field.path] = frozenset(self._iterate_value_members(field.body, self._bind(field.body)))
+        passport_ops = [node.op for node in nodes if isinstance(node, typed.BuiltinCall) and node.op in _PASSPORT_OPS]
         asked_through = (op for need in field.needs for op in self._passport_reads[need])
-        self._passport_reads[field.path] = frozenset([*asked, *asked_through])
+        self._passport_reads[field.path] = frozenset([*passport_ops, *asked_through])
 
     def get_members(self, path: str) -> frozenset[FactMember]:
         """Every member that the field's rule reads, also through other fields."""
         return self._members[path]
+
+    def get_entry_members(self, path: str, code: str) -> frozenset[FactMember]:
+        """Every member that the entry with this code rests on: of a requirement, what that one reads."""
+        checks = [
+            node
+            for node in _iterate_nodes(self._fields[path].body)
+            if isinstance(node, typed.RequirementCheck) and node.code == code
+        ]
+        if not checks:
+            return self.get_members(path)
+        nodes = [node for check in checks for node in self._iterate_nodes(check.body)]
+        own = [member for node in nodes if (member := _get_member(node)) is not None]
+        through = [m for node in nodes if isinstance(node, typed.FieldValue) for m in self._members[node.path]]
+        return frozenset([*own, *through])
 
     def get_value_members(self, path: str) -> frozenset[FactMember]:
         """The members that the field's value is made of; what only decides about the value is not among them."""
@@ -75,17 +91,40 @@ class RuleReads:
 
     def list_points_named(self, path: str) -> frozenset[int]:
         """The data points that the checks of a rule name by their codes, such as `DP12`."""
-        checks = (node for node in _iterate_nodes(self._fields[path].body) if isinstance(node, _CHECKS))
-        return frozenset(point for check in checks if (point := read_point_code(check.code)) is not None)
+        body = self._fields[path].body
+        if isinstance(body, typed.RequirementsMet):  # whose checks say what is there, and show nothing
+            return frozenset()
+        nodes = list(self._iterate_nodes(body))
+        codes = [node.code for node in nodes if isinstance(node, _CHECKS)]
+        names = {node.name for node in nodes if isinstance(node, typed.DefinitionValue)}
+        clauses = [self._definitions[name].missing for name in names]
+        codes += [clause.code for clause in clauses if clause is not None]
+        return frozenset(point for code in codes if (point := read_point_code(code)) is not None)
 
     def find_reads_at(self, path: str, span: Span) -> CheckedReads:
         """What the check of a field's rule at this place asked for; nothing if no check is there."""
         body = self._fields[path].body
-        for node in _iterate_nodes(body):
+        for node in self._iterate_nodes(body):
             if isinstance(node, _CHECKS) and node.span == span:
-                asked = node.option if isinstance(node, typed.RequireSome) else node.condition
-                return self._collect_reads(asked, _Bindings(body), node.code)
+                operand = node.option if isinstance(node, typed.RequireSome) else node.condition
+                return self._collect_reads(operand, self._bind(body), node.code)
         return CheckedReads()
+
+    def _iterate_nodes(self, part: object) -> Iterator[Any]:
+        """All parts of an expression, and of the definitions that it needs, each definition once."""
+        pending, names = [part], set[str]()
+        while pending:
+            for node in _iterate_nodes(pending.pop()):
+                yield node
+                if isinstance(node, typed.DefinitionValue) and node.name not in names:
+                    names.add(node.name)
+                    pending.append(self._definitions[node.name].body)
+                elif isinstance(node, typed.FunctionCall) and f"fn {node.name}" not in names:
+                    names.add(f"fn {node.name}")
+                    pending.append(self._functions[node.name].body)
+
+    def _bind(self, body: typed.Expr) -> "_Bindings":
+        return _Bindings(self._definitions, list(self._iterate_nodes(body)))
 
     def _collect_reads(self, expr: typed.Expr, bindings: "_Bindings", code: str) -> CheckedReads:
         nodes = list(bindings.iterate_resolved(expr))
@@ -122,24 +161,32 @@ _CHECKS: Final = (typed.RequireSome, typed.TypedAssert)
 
 
 class _Bindings:
-    """What the names in a rule stand for: the values of lets, and for a lambda's element the list it is from."""
+    """What the names in a rule stand for: the values of lets and definitions, for a lambda's element its list.
 
-    def __init__(self, body: typed.Expr) -> None:
-        self._body = body
+    `nodes` are those of the rule and of the definitions that it needs.
+    """
+
+    def __init__(self, definitions: Mapping[str, typed.ProgramDefinition], nodes: list[Any]) -> None:
+        self._definitions = definitions
+        self._nodes = nodes
 
     @cached_property
     def _values(self) -> Mapping[str, list[typed.Expr]]:
         # Siblings may reuse a name; then it stands for either, which only names one member too many.
         values: dict[str, list[typed.Expr]] = {}
-        for node in _iterate_nodes(self._body):
+        for node in self._nodes:
             if isinstance(node, typed.TypedLet):
                 values.setdefault(node.name, []).append(node.value)
+            elif isinstance(node, typed.TypedBranch) and node.binding is not None:
+                values.setdefault(node.binding, []).append(node.condition)
             elif isinstance(node, typed.Loop):
                 values.setdefault(node.parameters[-1], []).append(node.items)
         return values
 
-    def get_values(self, local: typed.Local) -> list[typed.Expr]:
-        return self._values.get(local.name, [])
+    def get_values(self, name: typed.Local | typed.DefinitionValue) -> list[typed.Expr]:
+        if isinstance(name, typed.DefinitionValue):
+            return [self._definitions[name.name].body]
+        return self._values.get(name.name, [])
 
     def iterate_resolved(self, expr: typed.Expr) -> Iterator[Any]:
         """Every part of an expression, and every part of what its names stand for."""
@@ -148,18 +195,19 @@ class _Bindings:
             for node in _iterate_nodes(pending.pop()):
                 yield node
                 # A fact that is only the holder of a member was read before, and is not what is asked for.
-                if isinstance(node, typed.Local) and node.name not in names and not _is_fact(node):
+                is_name = isinstance(node, typed.Local | typed.DefinitionValue)
+                if is_name and node.name not in names and not _is_fact(node):
                     names.add(node.name)
                     pending += self.get_values(node)
 
 
-def _is_fact(node: typed.Local) -> bool:
+def _is_fact(node: typed.Expr) -> bool:
     return isinstance(node.type, FactRecordType)
 
 
 def _list_value_nodes(node: typed.Expr, bindings: _Bindings) -> Iterable[typed.Expr]:
     match node:
-        case typed.Local():
+        case typed.Local() | typed.DefinitionValue():
             return bindings.get_values(node)
         case typed.TypedBlock():
             return (node.body,)
@@ -170,10 +218,10 @@ def _list_value_nodes(node: typed.Expr, bindings: _Bindings) -> Iterable[typed.E
 
 
 def _get_member(node: object) -> FactMember | None:
-    if isinstance(node, typed.BuiltinCall) and node.op == "recordGet":
-        kind = node.arguments[0].type
-        if isinstance(kind, FactRecordType):
-            return FactMember(kind.name, str(node.static["member"]))
+    if isinstance(node, typed.BuiltinCall) and node.op in {"recordGet", "member"}:
+        fact = get_fact_type(node)
+        if fact is not None:
+            return FactMember(fact.name, str(node.static["member"]))
     return None
 
 

@@ -10,8 +10,10 @@ nothing fails, the fields and the compliance entries are exactly those that a co
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact
+from bpc.core.facts.findings import Finding
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluating.machine import Machine
@@ -23,6 +25,7 @@ from bpc.core.language.evaluation import (
     RuleFailure,
     build_world,
 )
+from bpc.core.language.package import read_program
 from bpc.core.language.source import Span
 from bpc.core.language.types import FactRecordType
 from bpc.core.passport.payload import nest_fields
@@ -124,14 +127,12 @@ def _describe_problem(refusal: FactInvalid) -> FactProblem:
 
 
 def _describe_failure(machine: Machine, path: str, failure: RuleFailure, dependents: Sequence[str]) -> FieldFailure:
-    source = machine.program.source
-    at = source.locate(failure.span.start)
     return FieldFailure(
         field=path,
         code=failure.code,
         rule_code=failure.rule_code if isinstance(failure, AssertionFailed) else None,
         says=failure.says,
-        place=f"{source.name}:{at.line}:{at.column}",
+        place=str(machine.program.source.find_place(failure.span.start)),
         span=failure.span,
         dependents=tuple(dependents),
     )
@@ -147,8 +148,54 @@ def says_the_same(payload: bytes, trial: Trial, machine: Machine, *, sku: str, n
     would_be: dict[str, Json] = {
         "access": {field.path: sorted(field.access) for field in machine.program.fields},
         "battery_product": {**product, "name": name, "sku": sku},
-        "compliance": [dict(entry.to_json()) for entry in trial.compliance],
+        "compliance": [entry.to_payload_json(machine.program.language) for entry in trial.compliance],
         "fields": nest_fields(trial.fields),
     }
     # Bytes, because True == 1 to Python.
     return all(canonical_json.encode(document[part]) == canonical_json.encode(would_be[part]) for part in would_be)
+
+
+# Trials of whole products, which may run in a child process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRules:
+    """The rules of a trial, and the moment that they take for the time of issue."""
+
+    dsl: bytes
+    issued_at: datetime
+    max_steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductFacts:
+    """What a trial needs of one product."""
+
+    sku: str
+    name: str
+    facts: tuple[SnapshotFact, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+@lru_cache(maxsize=32)
+def build_machine(dsl: bytes) -> Machine:
+    """Rules, ready to run. Expensive, so the last few are cached."""
+    return Machine(read_program(dsl))
+
+
+def try_product(rules: TrialRules, product: ProductFacts) -> Trial:
+    """What the rules give for a product."""
+    return try_rules(
+        build_machine(rules.dsl),
+        product.facts,
+        sku=product.sku,
+        name=product.name,
+        issued_at=rules.issued_at,
+        max_steps=rules.max_steps,
+    )
+
+
+def would_say_the_same(payload: bytes, rules: TrialRules, product: ProductFacts) -> bool:
+    """Whether a compile would give what the payload says."""
+    trial, machine = try_product(rules, product), build_machine(rules.dsl)
+    return says_the_same(payload, trial, machine, sku=product.sku, name=product.name)

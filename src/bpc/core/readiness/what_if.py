@@ -6,15 +6,15 @@ accepted since the passport was issued, is only counted.
     payload of the passport, Trial, Trial without the change ── compare_with_trial ──► TrialDifference
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.passport.payload import get_at_path
 from bpc.core.readiness.difference import ComplianceDifference, compare_compliance
-from bpc.core.readiness.trial import FactProblem, FieldFailure, Trial
+from bpc.core.readiness.trial import FactProblem, FieldFailure, ProductFacts, Trial, TrialRules, try_product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,14 @@ def compare_with_trial(payload: bytes, trial: Trial, baseline: Trial | None = No
             pending += 1
         else:
             changes.append(FieldChange(path=path, before=before, after=after))
-    tried = [entry.to_json() for entry in trial.compliance]
-    entries = compare_compliance(document["compliance"], tried)
+    new_entries = [entry.to_json() for entry in trial.compliance]
+    entries = compare_compliance([_take_common(entry) for entry in document["compliance"]], new_entries)
     if baseline is not None:
-        known = [entry.to_json() for entry in baseline.compliance]
-        caused = {(each.code, each.field) for each in compare_compliance(known, tried)}
-        entries = tuple(each for each in entries if each.after not in known and (each.code, each.field) in caused)
+        old_entries = [entry.to_json() for entry in baseline.compliance]
+        new_names = {(each.code, each.field) for each in compare_compliance(old_entries, new_entries)}
+        entries = tuple(
+            each for each in entries if each.after not in old_entries and (each.code, each.field) in new_names
+        )
     return TrialDifference(
         fields=tuple(changes),
         compliance=entries,
@@ -75,3 +77,44 @@ def _get_field(fields: Mapping[str, Json], path: str) -> Json:
 
 def _is_same(one: Json, other: Json) -> bool:
     return canonical_json.encode(one) == canonical_json.encode(other)  # bytes, because True == 1 to Python
+
+
+# Many at once, which may run in a child process
+
+
+class RuleTrial(NamedTuple):
+    """What is needed to try rules on a product."""
+
+    rules: TrialRules
+    product: ProductFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassportTrial:
+    """What is needed to compare one passport. `changed` is the trial of the documents, where they are what is tried."""
+
+    payload: bytes
+    now: RuleTrial
+    trial_with_documents: Trial | None = None
+
+
+def try_products(trials: Sequence[RuleTrial]) -> list[Trial]:
+    """Try the rules of each product."""
+    return [try_product(*each) for each in trials]
+
+
+def compare_passports_with_trials(passports: Sequence[PassportTrial]) -> list[TrialDifference]:
+    """Try each passport."""
+    results = []
+    for each in passports:
+        now = try_product(*each.now)
+        if each.trial_with_documents is None:
+            results.append(compare_with_trial(each.payload, now))
+        else:
+            results.append(compare_with_trial(each.payload, each.trial_with_documents, now))
+    return results
+
+
+def _take_common(entry: Mapping[str, str]) -> dict[str, str]:
+    """What entries of every version of the payload have."""
+    return {name: entry[name] for name in ("code", "field", "message", "status")}

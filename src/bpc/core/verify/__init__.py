@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from bpc.core.audit.signing import SignatureInvalid
 from bpc.core.errors import Invalid, Refusal
 
 Issuer: TypeAlias = Literal["pinned", "unpinned"]
@@ -22,11 +23,18 @@ class NotChecked(Exception):
 
 
 class StepResult(NamedTuple):
-    """One step. A step that could not run counts as failed; `detail` says why."""
+    """One step. A step that could not run is `skipped` and counts as failed; `detail` says why."""
 
     name: str
     ok: bool
     detail: str
+    skipped: bool = False
+
+    @property
+    def code(self) -> str | None:
+        """SIGNATURE_INVALID if the signature was checked and is wrong. Other steps have no code."""
+        is_wrong = not self.ok and not self.skipped
+        return SignatureInvalid.code if self.name == "signature" and is_wrong else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +50,14 @@ class VerificationReport:
 
     @property
     def failed_steps(self) -> tuple[str, ...]:
-        """The names of the steps that failed."""
+        """The names of the steps that failed or could not run."""
         return tuple(step.name for step in self.steps if not step.ok)
+
+    @property
+    def cause(self) -> StepResult | None:
+        """The first step that found something wrong, or else the first that could not run; None if all passed."""
+        failures = [step for step in self.steps if not step.ok]
+        return next((step for step in failures if not step.skipped), failures[0] if failures else None)
 
 
 def run_step(name: str, check: Callable[[], str]) -> StepResult:
@@ -51,10 +65,10 @@ def run_step(name: str, check: Callable[[], str]) -> StepResult:
     try:
         return StepResult(name, ok=True, detail=check())
     except NotChecked as reason:
-        return StepResult(name, ok=False, detail=f"not checked: {reason}")
-    except Refusal as refused:
+        return skip_step(name, str(reason))
+    except Refusal as refusal:
         return StepResult(
-            name, ok=False, detail=refused.says if refused.fix is None else f"{refused.says}; {refused.fix}"
+            name, ok=False, detail=refusal.says if refusal.fix is None else f"{refusal.says}; {refusal.fix}"
         )
 
 
@@ -63,4 +77,4 @@ def format_count(count: int, noun: str) -> str:
 
 
 def skip_step(name: str, reason: str) -> StepResult:
-    return StepResult(name, ok=False, detail=f"not checked: {reason}")
+    return StepResult(name, ok=False, detail=f"not checked: {reason}", skipped=True)

@@ -75,15 +75,15 @@ EVENT_FORM: Final[ObjectForm] = {
 }
 
 
-def check_payload_hash(opened: OpenedBundle) -> str:
-    return _require_hash(opened, "payload.json", opened.receipt.payload_hash)  # 1
+def check_payload_hash(bundle: OpenedBundle) -> str:
+    return _require_hash(bundle, "payload.json", bundle.receipt.payload_hash)  # 1
 
 
-def check_snapshot(opened: OpenedBundle) -> str:
-    says = _require_hash(opened, "snapshot.json", opened.receipt.snapshot_hash)  # 2
-    if opened.snapshot["snapshot_id"] != str(opened.receipt.snapshot_id):
+def check_snapshot(bundle: OpenedBundle) -> str:
+    says = _require_hash(bundle, "snapshot.json", bundle.receipt.snapshot_hash)  # 2
+    if bundle.snapshot["snapshot_id"] != str(bundle.receipt.snapshot_id):
         raise CheckFailed("snapshot.json is of another snapshot than the receipt names")
-    refs = _list_fact_refs(opened)
+    refs = _list_fact_refs(bundle)
     for before, after in pairwise(refs):
         if before[:2] == after[:2]:
             raise CheckFailed(f"snapshot.json holds two facts `{after[1]}` of type `{after[0]}`")
@@ -92,9 +92,9 @@ def check_snapshot(opened: OpenedBundle) -> str:
     return says
 
 
-def check_facts(opened: OpenedBundle) -> str:
-    refs = _list_fact_refs(opened)
-    facts = opened.facts
+def check_facts(bundle: OpenedBundle) -> str:
+    refs = _list_fact_refs(bundle)
+    facts = bundle.facts
     for number, (fact, ref) in enumerate(zip(facts, refs, strict=False), 1):  # 4
         if (fact.fact_type, fact.fact_key) != ref[:2]:
             raise CheckFailed(f"facts.jsonl line {number} is `{fact.fact_key}`, and the snapshot has `{ref[1]}` there")
@@ -102,18 +102,22 @@ def check_facts(opened: OpenedBundle) -> str:
             raise CheckFailed(f"facts.jsonl line {number}: `{fact.fact_key}` does not have the hash the snapshot names")
     if len(facts) != len(refs):
         raise CheckFailed(f"facts.jsonl holds {len(facts)} facts, and the snapshot names {len(refs)}")
-    attached = _check_attachments(opened)
-    files = f"; {format_count(attached, 'attached file')}, each with the hash that a fact names" if attached else ""
+    attachment_count = _check_attachments(bundle)
+    files = (
+        f"; {format_count(attachment_count, 'attached file')}, each with the hash that a fact names"
+        if attachment_count
+        else ""
+    )
     return f"{format_count(len(facts), 'fact')}, each with the hash the snapshot names{files}"
 
 
-def _check_attachments(opened: OpenedBundle) -> int:
+def _check_attachments(bundle: OpenedBundle) -> int:
     """The number of attached files. A bundle need not hold any."""
-    named_hashes = {file.sha256 for file in iterate_named_files(opened.facts)}
-    names = [name for name in opened.entries if name.startswith(ATTACHMENT_PREFIX)]
+    named_hashes = {file.sha256 for file in iterate_named_files(bundle.facts)}
+    names = [name for name in bundle.entries if name.startswith(ATTACHMENT_PREFIX)]
     for name in names:  # 17
         digest = name.removeprefix(ATTACHMENT_PREFIX)
-        actual = to_hex(sha256(opened.entries[name]))
+        actual = to_hex(sha256(bundle.entries[name]))
         if actual != digest:
             raise CheckFailed(f"{name} has the hash {actual}")
         if digest not in named_hashes:
@@ -121,56 +125,56 @@ def _check_attachments(opened: OpenedBundle) -> int:
     return len(names)
 
 
-def check_rules(opened: OpenedBundle) -> str:
-    _require_hash(opened, "rules.bpc", opened.receipt.dsl_sha256)  # 5
-    _require_hash(opened, "tests.bpc", opened.receipt.tests_sha256)
+def check_rules(bundle: OpenedBundle) -> str:
+    _require_hash(bundle, "rules.bpc", bundle.receipt.dsl_sha256)  # 5
+    _require_hash(bundle, "tests.bpc", bundle.receipt.tests_sha256)
     return "rules and tests have the hashes the receipt names"
 
 
-def _list_fact_refs(opened: OpenedBundle) -> list[tuple[str, str, str]]:
+def _list_fact_refs(bundle: OpenedBundle) -> list[tuple[str, str, str]]:
     refs = []
-    for index, value in enumerate(opened.snapshot["facts"]):  # 3
+    for index, value in enumerate(bundle.snapshot["facts"]):  # 3
         fact = require_form(f"snapshot.json: fact {index}", value, canonical.SNAPSHOT_FACT_FORM)
         refs.append((fact["fact_type"], fact["fact_key"], fact["payload_hash"]))
     return refs
 
 
-def _require_hash(opened: OpenedBundle, entry: str, expected: Digest) -> str:
-    actual = sha256(opened.entries[entry])
+def _require_hash(bundle: OpenedBundle, entry: str, expected: Digest) -> str:
+    actual = sha256(bundle.entries[entry])
     if actual != expected:
         raise CheckFailed(f"{entry} has the hash {to_hex(actual)}, and the receipt names {to_hex(expected)}")
     return f"{entry} is {to_hex(actual)}"
 
 
-def check_receipt_hash(opened: OpenedBundle) -> str:
-    _require_same_passport(opened)  # 6
-    receipt_hash = opened.receipt.hash()
+def check_receipt_hash(bundle: OpenedBundle) -> str:
+    _require_same_passport(bundle)  # 6
+    receipt_hash = bundle.receipt.hash()
     try:
-        qr_hash = read_qr_text(opened.qr_text).receipt_hash
-    except NotAQrText as refused:
-        raise NotChecked(refused.says) from None
+        qr_hash = read_qr_text(bundle.qr_text).receipt_hash
+    except NotAQrText as refusal:
+        raise NotChecked(refusal.says) from None
     if receipt_hash != qr_hash:  # 7
         raise CheckFailed(f"the receipt has the hash {to_hex(receipt_hash)}, and qr.txt names {to_hex(qr_hash)}")
     return f"the receipt is {to_hex(receipt_hash)}"
 
 
-def check_signature(opened: OpenedBundle, pinned: Sequence[Pin]) -> str:
-    manifest, receipt = opened.manifest, opened.receipt
+def check_signature(bundle: OpenedBundle, pins: Sequence[Pin]) -> str:
+    manifest, receipt = bundle.manifest, bundle.receipt
     if manifest.signing_key_id != receipt.signing_key_id:  # 8
         raise CheckFailed(
             f"the manifest names the key `{manifest.signing_key_id}`, the receipt `{receipt.signing_key_id}`"
         )
     key = parse_public_key(manifest.public_key)  # 9
-    if pinned:
-        require_pinned_key(key, group_names_by_key(pinned).get(key), receipt)  # 10
+    if pins:
+        require_pinned_key(key, group_names_by_key(pins).get(key), receipt)  # 10
     receipt.verify(key)  # 11
-    return describe_signature(receipt, pinned=bool(pinned))
+    return describe_signature(receipt, is_pinned=bool(pins))
 
 
-def group_names_by_key(pinned: Sequence[Pin]) -> dict[PublicKey, set[str | None]]:
+def group_names_by_key(pins: Sequence[Pin]) -> dict[PublicKey, set[str | None]]:
     """The pinned keys, each with its names; None is one that goes by any."""
     names_by_key: dict[PublicKey, set[str | None]] = {}
-    for pin in pinned:
+    for pin in pins:
         key, name = pin if isinstance(pin, PinnedKey) else (pin, None)
         names_by_key.setdefault(key, set()).add(name)
     return names_by_key
@@ -181,46 +185,48 @@ def require_pinned_key(key: PublicKey, names: Collection[str | None] | None, rec
     if names is None:
         raise CheckFailed(f"the manifest's key {to_base64(key)} is not one of those you trust")
     if None not in names and receipt.signing_key_id not in names:
-        known = " and ".join(f"`{name}`" for name in sorted(filter(None, names)))
-        raise CheckFailed(f"the receipt names the key `{receipt.signing_key_id}`, but you trust this key as {known}")
+        key_names = " and ".join(f"`{name}`" for name in sorted(filter(None, names)))
+        raise CheckFailed(
+            f"the receipt names the key `{receipt.signing_key_id}`, but you trust this key as {key_names}"
+        )
 
 
-def describe_signature(receipt: Receipt, *, pinned: bool) -> str:
+def describe_signature(receipt: Receipt, *, is_pinned: bool) -> str:
     says = f"signed by key `{receipt.signing_key_id}`"
-    return f"{says}, which you trust" if pinned else f"{says}; {ISSUER_NOT_CHECKED}"
+    return f"{says}, which you trust" if is_pinned else f"{says}; {ISSUER_NOT_CHECKED}"
 
 
-def _require_same_passport(opened: OpenedBundle) -> None:
-    receipt, payload = opened.receipt, opened.payload
-    compared = {
+def _require_same_passport(bundle: OpenedBundle) -> None:
+    receipt, payload = bundle.receipt, bundle.payload
+    member_pairs = {
         "passport_id": (payload["passport_id"], str(receipt.passport_id)),
         "passport_version_id": (payload["passport_version_id"], str(receipt.passport_version_id)),
         "issued_at": (payload["issued_at"], format_time(receipt.issued_at)),
         "battery_product_id": (payload["battery_product"]["battery_product_id"], str(receipt.battery_product_id)),
     }
-    for name, (payload_value, receipt_value) in compared.items():
+    for name, (payload_value, receipt_value) in member_pairs.items():
         if payload_value != receipt_value:
             raise CheckFailed(f"payload.json has the {name} {payload_value}, and the receipt {receipt_value}")
-    if opened.manifest.passport_version_id != receipt.passport_version_id:
+    if bundle.manifest.passport_version_id != receipt.passport_version_id:
         raise CheckFailed("manifest.json is of another passport version than the receipt")
 
 
-def check_qr(opened: OpenedBundle) -> str:
-    text = format_receipt_qr_text(opened.receipt)
-    if opened.qr_text != text:  # 12
+def check_qr(bundle: OpenedBundle) -> str:
+    text = format_receipt_qr_text(bundle.receipt)
+    if bundle.qr_text != text:  # 12
         raise CheckFailed(f"qr.txt is not the text of this passport, which is {text}")
-    check_qr_png(opened.entries["qr.png"], text)  # 13
+    check_qr_png(bundle.entries["qr.png"], text)  # 13
     return "text and pixels are those of this passport"
 
 
-def check_events(opened: OpenedBundle) -> str:
-    lines = opened.events
+def check_events(bundle: OpenedBundle) -> str:
+    lines = bundle.events
     if lines is None:
         return "not part of this bundle"
     events = [_parse_event_line(number, line) for number, line in enumerate(lines, 1)]
     if not events:  # 15
         raise CheckFailed("events.jsonl holds no event")
-    stream = EventStream(opened.receipt.tenant_id, EVENT_AGGREGATE, AggregateId(opened.receipt.passport_version_id))
+    stream = EventStream(bundle.receipt.tenant_id, EVENT_AGGREGATE, AggregateId(bundle.receipt.passport_version_id))
     for number, event in enumerate(events, 1):
         if event.event.stream != stream:
             raise CheckFailed(f"events.jsonl line {number} belongs to {event.event.stream}, expected {stream}")

@@ -79,38 +79,38 @@ VIEW_ROOT_FORM: Final[ObjectForm] = {
 VIEW_FIELD_FORM: Final[ObjectForm] = {"child": HASH, "data": OBJECT, "id": COUNT}
 
 
-def verify_bundle(data: bytes, *, pinned: Sequence[Pin] = ()) -> VerificationReport:
-    """Run every step on a bundle. With `pinned` keys, the manifest's key must be one of them, under the same name."""
+def verify_bundle(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationReport:
+    """Run every step on a bundle. With `pins` keys, the manifest's key must be one of them, under the same name."""
     try:
-        opened = OpenedBundle(read_bundle(data))
-    except Refusal as refused:
-        return _report_unreadable(STEPS, refused.says, "the file is not a bundle")
-    steps = [run_step(name, partial(check, opened)) for name, check in _list_checks(pinned).items()]
+        bundle = OpenedBundle(read_bundle(data))
+    except Refusal as refusal:
+        return _report_unreadable(STEPS, refusal.says, "the file is not a bundle")
+    steps = [run_step(name, partial(check, bundle)) for name, check in _list_checks(pins).items()]
     if all(step.ok for step in steps):
-        steps.append(run_step("replay", partial(check_replay, opened)))
+        steps.append(run_step("replay", partial(check_replay, bundle)))
     else:
         steps.append(skip_step("replay", "replay runs only if every other step passes"))
-    signed = steps[STEPS.index("signature")].ok
-    return VerificationReport(steps=tuple(steps), issuer="pinned" if pinned and signed else "unpinned")
+    is_signed = steps[STEPS.index("signature")].ok
+    return VerificationReport(steps=tuple(steps), issuer="pinned" if pins and is_signed else "unpinned")
 
 
-def verify_bundle_or_view(data: bytes, *, pinned: Sequence[Pin] = ()) -> VerificationReport:
+def verify_bundle_or_view(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationReport:
     """Verify a view or a bundle: a view starts like JSON, anything else is taken for a bundle."""
-    return verify_view(data, pinned=pinned) if is_view(data) else verify_bundle(data, pinned=pinned)
+    return verify_view(data, pins=pins) if is_view(data) else verify_bundle(data, pins=pins)
 
 
 def is_view(data: bytes) -> bool:
     return data.startswith(b"{")
 
 
-def check_replay(opened: OpenedBundle) -> str:
+def check_replay(bundle: OpenedBundle) -> str:
     from bpc.core.passport.compile import replay_passport  # noqa: PLC0415 (loads the compiler only if all else passes)
 
-    replay_passport(opened.entries)
+    replay_passport(bundle.entries)
     return "compiling again gives the same payload, proof and receipt, byte for byte"
 
 
-def _list_checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[OpenedBundle], str]]:
+def _list_checks(pins: Sequence[Pin]) -> Mapping[str, Callable[[OpenedBundle], str]]:
     return {
         "canonical": canonical.check_canonical,
         "payload_hash": artifacts.check_payload_hash,
@@ -120,7 +120,7 @@ def _list_checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[OpenedBundle],
         "proof_structure": check_proof_structure,
         "proof_steps": check_proof_steps,
         "receipt_hash": artifacts.check_receipt_hash,
-        "signature": lambda opened: artifacts.check_signature(opened, pinned),
+        "signature": lambda bundle: artifacts.check_signature(bundle, pins),
         "qr": artifacts.check_qr,
         "events": artifacts.check_events,
     }
@@ -149,22 +149,22 @@ class ViewParts:
         self.fields = [_parse_field(at, value) for at, value in enumerate(view["fields"])]
 
 
-def verify_view(data: bytes, *, pinned: Sequence[Pin] = ()) -> VerificationReport:
+def verify_view(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationReport:
     """Every step of checking a view."""
     try:
         view = ViewParts(data)
     except CheckFailed as error:
         return _report_unreadable(VIEW_STEPS, error.says, "the view could not be read")
-    steps = [run_step(name, partial(check, view)) for name, check in _list_view_checks(pinned).items()]
-    signed = steps[VIEW_STEPS.index("signature")].ok
-    return VerificationReport(steps=tuple(steps), issuer="pinned" if signed else "unpinned")
+    steps = [run_step(name, partial(check, view)) for name, check in _list_view_checks(pins).items()]
+    is_signed = steps[VIEW_STEPS.index("signature")].ok
+    return VerificationReport(steps=tuple(steps), issuer="pinned" if is_signed else "unpinned")
 
 
-def _list_view_checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[ViewParts], str]]:
+def _list_view_checks(pins: Sequence[Pin]) -> Mapping[str, Callable[[ViewParts], str]]:
     return {
         "canonical": lambda view: f"a view for the audience `{view.audience}`",  # 1, done by reading it
         "receipt_hash": lambda view: f"the receipt is {to_hex(view.receipt.hash())}",  # 2
-        "signature": lambda view: _check_signature(view, pinned),
+        "signature": lambda view: _check_signature(view, pins),
         "root": _check_root,
         "completeness": _check_completeness,
         "fields": _check_fields,
@@ -172,16 +172,16 @@ def _list_view_checks(pinned: Sequence[Pin]) -> Mapping[str, Callable[[ViewParts
     }
 
 
-def _check_signature(view: ViewParts, pinned: Sequence[Pin]) -> str:
-    if not pinned:  # 3
+def _check_signature(view: ViewParts, pins: Sequence[Pin]) -> str:
+    if not pins:  # 3
         raise NotChecked("a view carries no key; give the issuer's key to check the signature")
-    for key, names in artifacts.group_names_by_key(pinned).items():
+    for key, names in artifacts.group_names_by_key(pins).items():
         try:
             view.receipt.verify(key)
         except SignatureInvalid:
             continue
         artifacts.require_pinned_key(key, names, view.receipt)
-        return artifacts.describe_signature(view.receipt, pinned=True)
+        return artifacts.describe_signature(view.receipt, is_pinned=True)
     raise CheckFailed("none of the keys you trust signed this receipt")
 
 

@@ -26,11 +26,16 @@ from bpc.core.formats.hashes import from_hex
 from bpc.core.formats.ids import parse_uuid
 from bpc.core.formats.timestamps import parse_time
 from bpc.core.passport.bundle import BadBundle, Bundle, BundleManifest, read_manifest
+from bpc.core.passport.payload import PAYLOAD_VERSIONS
 from bpc.core.passport.receipt import BadReceipt, Receipt, read_receipt
 from bpc.core.verify import CheckFailed, NotChecked
 
 VIEW_AUDIENCES: Final = ("authority", "interest", "public")
 COMPLIANCE_STATUSES: Final = frozenset({"PASS", "FAIL", "WARN", "NOT_APPLICABLE"})
+VERDICTS: Final = frozenset({"assessed", "not_yet_in_force", "undetermined", "expired", "out_of_scope"})
+
+_ENTRY_MEMBERS: Final = frozenset({"code", "field", "message", "status"})
+_MORE_ENTRY_MEMBERS: Final = frozenset({"args", "verdict"})
 
 _MAX_PROBLEMS_SHOWN: Final = 5
 T = TypeVar("T")
@@ -72,11 +77,17 @@ def may_see(access: Sequence[str], audience: str) -> bool:
 
 
 def _is_compliance_entry(value: Json) -> bool:
+    """Whether it is an entry of BPC-PASSPORT-1, or of BPC-PASSPORT-2, which has more members."""
+    if not isinstance(value, dict) or value.keys() not in (_ENTRY_MEMBERS, _ENTRY_MEMBERS | _MORE_ENTRY_MEMBERS):
+        return False
+    texts = [part for name, part in value.items() if name != "args"]
+    args = value.get("args", {})
     return (
-        isinstance(value, dict)
-        and value.keys() == {"code", "field", "message", "status"}
-        and all(isinstance(part, str) for part in value.values())
+        all(isinstance(part, str) for part in texts)
         and value["status"] in COMPLIANCE_STATUSES
+        and value.get("verdict", "assessed") in VERDICTS
+        and isinstance(args, dict)
+        and all(isinstance(text, str) for text in args.values())
     )
 
 
@@ -106,7 +117,7 @@ ACCESS: Final = Spelling(
 )
 COMPLIANCE: Final = Spelling(
     lambda value: isinstance(value, list) and all(map(_is_compliance_entry, value)),
-    "a list of entries of code, field, message and status",
+    "a list of entries of code, field, message and status, at level 2 also of verdict and args",
 )
 PRODUCT: Final = Spelling(is_product, "a product of id, name and sku")
 
@@ -120,7 +131,9 @@ PAYLOAD_FORM: Final[ObjectForm] = {
     "issued_at": TIME,
     "passport_id": ID,
     "passport_version_id": ID,
-    "payload_version": exactly("BPC-PASSPORT-1"),
+    "payload_version": Spelling(
+        lambda value: value in PAYLOAD_VERSIONS.values(), "`BPC-PASSPORT-1` or `BPC-PASSPORT-2`"
+    ),
     "salt": SALT,
 }
 SNAPSHOT_FORM: Final[ObjectForm] = {"facts": LIST, "snapshot_id": ID, "snapshot_version": exactly("BPC-SNAPSHOT-1")}
@@ -147,8 +160,8 @@ def require_form(where: str, value: Json, form: ObjectForm) -> Mapping[str, Any]
 def read_signed_receipt(where: str, data: bytes) -> Receipt:
     try:
         receipt = read_receipt(data)
-    except BadReceipt as refused:
-        raise CheckFailed(f"{where}: {refused.says}") from None
+    except BadReceipt as refusal:
+        raise CheckFailed(f"{where}: {refusal.says}") from None
     if receipt.signature is None:
         raise CheckFailed(f"{where} has no `signature`")
     return receipt
@@ -157,8 +170,8 @@ def read_signed_receipt(where: str, data: bytes) -> Receipt:
 def decode_canonical(where: str, data: bytes) -> Json:
     try:
         return canonical_json.decode(data)
-    except NotCanonical as refused:
-        raise CheckFailed(f"{where}: {refused.says}") from None
+    except NotCanonical as refusal:
+        raise CheckFailed(f"{where}: {refusal.says}") from None
 
 
 def _decode_lines(name: str, data: bytes) -> Iterator[Json]:
@@ -176,8 +189,8 @@ def _read_object(name: str, data: bytes) -> Mapping[str, Any]:
 def _read_manifest(_: str, data: bytes) -> BundleManifest:
     try:
         return read_manifest(data)  # 2, 3
-    except BadBundle as refused:
-        raise CheckFailed(refused.says) from None
+    except BadBundle as refusal:
+        raise CheckFailed(refusal.says) from None
 
 
 def _read_facts(name: str, data: bytes) -> tuple[SnapshotFact, ...]:
@@ -185,8 +198,8 @@ def _read_facts(name: str, data: bytes) -> tuple[SnapshotFact, ...]:
     for number, value in enumerate(_decode_lines(name, data), 1):  # 4
         try:
             facts.append(read_fact(value))
-        except Invalid as refused:
-            raise CheckFailed(f"{name} line {number}: {refused.says}") from None
+        except Invalid as refusal:
+            raise CheckFailed(f"{name} line {number}: {refusal.says}") from None
     return tuple(facts)
 
 
@@ -208,10 +221,10 @@ class BundleEntry(Generic[T]):
         self.name = name
         self.read = read
 
-    def __get__(self, opened: "OpenedBundle", _: object = None) -> T:
-        if self.name not in opened.values:
+    def __get__(self, bundle: "OpenedBundle", _: object = None) -> T:
+        if self.name not in bundle.values:
             raise NotChecked(f"{self.name} could not be read")
-        value: T = opened.values[self.name]
+        value: T = bundle.values[self.name]
         return value
 
 
@@ -247,10 +260,10 @@ class OpenedBundle:
         return self.event_lines if "events.jsonl" in self.entries else None
 
 
-def check_canonical(opened: OpenedBundle) -> str:
-    if opened.problems:
-        more = len(opened.problems) - _MAX_PROBLEMS_SHOWN
+def check_canonical(bundle: OpenedBundle) -> str:
+    if bundle.problems:
+        more = len(bundle.problems) - _MAX_PROBLEMS_SHOWN
         raise CheckFailed(
-            "; ".join([*opened.problems[:_MAX_PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+            "; ".join([*bundle.problems[:_MAX_PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         )
-    return f"{len(opened.entries)} entries, each in its one form"
+    return f"{len(bundle.entries)} entries, each in its one form"

@@ -1,4 +1,5 @@
-"""Step `proof_structure`: proof.json is one hash-linked computation of this payload, laid out as BPC-PROOF-1 says.
+"""Step `proof_structure`: proof.json is one hash-linked computation of this payload, laid out as BPC-PROOF-1
+and BPC-PROOF-2 say.
 
 Pure. The proof lists every computation as a node; a node's hash covers the hashes of the nodes it uses. This step shows
 that nothing changed since signing. That the rules give exactly this computation is the step `proof_steps`.
@@ -27,6 +28,7 @@ from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language.reference.derive import DerivationNode
 from bpc.core.passport.payload import get_at_path, nest_fields
+from bpc.core.passport.proof import PROOF_VERSIONS
 from bpc.core.verify import CheckFailed, canonical, format_count
 from bpc.core.verify.canonical import (
     ObjectForm,
@@ -45,7 +47,7 @@ PROOF_FORM: Final[ObjectForm] = {
         lambda value: isinstance(value, dict) and all(map(is_count, value.values())), "an object of node ids"
     ),
     "nodes": canonical.LIST,
-    "proof_version": exactly("BPC-PROOF-1"),
+    "proof_version": Spelling(lambda value: value in PROOF_VERSIONS.values(), "`BPC-PROOF-1` or `BPC-PROOF-2`"),
     "root_hash": canonical.HASH,
 }
 FIELD_FORM: Final[ObjectForm] = {
@@ -77,24 +79,24 @@ class ParsedNode(NamedTuple):
     hash: str
 
 
-def check_proof_structure(opened: OpenedBundle) -> str:
-    proof = require_form("proof.json", opened.proof, PROOF_FORM)  # 1
-    nodes, count = parse_nodes(opened)
+def check_proof_structure(bundle: OpenedBundle) -> str:
+    proof = require_form("proof.json", bundle.proof, PROOF_FORM)  # 1
+    nodes, count = parse_nodes(bundle)
     _check_layout(nodes, count)
     _check_sharing(nodes, count)
     _check_hashes(nodes, count)
-    _check_root_hash(opened, proof["root_hash"], nodes[count])
+    _check_root_hash(bundle, proof["root_hash"], nodes[count])
     _check_index(proof["field_index"], nodes[:count])
-    _check_payload(opened, nodes[:count])
-    _check_product_and_facts(opened, nodes[count])
+    _check_payload(bundle, nodes[:count])
+    _check_product_and_facts(bundle, nodes[count])
     return (
         f"{format_count(len(nodes), 'node')} for {format_count(count, 'field')}, hash-linked up to {proof['root_hash']}"
     )
 
 
-def parse_nodes(opened: OpenedBundle) -> tuple[list[ParsedNode], int]:
+def parse_nodes(bundle: OpenedBundle) -> tuple[list[ParsedNode], int]:
     """The nodes and the number of fields, of a proof whose nodes have their form."""
-    proof = require_form("proof.json", opened.proof, PROOF_FORM)
+    proof = require_form("proof.json", bundle.proof, PROOF_FORM)
     return [_parse_node(at, node) for at, node in enumerate(proof["nodes"])], len(proof["field_index"])
 
 
@@ -160,9 +162,9 @@ def _check_sharing(nodes: Sequence[ParsedNode], count: int) -> None:
         first_at = seen.setdefault((node.type, node.encoded, tuple(node.children)), at)
         if first_at != at:
             raise CheckFailed(f"nodes {first_at} and {at} of the proof are identical; equal nodes must be stored once")
-    used = {child for node in nodes for child in node.children}
+    used_ids = {child for node in nodes for child in node.children}
     for at in range(len(nodes)):  # 7
-        if at not in used and at != count:
+        if at not in used_ids and at != count:
             raise CheckFailed(f"node {at} of the proof is not used by any other node")
 
 
@@ -186,10 +188,10 @@ def order_steps_first(total: int, count: int) -> Iterable[int]:
     return chain(range(count + 1, total), range(count + 1))
 
 
-def _check_root_hash(opened: OpenedBundle, claimed_hash: str, root: ParsedNode) -> None:
+def _check_root_hash(bundle: OpenedBundle, claimed_hash: str, root: ParsedNode) -> None:
     if root.hash != claimed_hash:  # 9
         raise CheckFailed(f"the proof's root has the hash {root.hash}, and `root_hash` says {claimed_hash}")
-    receipt_root_hash = to_hex(opened.receipt.proof_root_hash)
+    receipt_root_hash = to_hex(bundle.receipt.proof_root_hash)
     if receipt_root_hash != claimed_hash:
         raise CheckFailed(f"the proof has the root hash {claimed_hash}, and the receipt names {receipt_root_hash}")
 
@@ -201,8 +203,8 @@ def _check_index(index: Mapping[str, int], fields: Sequence[ParsedNode]) -> None
             raise CheckFailed(f"`field_index` of the proof does not lead to node {at} for `{path}`")
 
 
-def _check_payload(opened: OpenedBundle, fields: Sequence[ParsedNode]) -> None:
-    payload = opened.payload
+def _check_payload(bundle: OpenedBundle, fields: Sequence[ParsedNode]) -> None:
+    payload = bundle.payload
     for node in fields:  # 11
         path = node.data["path"]
         if payload["access"].get(path) != node.data["access"]:
@@ -216,15 +218,15 @@ def _check_payload(opened: OpenedBundle, fields: Sequence[ParsedNode]) -> None:
     if len(payload["access"]) != len(fields):
         extra = min(payload["access"].keys() - {node.data["path"] for node in fields})
         raise CheckFailed(f"the payload names the audiences of `{extra[:80]}`, which has no proof")
-    proven = {node.data["path"]: node.data["value"] for node in fields}
-    if canonical_json.encode_typed(nest_fields(proven)) != canonical_json.encode_typed(payload["fields"]):
+    proven_values = {node.data["path"]: node.data["value"] for node in fields}
+    if canonical_json.encode_typed(nest_fields(proven_values)) != canonical_json.encode_typed(payload["fields"]):
         raise CheckFailed("the payload holds something in its fields that has no proof")
 
 
-def _check_product_and_facts(opened: OpenedBundle, root: ParsedNode) -> None:
-    if root.data["battery_product"] != opened.payload["battery_product"]:  # 12
+def _check_product_and_facts(bundle: OpenedBundle, root: ParsedNode) -> None:
+    if root.data["battery_product"] != bundle.payload["battery_product"]:  # 12
         raise CheckFailed("the proof is of another battery product than the payload")
-    if root.data["facts_hash"] != to_hex(sha256(opened.entries["facts.jsonl"])):
+    if root.data["facts_hash"] != to_hex(sha256(bundle.entries["facts.jsonl"])):
         raise CheckFailed("facts.jsonl does not have the hash that the proof's root names")
 
 

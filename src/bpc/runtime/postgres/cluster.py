@@ -270,8 +270,8 @@ class Cluster:
     def _write_access_rules(self) -> None:
         """Only the server's user, and root if it started the server, may log in as `postgres` or `bpc`."""
         people = [self.account.name, *(["root"] if self.account.is_other_user else [])]
-        allowed = [f'bpc "{person}" {role}' for person in people for role in (SUPERUSER, LOGIN)]
-        self._write_access_file("ident", allowed)
+        lines = [f'bpc "{person}" {role}' for person in people for role in (SUPERUSER, LOGIN)]
+        self._write_access_file("ident", lines)
         self._write_access_file("hba", ["local all all peer map=bpc", "local replication all peer map=bpc"])
 
     def _access_file(self, kind: str) -> Path:

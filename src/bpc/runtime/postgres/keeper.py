@@ -70,8 +70,8 @@ class _Keeper:
         deadline = time.monotonic() + START_TIMEOUT
         while not self._stop_requested.is_set():
             log_size = self._get_log_size()
-            if adopted := find_running_postmaster(self._cluster.folder):
-                self._watch_adopted(adopted.pid)
+            if postmaster := find_running_postmaster(self._cluster.folder):
+                self._watch_adopted(postmaster.pid)
                 was_ready = True
             else:
                 self._remove_stale_files(sockets)

@@ -4,13 +4,16 @@ PostgreSQL refuses to run as root. Started by root, it runs as the system user `
 other user, it runs as that user.
 """
 
+import asyncio
 import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -119,11 +122,13 @@ INSTALLATION: Final = "pginstall18"
 
 def find_binaries(account: Account) -> Path:
     """The folder of programs such as `postgres` and `pg_dump`: the installed ones, or a copy that `account` can run."""
-    installed = _find_package_folder()
-    folder = installed / INSTALLATION / "bin"
-    if account.can_access("x", folder / "postgres") and account.can_access("r", installed / INSTALLATION / "share"):
+    package_folder = _find_package_folder()
+    folder = package_folder / INSTALLATION / "bin"
+    if account.can_access("x", folder / "postgres") and account.can_access(
+        "r", package_folder / INSTALLATION / "share"
+    ):
         return folder
-    return _copy_programs(installed) / PACKAGE / INSTALLATION / "bin"
+    return _copy_programs(package_folder) / PACKAGE / INSTALLATION / "bin"
 
 
 def _find_package_folder() -> Path:
@@ -137,7 +142,7 @@ def _find_package_folder() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _copy_programs(installed: Path) -> Path:
+def _copy_programs(package_folder: Path) -> Path:
     target = STATE_ROOT / "programs" / f"{INSTALLATION}-{metadata.version(DISTRIBUTION)}"
     if target.exists():
         return target
@@ -147,9 +152,9 @@ def _copy_programs(installed: Path) -> Path:
     aside = Path(tempfile.mkdtemp(dir=target.parent))
     try:
         for part in ("bin", "lib", "share"):
-            source = installed / INSTALLATION / part
+            source = package_folder / INSTALLATION / part
             shutil.copytree(source, aside / PACKAGE / INSTALLATION / part, symlinks=True)
-        libraries = installed.with_name(f"{PACKAGE}.libs")
+        libraries = package_folder.with_name(f"{PACKAGE}.libs")
         if libraries.exists():
             shutil.copytree(libraries, aside / libraries.name, symlinks=True)
         for folder, _, files in os.walk(aside):
@@ -174,11 +179,11 @@ class ProgramFailed(DatabaseUnavailable):
     def __init__(self, program: str, stderr: str) -> None:
         lines = [line for line in stderr.strip().split("\n") if line.strip()]
         lines = [line for line in lines if "error:" in line.lower()] or lines
-        hidden = "row-level security" in stderr or "permission denied" in stderr
+        hides_rows = "row-level security" in stderr or "permission denied" in stderr
         super().__init__(
             f"`{program}` failed: {' '.join(lines[:2]) or 'it left no message'}",
             fix="use a login that is a superuser or has BYPASSRLS"
-            if hidden
+            if hides_rows
             else "the database's log may say more; nothing was changed",
         )
 
@@ -189,10 +194,23 @@ def make_command(program: str, arguments: Sequence[str | Path]) -> tuple[list[st
     return command, {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
-def run_program(program: str, arguments: Sequence[str | Path], address: Address) -> None:
-    """Run one of PostgreSQL's programs on the database at `address`."""
+async def run_program(program: str, arguments: Sequence[str | Path], address: Address) -> None:
+    """Run one of PostgreSQL's programs on the database at `address`. Cancelled, it ends the program first."""
     command, environment = make_command(program, arguments)
-    environment |= address.login_environment()
-    result = subprocess.run(command, check=False, capture_output=True, env=environment, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        raise ProgramFailed(program, result.stderr.decode(errors="replace"))
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=environment | address.login_environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us: we end it, and say what became of its work
+    )
+    try:
+        _, errors = await process.communicate()
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # also its own children: one of them streams the log
+        await process.wait()
+        raise
+    if process.returncode != 0:
+        raise ProgramFailed(program, errors.decode(errors="replace"))

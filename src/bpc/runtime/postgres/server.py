@@ -53,9 +53,9 @@ class EmbeddedServer:
         """The address for preparing the server and for tests; requests never use it."""
         return Address(host=str(self._socket_folder), port=SOCKET_PORT, user=SUPERUSER, database=database)
 
-    def ensure_running(self, cancelled: threading.Event | None = None) -> None:
+    def ensure_running(self, cancel_event: threading.Event | None = None) -> None:
         """Start the keeper if necessary; return when the server accepts connections."""
-        self._socket_folder = _wait_until_running(self.layout, cancelled or threading.Event()).socket_folder
+        self._socket_folder = _wait_until_running(self.layout, cancel_event or threading.Event()).socket_folder
 
     def watch_keeper(self) -> None:
         """Start a new keeper whenever it is killed: some keeper must stop the server in the end."""
@@ -94,13 +94,13 @@ class EmbeddedServer:
         self.release()
 
 
-def use_server(data_dir: Path, cancelled: threading.Event | None = None) -> EmbeddedServer:
+def use_server(data_dir: Path, cancel_event: threading.Event | None = None) -> EmbeddedServer:
     """Become a user of the server in `data_dir`, which exists, and return when it accepts connections.
 
-    Setting `cancelled` ends the wait with `DatabaseUnavailable`.
+    Setting `cancel_event` ends the wait with `DatabaseUnavailable`.
     """
     layout = Layout(data_dir.resolve())
-    cancelled = cancelled or threading.Event()
+    cancel_event = cancel_event or threading.Event()
     try:
         users_lock = os.open(layout.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
@@ -111,8 +111,8 @@ def use_server(data_dir: Path, cancelled: threading.Event | None = None) -> Embe
         ) from error
     server = EmbeddedServer(layout, users_lock)
     try:
-        _wait_for_shared_lock(users_lock, cancelled)
-        server.ensure_running(cancelled)
+        _wait_for_shared_lock(users_lock, cancel_event)
+        server.ensure_running(cancel_event)
     except BaseException:
         server.release()
         raise
@@ -120,21 +120,21 @@ def use_server(data_dir: Path, cancelled: threading.Event | None = None) -> Embe
     return server
 
 
-def _wait_for_shared_lock(users_lock: int, cancelled: threading.Event) -> None:
+def _wait_for_shared_lock(users_lock: int, cancel_event: threading.Event) -> None:
     """Wait until a keeper that is stopping the server has finished."""
     while True:
         try:
             return fcntl.flock(users_lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            if cancelled.wait(PAUSE):
+            if cancel_event.wait(PAUSE):
                 raise DatabaseUnavailable("gave up waiting for the embedded PostgreSQL to stop") from None
 
 
-def _wait_until_running(layout: Layout, cancelled: threading.Event) -> Postmaster:
+def _wait_until_running(layout: Layout, cancel_event: threading.Event) -> Postmaster:
     deadline = time.monotonic() + START_TIMEOUT
     keeper: int | None = None
     exit_code: int | None = None
-    while time.monotonic() < deadline and not cancelled.is_set():
+    while time.monotonic() < deadline and not cancel_event.is_set():
         if is_locked(layout.keeper_lock):
             postmaster = find_running_postmaster(layout.find_cluster_folder())
             if postmaster is not None and postmaster.ready:

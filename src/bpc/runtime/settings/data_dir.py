@@ -63,10 +63,10 @@ def prepare_data_dir(path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         _make_folder(path, mode)
         status = path.stat()
-    except OSError as failed:
+    except OSError as error:
         raise _data_dir_error(
-            path, f"cannot be used: {failed.strerror}", "set {name} to a folder you may write to"
-        ) from failed
+            path, f"cannot be used: {error.strerror}", "set {name} to a folder you may write to"
+        ) from error
     _check_owner_and_mode(path, status)
     return path
 
@@ -110,9 +110,9 @@ RESERVED_NAMES: Final = frozenset({"signing", "pepper"})  # whose files hold wha
 
 def load_signing_seed(settings: Settings) -> bytes:
     """The 32 bytes of the Ed25519 key called `settings.signing_key_id`."""
-    configured = settings.signing_ed25519_private_key_base64
-    if configured is not None:
-        return decode_seed(configured.get_secret_value())
+    configured_key = settings.signing_ed25519_private_key_base64
+    if configured_key is not None:
+        return decode_seed(configured_key.get_secret_value())
     if (seed := load_named_seed(settings, settings.signing_key_id)) is not None:
         return seed
     return _load_or_create(settings.data_dir, "signing.key", SIGNING_KEY_VARIABLE, decode_seed)
@@ -130,9 +130,9 @@ def has_signing_key(settings: Settings) -> bool:
 
 def load_pepper(settings: Settings) -> bytes:
     """The bytes mixed into every stored hash of an API key."""
-    configured = settings.api_key_pepper_base64
-    if configured is not None:
-        return decode_pepper(configured.get_secret_value())
+    configured_pepper = settings.api_key_pepper_base64
+    if configured_pepper is not None:
+        return decode_pepper(configured_pepper.get_secret_value())
     return _load_or_create(settings.data_dir, "pepper.key", PEPPER_VARIABLE, decode_pepper)
 
 
@@ -169,10 +169,10 @@ def list_key_ids(settings: Settings) -> list[str]:
         names = [file.stem for file in folder.iterdir() if file.suffix == ".key"]
     except FileNotFoundError:
         return []
-    except OSError as failed:
+    except OSError as error:
         raise ConfigMissing.for_setting(
-            KEYS_DIR_VARIABLE, f"`{folder}` cannot be listed: {failed.strerror}", fix="check its permissions"
-        ) from failed
+            KEYS_DIR_VARIABLE, f"`{folder}` cannot be listed: {error.strerror}", fix="check its permissions"
+        ) from error
     return sorted(name for name in names if locate_key_file(settings, name) is not None)
 
 
@@ -189,10 +189,10 @@ def load_named_seed(settings: Settings, key_id: str) -> bytes | None:
         text = _read_key_file(path, KEYS_DIR_VARIABLE)
     except FileNotFoundError:
         return None
-    except OSError as failed:
+    except OSError as error:
         raise ConfigMissing.for_setting(
-            KEYS_DIR_VARIABLE, f"`{path}` cannot be read: {failed.strerror}", fix="check its permissions"
-        ) from failed
+            KEYS_DIR_VARIABLE, f"`{path}` cannot be read: {error.strerror}", fix="check its permissions"
+        ) from error
     try:
         return decode_seed(text)
     except ValueError as wrong:
@@ -209,16 +209,16 @@ def _load_or_create(data_dir: Path, file: str, variable: str, decode: Callable[[
         if not path.exists():
             _create_key_file(path)
         text = _read_key_file(path, variable)
-    except OSError as failed:
+    except OSError as error:
         raise ConfigMissing.for_setting(
-            variable, f"`{path}` cannot be used: {failed.strerror}", fix=f"repair it, or set {variable}"
-        ) from failed
+            variable, f"`{path}` cannot be used: {error.strerror}", fix=f"repair it, or set {variable}"
+        ) from error
     try:
         return decode(text)
     except ValueError as wrong:
         why = f"`{path}` {wrong}"
-    lost = "signatures and key hashes made with it do not work with another one"
-    raise ConfigMissing.for_setting(variable, why, fix=f"restore it from a backup: {lost}")
+    consequence = "signatures and key hashes made with it do not work with another one"
+    raise ConfigMissing.for_setting(variable, why, fix=f"restore it from a backup: {consequence}")
 
 
 def _create_key_file(path: Path) -> None:

@@ -79,9 +79,9 @@ def _read_dotenv(environ: Mapping[str, str], cwd: Path) -> tuple[Mapping[str, st
 
 def _keep_present(source: Mapping[str, str]) -> dict[str, str]:
     """Our variables that have a value, without the white space that files and secret stores leave."""
-    trimmed = {name: _trim(name, value) for name, value in source.items() if name in VARIABLES}
+    values = {name: _trim(name, value) for name, value in source.items() if name in VARIABLES}
     # An empty build id is kept: prod refuses it instead of taking the default.
-    return {name: value for name, value in trimmed.items() if value or name == BUILD_ID_VARIABLE}
+    return {name: value for name, value in values.items() if value or name == BUILD_ID_VARIABLE}
 
 
 def _trim(name: str, value: str) -> str:
@@ -171,7 +171,7 @@ def _warn_unknown(name: str) -> str:
 
 
 def _warn_unused(settings: Settings) -> list[str]:
-    """Parts of a database address that nothing uses: whoever set them expects another database."""
+    """Parts of a database address that nothing uses: the person who set them expects another database."""
     parts = [name for name in SERVER_VARIABLES if VARIABLES[name] in settings.model_fields_set]
     if settings.database_url is not None:
         why = "`DATABASE_URL` is set"

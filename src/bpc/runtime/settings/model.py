@@ -126,6 +126,22 @@ class Settings(BaseModel):
     webhook_timeout_seconds: Seconds = Field(
         30, description="Timeout for webhooks and downloads; after it they are retried."
     )
+    webhook_retry_hours: float = Field(
+        72,
+        ge=0.001,
+        le=720,
+        allow_inf_nan=False,
+        description="How long a webhook is retried while its endpoint fails, in 40 attempts.",
+    )
+    webhook_retry_jitter_percent: int = Field(
+        20, ge=0, le=100, description="Largest share of a pause between attempts that is added to it at random."
+    )
+    webhook_disable_after_hours: int = Field(
+        120,
+        ge=0,
+        le=8760,
+        description="An endpoint is disabled after its attempts have all failed for this time; 0 switches that off.",
+    )
 
     database_url: DatabaseUrl | None = Field(
         None, description="PostgreSQL 15 or later to use instead of the embedded one; wins over `BPC_DB_*`."
@@ -190,10 +206,17 @@ class Settings(BaseModel):
     jobs_lease_renew_seconds: Seconds = Field(
         30, description="How often a lease is renewed; must be less than the lease."
     )
-    jobs_max_attempts_default: int = Field(5, ge=1, le=100, description="Attempts before a job fails for good.")
+    jobs_max_attempts_default: int = Field(
+        5, ge=1, le=100, description="Attempts before a job fails for good; webhooks have a policy of their own."
+    )
     jobs_cancel_grace_seconds: Seconds = Field(10, description="Time a cancelled job gets to end by itself.")
     jobs_stop_grace_seconds: Seconds = Field(30, description="Time running jobs get when the worker is told to stop.")
-    jobs_ttl_days: Days = Field(14, description="How long finished jobs and exports are kept.")
+    jobs_ttl_days: Days = Field(
+        14, description="How long finished jobs, nightly jobs and webhooks included, and exports are kept."
+    )
+    jobs_dead_letter_ttl_days: Days = Field(
+        14, description="How long jobs that used all their attempts (DEAD_LETTER) are kept."
+    )
 
     queue_enabled: bool = Field(False, description="Wake workers through RabbitMQ as well.")
     queue_url: BrokerUrl = Field(

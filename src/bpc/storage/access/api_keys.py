@@ -15,8 +15,8 @@ from bpc.core.formats.ids import ActorId, ApiKeyId, TenantId
 from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
 from bpc.storage.access.policies import ROLE_NAMES_OF_ACTOR
-from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 INSERT_PREFIX: Final[LiteralString] = "INSERT INTO api_key_prefixes (key_prefix, tenant_id) VALUES ($1, $2)"
 INSERT_KEY: Final[LiteralString] = """
@@ -126,7 +126,7 @@ async def create_key(
     hash_and_pepper = key.hash(pepper), compute_pepper_id(pepper)
     await conn.execute(INSERT_KEY, tenant, key_id, actor, key.prefix, *hash_and_pepper, label, expires_at, act.at)
     payload = {"actor_id": str(actor), "key_prefix": key.prefix, "label": label}
-    await events.append_act(conn, act, tenant, "ApiKey", key_id, "API_KEY_CREATED", payload)
+    await append_and_announce(conn, act, tenant, "ApiKey", key_id, "API_KEY_CREATED", payload)
     return IssuedApiKey(
         api_key=key, api_key_id=key_id, actor_id=actor, label=label, created_at=act.at, expires_at=expires_at
     )
@@ -149,18 +149,18 @@ async def rotate_key(
         raise ApiKeyEnded(how="was already revoked")
     if old.expires_at is not None and old.expires_at <= act.at:
         raise ApiKeyEnded(how="has already expired")
-    issued = await create_key(
+    new_key = await create_key(
         conn, tenant, old.actor_id, pepper=pepper, act=act, label=old.label, expires_at=expires_at
     )
     old_expiry = (
         old.expires_at if old_expires_at is None else await conn.fetchval(UPDATE_EXPIRY, tenant, key, old_expires_at)
     )
     payload = {
-        "rotated_to": str(issued.api_key_id),
+        "rotated_to": str(new_key.api_key_id),
         "expires_at": None if old_expiry is None else format_time(old_expiry),
     }
-    await events.append_act(conn, act, tenant, "ApiKey", key, "API_KEY_CHANGED", payload)
-    return issued
+    await append_and_announce(conn, act, tenant, "ApiKey", key, "API_KEY_CHANGED", payload)
+    return new_key
 
 
 async def revoke_key_by_id(conn: Connection, tenant: TenantId, key: ApiKeyId, *, act: Act) -> ApiKeyRow:
@@ -169,7 +169,7 @@ async def revoke_key_by_id(conn: Connection, tenant: TenantId, key: ApiKeyId, *,
     if prefix is None:
         await get_key(conn, tenant, key)
         raise ApiKeyEnded(how="was already revoked")
-    await events.append_act(conn, act, tenant, "ApiKey", key, "API_KEY_REVOKED", {"key_prefix": prefix})
+    await _announce_revocation(conn, tenant, key, prefix, act)
     return await get_key(conn, tenant, key)
 
 
@@ -178,8 +178,12 @@ async def revoke_key_by_prefix(conn: Connection, tenant: TenantId, prefix: str, 
     key_id = await conn.fetchval(REVOKE_BY_PREFIX, tenant, prefix, act.at)
     if key_id is None:
         raise ApiKeyPrefixUnknown(prefix)
-    await events.append_act(conn, act, tenant, "ApiKey", key_id, "API_KEY_REVOKED", {"key_prefix": prefix})
+    await _announce_revocation(conn, tenant, key_id, prefix, act)
     return ApiKeyId(key_id)
+
+
+async def _announce_revocation(conn: Connection, tenant: TenantId, key: ApiKeyId, prefix: str, act: Act) -> None:
+    await append_and_announce(conn, act, tenant, "ApiKey", key, "API_KEY_REVOKED", {"key_prefix": prefix})
 
 
 async def list_all_keys(conn: Connection, tenant: TenantId) -> list[ApiKeyRow]:

@@ -70,12 +70,12 @@ async def find_caller(conn: Connection, prefix: str) -> Caller | None:
     row = await conn.fetchrow(SELECT_CALLER, prefix)
     if row is None:
         return None
-    converted = {
+    members = {
         "roles": tuple(row["roles"]),
         "permissions": frozenset(row["permissions"]),
         "policies": _parse_policies(row["policies"]),
     }
-    return Caller(**dict(row) | converted)
+    return Caller(**dict(row) | members)
 
 
 async def record_key_use(conn: Connection, caller: Caller, now: datetime) -> None:
@@ -174,5 +174,5 @@ async def store_response(conn: Connection, tenant: TenantId, key: str, response:
 
 async def delete_old_responses(conn: Connection, tenant: TenantId, *, days: int, limit: int) -> int:
     """Delete responses older than `days`, the oldest first; return how many. Their keys can be used again."""
-    deleted: int = await conn.fetchval(DELETE_OLD_RESPONSES, tenant, days, limit)
-    return deleted
+    deleted_count: int = await conn.fetchval(DELETE_OLD_RESPONSES, tenant, days, limit)
+    return deleted_count

@@ -29,21 +29,21 @@ UPSERT_SETTINGS: Final[LiteralString] = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantSettings:
+class TenantSettingsRow:
     """The settings in force. The values here are the defaults."""
 
     activation_blocked_by: ActivationBlocker = "FAIL"
     minimum_branch_coverage_pct: int = 80
 
 
-async def load_settings(conn: Connection, tenant: TenantId) -> TenantSettings:
-    rows = await fetch_rows(conn, TenantSettings, SELECT_SETTINGS, tenant)
-    return rows[0] if rows else TenantSettings()
+async def load_settings(conn: Connection, tenant: TenantId) -> TenantSettingsRow:
+    rows = await fetch_rows(conn, TenantSettingsRow, SELECT_SETTINGS, tenant)
+    return rows[0] if rows else TenantSettingsRow()
 
 
 async def change_settings(
     conn: Connection, tenant: TenantId, changes: Mapping[str, Any], *, act: Act
-) -> TenantSettings:
+) -> TenantSettingsRow:
     """Change the members in `changes`, and append an event with what differs. Without a difference, nothing happens."""
     await conn.execute(LOCK_SETTINGS, str(tenant))
     before = await load_settings(conn, tenant)

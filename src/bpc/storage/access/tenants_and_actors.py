@@ -259,8 +259,8 @@ async def change_actor(
     await conn.execute(UPDATE_ACTOR, tenant, actor, *after.values())
     await policies.require_administrator(conn, tenant, act.at)
     # Events are never changed, so they hold no e-mail address: it must stay possible to remove one.
-    recorded = {name: value for name, value in after.items() if name in changes and name != "email"}
-    payload = {**recorded, "email_changed": "email" in changes}
+    payload = {name: value for name, value in after.items() if name in changes and name != "email"}
+    payload["email_changed"] = "email" in changes
     await events.append_act(conn, act, tenant, "Actor", actor, "ACTOR_CHANGED", payload)
     return await get_actor(conn, tenant, actor)
 

@@ -11,7 +11,7 @@ Each retention event lists the anchors it set (retention_anchors), so a moved an
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, LiteralString
 from uuid import UUID
@@ -262,12 +262,17 @@ async def verify_chain(conn: Connection, stream: EventStream) -> ChainVerificati
     return await _verify_events(conn, chain_anchors, anchor_faults, SELECT_CHAIN, *stream)
 
 
-async def verify_tenant(conn: Connection, tenant: TenantId) -> ChainVerification:
-    """Check every chain and every anchor of a tenant in one pass, with few events in memory at a time."""
+async def verify_tenant(
+    conn: Connection, tenant: TenantId, *, report: Callable[[int], None] | None = None
+) -> ChainVerification:
+    """Check every chain and every anchor of a tenant in one pass, with few events in memory at a time.
+
+    `report` gets the number of events after each piece.
+    """
     await lock_anchors_shared(conn, tenant)
     chain_anchors = to_heads(tenant, await conn.fetch(SELECT_ANCHORS_OF_TENANT, tenant))
     anchor_faults = list(find_anchor_faults(chain_anchors, await _load_parts(conn, tenant, None)))
-    return await _verify_events(conn, chain_anchors, anchor_faults, SELECT_EVENTS_OF_TENANT, tenant)
+    return await _verify_events(conn, chain_anchors, anchor_faults, SELECT_EVENTS_OF_TENANT, tenant, report=report)
 
 
 async def list_events_without_tenant(conn: Connection) -> list[ChainFault]:
@@ -309,6 +314,7 @@ async def _verify_events(
     anchor_faults: Sequence[ChainFault],
     statement: LiteralString,
     *arguments: object,
+    report: Callable[[int], None] | None = None,
 ) -> ChainVerification:
     events, chains, all_faults = 0, 0, list(anchor_faults)
     stream, head = None, EMPTY_CHAIN
@@ -319,6 +325,8 @@ async def _verify_events(
         events += len(chunk)
         all_faults += find_chain_faults(chunk, head)
         head = ChainHead(last.version, last.event_hash)
+        if report is not None:
+            report(events)
         await asyncio.sleep(0)
     return ChainVerification(events=events, chains=chains, faults=tuple(all_faults))
 
@@ -329,11 +337,11 @@ async def _iter_chunks(
     """Events in order, in chunks that each belong to one chain."""
     chunk: list[StoredEvent] = []
     async for row in conn.cursor(statement, *arguments, prefetch=VERIFY_CHUNK):
-        stored = _to_stored_event(row)
-        if chunk and (len(chunk) == VERIFY_CHUNK or chunk[0].event.stream != stored.event.stream):
+        stored_event = _to_stored_event(row)
+        if chunk and (len(chunk) == VERIFY_CHUNK or chunk[0].event.stream != stored_event.event.stream):
             yield chunk
             chunk = []
-        chunk.append(stored)
+        chunk.append(stored_event)
     if chunk:
         yield chunk
 

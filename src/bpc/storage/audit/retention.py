@@ -28,6 +28,7 @@ SELECT_PAUSED: Final[LiteralString] = "SELECT paused FROM jobs.schedule WHERE te
 # passport version whose facts name it. Asked for each version by itself, so that versions are read from their index.
 OLD_CONTENT: Final[LiteralString] = """
     v.tenant_id = $1 AND v.content IS NOT NULL AND v.uploaded_at < $2
+       AND (v.content_restored_at IS NULL OR v.content_restored_at < $2)
        AND NOT coalesce((
          SELECT true FROM attachments a
           WHERE a.tenant_id = $1 AND a.document_version_id = v.document_version_id
@@ -56,6 +57,14 @@ CLEAR_CONTENT: Final[LiteralString] = """
 """
 DELETE_TEXTS: Final[LiteralString] = """
     DELETE FROM document_texts WHERE tenant_id = $1 AND document_version_id = ANY($2)
+"""
+# A version that was given up was never signed: it ended then, whatever its status.
+SELECT_ABANDONED_VERSIONS: Final[LiteralString] = """
+    SELECT passport_version_id FROM passport_versions
+     WHERE tenant_id = $1 AND abandoned_at < $2
+     ORDER BY abandoned_at
+     LIMIT $3
+       FOR UPDATE SKIP LOCKED
 """
 SELECT_ENDED_VERSIONS: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
@@ -121,7 +130,8 @@ DELETE_EVENTS: Final[LiteralString] = f"DELETE FROM events e USING {EVENTS_BEFOR
 COUNT_CONTENT: Final[LiteralString] = f"SELECT count(*) FROM document_versions v WHERE {OLD_CONTENT}"
 COUNT_VERSIONS: Final[LiteralString] = """
     SELECT count(*) FROM passport_versions
-     WHERE tenant_id = $1 AND status IN ('SUPERSEDED', 'REVOKED') AND greatest(superseded_at, revoked_at) < $2
+     WHERE tenant_id = $1 AND (abandoned_at < $2
+        OR status IN ('SUPERSEDED', 'REVOKED') AND greatest(superseded_at, revoked_at) < $2)
 """
 COUNT_EXPORTS: Final[LiteralString] = """
     SELECT count(*) FROM passport_exports x
@@ -139,6 +149,7 @@ COUNT_EVENTS: Final[LiteralString] = """
               FROM events WHERE tenant_id = $1 AND aggregate_type <> 'Tenant') AS e
      WHERE is_old AND NOT (aggregate_type = 'PassportVersion' AND EXISTS (
        SELECT FROM passport_versions p WHERE p.tenant_id = $1 AND p.passport_version_id = aggregate_id
+          AND NOT coalesce(p.abandoned_at < $3, false)
           AND NOT (p.status IN ('SUPERSEDED', 'REVOKED') AND greatest(p.superseded_at, p.revoked_at) < $3)))
 """
 
@@ -187,8 +198,10 @@ async def remove_content(conn: Connection, tenant: TenantId, *, before: datetime
 
 
 async def remove_versions(conn: Connection, tenant: TenantId, *, before: datetime, limit: int) -> RemovedVersions:
-    """Remove passport versions that were superseded or revoked before `before`."""
-    ids = [PassportVersionId(row[0]) for row in await conn.fetch(SELECT_ENDED_VERSIONS, tenant, before, limit)]
+    """Remove passport versions that were superseded, revoked or given up before `before`."""
+    rows = await conn.fetch(SELECT_ENDED_VERSIONS, tenant, before, limit)
+    rows += await conn.fetch(SELECT_ABANDONED_VERSIONS, tenant, before, limit - len(rows))
+    ids = [PassportVersionId(row[0]) for row in rows]
     if not ids:
         return RemovedVersions(ids=[], exports=0)
     exports = parse_row_count(await conn.execute(DELETE_EXPORTS_OF_VERSIONS, tenant, ids))
@@ -224,8 +237,8 @@ async def remove_events(
     cut_columns = event_store.to_columns(cuts)
     await event_store.move_anchors(conn, tenant, cuts)
     deliveries = parse_row_count(await conn.execute(DELETE_DELIVERIES, tenant, *cut_columns))
-    removed = parse_row_count(await conn.execute(DELETE_EVENTS, tenant, *cut_columns))
-    return RemovedEvents(events=removed, webhook_deliveries=deliveries, anchors=cuts, next_position=next_position)
+    removed_count = parse_row_count(await conn.execute(DELETE_EVENTS, tenant, *cut_columns))
+    return RemovedEvents(events=removed_count, webhook_deliveries=deliveries, anchors=cuts, next_position=next_position)
 
 
 async def _find_cuts(

@@ -1,21 +1,23 @@
 """Signing keys: their public halves. They are kept for ever, because old signatures are verified with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, LiteralString
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from service_jobs.job import lowest_id_at
 
 from bpc.core.audit.events import Act
 from bpc.core.audit.signing import PublicKey, to_base64
 from bpc.core.errors import Conflict, Refusal, UnknownResource
+from bpc.core.formats.ids import TenantId
+from bpc.core.webhooks import WebhookType
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
-from bpc.storage.audit import events
 from bpc.storage.connection import Connection, fetch_rows
-from bpc.storage.database import Database
+from bpc.storage.database import Database, bind_tenant
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 INSERT_KEY: Final[LiteralString] = """
     INSERT INTO signing_keys (key_id, public_key) VALUES ($1, $2) ON CONFLICT (key_id) DO NOTHING RETURNING true
@@ -34,7 +36,7 @@ SELECT_OTHER_NAME: Final[LiteralString] = "SELECT key_id FROM signing_keys WHERE
 # A version names its key in its receipt, a requested compile in its payload. The ids of jobs are in the order of time.
 COUNT_KEY_USE: Final[LiteralString] = """
     SELECT (SELECT count(*) FROM passport_versions
-             WHERE tenant_id = $1 AND status = 'COMPILING'
+             WHERE tenant_id = $1 AND status = 'COMPILING' AND abandoned_at IS NULL
                AND convert_from(receipt_canonical, 'UTF8')::json ->> 'signing_key_id' = $2)
          + (SELECT count(*) FROM jobs.job
              WHERE tenant_id = $1 AND status = 'QUEUED' AND type = 'COMPILE_PASSPORT'
@@ -42,6 +44,9 @@ COUNT_KEY_USE: Final[LiteralString] = """
            (SELECT count(*) FROM jobs.job
              WHERE tenant_id = $1 AND job_id >= $3 AND type = 'COMPILE_PASSPORT'
                AND payload ->> 'signing_key_id' = $2) AS asked_for
+"""
+IS_SUBSCRIBED: Final[LiteralString] = """
+    SELECT EXISTS (SELECT FROM webhook_subscriptions WHERE tenant_id = $1 AND event_type = $2)
 """
 
 
@@ -104,13 +109,18 @@ async def find_public_key(conn: Connection, key_id: str, *, active_only: bool = 
 
 
 async def register_key(database: Database, key_id: str, key: PublicKey, *, act: Act) -> None:
-    """Register `key` as `key_id`, and append an event. A name means one key for ever, and a key has one name."""
+    """Register `key` as `key_id`, and append an event. A name means one key for ever, and a key has one name.
+
+    The event is in the tenant `system`, and in each tenant that webhooks tell of it.
+    """
     async with database.system(SYSTEM_TENANT) as conn:
         if (name := await conn.fetchval(SELECT_OTHER_NAME, key, key_id)) is not None:
             raise SigningKeyHasOtherName(key_id, name)
         if await conn.fetchval(INSERT_KEY, key_id, key):
             payload = {"key_id": key_id, "public_key": to_base64(key)}
-            await _append_key_event(conn, act, key_id, "SIGNING_KEY_CREATED", payload)
+            chain = _name_chain(key_id)
+            async for tenant in _iterate_listeners(conn, "signing_key.created"):
+                await append_and_announce(conn, act, tenant, "SigningKey", chain, "SIGNING_KEY_CREATED", payload)
         elif await find_public_key(conn, key_id) != key:
             raise SigningKeyDiffers(key_id)
 
@@ -124,13 +134,13 @@ async def count_key_use(database: Database, key_id: str, *, since: datetime) -> 
     """What is still to be signed with a key: versions that wait, and compiles requested `since` that name it."""
     async with database.system() as conn:
         all_tenants = await tenants_and_actors.list_tenants(conn)
-    waiting, requested = dict[str, int](), 0
+    waiting, requested_count = dict[str, int](), 0
     for tenant in all_tenants:
         async with database.tenant(tenant.tenant_id) as conn:
             [row] = await conn.fetch(COUNT_KEY_USE, tenant.tenant_id, key_id, lowest_id_at(since))
         waiting |= {tenant.slug: row["waiting"]} if row["waiting"] else {}
-        requested += row["asked_for"]
-    return SigningKeyUsage(waiting=waiting, requested=requested)
+        requested_count += row["asked_for"]
+    return SigningKeyUsage(waiting=waiting, requested=requested_count)
 
 
 async def retire_key(database: Database, key_id: str, *, act: Act) -> None:
@@ -140,12 +150,21 @@ async def retire_key(database: Database, key_id: str, *, act: Act) -> None:
             if await find_public_key(conn, key_id) is None:
                 raise UnknownResource("signing key", key_id)
             raise Conflict(f"the signing key `{key_id}` is already retired", fix="nothing to do")
-        payload = {"key_id": key_id, "status": "RETIRED"}
-        await _append_key_event(conn, act, key_id, "SIGNING_KEY_CHANGED", payload)
+        payload, chain = {"key_id": key_id, "status": "RETIRED"}, _name_chain(key_id)
+        async for tenant in _iterate_listeners(conn, "signing_key.changed"):
+            await append_and_announce(conn, act, tenant, "SigningKey", chain, "SIGNING_KEY_CHANGED", payload)
 
 
-async def _append_key_event(
-    conn: Connection, act: Act, key_id: str, event_type: str, payload: Mapping[str, object]
-) -> None:
-    aggregate_id = uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")
-    await events.append_act(conn, act, SYSTEM_TENANT, "SigningKey", aggregate_id, event_type, payload)
+def _name_chain(key_id: str) -> UUID:
+    """The id of the chain of events of a key."""
+    return uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")
+
+
+async def _iterate_listeners(conn: Connection, webhook_type: WebhookType) -> AsyncIterator[TenantId]:
+    """The tenant `system`, then each active tenant that is subscribed. Binds the transaction to it."""
+    yield SYSTEM_TENANT
+    for tenant in await tenants_and_actors.list_tenants(conn):
+        if tenant.is_active and tenant.tenant_id != SYSTEM_TENANT:
+            await bind_tenant(conn, tenant.tenant_id)
+            if await conn.fetchval(IS_SUBSCRIBED, tenant.tenant_id, webhook_type):
+                yield tenant.tenant_id

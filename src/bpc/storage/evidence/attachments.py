@@ -14,8 +14,7 @@ from typing import Final, LiteralString
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, NotFound
-from bpc.core.facts.attachments import AttachedFile, build_attachment_fact, require_attachable
-from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.attachments import AttachedFile, require_attachable
 from bpc.core.formats.hashes import Digest, to_hex
 from bpc.core.formats.ids import ActorId, AttachmentId, DocumentId, DocumentVersionId, SnapshotId, TenantId
 from bpc.runtime import clock
@@ -23,6 +22,7 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 from bpc.storage.evidence import documents
 from bpc.storage.evidence.documents import DocumentContent
+from bpc.storage.evidence.stated_facts import read_origin
 
 NOT_PARSED: Final = "OTHER"
 MAX_ATTACHMENTS_OF_PRODUCT: Final = 100  # that count at the same time
@@ -39,7 +39,9 @@ SELECT_IS_STATED: Final[LiteralString] = f"""
 """
 SELECT_ATTACHMENTS: Final[LiteralString] = f"""
     SELECT * FROM (
-      SELECT a.tenant_id, a.attachment_id, a.sku, a.data_point, a.document_version_id, v.document_id, a.title,
+      SELECT a.tenant_id, a.attachment_id, a.sku,
+             (SELECT p.name FROM battery_products p WHERE p.tenant_id = a.tenant_id AND p.sku = a.sku) AS product_name,
+             a.data_point, a.document_version_id, v.document_id, a.title,
              (SELECT f.file_name FROM document_statements f
                WHERE f.tenant_id = a.tenant_id AND f.document_version_id = a.document_version_id
                  AND f.file_name IS NOT NULL
@@ -59,10 +61,21 @@ SELECT_ATTACHMENT_PAGE: Final[LiteralString] = make_page_query(
 SELECT_ATTACHMENT_PAGE_OF_PRODUCT: Final[LiteralString] = make_page_query(
     SELECT_ATTACHMENTS, time="attached_at", key="attachment_id", where="AND sku = $5"
 )
+# With the document that says the file now: the newest statement, if several do.
 SELECT_COUNTING: Final[LiteralString] = f"""
-    {SELECT_ATTACHMENTS}
-     WHERE tenant_id = $1 AND sku = $2 AND counts AND size IS NOT NULL
-     ORDER BY data_point, sha256, attached_at, attachment_id
+    SELECT b.attachment_id, b.sku, b.data_point, b.document_version_id, b.title, b.file_name, b.mime_type, b.size,
+           b.sha256, said.document_id, said.stated_at, d.kind::text AS kind, p.name AS supplier
+      FROM ({SELECT_ATTACHMENTS} WHERE tenant_id = $1 AND sku = $2 AND counts AND size IS NOT NULL) AS b
+     CROSS JOIN LATERAL (
+       SELECT a.document_id, a.stated_at FROM document_statements a
+        WHERE a.tenant_id = $1 AND a.document_version_id = b.document_version_id
+          AND a.sequence = (SELECT max(n.sequence) FROM document_statements n
+                             WHERE n.tenant_id = $1 AND n.document_id = a.document_id)
+        ORDER BY a.stated_at DESC, a.document_id DESC
+        LIMIT 1) AS said
+      JOIN documents d ON d.tenant_id = $1 AND d.document_id = said.document_id
+      LEFT JOIN suppliers p ON p.tenant_id = $1 AND p.supplier_id = d.supplier_id
+     ORDER BY b.data_point, b.sha256, b.attachment_id
 """
 LOCK_ATTACHMENTS: Final[LiteralString] = """
     SELECT pg_advisory_xact_lock(hashtextextended('attachments/' || $1::uuid::text || '/' || $2::text, 0))
@@ -122,7 +135,8 @@ class AttachedFileRemoved(NotFound):
 
     def __init__(self, digest: Digest) -> None:
         super().__init__(
-            f"the attached file `{to_hex(digest)}` was removed", fix="only a backup still has its bytes; leave it out"
+            f"the attached file `{to_hex(digest)}` was removed",
+            fix="if you still have the file, upload it again; otherwise leave it out",
         )
 
 
@@ -132,6 +146,7 @@ class AttachmentRow:
 
     attachment_id: AttachmentId
     sku: str
+    product_name: str | None
     data_point: int
     document_version_id: DocumentVersionId
     document_id: DocumentId
@@ -179,8 +194,8 @@ async def add_attachment(
         )
     if not await conn.fetchval(SELECT_IS_STATED, tenant, version_id):
         raise Conflict(
-            f"no document says version `{version_id}` now: it is withdrawn, or there is a newer version",
-            fix="attach the version that the document says now, or upload the file again",
+            f"version `{version_id}` is not the current one: its document is withdrawn, or has a newer version",
+            fix="attach the current version of the document, or upload the file again",
         )
     await _require_room(conn, tenant, sku)
     attachment, mime_type = AttachmentId(clock.new_id()), require_attachable(content)
@@ -217,7 +232,7 @@ async def withdraw_attachment(
     """End a binding, and append an event. The file stays, and so do passports that name it."""
     row = await get_attachment(conn, tenant, attachment)
     if await conn.fetchval(INSERT_WITHDRAWAL, tenant, attachment, reason, act.at, act.actor_id) is None:
-        raise Conflict(f"attachment `{attachment}` is withdrawn already", fix="attach the file again if it shall count")
+        raise Conflict(f"attachment `{attachment}` is already withdrawn", fix="attach the file again if it is needed")
     payload = {"attachment_id": str(attachment), "sku": row.sku, "data_point": row.data_point, "reason": reason}
     await events.append_act(conn, act, tenant, "Document", row.document_id, "ATTACHMENT_WITHDRAWN", payload)
     return await get_attachment(conn, tenant, attachment)
@@ -236,23 +251,19 @@ async def list_attachments(
     return await fetch_rows(conn, _to_row, SELECT_ATTACHMENT_PAGE_OF_PRODUCT, tenant, *page, sku)
 
 
-async def list_attachment_facts(conn: Connection, tenant: TenantId, sku: str) -> list[SnapshotFact]:
-    """A fact for each file that is bound to a data point of a product now, by data point and hash."""
-    rows = await fetch_rows(conn, _to_row, SELECT_COUNTING, tenant, sku)
+async def list_attached_files(conn: Connection, tenant: TenantId, sku: str) -> list[AttachedFile]:
+    """The files that are bound to data points of a product now, by data point and hash."""
     return [
-        build_attachment_fact(
-            AttachedFile(
-                sku=row.sku,
-                data_point=row.data_point,
-                document_version_id=row.document_version_id,
-                heading=row.title,
-                file_name=row.file_name,
-                mime_type=row.mime_type,
-                size=row.size or 0,
-                sha256=row.sha256,
-            )
+        AttachedFile(
+            attachment_id=AttachmentId(row["attachment_id"]),
+            sku=row["sku"],
+            data_point=row["data_point"],
+            heading=row["title"],
+            mime_type=row["mime_type"],
+            size=row["size"],
+            document=read_origin(row),
         )
-        for row in rows
+        for row in await conn.fetch(SELECT_COUNTING, tenant, sku)
     ]
 
 
@@ -282,7 +293,7 @@ async def find_version_by_ref(conn: Connection, tenant: TenantId, external_ref: 
     versions = sorted({row[0] for row in await conn.fetch(SELECT_VERSIONS_BY_REF, tenant, external_ref)})
     if not versions:
         raise NotFound(
-            f"no document of kind OTHER with the reference `{external_ref}` says anything",
+            f"no document of kind OTHER with the reference `{external_ref}` has a current version",
             fix="upload the file with this reference first",
         )
     if len(versions) > 1:
@@ -297,7 +308,7 @@ async def find_version_by_ref(conn: Connection, tenant: TenantId, external_ref: 
 def _require_same_title(row: AttachmentRow, title: str | None) -> AttachmentRow:
     if row.title != title:
         raise Conflict(
-            f"the file is attached to data point {row.data_point} of `{row.sku}` already, with another title",
+            f"the file is already attached to data point {row.data_point} of `{row.sku}`, with another title",
             fix="withdraw that attachment first",
             details={"attachment_id": str(row.attachment_id), "title": row.title},
         )

@@ -7,6 +7,7 @@ from typing import Final, Literal, LiteralString
 
 from bpc.core.audit.events import Act
 from bpc.core.documents.number_texts import NumberLocale
+from bpc.core.errors import Conflict
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, JobId, SupplierId, TenantId
 from bpc.runtime import clock
@@ -20,33 +21,31 @@ NO_OPTIONS: Final = b"{}"  # canonical JSON: a version that is read as it is
 
 INSERT_DOCUMENT: Final[LiteralString] = """
     INSERT INTO documents (tenant_id, document_id, kind, external_ref, supplier_id, number_locale, created_at,
-                           created_by)
-    VALUES ($1, $2, $3::document_kind, $4, $5, $6, $7, $8)
+                           created_by, name)
+    VALUES ($1, $2, $3::document_kind, $4, $5, $6, $7, $8, $9)
 """
 UPDATE_DOCUMENT: Final[LiteralString] = """
     UPDATE documents SET supplier_id = $3, number_locale = $4 WHERE tenant_id = $1 AND document_id = $2
 """
 SELECT_DOCUMENTS: Final[LiteralString] = """
-    SELECT d.document_id, d.kind::text AS kind, d.external_ref, d.supplier_id,
+    SELECT d.document_id, d.kind::text AS kind, d.name, d.external_ref, d.is_active, d.supplier_id,
            (SELECT s.name FROM suppliers s
              WHERE s.tenant_id = d.tenant_id AND s.supplier_id = d.supplier_id) AS supplier,
            d.number_locale AS locale, d.created_at
       FROM documents d
 """
 SELECT_DOCUMENT: Final[LiteralString] = f"{SELECT_DOCUMENTS} WHERE d.tenant_id = $1 AND d.document_id = $2"
-SELECT_DOCUMENT_PAGE: Final[LiteralString] = make_page_query(SELECT_DOCUMENTS, time="d.created_at", key="d.document_id")
-SELECT_DOCUMENT_PAGE_BY_REF: Final[LiteralString] = make_page_query(
-    SELECT_DOCUMENTS, time="d.created_at", key="d.document_id", where="AND d.external_ref = $5"
-)
 SELECT_DOCUMENT_FOR_UPDATE: Final[LiteralString] = f"{SELECT_DOCUMENT} FOR NO KEY UPDATE OF d"
 # The version with these bytes, and the versions in which they were read again under other options: each by its index.
 SELECT_VERSIONS_BY_HASH: Final[LiteralString] = """
     SELECT v.document_version_id, v.document_id, d.kind::text AS kind, v.version, v.status::text AS status,
-           v.read_options
-      FROM (SELECT tenant_id, document_version_id, document_id, version, status, read_options FROM document_versions
+           v.read_options, v.content_removed_at IS NULL AS has_content
+      FROM (SELECT tenant_id, document_version_id, document_id, version, status, read_options, content_removed_at
+              FROM document_versions
              WHERE tenant_id = $1 AND sha256 = $2 AND status <> 'REJECTED'
              UNION ALL
-            SELECT tenant_id, document_version_id, document_id, version, status, read_options FROM document_versions
+            SELECT tenant_id, document_version_id, document_id, version, status, read_options, content_removed_at
+              FROM document_versions
              WHERE tenant_id = $1 AND reread_sha256 = $2 AND status <> 'REJECTED') AS v
       JOIN documents d ON d.tenant_id = v.tenant_id AND d.document_id = v.document_id
 """
@@ -66,6 +65,12 @@ INSERT_REREAD_VERSION: Final[LiteralString] = """
     ON CONFLICT (tenant_id, reread_sha256, sha256(read_options))
       WHERE reread_sha256 IS NOT NULL AND status <> 'REJECTED' DO NOTHING
     RETURNING version
+"""
+# Of two that upload the same bytes, one restores them.
+RESTORE_CONTENT: Final[LiteralString] = """
+    UPDATE document_versions SET content = $3, content_removed_at = NULL, content_restored_at = $4
+     WHERE tenant_id = $1 AND document_version_id = $2 AND content_removed_at IS NOT NULL
+    RETURNING true
 """
 SELECT_VERSIONS: Final[LiteralString] = """
     SELECT document_version_id, document_id, version, status::text AS status, mime_type,
@@ -90,7 +95,8 @@ INSERT_REF: Final[LiteralString] = """
     RETURNING document_id
 """
 SELECT_VERSION_REF: Final[LiteralString] = """
-    SELECT v.document_version_id, v.version, v.status::text AS status, coalesce(v.sha256, v.reread_sha256) AS sha256
+    SELECT v.document_version_id, v.version, v.status::text AS status, coalesce(v.sha256, v.reread_sha256) AS sha256,
+           v.content_removed_at IS NULL AS has_content
       FROM document_version_refs r
       JOIN document_versions v ON v.tenant_id = r.tenant_id AND v.document_version_id = r.document_version_id
      WHERE r.tenant_id = $1 AND r.document_id = $2 AND r.version_ref = $3
@@ -103,11 +109,16 @@ INSERT_VERSION_REF: Final[LiteralString] = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentRow:
-    """A container of versions, of one kind. It may name its supplier, and the locale of numbers in its tables."""
+    """A container of versions, of one kind. It may name its supplier, and the locale of numbers in its tables.
+
+    One that is not active takes no new versions.
+    """
 
     document_id: DocumentId
     kind: DocumentKind
+    name: str | None
     external_ref: str | None
+    is_active: bool
     supplier_id: SupplierId | None
     supplier: str | None
     locale: NumberLocale | None
@@ -131,7 +142,10 @@ class DocumentVersionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionWithHash:
-    """A version that has certain bytes, in its document of `kind`; `read_options` are those it is read under."""
+    """A version that has certain bytes, in its document of `kind`; `read_options` are those it is read under.
+
+    `has_content` is False once retention has removed the bytes.
+    """
 
     document_version_id: DocumentVersionId
     document_id: DocumentId
@@ -139,6 +153,7 @@ class VersionWithHash:
     version: int
     status: DocumentStatus
     read_options: bytes
+    has_content: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +164,15 @@ class ReferredVersion:
     version: int
     status: DocumentStatus
     sha256: Digest
+    has_content: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedDocument:
-    """The version that an upload stated; `job_id` is the job that reads it, None if nothing is to be read."""
+    """The version that an upload stated; `job_id` is the job that reads it, None if nothing is to be read.
+
+    `is_stored` says whether the upload stored bytes: of a new version, or those that retention had removed.
+    """
 
     document_id: DocumentId
     document_version_id: DocumentVersionId
@@ -162,6 +181,7 @@ class UploadedDocument:
     status: DocumentStatus
     job_id: JobId | None
     is_new: bool
+    is_stored: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,25 +193,41 @@ class DocumentContent:
     sha256: Digest
 
 
+class DocumentInactive(Conflict):
+    """A deactivated document takes no new versions."""
+
+    def __init__(self, document: DocumentRow) -> None:
+        super().__init__(
+            f"document `{document.document_id}` is deactivated and takes no new versions",
+            fix="reactivate it, or upload to another document",
+            details={"document_id": str(document.document_id)},
+        )
+
+
 async def create_document(
     conn: Connection,
     tenant: TenantId,
     *,
     kind: DocumentKind,
     external_ref: str | None,
+    name: str | None = None,
     supplier: SupplierRow | None = None,
     locale: NumberLocale | None = None,
     act: Act,
 ) -> DocumentRow:
     """Create a document without versions, and append an event."""
     document, supplier_id = DocumentId(clock.new_id()), None if supplier is None else supplier.supplier_id
-    await conn.execute(INSERT_DOCUMENT, tenant, document, kind, external_ref, supplier_id, locale, act.at, act.actor_id)
+    columns = kind, external_ref, supplier_id, locale, act.at, act.actor_id, name
+    await conn.execute(INSERT_DOCUMENT, tenant, document, *columns)
     payload = {"kind": kind, "external_ref": external_ref} | _describe_declaration(supplier_id, locale)
+    payload |= {} if name is None else {"name": name}
     await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_CREATED", payload)
     return DocumentRow(
         document_id=document,
         kind=kind,
+        name=name,
         external_ref=external_ref,
+        is_active=True,
         supplier_id=supplier_id,
         supplier=None if supplier is None else supplier.name,
         locale=locale,
@@ -212,16 +248,16 @@ async def declare_source(
 
     The document must be locked.
     """
-    declared = document
+    row = document
     if supplier is not None:
-        declared = replace(declared, supplier_id=supplier.supplier_id, supplier=supplier.name)
+        row = replace(row, supplier_id=supplier.supplier_id, supplier=supplier.name)
     if locale is not None:
-        declared = replace(declared, locale=locale)
-    if declared != document:
-        await conn.execute(UPDATE_DOCUMENT, tenant, document.document_id, declared.supplier_id, declared.locale)
-        payload = _describe_declaration(declared.supplier_id, declared.locale)
+        row = replace(row, locale=locale)
+    if row != document:
+        await conn.execute(UPDATE_DOCUMENT, tenant, document.document_id, row.supplier_id, row.locale)
+        payload = _describe_declaration(row.supplier_id, row.locale)
         await events.append_act(conn, act, tenant, "Document", document.document_id, "DOCUMENT_CHANGED", payload)
-    return declared
+    return row
 
 
 def _describe_declaration(supplier: SupplierId | None, locale: NumberLocale | None) -> dict[str, object]:
@@ -232,15 +268,6 @@ def _describe_declaration(supplier: SupplierId | None, locale: NumberLocale | No
 
 async def get_document(conn: Connection, tenant: TenantId, document: DocumentId) -> DocumentRow:
     return await fetch_one(conn, DocumentRow, SELECT_DOCUMENT, tenant, document, kind="document")
-
-
-async def list_documents(
-    conn: Connection, tenant: TenantId, page: PageQuery, *, external_ref: str | None = None
-) -> Sequence[DocumentRow]:
-    """Documents, newest first; only those with this reference, if one is named."""
-    if external_ref is None:
-        return await fetch_rows(conn, DocumentRow, SELECT_DOCUMENT_PAGE, tenant, *page)
-    return await fetch_rows(conn, DocumentRow, SELECT_DOCUMENT_PAGE_BY_REF, tenant, *page, external_ref)
 
 
 async def lock_document(conn: Connection, tenant: TenantId, document: DocumentId) -> DocumentRow:
@@ -277,6 +304,20 @@ async def insert_document_version(
     return number
 
 
+async def restore_content(
+    conn: Connection, tenant: TenantId, version_id: DocumentVersionId, content: bytes, *, act: Act
+) -> bool:
+    """Store bytes again that retention removed, and append an event; False if they are there.
+
+    The database refuses bytes that do not have the hash of the version.
+    """
+    if await conn.fetchval(RESTORE_CONTENT, tenant, version_id, content, act.at) is None:
+        return False
+    payload = {"bytes": len(content)}
+    await events.append_act(conn, act, tenant, "DocumentVersion", version_id, "DOCUMENT_CONTENT_RESTORED", payload)
+    return True
+
+
 async def get_document_version(conn: Connection, tenant: TenantId, version_id: DocumentVersionId) -> DocumentVersionRow:
     return await fetch_one(conn, DocumentVersionRow, SELECT_VERSION, tenant, version_id, kind="document version")
 
@@ -309,7 +350,7 @@ async def list_ids_by_ref(conn: Connection, tenant: TenantId, external_ref: str)
 async def claim_ref(conn: Connection, tenant: TenantId, external_ref: str, document: DocumentId, *, act: Act) -> bool:
     """Let uploads with this reference go to a document, and append an event; False if they go to one already.
 
-    Whoever claims the same reference at the same time waits until this transaction has ended.
+    A caller that claims the same reference at the same time waits until this transaction has ended.
     """
     if await conn.fetchval(INSERT_REF, tenant, external_ref, document) is None:
         return False

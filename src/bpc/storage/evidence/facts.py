@@ -190,6 +190,11 @@ class FactRow:
     created_at: datetime
     sources: tuple[FactSourceRow, ...]
 
+    @property
+    def sku(self) -> str | None:
+        """The product that it is about: a key is `<kind>:<sku>` and, for some kinds, more."""
+        return self.fact_key.split(":", 2)[1] if ":" in self.fact_key else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactFilter:
@@ -247,7 +252,7 @@ async def get_fact(conn: Connection, tenant: TenantId, fact: FactId) -> tuple[Fa
     row = await conn.fetchrow(SELECT_FACT, tenant, fact)
     if row is None:
         raise UnknownResource("fact", fact)
-    [fact_row] = await _load_sources(conn, tenant, [row], limit=MAX_SOURCES)
+    [fact_row] = await load_sources(conn, tenant, [row], limit=MAX_SOURCES)
     if len(fact_row.sources) < MAX_SOURCES:
         return fact_row, len(fact_row.sources)
     return fact_row, await conn.fetchval(COUNT_SOURCES, tenant, fact)
@@ -266,13 +271,13 @@ async def load_stored_facts(
 
 
 async def insert_derived_facts(
-    conn: Connection, tenant: TenantId, derived: Sequence[DerivedFact], *, at: datetime
+    conn: Connection, tenant: TenantId, derived_facts: Sequence[DerivedFact], *, at: datetime
 ) -> list[FactId]:
     """Insert facts that no document states by itself, with their sources; return their ids in some order."""
-    if not derived:
+    if not derived_facts:
         return []
     # Always in the same order: two transactions that insert the same facts must not deadlock.
-    rows = sorted(derived, key=lambda each: (each.fact.fact_type, each.fact.fact_key, each.fact.digest()))
+    rows = sorted(derived_facts, key=lambda each: (each.fact.fact_type, each.fact.fact_key, each.fact.digest()))
     identity = (
         [each.fact.fact_type for each in rows],
         [each.fact.fact_key for each in rows],
@@ -309,7 +314,7 @@ async def find_existing_ids(conn: Connection, tenant: TenantId, facts: Sequence[
 async def list_facts(conn: Connection, tenant: TenantId, filters: FactFilter, page: PageQuery) -> Sequence[FactRow]:
     """Facts that match the filters."""
     rows = await _fetch_page(conn, tenant, filters, page)
-    return await _load_sources(conn, tenant, rows, limit=MAX_SOURCES_IN_LIST)
+    return await load_sources(conn, tenant, rows, limit=MAX_SOURCES_IN_LIST)
 
 
 async def list_facts_of_snapshot(
@@ -317,7 +322,7 @@ async def list_facts_of_snapshot(
 ) -> Sequence[FactRow]:
     """The facts of a snapshot, by id."""
     rows = await conn.fetch(SELECT_FACT_PAGE_OF_SNAPSHOT, tenant, page.before_id, page.limit, snapshot)
-    return await _load_sources(conn, tenant, rows, limit=MAX_SOURCES_IN_LIST)
+    return await load_sources(conn, tenant, rows, limit=MAX_SOURCES_IN_LIST)
 
 
 async def _fetch_page(conn: Connection, tenant: TenantId, filters: FactFilter, page: PageQuery) -> list[asyncpg.Record]:
@@ -338,9 +343,10 @@ async def _fetch_page(conn: Connection, tenant: TenantId, filters: FactFilter, p
             return await conn.fetch(SELECT_FACT_PAGE_BY_TYPE_AND_KEY, tenant, *page, prefix, prefix_end(prefix), kind)
 
 
-async def _load_sources(
+async def load_sources(
     conn: Connection, tenant: TenantId, rows: Sequence[asyncpg.Record], *, limit: int
 ) -> list[FactRow]:
+    """The facts of rows with `FACT_COLUMNS`, each with its first sources."""
     sources: dict[UUID, list[FactSourceRow]] = {row["fact_id"]: [] for row in rows}
     for source_row in await conn.fetch(SELECT_SOURCES, tenant, list(sources), limit):
         sources[source_row["fact_id"]].append(
@@ -353,6 +359,13 @@ def _to_fact_row(row: asyncpg.Record, sources: tuple[FactSourceRow, ...]) -> Fac
     columns = dict(row)
     payload = cast("Mapping[str, Any]", canonical_json.decode(columns.pop("payload_canonical")))
     return FactRow(**columns, payload=payload, sources=sources)
+
+
+def list_key_ranges(sku: str) -> tuple[list[str], str, str, str, str]:
+    """The keys of the facts about a product: some keys, and the two ranges of those with parts and with readings."""
+    components, readings = f"component:{sku}:", f"reading:{sku}:"
+    keys = [f"{kind}:{sku}" for kind in ("battery", "pcf", "dd")]
+    return keys, components, prefix_end(components), readings, prefix_end(readings)
 
 
 def prefix_end(prefix: str) -> str:

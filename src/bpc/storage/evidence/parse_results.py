@@ -6,12 +6,12 @@ from typing import Any, Final, LiteralString
 import orjson
 
 from bpc.core.errors import NotFound
-from bpc.core.formats.ids import DocumentVersionId, TenantId
+from bpc.core.formats.ids import DocumentId, DocumentVersionId, TenantId
 from bpc.storage.connection import Connection, fetch_one
 from bpc.storage.evidence.documents import DocumentStatus
 
 SELECT_VERSION_FOR_PARSE: Final[LiteralString] = """
-    SELECT d.kind::text AS kind, v.status::text AS status, v.mime_type, v.read_options,
+    SELECT v.document_id, d.kind::text AS kind, v.status::text AS status, v.mime_type, v.read_options,
            CASE WHEN v.status = 'UPLOADED' THEN v.content END AS content
       FROM document_versions v
       JOIN documents d ON d.tenant_id = v.tenant_id AND d.document_id = v.document_id
@@ -37,6 +37,7 @@ class UnparsedVersion:
     `read_options` is canonical JSON: how to read it.
     """
 
+    document_id: DocumentId
     kind: str
     status: DocumentStatus
     mime_type: str
@@ -56,6 +57,7 @@ class ParseResult:
     problems_total: int
     warnings: list[dict[str, str]]
     warnings_total: int
+    fact_count: int = 0
 
 
 async def lock_version_for_parse(conn: Connection, tenant: TenantId, version: DocumentVersionId) -> UnparsedVersion:
@@ -78,6 +80,7 @@ async def load_parse_result(conn: Connection, tenant: TenantId, version: Documen
         problems_total=payload.get("problems_total", 0),
         warnings=payload.get("warnings", []),
         warnings_total=payload.get("warnings_total", 0),
+        fact_count=payload.get("fact_count", 0),
     )
 
 

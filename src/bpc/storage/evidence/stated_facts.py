@@ -11,7 +11,7 @@ import asyncpg
 import orjson
 
 from bpc.core.facts.merge import UnreadableValue
-from bpc.core.facts.provenance import DocumentOrigin
+from bpc.core.facts.provenance import DocumentOrigin, MemberOrigin
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, TenantId
 from bpc.storage.connection import Connection
@@ -127,6 +127,9 @@ class StatedFact:
     document: DocumentOrigin
     is_current: bool = True
 
+    def locate_member(self, member: str) -> MemberOrigin:
+        return MemberOrigin(self.document, self.member_places.get(member, f"{self.source_path}.{member}"))
+
 
 async def list_stated_facts(conn: Connection, tenant: TenantId, sku: str, *, limit: int) -> Sequence[StatedFact]:
     """The first facts about a product that count, by type and key; of each, the statement that is believed first."""
@@ -141,6 +144,19 @@ async def list_readings(conn: Connection, tenant: TenantId, sku: str, *, limit: 
     return _to_stated_facts(await conn.fetch(SELECT_READINGS, tenant, readings, prefix_end(readings), limit))
 
 
+def read_origin(row: asyncpg.Record) -> DocumentOrigin:
+    """The document of a row, and since when it says this version."""
+    return DocumentOrigin(
+        document_id=DocumentId(row["document_id"]),
+        document_version_id=DocumentVersionId(row["document_version_id"]),
+        kind=row["kind"],
+        sha256=Digest(row["sha256"]),
+        file_name=row["file_name"],
+        supplier=row["supplier"],
+        stated_at=row["stated_at"],
+    )
+
+
 def _to_stated_facts(rows: Sequence[asyncpg.Record]) -> list[StatedFact]:
     documents: dict[tuple[DocumentId, DocumentVersionId], DocumentOrigin] = {}
     return [_to_stated_fact(row, documents) for row in rows]
@@ -153,15 +169,7 @@ def _to_stated_fact(
     name = DocumentId(row["document_id"]), DocumentVersionId(row["document_version_id"])
     document = documents.get(name)
     if document is None:
-        document = documents[name] = DocumentOrigin(
-            document_id=name[0],
-            document_version_id=name[1],
-            kind=row["kind"],
-            sha256=Digest(row["sha256"]),
-            file_name=row["file_name"],
-            supplier=row["supplier"],
-            stated_at=row["stated_at"],
-        )
+        document = documents[name] = read_origin(row)
     unreadable = orjson.loads(row["unreadable"]) if row["unreadable"] else {}
     return StatedFact(
         fact_id=FactId(row["fact_id"]),

@@ -19,8 +19,8 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
 from bpc.storage.evidence.documents import DocumentStatus
 
-# The document's row is locked, so nobody else takes the same number. Whoever waited for the lock may carry an earlier
-# time than the statement before; the list is in the order of times.
+# The document's row is locked, so nobody else takes the same number. A caller that waited for the lock may carry an
+# earlier time than the statement before; the list is in the order of times.
 INSERT_STATEMENT: Final[LiteralString] = """
     INSERT INTO document_statements (tenant_id, statement_id, document_id, sequence, document_version_id, reason,
                                      stated_at, stated_by, file_name)

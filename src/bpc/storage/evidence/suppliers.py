@@ -137,13 +137,13 @@ async def set_supplier_rank(
 
 
 async def _change_supplier(
-    conn: Connection, tenant: TenantId, supplier: SupplierRow, changed: SupplierRow, act: Act
+    conn: Connection, tenant: TenantId, supplier: SupplierRow, new_row: SupplierRow, act: Act
 ) -> SupplierRow:
-    if changed != supplier:
-        await conn.execute(UPDATE_SUPPLIER, tenant, changed.supplier_id, changed.locale, changed.rank)
-        payload = {"locale": changed.locale, "rank": changed.rank}
-        await events.append_act(conn, act, tenant, "Supplier", changed.supplier_id, "SUPPLIER_CHANGED", payload)
-    return changed
+    if new_row != supplier:
+        await conn.execute(UPDATE_SUPPLIER, tenant, new_row.supplier_id, new_row.locale, new_row.rank)
+        payload = {"locale": new_row.locale, "rank": new_row.rank}
+        await events.append_act(conn, act, tenant, "Supplier", new_row.supplier_id, "SUPPLIER_CHANGED", payload)
+    return new_row
 
 
 # Column mappings --------------------------------------------------------------------------------------------------

@@ -28,7 +28,10 @@ UNFINISHED_STATUSES: Final[frozenset[CompileRowStatus]] = frozenset({"WAITING", 
 
 # Rows, each with its version and its next (or last) job, which is looked up by its key.
 SELECT_ROW_STATES: Final[LiteralString] = f"""
-    SELECT r.row_number, r.sku, r.activate, r.passport_version_id, v.status::text AS passport_version_status,
+    SELECT r.row_number, r.sku,
+           coalesce((SELECT b.name FROM battery_products b WHERE b.tenant_id = $1 AND b.sku = r.sku), r.name)
+             AS product_name,
+           r.activate, r.passport_version_id, v.status::text AS passport_version_status,
            r.problem_code, r.problem_message, j.job_id, j.last_error::text AS last_error,
            next.type AS next_type, state.status, v.fail_count AS stored_fails, v.warn_count AS stored_warns,
            {COMPLIANCE_COLUMNS},
@@ -66,7 +69,7 @@ SELECT_ROW_STATES: Final[LiteralString] = f"""
                  false) THEN 'REMOVED'
                WHEN next.type = 'ACTIVATE_PASSPORT' AND v.activated_at IS NOT NULL THEN 'ACTIVE'
                WHEN next.type = 'GENERATE_QR' AND (v.qr_png IS NOT NULL OR v.status = 'REVOKED') THEN 'ISSUED'
-               WHEN j.status IN ('FAILED', 'DEAD_LETTER') THEN 'FAILED'
+               WHEN v.abandoned_at IS NOT NULL OR j.status IN ('FAILED', 'DEAD_LETTER') THEN 'FAILED'
                WHEN j.status = 'CANCELLED' THEN 'CANCELLED'
                WHEN r.passport_version_id IS NULL AND r.problem_code IS NOT NULL AND j.job_id IS NULL THEN 'FAILED'
                WHEN r.passport_version_id IS NULL AND c.cancelled_at IS NOT NULL THEN 'CANCELLED'
@@ -78,6 +81,11 @@ SELECT_ROW_STATES: Final[LiteralString] = f"""
 """
 SELECT_ROW_STATE_PAGE: Final[LiteralString] = f"""
     {SELECT_ROW_STATES} AND r.row_number > $3 AND ($5::text IS NULL OR state.status = $5)
+     ORDER BY r.row_number
+     LIMIT $4
+"""
+SELECT_ROW_STATE_PAGE_OF_PRODUCT: Final[LiteralString] = f"""
+    {SELECT_ROW_STATES} AND r.row_number > $3 AND ($5::text IS NULL OR state.status = $5) AND r.sku = $6
      ORDER BY r.row_number
      LIMIT $4
 """
@@ -150,6 +158,7 @@ class CompileRowState:
 
     row_number: int
     sku: str
+    product_name: str | None
     activate: bool
     status: CompileRowStatus
     passport_version_id: PassportVersionId | None
@@ -159,6 +168,11 @@ class CompileRowState:
     waived_count: int
     problem: CompileRowProblem | None
     job_id: JobId | None
+
+
+def has_unfinished_rows(progress: CompileRunProgress) -> bool:
+    """True while a row waits or compiles."""
+    return bool(progress.counts.keys() & UNFINISHED_STATUSES)
 
 
 async def load_progress(conn: Connection, tenant: TenantId, run: CompileRunId) -> CompileRunProgress:
@@ -185,9 +199,13 @@ async def list_row_states(
     after: int,
     limit: int,
     status: CompileRowStatus | None = None,
+    sku: str | None = None,
 ) -> Sequence[CompileRowState]:
-    """Rows after a number, in the order of the request, of one status or of any."""
-    return await fetch_rows(conn, _to_row_state, SELECT_ROW_STATE_PAGE, tenant, run, after, limit, status)
+    """Rows after a number, in the order of the request; of one status or of any, of one product or of all."""
+    arguments = tenant, run, after, limit, status
+    if sku is None:
+        return await fetch_rows(conn, _to_row_state, SELECT_ROW_STATE_PAGE, *arguments)
+    return await fetch_rows(conn, _to_row_state, SELECT_ROW_STATE_PAGE_OF_PRODUCT, *arguments, sku)
 
 
 async def list_failed_requests(
@@ -209,8 +227,8 @@ def _to_row_state(
     stored_warns: int | None,  # noqa: ARG001
     **columns: Any,
 ) -> CompileRowState:
-    failed = status == "FAILED"
-    problem = _describe_problem(last_error, problem_code, problem_message, next_type) if failed else None
+    is_failed = status == "FAILED"
+    problem = _describe_problem(last_error, problem_code, problem_message, next_type) if is_failed else None
     return CompileRowState(status=status, problem=problem, **columns)
 
 

@@ -5,10 +5,10 @@ What stands of a run is in `compile_run_progress`.
 Starting a row takes a shared lock on the run, so a cancelled run starts no more rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final, Literal, LiteralString
 from uuid import UUID
 
 from bpc.core.audit.events import Act
@@ -24,12 +24,16 @@ from bpc.core.formats.ids import (
 )
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
-from bpc.storage.passports.compile_run_progress import CompileRowProblem, CompileRowRequest
+from bpc.storage.list_filters import ListConditions
+from bpc.storage.passports.compile_run_progress import CompileRowProblem, CompileRowRequest, CompileRunProgress
+from bpc.storage.passports.product_names import find_skus_by_text
+from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
+CompileRunStatus = Literal["RUNNING", "FINISHED", "CANCELLED"]
 INSERT_RUN: Final[LiteralString] = """
     INSERT INTO compile_runs (tenant_id, run_id, rule_package_version_id, activate, total, batch_id, created_at,
-                              created_by, skip_unchanged)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                              created_by, skip_unchanged, is_open)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, true)
 """
 INSERT_ROWS: Final[LiteralString] = """
     INSERT INTO compile_run_rows (tenant_id, run_id, row_number, sku, name, snapshot_id, activate, problem_code,
@@ -38,13 +42,33 @@ INSERT_ROWS: Final[LiteralString] = """
       FROM unnest($3::int[], $4::text[], $5::text[], $6::uuid[], $7::boolean[], $8::text[], $9::text[])
         AS w(row_number, sku, name, snapshot_id, activate, problem_code, problem_message)
 """
-SELECT_RUNS: Final[LiteralString] = """
-    SELECT run_id, rule_package_version_id, activate, skip_unchanged, total, created_at, created_by, cancelled_at
-      FROM compile_runs
+# A worker of an earlier release records the end, but does not close the run.
+IS_RUNNING: Final[LiteralString] = """c.is_open AND c.cancelled_at IS NULL AND NOT EXISTS (
+    SELECT FROM events e
+     WHERE e.tenant_id = c.tenant_id AND e.aggregate_type = 'CompileRun' AND e.aggregate_id = c.run_id
+       AND e.event_type = 'COMPILE_RUN_FINISHED')"""
+SELECT_RUNS: Final[LiteralString] = f"""
+    SELECT c.run_id, c.rule_package_version_id, c.activate, c.skip_unchanged, c.total, c.created_at, c.created_by,
+           c.cancelled_at,
+           CASE WHEN c.cancelled_at IS NOT NULL THEN 'CANCELLED' WHEN {IS_RUNNING} THEN 'RUNNING' ELSE 'FINISHED' END
+             AS status
+      FROM compile_runs c
 """
-SELECT_RUN: Final[LiteralString] = f"{SELECT_RUNS} WHERE tenant_id = $1 AND run_id = $2"
+HAS_STATUS: Final[Mapping[CompileRunStatus, LiteralString]] = {
+    "RUNNING": IS_RUNNING,
+    "FINISHED": f"c.cancelled_at IS NULL AND NOT ({IS_RUNNING})",
+    "CANCELLED": "c.cancelled_at IS NOT NULL",
+}
+SELECT_RUN: Final[LiteralString] = f"{SELECT_RUNS} WHERE c.tenant_id = $1 AND c.run_id = $2"
+# A product is in few runs, so they are looked up by it first.
+HAS_PRODUCT: Final[LiteralString] = """c.run_id = ANY(ARRAY(
+    SELECT run_id FROM compile_run_rows WHERE tenant_id = $1 AND sku = {}))"""
+HAS_ONE_OF_PRODUCTS: Final[LiteralString] = """c.run_id = ANY(ARRAY(
+    SELECT run_id FROM compile_run_rows WHERE tenant_id = $1 AND sku = ANY({}::text[])))"""
 SELECT_RUN_FOR_UPDATE: Final[LiteralString] = f"{SELECT_RUN} FOR NO KEY UPDATE"
-SELECT_RUN_PAGE: Final[LiteralString] = make_page_query(SELECT_RUNS, time="created_at", key="run_id")
+UPDATE_CLOSED: Final[LiteralString] = (
+    "UPDATE compile_runs SET is_open = false WHERE tenant_id = $1 AND run_id = $2 AND is_open"
+)
 UPDATE_CANCELLED: Final[LiteralString] = (
     "UPDATE compile_runs SET cancelled_at = $3 WHERE tenant_id = $1 AND run_id = $2"
 )
@@ -74,7 +98,7 @@ UPDATE_ROW_PROBLEM: Final[LiteralString] = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCompileRun:
-    """A run as it was requested."""
+    """A run as it was requested. `status` is FINISHED when its end was recorded, also if rows are retried later."""
 
     run_id: CompileRunId
     rule_package_version_id: RulePackageVersionId
@@ -84,6 +108,7 @@ class StoredCompileRun:
     created_at: datetime
     created_by: ActorId | None
     cancelled_at: datetime | None
+    status: CompileRunStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +128,22 @@ class LockedCompileRow:
 def row_job_key(run: CompileRunId, row_number: int) -> str:
     """The idempotency key of the job that starts a row."""
     return f"row:{run}:{row_number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileRunFilter:
+    """Which runs to list: those that match every filter that is set.
+
+    `text` is a part of the SKU or the name of a product that was in the run.
+    """
+
+    text: str | None = None
+    sku: str | None = None
+    rule_package_version_id: RulePackageVersionId | None = None
+    is_cancelled: bool | None = None
+    status: CompileRunStatus | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
 
 
 async def insert_run(
@@ -146,18 +187,49 @@ async def get_run(conn: Connection, tenant: TenantId, run: CompileRunId) -> Stor
     return await fetch_one(conn, StoredCompileRun, SELECT_RUN, tenant, run, kind="compile run")
 
 
-async def list_runs(conn: Connection, tenant: TenantId, page: PageQuery) -> Sequence[StoredCompileRun]:
-    """Runs, newest first."""
-    return await fetch_rows(conn, StoredCompileRun, SELECT_RUN_PAGE, tenant, *page)
+async def list_runs(
+    conn: Connection, tenant: TenantId, filters: CompileRunFilter, page: PageQuery
+) -> Sequence[StoredCompileRun]:
+    """Runs, newest first. Raises `TextTooCommon`."""
+    conditions = ListConditions()
+    conditions.add(HAS_PRODUCT, filters.sku)
+    if filters.text is not None:
+        conditions.add(HAS_ONE_OF_PRODUCTS, await find_skus_by_text(conn, tenant, filters.text))
+    conditions.add("c.rule_package_version_id = {}", filters.rule_package_version_id)
+    if filters.is_cancelled is not None:
+        conditions.add_plain(f"c.cancelled_at IS {'NOT NULL' if filters.is_cancelled else 'NULL'}")
+    if filters.status is not None:
+        conditions.add_plain(HAS_STATUS[filters.status])
+    conditions.add_times("c.created_at", filters.created_after, filters.created_before)
+    statement = make_page_query(SELECT_RUNS, time="c.created_at", key="c.run_id", where=conditions.where)
+    return await fetch_rows(conn, StoredCompileRun, statement, tenant, *page, *conditions.values)
 
 
 async def cancel_run(conn: Connection, tenant: TenantId, run: CompileRunId, *, act: Act) -> None:
     """Stop a run, and append an event: rows that have not started will not start."""
-    stored = await fetch_one(conn, StoredCompileRun, SELECT_RUN_FOR_UPDATE, tenant, run, kind="compile run")
-    if stored.cancelled_at is not None:
+    run_row = await fetch_one(conn, StoredCompileRun, SELECT_RUN_FOR_UPDATE, tenant, run, kind="compile run")
+    if run_row.cancelled_at is not None:
         raise Conflict(f"compile run `{run}` is already cancelled", fix="start a new one")
     await conn.execute(UPDATE_CANCELLED, tenant, run, act.at)
     await events.append_act(conn, act, tenant, "CompileRun", run, "COMPILE_RUN_CANCELLED", {})
+
+
+async def record_end(
+    conn: Connection, tenant: TenantId, run: CompileRunId, progress: CompileRunProgress, *, act: Act
+) -> None:
+    """Append the event that every row of a run has ended; webhooks announce it."""
+    run_row = await get_run(conn, tenant, run)
+    await conn.execute(UPDATE_CLOSED, tenant, run)
+    compliance = progress.compliance
+    payload = {
+        "rule_package_version_id": str(run_row.rule_package_version_id),
+        "rows": run_row.total,
+        "counts": dict(progress.counts),
+        "fail_count": None if compliance is None else compliance.fail,
+        "warn_count": None if compliance is None else compliance.warn,
+        "cancelled": run_row.cancelled_at is not None,
+    }
+    await append_and_announce(conn, act, tenant, "CompileRun", run, "COMPILE_RUN_FINISHED", payload)
 
 
 async def lock_row(conn: Connection, tenant: TenantId, run: CompileRunId, row_number: int) -> LockedCompileRow:

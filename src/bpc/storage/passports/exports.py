@@ -39,14 +39,18 @@ INSERT_EXPORT: Final[LiteralString] = """
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 SELECT_EXPORTS: Final[LiteralString] = """
-    SELECT export_id, passport_version_id, format, audience, status, mime_type, file_name,
-           octet_length(content) AS size, sha256, last_error, job_id, created_at, created_by, finished_at
-      FROM passport_exports
+    SELECT x.export_id, x.passport_version_id, b.sku, b.name AS product_name, x.format, x.audience, x.status,
+           x.mime_type, x.file_name, octet_length(x.content) AS size, x.sha256, x.last_error, x.job_id, x.created_at,
+           x.created_by, x.finished_at
+      FROM passport_exports x
+      LEFT JOIN passport_versions v ON v.tenant_id = $1 AND v.passport_version_id = x.passport_version_id
+      LEFT JOIN passports p ON p.tenant_id = $1 AND p.passport_id = v.passport_id
+      LEFT JOIN battery_products b ON b.tenant_id = $1 AND b.battery_product_id = p.battery_product_id
 """
-SELECT_EXPORT: Final[LiteralString] = f"{SELECT_EXPORTS} WHERE tenant_id = $1 AND export_id = $2"
-SELECT_EXPORT_FOR_UPDATE: Final[LiteralString] = f"{SELECT_EXPORT} FOR NO KEY UPDATE"
+SELECT_EXPORT: Final[LiteralString] = f"{SELECT_EXPORTS} WHERE x.tenant_id = $1 AND x.export_id = $2"
+SELECT_EXPORT_FOR_UPDATE: Final[LiteralString] = f"{SELECT_EXPORT} FOR NO KEY UPDATE OF x"
 SELECT_EXPORT_PAGE: Final[LiteralString] = make_page_query(
-    SELECT_EXPORTS, time="created_at", key="export_id", where="AND passport_version_id = $5"
+    SELECT_EXPORTS, time="x.created_at", key="x.export_id", where="AND x.passport_version_id = $5"
 )
 SELECT_EXPORT_CONTENT: Final[LiteralString] = (
     "SELECT content FROM passport_exports WHERE tenant_id = $1 AND export_id = $2"
@@ -67,6 +71,8 @@ class ExportRow:
 
     export_id: ExportId
     passport_version_id: PassportVersionId
+    sku: str | None
+    product_name: str | None
     format: ExportFormat
     audience: Audience
     status: ExportStatus
@@ -229,11 +235,11 @@ async def _load_events_file(conn: Connection, tenant: TenantId, version: Passpor
 
 def encode_events_file(chain: Sequence[StoredEvent]) -> bytes:
     """A chain as `events.jsonl`: one canonical line per event, with its hashed members, its hash and its payload."""
-    return b"".join(_encode_event_line(stored) for stored in chain)
+    return b"".join(_encode_event_line(stored_event) for stored_event in chain)
 
 
-def _encode_event_line(stored: StoredEvent) -> bytes:
-    event = stored.event
+def _encode_event_line(stored_event: StoredEvent) -> bytes:
+    event = stored_event.event
     previous_hash = event.prev_event_hash
     members = {
         "tenant_id": str(event.stream.tenant_id),

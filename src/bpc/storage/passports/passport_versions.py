@@ -7,9 +7,19 @@ from typing import Any, Final, Literal, LiteralString
 
 from bpc.core.audit.events import ChainHead
 from bpc.core.formats.hashes import Digest
-from bpc.core.formats.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
+from bpc.core.formats.ids import (
+    BatteryProductId,
+    PassportId,
+    PassportVersionId,
+    RulePackageVersionId,
+    SnapshotId,
+    TenantId,
+)
 from bpc.core.passport.compile import CompiledPassport
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.list_filters import ListConditions
+from bpc.storage.passports.passports import PassportSubject
+from bpc.storage.passports.product_search import ProductFilter, add_product_conditions
 
 PassportVersionStatus = Literal["COMPILING", "SIGNED", "ACTIVE", "SUPERSEDED", "REVOKED"]
 LaterStatus = Literal["ACTIVE", "SUPERSEDED", "REVOKED"]
@@ -31,29 +41,50 @@ COMPLIANCE_COLUMNS: Final[LiteralString] = """
     (SELECT coalesce(sum(w.entries), 0)::int FROM passport_waivers w
       WHERE w.tenant_id = v.tenant_id AND w.passport_version_id = v.passport_version_id) AS waived_count
 """
+# The product of each version is looked up: for plain joins, the planner may read all passports and products.
 SELECT_VERSIONS: Final[LiteralString] = f"""
-    SELECT passport_version_id, passport_id, status::text AS status, created_at, activated_at, superseded_at,
-           revoked_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_hash, proof_root_hash,
-           receipt_hash, signing_key_id, qr_png IS NOT NULL AS has_qr, {COMPLIANCE_COLUMNS}
+    SELECT v.passport_version_id, v.passport_id, b.sku, b.name AS product_name, v.status::text AS status, v.created_at,
+           v.activated_at, v.superseded_at, v.revoked_at, v.abandoned_at, v.abandon_reason, v.snapshot_id,
+           v.rule_package_version_id, v.compiler_build_id,
+           v.payload_hash, v.proof_root_hash, v.receipt_hash, v.signing_key_id, v.qr_png IS NOT NULL AS has_qr,
+           {COMPLIANCE_COLUMNS}
       FROM passport_versions v
+     CROSS JOIN LATERAL (
+       SELECT product.sku, product.name
+         FROM passports p
+         JOIN battery_products product
+           ON product.tenant_id = p.tenant_id AND product.battery_product_id = p.battery_product_id
+        WHERE p.tenant_id = v.tenant_id AND p.passport_id = v.passport_id LIMIT 1) AS b
 """
 ONE_VERSION: Final[LiteralString] = "WHERE tenant_id = $1 AND passport_version_id = $2"
-SELECT_VERSION: Final[LiteralString] = f"{SELECT_VERSIONS} {ONE_VERSION}"
-SELECT_VERSION_FOR_UPDATE: Final[LiteralString] = f"{SELECT_VERSION} FOR NO KEY UPDATE"
+SELECT_VERSION: Final[LiteralString] = f"{SELECT_VERSIONS} WHERE v.tenant_id = $1 AND v.passport_version_id = $2"
+SELECT_VERSION_FOR_UPDATE: Final[LiteralString] = f"{SELECT_VERSION} FOR NO KEY UPDATE OF v"
 # The row first, then its chain: everything that locks both locks them in this order.
 SELECT_VERSION_AND_HEAD_FOR_UPDATE: Final[LiteralString] = """
     WITH version AS MATERIALIZED (
       SELECT passport_version_id, status::text AS status, receipt_canonical AS receipt, receipt_hash, proof_root_hash,
-             sha256(payload_canonical) AS payload_sha256, qr_png IS NOT NULL AS has_qr
+             sha256(payload_canonical) AS payload_sha256, qr_png IS NOT NULL AS has_qr, abandoned_at, passport_id
         FROM passport_versions
        WHERE tenant_id = $1 AND passport_version_id = $2
          FOR NO KEY UPDATE)
-    SELECT status, receipt, receipt_hash, proof_root_hash, payload_sha256, has_qr, aggregate_version, event_hash
-      FROM version CROSS JOIN LATERAL locked_event_head('PassportVersion', version.passport_version_id) AS head
+    SELECT status, receipt, receipt_hash, proof_root_hash, payload_sha256, has_qr, abandoned_at, aggregate_version,
+           event_hash, passport_id, battery_product_id, sku
+      FROM version
+      JOIN passports p USING (passport_id)
+      JOIN battery_products b USING (battery_product_id)
+     CROSS JOIN LATERAL locked_event_head('PassportVersion', version.passport_version_id) AS head
+     WHERE p.tenant_id = $1 AND b.tenant_id = $1
 """
-SELECT_VERSION_PAGE: Final[LiteralString] = make_page_query(
-    SELECT_VERSIONS, time="created_at", key="passport_version_id", where="AND passport_id = $5"
-)
+OF_PRODUCTS: Final[LiteralString] = """v.passport_id = ANY(ARRAY(
+    SELECT passport_id FROM passports WHERE tenant_id = $1 AND battery_product_id = ANY({}::uuid[])))"""
+# The condition of the index for a status: row-level security keeps a comparison with a value away from an index.
+HAS_STATUS: Final[Mapping[str, LiteralString]] = {
+    "COMPILING": "v.status = 'COMPILING'",
+    "SIGNED": "v.status = 'SIGNED'",
+    "ACTIVE": "v.status = 'ACTIVE'",
+    "SUPERSEDED": "v.status = 'SUPERSEDED'",
+    "REVOKED": "v.status = 'REVOKED'",
+}
 SELECT_ARTIFACT: Final[Mapping[ArtifactName, LiteralString]] = {
     "payload": f"SELECT payload_canonical AS content FROM passport_versions {ONE_VERSION}",
     "proof": f"SELECT proof_canonical AS content FROM passport_versions {ONE_VERSION}",
@@ -68,6 +99,9 @@ SELECT_BYTES: Final[LiteralString] = f"""
 UPDATE_SIGNED: Final[LiteralString] = f"""
     UPDATE passport_versions SET status = 'SIGNED', receipt_canonical = $3, signature = $4, signing_key_id = $5
      {ONE_VERSION}
+"""
+UPDATE_ABANDONED: Final[LiteralString] = f"""
+    UPDATE passport_versions SET abandoned_at = $3, abandon_reason = $4 {ONE_VERSION}
 """
 UPDATE_QR: Final[LiteralString] = f"UPDATE passport_versions SET qr_payload = $3, qr_png = $4 {ONE_VERSION}"
 UPDATE_REPLAYED_AT: Final[LiteralString] = f"UPDATE passport_versions SET replayed_at = $3 {ONE_VERSION}"
@@ -99,16 +133,21 @@ UPDATE_STATUS_TO: Final[Mapping[LaterStatus, LiteralString]] = {
 class PassportVersionRow:
     """A version without its bytes. `created_at` is when the compile was requested: `issued_at` of the payload.
 
+    `product_name` is the present name of its product; the payload has the name of that time.
     `waived_count` of its FAIL and WARN entries do not block its activation.
     """
 
     passport_version_id: PassportVersionId
     passport_id: PassportId
+    sku: str
+    product_name: str
     status: PassportVersionStatus
     created_at: datetime
     activated_at: datetime | None
     superseded_at: datetime | None
     revoked_at: datetime | None
+    abandoned_at: datetime | None
+    abandon_reason: str | None
     snapshot_id: SnapshotId
     rule_package_version_id: RulePackageVersionId
     compiler_build_id: str
@@ -138,7 +177,8 @@ class PassportVersionBytes:
 class LockedPassportVersion:
     """A version that nobody else changes until the transaction ends: what signing and the QR code need of it.
 
-    `payload_sha256` is computed from the stored payload; `head` is the head of its chain of events.
+    `payload_sha256` is computed from the stored payload; `head` is the head of its chain of events; `subject` is what
+    it is about.
     """
 
     status: PassportVersionStatus
@@ -147,14 +187,16 @@ class LockedPassportVersion:
     proof_root_hash: Digest
     payload_sha256: Digest
     has_qr: bool
+    abandoned_at: datetime | None
     head: ChainHead
+    subject: PassportSubject
 
 
 async def insert_version(
     conn: Connection,
     tenant: TenantId,
     version: PassportVersionId,
-    compiled: CompiledPassport,
+    compiled_passport: CompiledPassport,
     *,
     passport: PassportId,
     snapshot: SnapshotId,
@@ -163,7 +205,7 @@ async def insert_version(
     at: datetime,
 ) -> bool:
     """Insert a compiled version; return False if there is one with this id."""
-    added: bool | None = await conn.fetchval(
+    is_new: bool | None = await conn.fetchval(
         INSERT_VERSION,
         tenant,
         version,
@@ -172,15 +214,15 @@ async def insert_version(
         snapshot,
         rules,
         compiler_build_id,
-        compiled.payload,
-        compiled.payload_hash,
-        compiled.proof,
-        compiled.proof_root_hash,
-        compiled.receipt,
-        compiled.receipt_hash,
-        *compiled.compliance,
+        compiled_passport.payload,
+        compiled_passport.payload_hash,
+        compiled_passport.proof,
+        compiled_passport.proof_root_hash,
+        compiled_passport.receipt,
+        compiled_passport.receipt_hash,
+        *compiled_passport.compliance,
     )
-    return added is not None
+    return is_new is not None
 
 
 async def get_version(conn: Connection, tenant: TenantId, version: PassportVersionId) -> PassportVersionRow:
@@ -203,10 +245,19 @@ async def lock_version_and_chain(
 
 
 async def list_versions(
-    conn: Connection, tenant: TenantId, passport: PassportId, page: PageQuery
+    conn: Connection, tenant: TenantId, passport: PassportId | None, filters: ProductFilter, page: PageQuery
 ) -> Sequence[PassportVersionRow]:
-    """The versions of a passport, newest first."""
-    return await fetch_rows(conn, PassportVersionRow, SELECT_VERSION_PAGE, tenant, *page, passport)
+    """The versions of a passport, or of all passports, newest first."""
+    conditions = ListConditions()
+    conditions.add("v.passport_id = {}", passport)
+    await add_product_conditions(conn, tenant, conditions, filters, candidates=OF_PRODUCTS)
+    if filters.status is not None:
+        conditions.add_plain(HAS_STATUS[filters.status])
+    conditions.add_times("v.created_at", filters.created_after, filters.created_before)
+    statement = make_page_query(
+        SELECT_VERSIONS, time="v.created_at", key="v.passport_version_id", where=conditions.where
+    )
+    return await fetch_rows(conn, PassportVersionRow, statement, tenant, *page, *conditions.values)
 
 
 async def load_artifact(
@@ -229,6 +280,13 @@ async def set_signature(
 ) -> None:
     """COMPILING → SIGNED."""
     await conn.execute(UPDATE_SIGNED, tenant, version, receipt, signature, key_id)
+
+
+async def set_abandoned(
+    conn: Connection, tenant: TenantId, version: PassportVersionId, *, at: datetime, reason: str
+) -> None:
+    """Give up a version that is COMPILING. Its status stays."""
+    await conn.execute(UPDATE_ABANDONED, tenant, version, at, reason)
 
 
 async def set_qr(conn: Connection, tenant: TenantId, version: PassportVersionId, *, text: str, png: bytes) -> None:
@@ -266,6 +324,14 @@ async def set_version_status(
 
 
 def _to_locked_version(
-    *, aggregate_version: int | None, event_hash: Digest | None, **columns: Any
+    *,
+    aggregate_version: int | None,
+    event_hash: Digest | None,
+    passport_id: PassportId,
+    battery_product_id: BatteryProductId,
+    sku: str,
+    **columns: Any,
 ) -> LockedPassportVersion:
-    return LockedPassportVersion(head=ChainHead(aggregate_version or 0, event_hash), **columns)
+    head = ChainHead(aggregate_version or 0, event_hash)
+    subject = PassportSubject(passport_id=passport_id, battery_product_id=battery_product_id, sku=sku)
+    return LockedPassportVersion(head=head, subject=subject, **columns)

@@ -13,6 +13,7 @@ from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId, WaiverId
 from bpc.core.passport.gate import EntryName
 from bpc.runtime import clock
 from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
+from bpc.storage.passports.passports import load_subject_of_version
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 INSERT_WAIVERS: Final[LiteralString] = """
@@ -79,7 +80,8 @@ async def insert_waivers(
     ]
     columns = [[getattr(row, name) for row in rows] for name in ("waiver_id", "code", "field", "entries")]
     await conn.execute(INSERT_WAIVERS, tenant, version, reason, act.at, act.actor_id, *columns)
-    payload = {"reason": reason, "waived": describe_waivers(rows)}
+    subject = await load_subject_of_version(conn, tenant, version)
+    payload = {"reason": reason, "waived": describe_waivers(rows), **subject.to_event_payload()}
     await append_and_announce(conn, act, tenant, "PassportVersion", version, "PASSPORT_WAIVED", payload)
     return rows
 

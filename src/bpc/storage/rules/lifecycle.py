@@ -15,6 +15,7 @@ from bpc.core.errors import Conflict, NotFound
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import RulePackageVersionId, RuleTestsRunId, TenantId
 from bpc.runtime import clock
+from bpc.runtime.logs import get_logger
 from bpc.storage.access.tenant_settings import load_settings
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_rows, make_page_query
@@ -23,6 +24,7 @@ from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 RuleTestVerdict = Literal["PASSED", "FAILED"]
 WITHOUT_FIELD: Final = "cases_without_field"  # a member of the stored coverage
+log = get_logger(__name__)
 
 # The run that is written last is the newest, also if the clocks of two writers differ.
 INSERT_TEST_RUN: Final[LiteralString] = """
@@ -97,8 +99,8 @@ async def insert_test_run(
     failure = None if result.failure is None else _to_json(result.failure)
     # The table has no column for it: to add one would lock a second table in the migration.
     coverage = _to_json({**result.coverage, WITHOUT_FIELD: result.cases_without_field})
-    inserted = await conn.fetchval(INSERT_TEST_RUN, tenant, run_id, version_id, seed, *counts, coverage, failure, at)
-    return inserted is not None
+    is_new = await conn.fetchval(INSERT_TEST_RUN, tenant, run_id, version_id, seed, *counts, coverage, failure, at)
+    return is_new is not None
 
 
 async def get_test_run(
@@ -192,6 +194,8 @@ async def record_test_run(
 ) -> None:
     """Store a run once, and append an event. A DRAFT whose tests passed becomes VALIDATED; a failure changes no status.
 
+    A failure is one more event, which webhooks announce.
+
     A caller that waited for the lock may carry an older timestamp than the rows it sees, so the run gets the time of
     writing: the run written last is the newest.
     """
@@ -217,6 +221,11 @@ async def record_test_run(
         "tests_sha256": to_hex(before.tests_sha256),
     }
     await events.append_act(conn, act, tenant, "RulePackageVersion", version_id, "TESTS_RUN", payload)
+    if result.status == "FAILED":
+        event_payload = {"rule_package_id": str(before.rule_package_id), "version": before.version, **payload}
+        await append_and_announce(
+            conn, act, tenant, "RulePackageVersion", version_id, "RULE_TESTS_FAILED", event_payload
+        )
 
 
 async def publish_version(
@@ -236,7 +245,16 @@ async def publish_version(
         "branch_coverage_pct": _get_branch_coverage(run),
         "minimum_branch_coverage_pct": least_coverage,
     }
+    if overrides := run.coverage.get("overrides"):
+        payload["overrides"] = overrides
     await append_and_announce(conn, act, tenant, "RulePackageVersion", version_id, "RULES_PUBLISHED", payload)
+    log.info(
+        "rules published",
+        tenant_id=tenant,
+        actor_id=act.actor_id,
+        rule_package_id=rule_version.rule_package_id,
+        rule_package_version_id=version_id,
+    )
     return await get_version(conn, tenant, version_id)
 
 
@@ -346,6 +364,8 @@ def _explain_weak_tests(run: RuleTestRunRow, least_coverage: int) -> Iterator[st
         yield f"its newest test run has {run.cases:,} cases{note}, but {MIN_CASES} are needed"
     if _get_branch_coverage(run) < least_coverage:
         yield f"its tests reach {_get_branch_coverage(run)} % of the branches, but {least_coverage} % are needed"
-    if untested := _list_untested_fields(run):
-        more = f" and {len(untested) - MAX_NAMED_FIELDS:,} more" if len(untested) > MAX_NAMED_FIELDS else ""
-        yield f"no test evaluates {', '.join(f'`{path}`' for path in untested[:MAX_NAMED_FIELDS])}{more}"
+    if untested_fields := _list_untested_fields(run):
+        more = (
+            f" and {len(untested_fields) - MAX_NAMED_FIELDS:,} more" if len(untested_fields) > MAX_NAMED_FIELDS else ""
+        )
+        yield f"no test evaluates {', '.join(f'`{path}`' for path in untested_fields[:MAX_NAMED_FIELDS])}{more}"

@@ -1,6 +1,7 @@
 """Webhook deliveries: what to send, the keys to sign it with, and the result of the last attempt.
 
-A delivery is PENDING until it is DELIVERED or FAILED; then it never changes. Sending it again creates a new delivery.
+A delivery is PENDING until it is DELIVERED or FAILED; then it never changes. Sending it again creates a new delivery
+(bpc.storage.webhooks.redeliveries).
 If its job is cancelled, a trigger of the database sets it to FAILED.
 """
 
@@ -12,22 +13,18 @@ from typing import Any, Final, Literal, LiteralString
 
 import orjson
 
-from bpc.core.audit.events import Act
-from bpc.core.errors import Conflict
 from bpc.core.formats.ids import EventId, TenantId, WebhookDeliveryId, WebhookEndpointId
 from bpc.core.webhooks import WebhookKeys, WebhookMessage
-from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
-from bpc.storage.webhooks import endpoints, webhook_fanout
-from bpc.storage.webhooks.webhook_fanout import QueuedDelivery
 
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
 
 MAX_HEADER_BYTES: Final = 8_192  # bytes of a response's headers that are stored
 
 SELECT_OUTGOING: Final[LiteralString] = """
-    SELECT d.tenant_id, d.status, p.webhook_endpoint_id, p.url, p.is_active, p.secret_base64, p.previous_secret_base64,
-           p.rotated_at, e.event_id, e.event_type, e.occurred_at, e.aggregate_type, e.aggregate_id, e.aggregate_version,
+    SELECT d.tenant_id, d.status, p.webhook_endpoint_id, p.url, p.is_active, p.disabled_reason, p.failing_since,
+           p.timeout_seconds, p.retry_client_errors, p.secret_base64, p.previous_secret_base64, p.rotated_at,
+           e.event_id, e.event_type, e.occurred_at, e.aggregate_type, e.aggregate_id, e.aggregate_version,
            e.payload_canonical
       FROM webhook_deliveries d
       JOIN webhook_endpoints p ON p.tenant_id = $1 AND p.webhook_endpoint_id = d.webhook_endpoint_id
@@ -58,10 +55,6 @@ SELECT_RESPONSE: Final[LiteralString] = """
     SELECT response_status, response_headers::text AS response_headers, response_body, response_cut
       FROM webhook_deliveries
      WHERE tenant_id = $1 AND webhook_delivery_id = $2 AND response_status IS NOT NULL
-"""
-JOB_IS_QUEUED: Final[LiteralString] = """
-    SELECT EXISTS (SELECT FROM jobs.job
-                    WHERE tenant_id = $1 AND type = $2 AND idempotency_key = $3 AND status = 'QUEUED')
 """
 SELECT_DELIVERY_PAGE: Final[LiteralString] = make_page_query(
     SELECT_DELIVERIES, time="created_at", key="webhook_delivery_id"
@@ -115,6 +108,10 @@ class OutgoingDelivery:
     webhook_endpoint_id: WebhookEndpointId
     url: str
     is_active: bool
+    disabled_reason: str | None
+    is_failing: bool
+    timeout_seconds: int | None
+    retry_client_errors: bool
     keys: WebhookKeys = field(repr=False)
     announcement: WebhookMessage
 
@@ -156,19 +153,6 @@ async def load_response(
         body=row["response_body"],
         is_cut=row["response_cut"],
     )
-
-
-async def redeliver(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId, *, act: Act) -> QueuedDelivery:
-    """Queue a new delivery of the same event to the same endpoint, and append an event."""
-    original = await get_delivery(conn, tenant, delivery_id)
-    if original.status == "PENDING":
-        await _fail_abandoned(conn, tenant, delivery_id)
-    endpoint = original.webhook_endpoint_id
-    await endpoints.require_active_endpoint(conn, tenant, endpoint)
-    queued = await webhook_fanout.enqueue_delivery(conn, tenant, endpoint, original.event_id, redelivery_of=delivery_id)
-    payload = {"webhook_delivery_id": str(queued.webhook_delivery_id), "redelivery_of": str(delivery_id)}
-    await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_REDELIVERED", payload)
-    return queued
 
 
 async def list_deliveries(
@@ -240,6 +224,10 @@ def _to_outgoing(
     webhook_endpoint_id: WebhookEndpointId,
     url: str,
     is_active: bool,
+    disabled_reason: str | None,
+    failing_since: datetime | None,
+    timeout_seconds: int | None,
+    retry_client_errors: bool,
     secret_base64: str,
     previous_secret_base64: str | None,
     rotated_at: datetime | None,
@@ -251,18 +239,13 @@ def _to_outgoing(
         webhook_endpoint_id=webhook_endpoint_id,
         url=url,
         is_active=is_active,
+        disabled_reason=disabled_reason,
+        is_failing=failing_since is not None,
+        timeout_seconds=timeout_seconds,
+        retry_client_errors=retry_client_errors,
         keys=WebhookKeys(current=b64decode(secret_base64), previous=previous, rotated_at=rotated_at),
         announcement=WebhookMessage(**event_columns),
     )
-
-
-async def _fail_abandoned(conn: Connection, tenant: TenantId, delivery_id: WebhookDeliveryId) -> None:
-    """Set a delivery to FAILED that an earlier build left PENDING after a cancellation; refuse if it is queued."""
-    key = webhook_fanout.delivery_job_key(delivery_id)
-    if await conn.fetchval(JOB_IS_QUEUED, tenant, webhook_fanout.JOB_TYPE, key):
-        raise Conflict(f"webhook delivery `{delivery_id}` is in progress", fix="wait until it is DELIVERED or FAILED")
-    error = {"code": "JOB_CANCELLED", "message": "its job was cancelled", "retryable": False}
-    await set_delivery_failed(conn, tenant, delivery_id, orjson.dumps(error).decode())
 
 
 def _to_delivery_row(*, last_error: str | None, **columns: Any) -> DeliveryRow:

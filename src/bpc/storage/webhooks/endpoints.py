@@ -1,5 +1,8 @@
 """Webhook endpoints and their subscriptions. bpc.storage.webhooks.deliveries has what is sent to them.
 
+An endpoint is active, disabled or deleted. A disabled one can be enabled again; bpc.storage.webhooks.endpoint_health
+counts its failures and disables it. A deleted one stays inactive.
+
 A secret is returned when it is created, to be shown once, and read to sign (deliveries). It is in no list, no event and
 no log.
 """
@@ -24,10 +27,14 @@ SECRET_BYTES: Final = 32
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 (the prefix of every secret)
 
 INSERT_ENDPOINT: Final[LiteralString] = """
-    INSERT INTO webhook_endpoints (tenant_id, webhook_endpoint_id, url, secret_base64, created_at, created_by)
-    VALUES ($1, $2, $3, $4, $5, $6)
+    INSERT INTO webhook_endpoints (tenant_id, webhook_endpoint_id, url, secret_base64, created_at, created_by,
+                                   timeout_seconds, retry_client_errors)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
-ENDPOINT_COLUMNS: Final[LiteralString] = "webhook_endpoint_id, url, is_active, created_at, rotated_at"
+ENDPOINT_COLUMNS: Final[LiteralString] = """
+    webhook_endpoint_id, url, is_active, created_at, rotated_at, timeout_seconds, retry_client_errors, failing_since,
+    failed_attempts, disabled_at, disabled_reason
+"""
 SELECT_ENDPOINTS: Final[LiteralString] = f"SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints"
 SELECT_ENDPOINT: Final[LiteralString] = f"{SELECT_ENDPOINTS} WHERE tenant_id = $1 AND webhook_endpoint_id = $2"
 # Until the transaction ends, the endpoint does not change.
@@ -37,9 +44,15 @@ SELECT_ACTIVE_FOR_SHARE: Final[LiteralString] = """
 SELECT_ENDPOINT_PAGE: Final[LiteralString] = make_page_query(
     SELECT_ENDPOINTS, time="created_at", key="webhook_endpoint_id"
 )
-DEACTIVATE_ENDPOINT: Final[LiteralString] = f"""
-    UPDATE webhook_endpoints SET is_active = false
-     WHERE tenant_id = $1 AND webhook_endpoint_id = $2 AND is_active
+SELECT_ENDPOINT_FOR_UPDATE: Final[LiteralString] = f"{SELECT_ENDPOINT} FOR NO KEY UPDATE"
+DELETE_ENDPOINT: Final[LiteralString] = f"""
+    UPDATE webhook_endpoints SET is_active = false, disabled_at = NULL, disabled_reason = NULL
+     WHERE tenant_id = $1 AND webhook_endpoint_id = $2 AND (is_active OR disabled_at IS NOT NULL)
+    RETURNING {ENDPOINT_COLUMNS}
+"""
+UPDATE_ENDPOINT: Final[LiteralString] = f"""
+    UPDATE webhook_endpoints SET url = $3, timeout_seconds = $4, retry_client_errors = $5
+     WHERE tenant_id = $1 AND webhook_endpoint_id = $2
     RETURNING {ENDPOINT_COLUMNS}
 """
 ROTATE_SECRET: Final[LiteralString] = f"""
@@ -79,13 +92,23 @@ DELETE_SUBSCRIPTION: Final[LiteralString] = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRow:
-    """Where webhooks are sent. A deleted endpoint stays, and is inactive."""
+    """Where webhooks are sent, how, and how it does. A deleted endpoint stays, and is inactive.
+
+    `failing_since` is the first of the failed attempts since the last one that arrived; `disabled_at` is None for a
+    deleted endpoint.
+    """
 
     webhook_endpoint_id: WebhookEndpointId
     url: str
     is_active: bool
     created_at: datetime
     rotated_at: datetime | None
+    timeout_seconds: int | None
+    retry_client_errors: bool
+    failing_since: datetime | None
+    failed_attempts: int
+    disabled_at: datetime | None
+    disabled_reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +131,31 @@ class SubscriptionRow:
 
 
 class EndpointInactive(Conflict):
-    def __init__(self, endpoint: WebhookEndpointId) -> None:
-        super().__init__(
-            f"webhook endpoint `{endpoint}` is no longer active", fix="create a new endpoint and subscribe it"
-        )
+    """Nothing is sent to the endpoint: it was deleted, or it is disabled for `reason`."""
+
+    def __init__(self, endpoint: WebhookEndpointId, reason: str | None = None) -> None:
+        if reason is None:
+            says, fix = "is no longer active", "create a new endpoint and subscribe it"
+        else:
+            says, fix = f"is disabled: {reason}", "enable it when it works again"
+        super().__init__(f"webhook endpoint `{endpoint}` {says}", fix=fix)
 
 
-async def create_endpoint(conn: Connection, tenant: TenantId, *, url: str, act: Act) -> IssuedWebhookSecret:
+async def create_endpoint(
+    conn: Connection,
+    tenant: TenantId,
+    *,
+    url: str,
+    act: Act,
+    timeout_seconds: int | None = None,
+    retry_client_errors: bool = False,
+) -> IssuedWebhookSecret:
     """Create an endpoint with its own secret, and append an event without the secret."""
     endpoint, secret = WebhookEndpointId(clock.new_id()), _generate_secret()
-    await conn.execute(INSERT_ENDPOINT, tenant, endpoint, url, secret, act.at, act.actor_id)
-    await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_CREATED", {"url": url})
+    behaviour = (timeout_seconds, retry_client_errors)
+    await conn.execute(INSERT_ENDPOINT, tenant, endpoint, url, secret, act.at, act.actor_id, *behaviour)
+    payload = {"url": url, "timeout_seconds": timeout_seconds, "retry_client_errors": retry_client_errors}
+    await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_CREATED", payload)
     return IssuedWebhookSecret(webhook_endpoint_id=endpoint, url=url, secret=SECRET_PREFIX + secret)
 
 
@@ -135,12 +172,47 @@ async def deactivate_endpoint(
     conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, *, act: Act
 ) -> EndpointRow:
     """Send nothing more to an endpoint, and append an event."""
-    row = await conn.fetchrow(DEACTIVATE_ENDPOINT, tenant, endpoint)
+    row = await conn.fetchrow(DELETE_ENDPOINT, tenant, endpoint)
     if row is None:
-        raise await _explain_inactive(conn, tenant, endpoint)
+        raise await explain_inactive(conn, tenant, endpoint)
     await events.append_act(
         conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_DELETED", {"url": row["url"]}
     )
+    return EndpointRow(**row)
+
+
+async def lock_endpoint(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId) -> EndpointRow:
+    """The endpoint; nobody else changes it until the transaction ends."""
+    return await fetch_one(conn, EndpointRow, SELECT_ENDPOINT_FOR_UPDATE, tenant, endpoint, kind="webhook endpoint")
+
+
+async def change_endpoint(
+    conn: Connection,
+    tenant: TenantId,
+    endpoint: WebhookEndpointId,
+    *,
+    url: str | None = None,
+    timeout_seconds: int | None,
+    retry_client_errors: bool | None = None,
+    act: Act,
+) -> EndpointRow:
+    """Change where webhooks are sent and how, and append an event with what changed. None changes nothing, except of
+    the timeout: there it is the installation's own.
+    """
+    before = await lock_endpoint(conn, tenant, endpoint)
+    if not before.is_active and before.disabled_at is None:
+        raise EndpointInactive(endpoint)
+    new_values: dict[str, object] = {
+        "url": before.url if url is None else url,
+        "timeout_seconds": timeout_seconds,
+        "retry_client_errors": before.retry_client_errors if retry_client_errors is None else retry_client_errors,
+    }
+    differences = {name: value for name, value in new_values.items() if getattr(before, name) != value}
+    if not differences:
+        return before
+    [row] = await conn.fetch(UPDATE_ENDPOINT, tenant, endpoint, *new_values.values())
+    payload = {"changed": sorted(differences), **differences}
+    await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_CHANGED", payload)
     return EndpointRow(**row)
 
 
@@ -151,26 +223,17 @@ async def rotate_secret(
     secret = _generate_secret()
     row = await conn.fetchrow(ROTATE_SECRET, tenant, endpoint, secret, act.at)
     if row is None:
-        raise await _explain_inactive(conn, tenant, endpoint)
+        raise await explain_inactive(conn, tenant, endpoint)
     await events.append_act(
         conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_CHANGED", {"changed": ["secret"]}
     )
     return IssuedWebhookSecret(webhook_endpoint_id=endpoint, url=row["url"], secret=SECRET_PREFIX + secret)
 
 
-async def disable_endpoint(
-    conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, *, reason: str, act: Act
-) -> None:
-    """Send nothing more to an endpoint that answered so; does nothing if it is inactive."""
-    if await conn.fetchrow(DEACTIVATE_ENDPOINT, tenant, endpoint) is not None:
-        payload = {"changed": ["is_active"], "reason": reason}
-        await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_CHANGED", payload)
-
-
 async def require_active_endpoint(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId) -> None:
     """Refuse an inactive endpoint; an active one stays active until the transaction ends."""
     if not await conn.fetchval(SELECT_ACTIVE_FOR_SHARE, tenant, endpoint):
-        raise await _explain_inactive(conn, tenant, endpoint)
+        raise await explain_inactive(conn, tenant, endpoint)
 
 
 async def send_test_event(
@@ -215,20 +278,21 @@ async def unsubscribe(
     conn: Connection, tenant: TenantId, subscription: WebhookSubscriptionId, *, act: Act
 ) -> SubscriptionRow:
     """Delete a subscription, and append an event."""
-    deleted = await fetch_one(
+    deleted_endpoint = await fetch_one(
         conn, SubscriptionRow, DELETE_SUBSCRIPTION, tenant, subscription, kind="webhook subscription"
     )
-    await _append_subscription_event(conn, tenant, deleted, "WEBHOOK_SUBSCRIPTION_DELETED", act)
-    return deleted
+    await _append_subscription_event(conn, tenant, deleted_endpoint, "WEBHOOK_SUBSCRIPTION_DELETED", act)
+    return deleted_endpoint
 
 
 def _generate_secret() -> str:
     return b64encode(clock.random_bytes(SECRET_BYTES)).decode()
 
 
-async def _explain_inactive(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId) -> EndpointInactive:
-    await get_endpoint(conn, tenant, endpoint)  # raises, if there is none
-    return EndpointInactive(endpoint)
+async def explain_inactive(conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId) -> EndpointInactive:
+    """The refusal to use an endpoint that is not active. Raises `UnknownResource` if there is none."""
+    row = await get_endpoint(conn, tenant, endpoint)
+    return EndpointInactive(endpoint, row.disabled_reason)
 
 
 async def _append_subscription_event(

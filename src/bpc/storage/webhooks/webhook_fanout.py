@@ -23,11 +23,12 @@ from bpc.core.formats.ids import EventId, TenantId, WebhookDeliveryId, WebhookEn
 from bpc.core.webhooks import WEBHOOK_TYPES
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection
+from bpc.storage.jobs import SERVICE_ID, make_subject
+from bpc.storage.webhooks.webhook_retries import ATTEMPTS
 
 # The handler of these jobs (bpc.tasks.deliver_webhooks) reads the same constants.
 JOB_TYPE: Final = "DELIVER_WEBHOOK"
-ATTEMPTS: Final = 5
-KEEP_JOBS: Final = timedelta(days=14)
+KEEP_JOBS: Final = timedelta(days=14)  # as stored; how long they are kept is a setting of the worker
 LIMIT: Final = Limit(key="webhooks", at_most=2)  # so one tenant's slow endpoints leave room for others
 
 INSERT_DELIVERIES: Final[LiteralString] = """
@@ -70,7 +71,7 @@ async def append_and_announce(
     event = await events.append_act(conn, act, tenant, aggregate_type, aggregate_id, event_type, payload, head=head)
     deliveries = await conn.fetch(INSERT_DELIVERIES, tenant, webhook_type, event.event_id)
     if deliveries:
-        await _submit_jobs(conn, tenant, deliveries)
+        await submit_deliveries(conn, tenant, deliveries)
     return event
 
 
@@ -84,7 +85,7 @@ async def enqueue_delivery(
 ) -> QueuedDelivery:
     """Queue a new delivery of one event to one endpoint."""
     deliveries = await conn.fetch(INSERT_DELIVERY, tenant, endpoint, event, redelivery_of)
-    [job_id] = await _submit_jobs(conn, tenant, deliveries)
+    [job_id] = await submit_deliveries(conn, tenant, deliveries)
     return QueuedDelivery(webhook_delivery_id=WebhookDeliveryId(deliveries[0]["webhook_delivery_id"]), job_id=job_id)
 
 
@@ -93,7 +94,8 @@ def delivery_job_key(delivery: WebhookDeliveryId) -> str:
     return f"webhook:{delivery}"
 
 
-async def _submit_jobs(conn: Connection, tenant: TenantId, deliveries: Sequence[asyncpg.Record]) -> list[UUID]:
+async def submit_deliveries(conn: Connection, tenant: TenantId, deliveries: Sequence[asyncpg.Record]) -> list[UUID]:
+    """Submit the jobs that send new deliveries, in this order."""
     spec = SubmitOptions(
         tenant=tenant,
         type=JOB_TYPE,
@@ -102,6 +104,7 @@ async def _submit_jobs(conn: Connection, tenant: TenantId, deliveries: Sequence[
         keep_seconds=int(KEEP_JOBS.total_seconds()),
         limit=LIMIT.at_most,
         traceparent=get_traceparent(),
+        service_id=SERVICE_ID,
     )
     ids = [row["webhook_delivery_id"] for row in deliveries]
     jobs = JobColumns(
@@ -109,5 +112,6 @@ async def _submit_jobs(conn: Connection, tenant: TenantId, deliveries: Sequence[
         payloads=[orjson.dumps({"webhook_delivery_id": str(delivery)}).decode() for delivery in ids],
         keys=[delivery_job_key(delivery) for delivery in ids],
         limit_keys=[LIMIT.key] * len(ids),
+        subjects=[make_subject("webhook_delivery", delivery) for delivery in ids],
     )
     return await submit_jobs(conn, spec, jobs)

@@ -210,7 +210,7 @@ async def test_a_row_that_comes_late_leaves_the_newer_version_and_says_so_withou
     [without_job] = await list_rows(admin, late)
 
     assert (with_job["status"], with_job["error"]["code"]) == ("FAILED", "CONFLICT")
-    assert "is active already, so nothing was changed" in with_job["error"]["message"]
+    assert "is already active, so nothing was changed" in with_job["error"]["message"]
     assert with_job["passport_version_status"] == without_job["passport_version_status"] == "SIGNED"
     assert without_job["status"] == "FAILED"
     assert without_job["error"]["message"].startswith("it was issued but not activated; the job with the reason")

@@ -13,7 +13,7 @@ import xlsxwriter  # type: ignore[import-untyped]
 from openpyxl.comments import Comment  # type: ignore[import-untyped]
 
 from bpc.core.documents.forms.xlsx_annotation import MAX_MARKS, CellMark, annotate_workbook
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
 from tests.measurements import choose_effort
 
 ROWS = [("SEVERITY", "SAYS"), ("error", 'is <wrong> & "bad" – 5 Ω\x01')]

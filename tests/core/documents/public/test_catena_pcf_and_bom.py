@@ -56,11 +56,17 @@ def test_several_footprints_come_as_a_list() -> None:
     ]
 
 
-def test_the_footprint_of_a_part_adds_up() -> None:
+def test_the_footprint_of_a_kilogram_of_a_part_is_not_that_of_the_part() -> None:
     outcome = read_facts("PCF", read_example("catena-x-component-pcf"))
 
     footprint = decode_payloads(outcome)["pcf:CATHODE-811"]
-    assert (footprint["total_gco2e"], footprint["functional_unit"]) == ("24500.00", "1 kg of the part")
+    assert not {"total_gco2e", "production_gco2e", "functional_unit"} & footprint.keys()
+    assert {(lost.place, lost.says) for lost in outcome.facts[0].unreadable if lost.member == "total_gco2e"} == {
+        (
+            "$.pcfValues.sharesPerStage.absPcfValue.stageValue",
+            "is for 1 kg of the part, not for one piece; ask for the figure of a piece",
+        )
+    }
     assert not any("add up" in says for _, says in list_warnings(outcome))
 
 
@@ -70,7 +76,7 @@ def test_a_footprint_of_a_part_says_what_it_is_of() -> None:
         "pcf:CATHODE-811"
     ]
 
-    assert piece["functional_unit"] == "1 piece of the part"
+    assert (piece["total_gco2e"], piece["functional_unit"]) == ("24500.00", "1 piece of the part")
     assert list_problems("PCF", change_example("catena-x-component-pcf", path, "CO2KG/box")) == [
         (
             "$.pcfValues.sharesPerStage.declaredUnit",

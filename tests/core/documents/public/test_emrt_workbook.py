@@ -8,7 +8,7 @@ from bpc.core.documents.public.emrt_workbook import MINERALS, parse_mineral
 from bpc.core.documents.reader import DocumentFacts, DocumentProblems, read_document
 from tests.core.documents.public.example_outcomes import decode_payloads
 from tests.core.documents.render_facts import XLSX
-from tests.core.documents.test_xlsx_workbook import fill_rows, make_workbook
+from tests.core.documents.xlsx.test_workbook import fill_rows, make_workbook
 
 Row = tuple[Any, ...]
 

@@ -99,7 +99,7 @@ def test_a_value_without_a_valid_time_is_kept_and_is_no_reading() -> None:
 
     assert decode_payloads(outcome)["battery:09521234010012/EX-75-0001"]["full_cycles"] == 247
     assert "full_cycles" not in [kind for kind, _, _, _ in list_states(outcome)]
-    says = "has no valid time, so it is no reading; write times like 2027-02-18T09:30:00Z"
+    says = "has no valid time, so it is not a reading; write times like 2027-02-18T09:30:00Z"
     assert ("$.epcisBody.eventList[0].sensorElementList[0].sensorReport[2]", says) in list_warnings(outcome)
 
 

@@ -106,17 +106,13 @@ def test_the_catena_x_footprint_is_one_of_a_litre_from_cradle_to_gate() -> None:
     ]
 
 
-def test_the_footprint_of_a_part_is_one_of_a_kilogram() -> None:
+def test_the_footprint_of_a_part_is_one_of_a_kilogram_and_not_read() -> None:
     outcome = read_facts("PCF", read_published_file("PcfForBatteryComponentSupplier-1.0.0-payload.json"))
 
     assert list_keys(outcome) == [("pcf:123-0.740-3434-A", "$")]
     footprint = decode_payload(outcome, "pcf:123-0.740-3434-A")
-    assert pick_members(footprint, ["total_gco2e", "functional_unit", "valid_until_on", "performance_class"]) == [
-        "3140.00",
-        "1 kg of the part",
-        "2024-07-01",
-        "B+",
-    ]
+    assert pick_members(footprint, ["valid_until_on", "performance_class"]) == ["2024-07-01", "B+"]
+    assert "total_gco2e" in {lost.member for lost in outcome.facts[0].unreadable}
     assert (
         list_warnings(outcome)["$.pcfValues.sharesPerStage"]
         == "has a total of 3140 g CO2e, but its four stages add up to 12560"

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from bpc.core.facts.fact_table import FactTable
-from bpc.core.language.evaluating import emitter
+from bpc.core.language.evaluating import code_writer
 from bpc.core.language.evaluating import operations as generate_calls
-from bpc.core.language.evaluating.emitter import MAX_DEPTH, MAX_LINES, Mode
+from bpc.core.language.evaluating.code_writer import MAX_DEPTH, MAX_LINES
+from bpc.core.language.evaluating.emitter import Mode
 from bpc.core.language.evaluating.generator import generate
 from bpc.core.language.evaluating.machine import Machine
 from bpc.core.language.evaluation import RuleFailure, World
@@ -174,8 +175,8 @@ def test_how_code_is_divided_into_functions_changes_nothing(monkeypatch: pytest.
 
         plain = describe_outcome(Machine(program_tree), world)
         with monkeypatch.context() as divided:
-            divided.setattr(emitter, "MAX_DEPTH", 2)
-            divided.setattr(emitter, "MAX_LINES", 8)
+            divided.setattr(code_writer, "MAX_DEPTH", 2)
+            divided.setattr(code_writer, "MAX_LINES", 8)
             divided.setattr(generate_calls, "_WIDE", 1)
             assert describe_outcome(Machine(program_tree), world) == plain, f"seed {seed}"
 

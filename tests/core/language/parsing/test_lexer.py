@@ -4,7 +4,7 @@ import random  # noqa: TID251 seeded, so that a run can be repeated
 
 import pytest
 
-from bpc.core.language.parsing.lexer import BAD, END, NAME, NUMBER, TEXT, Lexer, decode_text
+from bpc.core.language.parsing.lexer import BAD, END, NAME, NUMBER, TEXT, Lexer, decode_text, find_language
 from bpc.core.language.source import Diagnostic, Span
 
 
@@ -221,3 +221,19 @@ def split_without_blanks(text: str) -> list[str]:
             at += 1
             pieces.append(text[start:at].strip(" \n"))
     return pieces
+
+
+def test_a_bar_is_a_sign_of_level_two_only() -> None:
+    assert find_language("-- rules\n language -- level\n 2;") == 2
+    assert find_language("field language: Int = 2;") is None
+    assert [kind for kind in lex_at_level(1, "a | b")[0] if kind] == ["name", "bad", "name"]
+    assert lex_at_level(2, "a | b") == (["name", "|", "name"], [])
+
+
+def lex_at_level(level: int, text: str) -> tuple[list[str], list[str]]:
+    """The kinds of the words, and the kinds of the mistakes."""
+    mistakes: list[Diagnostic] = []
+    lexer = Lexer(text, mistakes.append, level)
+    while not lexer.is_complete:
+        lexer.lex_more()
+    return lexer.kinds[:-3], [mistake.kind for mistake in mistakes]

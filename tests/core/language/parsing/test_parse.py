@@ -1,5 +1,7 @@
 """Specification of the parser: the tree that a text has."""
 
+from typing import Any
+
 import pytest
 
 from bpc.core.language.parsing.parse import ParsedRules, parse, parse_expression
@@ -50,7 +52,7 @@ from bpc.core.language.syntax import (
     VariableRef,
 )
 
-SPAN_KEYWORD = {"span": Span(0, 0)}
+SPAN_KEYWORD: dict[str, Any] = {"span": Span(0, 0)}
 OP_SPAN_KEYWORD = {"op_span": Span(0, 0)}
 a, b, c, d = (VariableRef(name, **SPAN_KEYWORD) for name in "abcd")
 
@@ -157,7 +159,7 @@ def test_a_rule_has_path_audiences_type_and_body() -> None:
     rule_type = OptType(MapType(DecType(2, **SPAN_KEYWORD), **SPAN_KEYWORD), **SPAN_KEYWORD)
     audiences = (make_name("public"), make_name("interest"))
     assert parsed.tree.items == (
-        Rule((make_name("a"), make_name("field")), audiences, rule_type, NoneLiteral(**SPAN_KEYWORD), **SPAN_KEYWORD),
+        Rule((make_name("a"), make_name("field")), audiences, rule_type, NoneLiteral(**SPAN_KEYWORD), span=Span(0, 0)),
     )
     assert parsed.diagnostics == ()
 
@@ -205,10 +207,10 @@ def test_an_example_has_fixtures_and_expectations() -> None:
                 FactFixture(make_name("f"), make_text("T"), make_text("k"), payload, **SPAN_KEYWORD),
             ),
             (
-                Expectation((make_name("a"), make_name("b")), "==", constant, **SPAN_KEYWORD),
-                ErrorExpectation(make_text("E"), **SPAN_KEYWORD),
+                Expectation((make_name("a"), make_name("b")), "==", constant, span=Span(0, 0)),
+                ErrorExpectation(make_text("E"), span=Span(0, 0)),
             ),
-            **SPAN_KEYWORD,
+            span=Span(0, 0),
         ),
     )
 

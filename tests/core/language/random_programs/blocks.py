@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language.types import BOOL, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Type
 from tests.core.language.random_programs.literals import LiteralWriter
-from tests.core.language.random_programs.syntax import AND, OPEN, ExpressionText, choose_type
+from tests.core.language.random_programs.syntax import AND, OPEN, ExpressionText
 from tests.core.language.random_programs.worlds import draw_text, quote_text
 
 
@@ -67,7 +67,7 @@ class BlockWriter(LiteralWriter):
         if choice < 0.45:
             return Dec(self.rng.randint(19, 36))
         maps = self.list_map_types()
-        return self.rng.choice(maps) if maps and choice < 0.55 else choose_type(self.rng, 2)
+        return self.rng.choice(maps) if maps and choice < 0.55 else self.choose_type(2)
 
     def write_assert(self, depth: int) -> str:
         condition = self.write_expression(BOOL, depth - 1, type_known=True)
@@ -128,6 +128,6 @@ class BlockWriter(LiteralWriter):
         """Some list and the type of what is in it; mostly facts, or what is in sight anyhow."""
         seen = [known.item for _, known in [*self.scope, *self.fields.items()] if isinstance(known, List)]
         components: list[Type] = [FactRecordType("Component", 1), *SCHEMAS]
-        item = self.rng.choice([*components, *components, *seen, choose_type(self.rng, 2)])
+        item = self.rng.choice([*components, *components, *seen, self.choose_type(2)])
         known_list = self.write_known(List(item)) if isinstance(item, Map) else None
         return item, (known_list or self.write_typed(List(item), depth - 1)).text

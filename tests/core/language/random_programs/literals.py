@@ -1,16 +1,18 @@
 """Literals of random programs, and what reads facts: the leaves that every other expression ends in."""
 
-from bpc.core.facts.schemas import SCHEMAS
-from bpc.core.language.types import BOOL, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Qty, Record, Type
-from tests.core.language.random_programs.syntax import PRODUCT, UNARY, ExpressionText, ExpressionWriter
+from bpc.core.facts.schemas import KEY_PREFIXES, SCHEMAS
+from bpc.core.language.types import BOOL, INT, TEXT, Dec, EnumType, FactRecordType, List, Map, Opt, Qty, Record, Type
+from tests.core.language.random_programs.syntax import PRIMARY, PRODUCT, UNARY, ExpressionText, ExpressionWriter
 from tests.core.language.random_programs.worlds import PREFIXES, draw_day, draw_digits, draw_text, list_keys, quote_text
+
+QUOTED_SKU = '"SKU-1"'
 
 
 class LiteralWriter(ExpressionWriter):
     def write_literal(self, kind: Type, depth: int, type_known: bool) -> ExpressionText:
         return self.write_leaf(kind, type_known=type_known)
 
-    def write_leaf(self, kind: Type, *, type_known: bool) -> ExpressionText:
+    def write_leaf(self, kind: Type, *, type_known: bool) -> ExpressionText:  # noqa: PLR0911 (one row a type)
         """The smallest text of this type."""
         match kind:
             case Dec(scale):
@@ -23,6 +25,8 @@ class LiteralWriter(ExpressionWriter):
             case Record(members):
                 parts = [f"{name}: {self.write_leaf(item, type_known=type_known).text}" for name, item in members]
                 return ExpressionText("{" + ", ".join(parts) + self.write_comma() + "}")
+            case EnumType():
+                return self.write_member(kind, type_known=type_known)
             case FactRecordType() | Map():
                 option = (
                     self.write_fact_option(kind) if isinstance(kind, FactRecordType) else self.write_map_option(kind)
@@ -30,6 +34,14 @@ class LiteralWriter(ExpressionWriter):
                 return (self.write_known(kind) if isinstance(kind, Map) else None) or self.write_require_some(option)
             case _:
                 return self.write_scalar_leaf(kind)
+
+    def write_member(self, kind: EnumType, *, type_known: bool) -> ExpressionText:
+        """A member; where its type is not known, one that no other enumeration has."""
+        others = {name for other in self.enums if other != kind for name in other.members}
+        names = [name for name in kind.members if type_known or name not in others]
+        if self.rng.random() < 0.2:
+            return ExpressionText(f"{kind.name}.{self.rng.choice(kind.members)}")
+        return ExpressionText(self.rng.choice(names))
 
     def write_scalar_leaf(self, kind: Type) -> ExpressionText:
         if kind == BOOL:
@@ -76,7 +88,7 @@ class LiteralWriter(ExpressionWriter):
             return ExpressionText("none" if isinstance(kind, Opt) else "[]", bare=True)
         if isinstance(kind.item, FactRecordType):
             return (
-                ExpressionText(self.write_fact_option(kind.item))
+                self.write_fact_text(self.write_fact_option(kind.item))
                 if isinstance(kind, Opt)
                 else self.write_facts_list(kind.item)
             )
@@ -122,9 +134,18 @@ class LiteralWriter(ExpressionWriter):
             key = f'concat("{PREFIXES[fact.name]}", productSku())'
         elif depth > 0 and self.rng.random() < 0.3:
             key = (self.write_known(TEXT) or self.write_expression(TEXT, depth - 1, type_known=True)).text
+        if self.language > 1 and fact.name in KEY_PREFIXES and KEY_PREFIXES[fact.name][1] and self.rng.random() < 0.4:
+            sku = self.rng.choice(["productSku()", '"SKU-1"', '"nobody"'])
+            return f"{fact.name} for {sku}"
         return f"getFact({self.write_fact_name(fact)}, {key})"
 
+    def write_fact_text(self, text: str) -> ExpressionText:
+        """A member that is read behind `for key` is one of the key."""
+        return ExpressionText(text, UNARY if " for " in text else PRIMARY)
+
     def write_facts_list(self, fact: FactRecordType) -> ExpressionText:
+        if self.language > 1 and fact.name in KEY_PREFIXES and not KEY_PREFIXES[fact.name][1]:
+            return self.write_fact_text(f"all {fact.name} for {self.rng.choice(['productSku()', QUOTED_SKU])}")
         prefix = self.rng.choice([quote_text(self.rng, PREFIXES[fact.name]), '""', '"component:SKU-1"', "productSku()"])
         return ExpressionText(f"getFactsByPrefix({self.write_fact_name(fact)}, {prefix})")
 

@@ -9,9 +9,23 @@ from dataclasses import dataclass
 from random import Random  # noqa: TID251 (seeded)
 
 from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.language.types import BOOL, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Qty, Record, Type
-from tests.core.language.random_programs.syntax import ProgramSize, Way, choose_type, write_type
-from tests.core.language.random_programs.values import ValueWriter
+from bpc.core.language.types import (
+    BOOL,
+    DATE,
+    INT,
+    TEXT,
+    Dec,
+    EnumType,
+    FactRecordType,
+    List,
+    Map,
+    Opt,
+    Qty,
+    Record,
+    Type,
+)
+from tests.core.language.random_programs.syntax import OPEN, ProgramSize, Way, write_type
+from tests.core.language.random_programs.tables import TableWriter
 from tests.core.language.random_programs.worlds import draw_day, draw_facts, draw_text, quote_text
 
 __all__ = ["ProgramSize", "RandomProgram", "create_random_program"]
@@ -28,11 +42,11 @@ class RandomProgram:
     issued_on: str
 
 
-def create_random_program(seed: int, size: ProgramSize | None = None) -> RandomProgram:
+def create_random_program(seed: int, size: ProgramSize | None = None, *, language: int = 1) -> RandomProgram:
     rng = Random(seed)
     wild = rng.random() < 0.35
     facts = draw_facts(rng, wild=wild)
-    writer = _RuleWriter(rng, facts, size or ProgramSize(), wild=wild)
+    writer = _RuleWriter(rng, facts, size or ProgramSize(), wild=wild, language=language)
     rules = writer.write_rules()
     return RandomProgram(
         rules=rules,
@@ -43,20 +57,93 @@ def create_random_program(seed: int, size: ProgramSize | None = None) -> RandomP
     )
 
 
-class _RuleWriter(ValueWriter):
+class _RuleWriter(TableWriter):
     """Rules, and a few that pass a limit, or nearly."""
 
     def write_rules(self) -> str:
-        texts = []
+        texts = [*self.declare_enums(), *self.declare_tables()] if self.language > 1 else []
         for number in range(self.rng.randint(1, self.size.fields)):
+            if self.language > 1:
+                texts += [self.write_function() for _ in range(self.rng.choice([0, 0, 1]))]
+                texts += [self.write_definition() for _ in range(self.rng.choice([0, 1, 1, 2]))]
             kind, body = self.write_rule()
             path = self.create_path(number)
             self.fields[path] = kind
             access = self.rng.sample(["@public", "@interest", "@authority"], self.rng.choice([0, 0, 1, 1, 2, 3]))
             texts.append(f"field {path}{' '.join(['', *access])}: {write_type(self.rng, kind)} =\n  {body};\n")
+        if self.language > 1:
+            texts += [self.write_requirement(number) for number in range(self.rng.choice([0, 0, 1, 2, 3]))]
         self.rng.shuffle(texts)
         comments = [self.rng.choice(["", "", "-- gemäß Anhang XIII ✓ 😀\n", "\r\n\t"]) for _ in texts]
-        return "".join(comment + text for comment, text in zip(comments, texts, strict=True))
+        stated = f"language {self.language};\n" if self.language > 1 else ""
+        return stated + "".join(comment + text for comment, text in zip(comments, texts, strict=True))
+
+    def write_function(self) -> str:
+        """A function, which may call those that were written before it."""
+        self.left = self.size.expressions // 3
+        name, kinds = (
+            f"fun_{len(self.functions)}",
+            [self.choose_type(2) for _ in range(self.rng.choice([0, 1, 1, 2, 3]))],
+        )
+        result = self.choose_type(2)
+        outer_scope, self.scope = self.scope, []
+        for kind in kinds:
+            self.scope.append((self.create_name(), kind))
+        parameters = ", ".join(f"{own}: {write_type(self.rng, kind)}" for own, kind in self.scope)
+        self.in_definition = True
+        body = self.write_expression(result, self.size.depth - 2, type_known=True).text
+        self.in_definition = False
+        self.scope = outer_scope
+        self.functions[name] = (kinds, result)
+        return f"fn {name}({parameters}): {write_type(self.rng, result)} = {body};\n"
+
+    def write_requirement(self, number: int) -> str:
+        """A requirement with some of its clauses; it may need what is missing."""
+        self.left = self.size.expressions // 2
+        depth = self.size.depth - 3
+        self.in_definition = True
+
+        def write(kind: Type) -> str:
+            return self.write_expression(kind, depth, type_known=True).parenthesise_for(OPEN + 1)
+
+        title = self.write_interpolation(TEXT, depth, True).text
+        title = title if title.startswith('"') else quote_text(self.rng, draw_text(self.rng))
+        text = f"require R{number} {title}"
+        if self.rng.random() < 0.4:
+            text += f" when {write(BOOL)}"
+        if self.rng.random() < 0.5:
+            known = self.rng.random() < 0.5
+            option = self.write_typed(Opt(DATE), depth).parenthesise_for(OPEN + 1)
+            text += f" in force from {write(DATE) if known else option}"
+            if self.rng.random() < 0.5:
+                text += f" to {write(DATE)}"
+        text += f": {write(BOOL)}"
+        if self.rng.random() < 0.6:
+            text += f" else {write(TEXT)}"
+        text += self.rng.choice(["", " severity warn", " severity fail"])
+        self.in_definition = False
+        return f"{text};\n"
+
+    def write_definition(self) -> str:
+        """A constant, a definition, or one that may be missing; it may read what was written before it."""
+        self.left = self.size.expressions // 2
+        name, choice = f"def_{len(self.definitions)}", self.rng.random()
+        self.in_definition = True
+        if choice < 0.2:
+            kind = self.choose_type(2)
+            text = f"const {name}: {write_type(self.rng, kind)} = {self.write_leaf(kind, type_known=True).text};\n"
+        elif choice < 0.5:
+            kind = self.choose_let_type()
+            kind = kind.item if isinstance(kind, Opt) else kind
+            body = self.write_typed(Opt(kind), self.size.depth - 2).text
+            code = f"{self.create_code()}, " if self.rng.random() < 0.5 else ""
+            text = f"def {name} = {body} else missing({code}{quote_text(self.rng, draw_text(self.rng))});\n"
+        else:
+            kind = self.choose_let_type()
+            text = f"def {name} = {self.write_typed(kind, self.size.depth - 2).text};\n"
+        self.in_definition = False
+        self.definitions[name] = kind
+        return text
 
     def write_rule(self) -> tuple[Type, str]:
         """The type and the expression of a field: of one in five a special one."""
@@ -66,7 +153,9 @@ class _RuleWriter(ValueWriter):
             return self.write_special_rule(special)
         if special < 0.24:
             return BOOL, self.write_emit(self.size.depth - 1).text
-        kind = choose_type(self.rng)
+        kind = self.choose_type()
+        if self.language > 1 and self.tables and special > 0.85:
+            kind = Opt(self.rng.choice(self.tables).kind)
         return kind, self.write_expression(kind, self.size.depth, type_known=True).text
 
     def write_special_rule(self, special: float) -> tuple[Type, str]:
@@ -99,7 +188,7 @@ class _RuleWriter(ValueWriter):
 
     def write_large_value(self) -> str:
         times = self.rng.randint(1, 11)
-        lets = [f"let v0 = {self.write_expression(choose_type(self.rng, 2), 2, type_known=False).text};"]
+        lets = [f"let v0 = {self.write_expression(self.choose_type(2), 2, type_known=False).text};"]
         # A type has at most 1,000 parts, and a record of two has twice those of one.
         records = set(self.rng.sample(range(12), 3))
         for step in range(times):
@@ -133,7 +222,7 @@ class _RuleWriter(ValueWriter):
         ]
         return self.rng.choice(rules)
 
-    def list_ways(self, kind: Type) -> list[Way]:
+    def list_ways(self, kind: Type) -> list[Way]:  # noqa: PLR0912 (one row a type)
         own: list[Way]
         anything: list[Way] = [
             self.write_choice,
@@ -142,8 +231,12 @@ class _RuleWriter(ValueWriter):
             self.write_literal,
             self.write_parentheses,
         ]
+        if self.language > 1:
+            anything += self.list_ways_of_level_two(kind)
         if not isinstance(kind, Opt):
             anything += [self.write_unwrap, self.write_require]
+        if self.language > 1:
+            anything += [self.write_match]
         match kind:
             case Dec():
                 own = [
@@ -169,19 +262,30 @@ class _RuleWriter(ValueWriter):
                 ]
             case Opt():
                 own = [self.write_option] * 4
+                if self.language > 1 and any(table.kind == kind.item for table in self.tables):
+                    own += [self.write_lookup] * 8
+                if isinstance(kind.item, EnumType):
+                    own += [self.write_to_enum] * 4
             case List():
                 own = [self.write_list, self.write_map, self.write_map, self.write_filter]
             case Record():
                 own = [self.write_record] * 4
+            case EnumType():
+                own = [self.write_literal]
             case Map() | FactRecordType():
-                return [self.write_literal, self.write_choice, self.write_block]
+                more = self.list_ways_of_level_two(kind) if self.language > 1 else []
+                return [self.write_literal, self.write_choice, self.write_block, *more]
             case _:
                 own = self.list_scalar_ways(kind)
+        if self.language > 1:
+            own += self.list_function_ways(kind)
         return [*anything, *own, *own]
 
     def list_scalar_ways(self, kind: Type) -> list[Way]:
         if kind == BOOL:
+            of_level_two = [self.write_presence, self.write_membership] if self.language > 1 else []
             return [
+                *of_level_two,
                 self.write_logic,
                 self.write_logic,
                 self.write_comparison,
@@ -193,5 +297,6 @@ class _RuleWriter(ValueWriter):
         if kind == INT:
             return [self.write_sum, self.write_product, self.write_count, self.write_negation]
         if kind == TEXT:
-            return [self.write_concat, self.write_concat, self.write_product_text]
+            own: list[Way] = [self.write_interpolation] if self.language > 1 else []
+            return [*own, self.write_concat, self.write_concat, self.write_product_text]
         return [self.write_issued_on]

@@ -4,18 +4,18 @@ Expressions are written from the types down: whoever wants one says its type, an
 type into it (`wanted`) or has to find it out from the expression alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random  # noqa: TID251 (seeded)
 from typing import TypeAlias
 
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.units import UNITS
-from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Map, Opt, Qty, Record, Type
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, EnumType, List, Map, Opt, Qty, Record, Type
 from tests.core.language.random_programs.worlds import draw_text, quote_text
 
 # How tightly a text holds together: what stands in an operator's place must hold at least as tightly as the operator.
-OPEN, OR, AND, COMPARED, SUM, PRODUCT, UNARY, PRIMARY = range(8)
+OPEN, OR, AND, COMPARED, COALESCED, SUM, PRODUCT, UNARY, PRIMARY = range(9)
 
 NAMES = [*"abcdexyz", "fact", "given", "any", "kg", "Int", "seed", "amount", "count", "_", "mass_2", "forall", "date"]
 
@@ -43,22 +43,23 @@ class ExpressionText:
 Way: TypeAlias = Callable[[Type, int, bool], ExpressionText]
 
 
-def choose_type(rng: Random, depth: int = 3) -> Type:
+def choose_type(rng: Random, depth: int = 3, enums: Sequence[EnumType] = ()) -> Type:
     """A type a field can have; no Map, which only facts give."""
     choice = rng.random()
     if depth > 1 and choice < 0.12:
-        item = choose_type(rng, depth - 1)
+        item = choose_type(rng, depth - 1, enums)
         return item if isinstance(item, Opt) else Opt(item)
     if depth > 1 and choice < 0.27:
-        return List(choose_type(rng, depth - 1))
+        return List(choose_type(rng, depth - 1, enums))
     if depth > 1 and choice < 0.37:
         names = rng.sample(["a", "b", "mass", "let", "none", "Z9", "_x"], rng.randint(1, 3))
-        return Record(tuple((name, choose_type(rng, depth - 1)) for name in names))
+        return Record(tuple((name, choose_type(rng, depth - 1, enums)) for name in names))
     if choice < 0.6:
         return Dec(rng.choice([0, 1, 2, 2, 3, 6, 6, 12, 17, 18]))
     if choice < 0.72:
         return Qty(rng.choice(list(UNITS)))
-    return rng.choice([BOOL, BOOL, INT, TEXT, DATE])
+    scalars: list[Type] = [BOOL, BOOL, INT, TEXT, DATE, *enums, *enums]
+    return rng.choice(scalars)
 
 
 def write_type(rng: Random, kind: Type) -> str:
@@ -81,11 +82,20 @@ def write_type(rng: Random, kind: Type) -> str:
 class ExpressionWriter:
     """The state of one program being written, and what every part of it needs."""
 
-    def __init__(self, rng: Random, facts: list[SnapshotFact], size: ProgramSize, *, wild: bool) -> None:
-        self.rng, self.facts, self.size, self.wild = rng, facts, size, wild
+    def __init__(
+        self, rng: Random, facts: list[SnapshotFact], size: ProgramSize, *, wild: bool, language: int = 1
+    ) -> None:
+        self.rng, self.facts, self.size, self.wild, self.language = rng, facts, size, wild, language
+        self.enums: tuple[EnumType, ...] = ()
         self.fields: dict[str, Type] = {}
+        self.definitions: dict[str, Type] = {}
+        self.in_definition = False
+        self.functions: dict[str, tuple[list[Type], Type]] = {}
         self.scope: list[tuple[str, Type]] = []
         self.lambdas = self.left = 0
+
+    def choose_type(self, depth: int = 3) -> Type:
+        return choose_type(self.rng, depth, self.enums)
 
     def write_expression(self, kind: Type, depth: int, *, type_known: bool) -> ExpressionText:
         """An expression of this type. `wanted`: the checker knows the type here before it looks."""
@@ -119,6 +129,7 @@ class ExpressionWriter:
     def write_known(self, kind: Type) -> ExpressionText | None:
         """A variable or a field of this type, if there is one."""
         references = [name for name, known in self.scope if known == kind]
+        references += [name for name, known in self.definitions.items() if known == kind]
         references += [f"field({quote_text(self.rng, path)})" for path, known in self.fields.items() if known == kind]
         return ExpressionText(self.rng.choice(references)) if references else None
 

@@ -25,8 +25,9 @@ ORDERED = {"Int", "Text", "Date", "Dec", "Qty"}
 @cache
 def check_programs() -> tuple[typed.Program, ...]:
     """Programs of the first seeds, checked: `checked_program` refuses a text with an error."""
-    seeds = range(choose_effort(test=400, shown=2_000, campaign=10_000))
-    return tuple(read_program(create_random_program(seed).rules.encode()) for seed in seeds)
+    seeds = range(choose_effort(test=600, shown=2_000, campaign=10_000))
+    programs = (create_random_program(seed, language=1 + seed % 2) for seed in seeds)
+    return tuple(read_program(program.rules.encode()) for program in programs)
 
 
 def iterate_nodes(node: Any) -> Iterator[Any]:
@@ -36,14 +37,19 @@ def iterate_nodes(node: Any) -> Iterator[Any]:
         current = pending.pop()
         if isinstance(current, tuple):
             pending.extend(current)
-        elif is_dataclass(current) and type(current).__module__ == typed.__name__:
+        elif is_dataclass(current) and type(current).__module__.startswith(typed.__name__):
             yield current
             pending.extend(getattr(current, member.name) for member in fields(current))
 
 
 @cache
 def list_nodes() -> tuple[Any, ...]:
-    return tuple(node for tree in check_programs() for field in tree.fields for node in iterate_nodes(field))
+    return tuple(
+        node
+        for tree in check_programs()
+        for item in (*tree.fields, *tree.definitions, *tree.functions)
+        for node in iterate_nodes(item)
+    )
 
 
 def find_nodes(kind: type) -> list[Any]:
@@ -75,6 +81,7 @@ def test_every_program_checks_and_every_kind_of_expression_occurs() -> None:
         typed.TypedAssert,
         typed.LogicOperand,
         typed.TypedBranch,
+        typed.TypedMatchArm,
     }
 
 
@@ -125,7 +132,8 @@ def test_every_unary_operator_and_literal_occurs() -> None:
     assert {(node.op, get_type_name(node.type)) for node in find_nodes(typed.TypedUnary)} == {
         ("!", "Bool"), ("neg", "Int"), ("neg", "Dec"), ("neg", "Qty"),
     }  # fmt: skip
-    assert {get_type_name(node.type) for node in find_nodes(typed.Const)} == {
+    assert {get_type_name(node.type) for node in find_nodes(typed.Const)} >= {
+        "Category",
         "Bool",
         "Int",
         "Text",
@@ -139,9 +147,8 @@ def test_every_unary_operator_and_literal_occurs() -> None:
 def test_loops_are_nested_use_outer_variables_and_read() -> None:
     loops = find_nodes(typed.Loop)
 
-    assert {(loop.op, loop.nested) for loop in loops} == {
-        (op, nested) for op in ("map", "filter", "fold") for nested in (False, True)
-    }
+    ops = ("map", "filter", "fold", "any", "all", "sortBy", "latestBy", "groupBy")
+    assert {(loop.op, loop.nested) for loop in loops} == {(op, nested) for op in ops for nested in (False, True)}
     assert any(loop.captured for loop in loops)
     for read in (
         typed.FieldValue,

@@ -18,7 +18,7 @@ from bpc.core.language.types import (
     contains_fact_record,
 )
 from tests.core.language.random_programs.numbers import NumberWriter
-from tests.core.language.random_programs.syntax import AND, COMPARED, OR, SUM, UNARY, ExpressionText, choose_type
+from tests.core.language.random_programs.syntax import AND, COMPARED, OR, SUM, UNARY, ExpressionText
 from tests.core.language.random_programs.worlds import draw_digits, quote_text
 
 _STATUSES = ["PASS", "FAIL", "WARN", "NOT_APPLICABLE"]
@@ -27,7 +27,7 @@ _COMPARATORS = ["==", "!=", "<", "<=", ">", ">="]
 
 class ValueWriter(NumberWriter):
     def write_truth(self, _: Type, depth: int, __: bool) -> ExpressionText:
-        if self.lambdas == 0 and self.rng.random() < 0.6:
+        if self.lambdas == 0 and not self.in_definition and self.rng.random() < 0.6:
             return self.write_emit(depth)
         return ExpressionText(f"!{self.write_expression(BOOL, depth, type_known=False).parenthesise_for(UNARY)}", UNARY)
 
@@ -67,7 +67,7 @@ class ValueWriter(NumberWriter):
 
     def write_equality(self, _: Type, depth: int, __: bool) -> ExpressionText:
         maps = self.list_map_types()
-        kind = self.rng.choice(maps) if maps and self.rng.random() < 0.2 else choose_type(self.rng, 3)
+        kind = self.rng.choice(maps) if maps and self.rng.random() < 0.2 else self.choose_type(3)
         left, right = self.write_typed(kind, depth), self.write_typed(kind, depth)
         if isinstance(kind, Opt | List):
             right = self.rng.choice([right, self.write_bare(kind) or right])
@@ -76,7 +76,7 @@ class ValueWriter(NumberWriter):
         return ExpressionText(f" {self.rng.choice(['==', '!='])} ".join(sides), COMPARED)
 
     def write_is_some(self, _: Type, depth: int, __: bool) -> ExpressionText:
-        kind = self.rng.choice([*SCHEMAS, choose_type(self.rng, 2)])
+        kind = self.rng.choice([*SCHEMAS, self.choose_type(2)])
         return ExpressionText(f"isSome({self.write_typed(kind if isinstance(kind, Opt) else Opt(kind), depth).text})")
 
     def write_concat(self, _: Type, depth: int, __: bool) -> ExpressionText:
@@ -98,7 +98,7 @@ class ValueWriter(NumberWriter):
         if read is not None and self.rng.random() < 0.6:
             return read
         if isinstance(kind.item, FactRecordType):
-            return ExpressionText(self.write_fact_option(kind.item, depth))
+            return self.write_fact_text(self.write_fact_option(kind.item, depth))
         if isinstance(kind.item, Map):
             return ExpressionText(self.write_map_option(kind.item))
         if self.rng.random() < 0.4 and not contains_fact_record(kind.item):
@@ -123,7 +123,7 @@ class ValueWriter(NumberWriter):
     def write_record_member(self, kind: Type, depth: int) -> ExpressionText:
         """A record's member; one that is an option itself stays as it is."""
         of = Opt(kind) if self.rng.random() < 0.3 else kind
-        record = Record((("a", of), (self.rng.choice(["b", "if"]), choose_type(self.rng, 1))))
+        record = Record((("a", of), (self.rng.choice(["b", "if"]), self.choose_type(1))))
         return ExpressionText(f'recordGet({self.write_typed(record, depth).text}, "a")')
 
     def write_list(self, kind: Type, depth: int, type_known: bool) -> ExpressionText:

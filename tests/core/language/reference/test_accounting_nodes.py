@@ -162,7 +162,7 @@ PARTS = [create_component("a", mass_g="1.5", critical=True), create_component("b
             [
                 '2 CONST type="Text" value="FAIL"',
                 '3 CONST type="Text" value="m"',
-                '4 COMPLIANCE_EMIT code="C" status="FAIL" message="m" field="f" index=0 <- 2, 3',
+                '4 COMPLIANCE_EMIT code="C" field="f" message="m" status="FAIL" index=0 <- 2, 3',
             ],
         ),
         (

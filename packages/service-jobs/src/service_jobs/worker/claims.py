@@ -22,8 +22,9 @@ from uuid import UUID
 import asyncpg
 
 from service_jobs.context import Connection, ContextBackend
+from service_jobs.execution import build_release
 from service_jobs.handler import Handlers
-from service_jobs.job import Ending, Outcome, Status, build_release
+from service_jobs.job import Ending, Outcome, Status
 from service_jobs.telemetry import Metrics
 from service_jobs.worker.executions import EndedJob, Executions, HeldJob
 from service_jobs.worker.lanes import Lane, LaneKey, LaneRings
@@ -33,7 +34,8 @@ log = logging.getLogger(__name__)
 
 _JOB_COLUMNS: Final[LiteralString] = """
          c.tenant_id, c.job_id, c.type, c.attempt, c.priority, c.limit_key, c.seq, j.uncounted, j.max_attempts,
-         j.payload, j.checkpoint, j.step, j.correlation_id, j.actor, j.traceparent
+         j.payload, j.checkpoint, j.step, j.correlation_id, j.actor, j.traceparent, j.service_id, j.subject_kind,
+         j.subject_id, j.subject_group
     FROM claimed c
     JOIN jobs.job j ON j.tenant_id = ANY (ARRAY[c.tenant_id]) AND j.job_id = c.job_id
 """
@@ -83,8 +85,8 @@ COMPLETE_AND_CLAIM: Final[LiteralString] = f"""
            NULL::uuid AS tenant_id, NULL::uuid AS job_id, NULL::text AS type, NULL::int AS attempt,
            NULL::smallint AS priority, NULL::text AS limit_key, NULL::bigint AS seq, NULL::int AS uncounted,
            NULL::int AS max_attempts, NULL::json AS payload, NULL::json AS checkpoint, NULL::json AS step,
-           NULL::text AS correlation_id,
-           NULL::text AS actor, NULL::text AS traceparent
+           NULL::text AS correlation_id, NULL::text AS actor, NULL::text AS traceparent, NULL::text AS service_id,
+           NULL::text AS subject_kind, NULL::text AS subject_id, NULL::text AS subject_group
     UNION ALL
     SELECT NULL, NULL, NULL, {_JOB_COLUMNS}
 """
@@ -163,7 +165,7 @@ async def complete_and_claim(
     Sort `completions` by job: all locks are taken in this order.
     """
     tenants, ids, attempts, results = zip(*completions, strict=True) if completions else ((), (), (), ())
-    first, *claimed = await conn.fetch(
+    first, *rows = await conn.fetch(
         COMPLETE_AND_CLAIM,
         tenants,
         ids,
@@ -177,10 +179,10 @@ async def complete_and_claim(
         types,
         lease,
     )
-    refused: frozenset[UUID] = frozenset()
+    refused_ids: frozenset[UUID] = frozenset()
     if first["only_these"] is not None:
-        refused = frozenset(completion.job_id for completion in completions) - frozenset(first["only_these"])
-    return refused, claimed
+        refused_ids = frozenset(completion.job_id for completion in completions) - frozenset(first["only_these"])
+    return refused_ids, rows
 
 
 async def claim_limited(
@@ -243,8 +245,8 @@ class Exchange:
         successes, others = _split_successes(self._executions.take_finished())
         if not successes and self._executions.is_well_stocked():
             room = 0
-        plain, limited = self._lanes.pick_lanes(room, room_aside, now)
-        if not (successes or others or plain or limited):
+        plain, limited_lanes = self._lanes.pick_lanes(room, room_aside, now)
+        if not (successes or others or plain or limited_lanes):
             return False
         self.since = now
         try:
@@ -252,9 +254,9 @@ class Exchange:
                 await self._settle(conn, others)
                 if successes or plain:
                     await self._complete_and_claim(conn, successes, plain)
-                if limited:
-                    rows = await claim_limited(conn, self._owner, limited, self._types, self._lease)
-                    self._take_claimed(rows, limited)
+                if limited_lanes:
+                    rows = await claim_limited(conn, self._owner, limited_lanes, self._types, self._lease)
+                    self._take_claimed(rows, limited_lanes)
         except BaseException:
             self._executions.put_back(others + successes)
             raise
@@ -274,62 +276,64 @@ class Exchange:
             for job, outcome in successes
         ]
         try:
-            refused, claimed = await complete_and_claim(conn, self._owner, completions, lanes, self._types, self._lease)
+            refused_ids, rows = await complete_and_claim(
+                conn, self._owner, completions, lanes, self._types, self._lease
+            )
         except asyncpg.LockNotAvailableError:
             await self._write_one_by_one(successes, lambda single: self._complete_and_claim(conn, single, ()))
-            refused, claimed = await complete_and_claim(conn, self._owner, [], lanes, self._types, self._lease)
+            refused_ids, rows = await complete_and_claim(conn, self._owner, [], lanes, self._types, self._lease)
         jobs = [job for job, _ in successes]
         for job in jobs:
             self._executions.forget(job)
-        self._on_completed(jobs, refused)
+        self._on_completed(jobs, refused_ids)
         successes.clear()
-        self._take_claimed(claimed, lanes)
+        self._take_claimed(rows, lanes)
 
-    async def _settle(self, conn: Connection, ended: list[EndedJob]) -> None:
-        """Write down ends that are not plain successes; what was written is removed from `ended`."""
-        if not ended:
+    async def _settle(self, conn: Connection, ended_jobs: list[EndedJob]) -> None:
+        """Write down ends that are not plain successes; what was written is removed from `ended_jobs`."""
+        if not ended_jobs:
             return
-        ended.sort(key=_get_job_sort_key)
+        ended_jobs.sort(key=_get_job_sort_key)
         try:
             rows = await conn.fetch(
                 SETTLE_MANY,
-                [job.lease.tenant for job, _ in ended],
-                [job.lease.job_id for job, _ in ended],
+                [job.lease.tenant for job, _ in ended_jobs],
+                [job.lease.job_id for job, _ in ended_jobs],
                 self._owner,
-                [job.lease.attempt for job, _ in ended],
-                [outcome.ending.value for _, outcome in ended],
-                [outcome.result for _, outcome in ended],
-                [None if outcome.error is None else outcome.error.to_json() for _, outcome in ended],
-                [outcome.delay for _, outcome in ended],
+                [job.lease.attempt for job, _ in ended_jobs],
+                [outcome.ending.value for _, outcome in ended_jobs],
+                [outcome.result for _, outcome in ended_jobs],
+                [None if outcome.error is None else outcome.error.to_json() for _, outcome in ended_jobs],
+                [outcome.delay for _, outcome in ended_jobs],
             )
         except asyncpg.PostgresError as error:
             if conn.is_closed() or isinstance(error, asyncpg.TransactionRollbackError):
                 raise
-            log.warning("%d ends could not be written: %s", len(ended), error)
-            await self._write_one_by_one(ended, lambda single: self._settle(conn, single))
+            log.warning("%d ends could not be written: %s", len(ended_jobs), error)
+            await self._write_one_by_one(ended_jobs, lambda single: self._settle(conn, single))
             return
         became = {row["job_id"]: row["became"] for row in rows}
-        for job, outcome in ended:
+        for job, outcome in ended_jobs:
             job.ctx.follow_ups.clear()  # an execution that keeps follow-ups ends in a transaction, not here
             self._executions.forget(job)
             self._on_settled(job, outcome, became[job.job_id] and Status(became[job.job_id]))
-        ended.clear()
+        ended_jobs.clear()
 
     async def _write_one_by_one(
-        self, ended: list[EndedJob], write: Callable[[list[EndedJob]], Coroutine[Any, Any, None]]
+        self, ended_jobs: list[EndedJob], write: Callable[[list[EndedJob]], Coroutine[Any, Any, None]]
     ) -> None:
         """A transaction of the service holds one of these jobs: write the others now, and that one later."""
-        if len(ended) > 1:
-            for ended_job in list(ended):
+        if len(ended_jobs) > 1:
+            for ended_job in list(ended_jobs):
                 await write([ended_job])
-        elif ended:
-            self._postponed += ended
+        elif ended_jobs:
+            self._postponed += ended_jobs
             asyncio.get_running_loop().call_later(POSTPONE_SECONDS, self._retry_postponed)
-        ended.clear()
+        ended_jobs.clear()
 
     def _retry_postponed(self) -> None:
-        postponed, self._postponed = self._postponed, []
-        self._executions.put_back(postponed)
+        postponed_jobs, self._postponed = self._postponed, []
+        self._executions.put_back(postponed_jobs)
         self._wake()
 
     def _take_claimed(self, rows: Sequence[asyncpg.Record], lanes: Sequence[tuple[Lane, int]]) -> None:
@@ -346,15 +350,15 @@ class Exchange:
             self._executions.release_waiting()
 
 
-def _split_successes(finished: Iterable[EndedJob]) -> tuple[list[EndedJob], list[EndedJob]]:
+def _split_successes(ended_jobs: Iterable[EndedJob]) -> tuple[list[EndedJob], list[EndedJob]]:
     """Plain successes, which share a statement with the next claim, and all others."""
     successes: list[EndedJob] = []
     others: list[EndedJob] = []
-    for job, outcome in finished:
+    for job, outcome in ended_jobs:
         plain = outcome.ending is Ending.SUCCEEDED and not job.limit_key
         (successes if plain else others).append((job, outcome))
     return successes, others
 
 
-def _get_job_sort_key(ended: EndedJob) -> bytes:
-    return ended[0].lease.job_id.bytes
+def _get_job_sort_key(ended_job: EndedJob) -> bytes:
+    return ended_job[0].lease.job_id.bytes

@@ -14,16 +14,9 @@ from uuid import UUID
 import asyncpg
 
 from service_jobs.context import Context, ContextBackend, Lease
-from service_jobs.handler import Handler, execute, resolve_failure, resolve_timeout
-from service_jobs.job import (
-    Ending,
-    InterruptReason,
-    JobError,
-    Outcome,
-    Status,
-    build_cancellation,
-    build_release,
-)
+from service_jobs.execution import build_cancellation, build_release, execute, resolve_failure, resolve_timeout
+from service_jobs.handler import Handler
+from service_jobs.job import Ending, InterruptReason, JobError, Outcome, Status
 from service_jobs.telemetry import Metrics, get_tracer, trace_execution
 from service_jobs.worker.settlement import JobTransactions
 
@@ -202,13 +195,13 @@ class Executions:
 
     def take_finished(self) -> list[EndedJob]:
         """What ended and is to be written down. It is held until `forget`."""
-        finished = self._main_slots.finished + self._aside_slots.finished
+        ended_jobs = self._main_slots.finished + self._aside_slots.finished
         self._main_slots.finished, self._aside_slots.finished = [], []
-        return finished
+        return ended_jobs
 
-    def put_back(self, ended: list[EndedJob]) -> None:
+    def put_back(self, ended_jobs: list[EndedJob]) -> None:
         """These could not be written down. Writing them again does no harm: the fence decides."""
-        for job, outcome in reversed(ended):
+        for job, outcome in reversed(ended_jobs):
             self._get_slots(job).finished.insert(0, (job, outcome))
 
     def release_waiting(self) -> None:

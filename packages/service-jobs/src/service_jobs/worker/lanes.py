@@ -94,40 +94,40 @@ class LaneRing:
     def pick_lanes(self, room: int, now: float) -> tuple[list[tuple[Lane, int]], list[tuple[Lane, int]]]:
         """Lanes to claim `room` jobs from, and how many from each: those without a limit, and those with one."""
         plain: list[tuple[Lane, int]] = []
-        limited: list[tuple[Lane, int]] = []
+        limited_lanes: list[tuple[Lane, int]] = []
         if room <= 0 or not self._ring:
-            return plain, limited
+            return plain, limited_lanes
         if self._first_tenant in self._active and self._ring[0] != self._first_tenant:
             self._ring.remove(self._first_tenant)
             self._ring.appendleft(self._first_tenant)
         share = max(QUANTUM, -(-room // min(len(self._ring), MAX_LANES_PER_CLAIM)))
-        picked: set[int] = set()
+        picked_ids: set[int] = set()
         idle_turns = 0
-        while room > 0 and len(picked) < MAX_LANES_PER_CLAIM and idle_turns < len(self._ring):
+        while room > 0 and len(picked_ids) < MAX_LANES_PER_CLAIM and idle_turns < len(self._ring):
             tenant = self._ring[0]
             self._ring.rotate(-1)
             lane = self._rotate_to_next(tenant)
-            if id(lane) in picked:  # this tenant has no other lane of this priority
+            if id(lane) in picked_ids:  # this tenant has no other lane of this priority
                 idle_turns += 1
                 continue
             idle_turns = 0
-            picked.add(id(lane))
+            picked_ids.add(id(lane))
             lane.advance(now)
             # A limited lane rarely gives more than a few, and there may be many of them.
             count = min(QUANTUM if lane.limit_key else share, room)
             room -= count
-            (limited if lane.limit_key else plain).append((lane, count))
-        return plain, limited
+            (limited_lanes if lane.limit_key else plain).append((lane, count))
+        return plain, limited_lanes
 
-    def record_claim(self, lane: Lane, requested: int, seqs: Iterable[int], now: float) -> None:
-        """`seqs` were claimed. If they are fewer than `requested`, the lane is empty or its limit is reached."""
+    def record_claim(self, lane: Lane, requested_count: int, seqs: Iterable[int], now: float) -> None:
+        """`seqs` were claimed. If they are fewer than `requested_count`, the lane is empty or its limit is reached."""
         highest, count = 0, 0
         for seq in seqs:
             count += 1
             highest = max(highest, seq)
         if count:
             lane.mark_claimed(highest, now)
-        if count < requested:
+        if count < requested_count:
             if lane.limit_key:
                 lane.rests_until = now + LIMITED_REST_SECONDS
             self._deactivate(lane)
@@ -182,8 +182,8 @@ class LaneRings:
         self, room: int, room_aside: int, now: float
     ) -> tuple[list[tuple[Lane, int]], list[tuple[Lane, int]]]:
         """Lanes to claim from, and how many jobs from each: those without a limit, and those with one."""
-        plain, limited = self._main.pick_lanes(room, now)
-        return plain, limited + self._aside.pick_lanes(room_aside, now)[1]
+        plain, limited_lanes = self._main.pick_lanes(room, now)
+        return plain, limited_lanes + self._aside.pick_lanes(room_aside, now)[1]
 
     def record_claims(
         self,
@@ -192,9 +192,9 @@ class LaneRings:
         now: float,
     ) -> None:
         """`seqs` were claimed of each lane, out of the number requested with it."""
-        for lane, requested in lanes:
+        for lane, requested_count in lanes:
             claimed_seqs = seqs.get((lane.tenant, lane.limit_key, lane.priority), ())
-            self._get_ring(lane.limit_key).record_claim(lane, requested, claimed_seqs, now)
+            self._get_ring(lane.limit_key).record_claim(lane, requested_count, claimed_seqs, now)
 
     def _get_ring(self, limit_key: str) -> LaneRing:
         return self._aside if limit_key in self._aside_keys else self._main
@@ -331,15 +331,15 @@ class LanePoller:
         load = self._measure_load()
         if load.is_idle and not self._holds_idle_lock and time.monotonic() >= self._no_lock_until:
             self._holds_idle_lock = await conn.fetchval(TRY_IDLE_LOCK, timeout=self._query_timeout)
-        started = time.monotonic()
+        started_at = time.monotonic()
         rows = await conn.fetch(
             SELECT_LANES, self._types, *self._start_after, MAX_LANES_PER_POLL, timeout=self._query_timeout
         )
         for tenant, limit_key, priority, seq in rows:
-            self._lanes.mark_ready(tenant, limit_key, priority, seq, started)
+            self._lanes.mark_ready(tenant, limit_key, priority, seq, started_at)
         is_round_complete = len(rows) < MAX_LANES_PER_POLL
         self._start_after = BEFORE_ALL_LANES if is_round_complete else tuple(rows[-1])[:3]
-        took = time.monotonic() - started
+        took = time.monotonic() - started_at
         self.has_polled = True
         has_lanes = self._lanes.has_lanes(room_aside=self._measure_load().has_room_aside)
         if has_lanes:

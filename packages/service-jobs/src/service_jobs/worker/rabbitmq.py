@@ -119,9 +119,9 @@ class RabbitTrigger:
         loop = asyncio.get_running_loop()
         pause = self._timeouts.first_pause
         while True:
-            begun = loop.time()
+            begun_at = loop.time()
             await self._connect_and_serve()
-            if loop.time() - begun > self._timeouts.longest_pause:
+            if loop.time() - begun_at > self._timeouts.longest_pause:
                 pause = self._timeouts.first_pause  # that was a good connection
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._timeouts.longest_pause)
@@ -234,11 +234,11 @@ class _BrokerChannel:
     @classmethod
     async def open(cls, connection: AbstractConnection, exchange: str, notice: WakeCallback) -> "_BrokerChannel":
         channel = await connection.channel()
-        opened = cls(
+        broker_channel = cls(
             channel, await channel.declare_exchange(exchange, aio_pika.ExchangeType.DIRECT, durable=True), notice
         )
-        channel.close_callbacks.add(opened._handle_closed)
-        return opened
+        channel.close_callbacks.add(broker_channel._handle_closed)
+        return broker_channel
 
     async def listen(self, routing_key: str, wake: WakeCallback) -> None:
         """Listen on an exclusive queue of this process. It holds one message: a second would say the same."""

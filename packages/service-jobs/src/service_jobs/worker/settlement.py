@@ -14,7 +14,8 @@ from typing import Any, Final, LiteralString, TypeVar
 
 from service_jobs.context import Connection, Context, FunctionRunner, Lease, ProgressCallback
 from service_jobs.database import OpenTransaction, Sessions
-from service_jobs.handler import Handler, call_failure_hook, resolve_error, resolve_timeout
+from service_jobs.execution import call_failure_hook, resolve_error, resolve_timeout
+from service_jobs.handler import Handler
 from service_jobs.job import Ending, JobError, LeaseLost, Outcome, ProcessesUnavailable, Status
 from service_jobs.job_spec import JobSpec
 from service_jobs.submission import FollowUps, build_submit_one_arguments
@@ -28,12 +29,14 @@ SETTLE: Final[LiteralString] = """
 """
 # The same with one follow-up job, which is the usual number.
 SETTLE_AND_SUBMIT: Final[LiteralString] = """
-    SELECT jobs.submit_one($10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) AS following,
+    SELECT jobs.submit_one($10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+                           $24) AS following,
            jobs.settle($1, $2, $3, $4, $5, $6, $7, $8) AS became
       FROM set_config('idle_in_transaction_session_timeout', $9, true)
 """
 SELECT_EXECUTION: Final[LiteralString] = """
-    SELECT max_attempts, uncounted, checkpoint, step, correlation_id, actor, traceparent
+    SELECT max_attempts, uncounted, checkpoint, step, correlation_id, actor, traceparent, service_id, subject_kind,
+           subject_id, subject_group
       FROM jobs.job WHERE tenant_id = $1 AND job_id = $2
 """
 SAVE: Final[LiteralString] = "SELECT jobs.save($1, $2, $3, $4, $5, $6)"
@@ -227,8 +230,8 @@ class JobTransactions:
             transaction.terminate_after(END_TIMEOUT_SECONDS)
             try:
                 await transaction.end(commit=False)
-            except Exception as lost:  # noqa: BLE001 (the connection is gone, and the transaction with it)
-                log.warning("job %s could not be rolled back: %s", ctx.job_id, str(lost) or type(lost).__name__)
+            except Exception as error:  # noqa: BLE001 (the connection is gone, and the transaction with it)
+                log.warning("job %s could not be rolled back: %s", ctx.job_id, str(error) or type(error).__name__)
 
     async def terminate_transaction(self, ctx: Context) -> None:
         """Cut the transaction of a handler that does not stop."""

@@ -22,7 +22,7 @@ import asyncpg
 
 from service_jobs.context import Context, Lease
 from service_jobs.database import CONNECTION_LOST
-from service_jobs.handler import build_log_fields
+from service_jobs.execution import build_log_fields
 from service_jobs.job import Ending, JobError, JobsRefusal, LeaseLost, Outcome, Status
 from service_jobs.service import Jobs
 from service_jobs.submission import FollowUps
@@ -61,18 +61,18 @@ class EndRecorder:
         self._follow_ups = follow_ups
         self._observer = observer
 
-    def record_completions(self, jobs: Sequence[HeldJob], refused: frozenset[UUID]) -> None:
-        """Plain successes that were completed together, except the `refused` ones."""
+    def record_completions(self, jobs: Sequence[HeldJob], refused_ids: frozenset[UUID]) -> None:
+        """Plain successes that were completed together, except the `refused_ids` ones."""
         seconds: dict[str, list[float]] = {}
         for job in jobs:
-            accepted = job.job_id not in refused
-            if accepted:
+            is_accepted = job.job_id not in refused_ids
+            if is_accepted:
                 seconds.setdefault(job.lease.type, []).append(job.seconds)
                 _log_end(job, Status.SUCCEEDED)
             else:
                 log.warning("job %s was completed too late: its lease was lost", job.job_id)
             if self._observer is not None:
-                self._observer.observe_settlement(job.lease, Status.SUCCEEDED if accepted else None)
+                self._observer.observe_settlement(job.lease, Status.SUCCEEDED if is_accepted else None)
         for job_type, durations in seconds.items():
             self._metrics.count_finished(job_type, Status.SUCCEEDED, len(durations), durations)
 
@@ -124,7 +124,9 @@ class Worker:
         self._wake = asyncio.Event()
         self._stop_at: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._chores = build_chores(jobs.metrics) if chores is None else chores
+        if chores is None:
+            chores = build_chores(jobs.metrics, dead_letter_ttl=jobs.defaults.dead_letter_ttl)
+        self._chores = chores
         self._heartbeat: Heartbeat | None = None
         self._lanes = LaneRings(options.aside, options.first_tenant)
         self._recorder = EndRecorder(self._lanes, jobs.metrics, jobs.follow_ups, observer)
@@ -237,10 +239,10 @@ class Worker:
             return False, False
         return True, self.jobs.handlers[job_type].failure_hook is not None
 
-    def _handle_renewed(self, lost: Iterable[Lease], cancelled: Iterable[UUID]) -> None:
-        for lease in lost:
+    def _handle_renewed(self, lost_leases: Iterable[Lease], cancelled_ids: Iterable[UUID]) -> None:
+        for lease in lost_leases:
             self._executions.interrupt_lost(lease)
-        for job_id in cancelled:
+        for job_id in cancelled_ids:
             self._executions.cancel(job_id)
 
     def _handle_notification(self, _conn: object, _pid: int, _channel: str, payload: object) -> None:
@@ -273,7 +275,7 @@ class Worker:
     async def _keep_running(self, once: Callable[[], Coroutine[Any, Any, None]], *, until_done: bool = False) -> None:
         pause = 0.05
         while True:
-            started = time.monotonic()
+            started_at = time.monotonic()
             try:
                 await once()
                 if until_done:
@@ -286,7 +288,7 @@ class Worker:
                 if until_done:
                     raise
                 log.exception("worker component failed; restarting it")
-            pause = 0.05 if time.monotonic() - started > 5 else min(pause * 2, 2.0)
+            pause = 0.05 if time.monotonic() - started_at > 5 else min(pause * 2, 2.0)
             await asyncio.sleep(pause)
 
     async def _run_on_session(self, name: str, work: Callable[[WorkerSession], Awaitable[None]]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from service_jobs.context import Connection
-from service_jobs.worker.maintenance import RetentionCleaner
+from service_jobs.worker.retention import RetentionCleaner
 from tests.jobs.dependencies.dependency_scenario import DependencyScenario, wait_until_lock_waiter
 
 pytestmark = pytest.mark.external

@@ -10,7 +10,8 @@ from uuid import UUID
 import orjson
 from service_jobs.context import Connection, Context, Lease, ProgressCallback
 from service_jobs.download import DownloadedFile, DownloadFile, OpenUrl, register_download
-from service_jobs.handler import Handler, Handlers, execute
+from service_jobs.execution import execute
+from service_jobs.handler import Handler, Handlers
 from service_jobs.job import Ending, Outcome
 from service_jobs.job_spec import JobSpec
 from tests.jobs.support.file_server import FileServer, open_url

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from service_jobs.context import Lease
-from service_jobs.job import build_success
+from service_jobs.execution import build_success
 from service_jobs.worker.settlement import IDLE_TIMEOUT_SECONDS, settle_execution
 from tests.jobs.faults.fault_database import FaultDatabase
 from tests.jobs.faults.fault_handlers import EFFECTIVE, PLAIN, FaultInput

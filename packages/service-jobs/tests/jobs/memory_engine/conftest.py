@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from service_jobs.context import Context
 from service_jobs.handler import Handler, Handlers
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.memory.engine import MemoryEngine
 from tests.jobs.memory_engine.manual_clock import ManualClock, RecordingDatabase
 
 

@@ -17,7 +17,7 @@ from service_jobs.job import (
     Status,
 )
 from service_jobs.job_spec import Limit
-from service_jobs.memory_engine import MemoryEngine, MemoryHealth
+from service_jobs.memory.engine import MemoryEngine, MemoryHealth
 from tests.jobs.memory_engine.manual_clock import ACME, RIVAL, ManualClock, wait_until_settled
 
 VARIABLE = ContextVar("VARIABLE", default="nothing")

@@ -16,7 +16,7 @@ from service_jobs.job import (
     Status,
 )
 from service_jobs.job_spec import JobSpec
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.memory.engine import MemoryEngine
 from tests.jobs.memory_engine.manual_clock import ACME, ManualClock, RecordingDatabase, wait_until_settled
 
 # Transactions, follow-ups and child processes

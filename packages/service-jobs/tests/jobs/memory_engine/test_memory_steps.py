@@ -14,7 +14,7 @@ from service_jobs.job import (
     Retry,
     Status,
 )
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.memory.engine import MemoryEngine
 from service_jobs.steps import register_steps
 from tests.jobs.memory_engine.manual_clock import ACME, ManualClock, RecordingDatabase, wait_until_settled
 

@@ -16,8 +16,8 @@ from service_jobs.job import (
     Status,
 )
 from service_jobs.job_control import CancelledJob, CancelRequest
-from service_jobs.memory_engine import MemoryEngine
-from service_jobs.memory_run import PROCESS_STOPPED, EngineStopped
+from service_jobs.memory.engine import MemoryEngine
+from service_jobs.memory.run import PROCESS_STOPPED, EngineStopped
 from service_jobs.telemetry import Metrics
 from tests.jobs.memory_engine.manual_clock import ACME, NOON, ManualClock, RecordingDatabase, wait_until_settled
 

@@ -14,7 +14,8 @@ from service_jobs.job import (
     new_id,
 )
 from service_jobs.job_spec import JobSpec
-from service_jobs.memory_engine import MemoryEngine
+from service_jobs.memory.engine import MemoryEngine
+from service_jobs.memory.store import JobOrigin
 from service_jobs.steps import register_steps
 from tests.jobs.memory_engine.manual_clock import ACME, ManualClock, wait_until_settled
 
@@ -144,7 +145,7 @@ async def test_a_wish_with_a_payload_only_is_carried_out_with_that(
 ) -> None:
     spec = JobSpec(handler=echo, job_id=new_id(), payload=echo.encode_input("by mail"))
     engine.start()
-    engine.add(spec, tenant=ACME)
+    engine.add(spec, ACME, JobOrigin(None, None, None))
     await engine.wait(ACME, spec.job_id)
 
     assert engine.get_result_value(ACME, spec.job_id)[1] == "by mail"

@@ -19,8 +19,8 @@ from service_jobs.handler import Handler, Handlers
 from service_jobs.job import new_id, new_ids
 from service_jobs.job_spec import JobColumns, JobSpec, SubmitOptions
 from service_jobs.submission import submit_jobs
-from service_jobs.worker import maintenance
-from service_jobs.worker.maintenance import MAX_REMOVED_PER_RUN, RetentionCleaner
+from service_jobs.worker import retention
+from service_jobs.worker.retention import MAX_REMOVED_PER_RUN, RetentionCleaner
 from tests.jobs.support.database_clock import DatabaseClock, clock
 from tests.jobs.support.job_stages import end_job, register_worker, start_job, submit_stage_jobs
 
@@ -29,6 +29,7 @@ from bpc.core.formats.ids import TenantId
 pytestmark = pytest.mark.external
 __all__ = ["clock"]
 
+PIECE, KEPT = "'(0,0)', '(256,0)', now()", "ARRAY['work'], ARRAY[60]"
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 DAY = 86_400
 MANY_OVER = """
@@ -211,7 +212,7 @@ async def test_more_batches_than_one_run_looks_at_are_looked_at_in_turn(
     work: Handler[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(maintenance, "BATCHES_PER_RUN", 2)
+    monkeypatch.setattr(retention, "BATCHES_PER_RUN", 2)
     async with sessions.tenant(tenant) as conn:
         *first, last = new_ids(5)
         for batch_id in first:
@@ -310,7 +311,7 @@ async def test_a_large_table_is_looked_through_a_few_pieces_at_a_time(
     worker: "asyncpg.Connection[asyncpg.Record]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(maintenance, "PIECE_PAGES", 4)
+    monkeypatch.setattr(retention, "PIECE_PAGES", 4)
     await worker.execute(MANY_OVER, tenant, 1_000)
     pages = await worker.fetchval("SELECT pg_relation_size('jobs.job') / current_setting('block_size')::int")
     await clock.step(61)
@@ -375,9 +376,11 @@ async def test_pieces_of_the_table_are_read_by_place_and_its_rows_removed_by_key
         await worker.execute("DEALLOCATE asked")
         return lines
 
-    looked = await plan(maintenance.SELECT_EARLIEST_EXPIRY, "tid, tid, timestamptz", "'(0,0)', '(256,0)', now()")
+    looked = await plan(
+        retention.SELECT_EARLIEST_EXPIRY, "tid, tid, timestamptz, int, text[], int[]", f"{PIECE}, 60, {KEPT}"
+    )
     removed = await plan(
-        maintenance.DELETE_EXPIRED_JOBS, "tid, tid, timestamptz, int", "'(0,0)', '(256,0)', now(), 1000"
+        retention.DELETE_EXPIRED_JOBS, "tid, tid, timestamptz, int, int, text[], int[]", f"{PIECE}, 1000, 60, {KEPT}"
     )
 
     assert any("Tid Range Scan on job" in line for line in looked)

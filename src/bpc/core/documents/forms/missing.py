@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from bpc.core.documents.elements import FACT_TYPES
 from bpc.core.documents.forms.template_plan import AskedMember
 from bpc.core.documents.reader import DocumentFacts, ExtractedFact, read_document
-from bpc.core.exports.data_points import POINTS, VERSION, Category, get_category
+from bpc.core.exports.data_points import POINTS, VERSION, Category, find_category, get_category
 from bpc.core.exports.point_parts import PARTS, PointPart, find_open_parts
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
@@ -56,12 +56,6 @@ def list_missing_members(category: Category, facts: Sequence[SnapshotFact]) -> t
     return tuple(dict.fromkeys(member for missing in list_missing_parts(category, facts) for member in missing.members))
 
 
-def find_category(sku: str, facts: Sequence[SnapshotFact]) -> Category | None:
-    """The category that the facts of a product name."""
-    payloads = (fact.payload for fact in facts if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"))
-    return next((category for each in payloads if (category := get_category(each.get("category")))), None)
-
-
 def group_by_sku(facts: Sequence[SnapshotFact]) -> dict[str, list[SnapshotFact]]:
     """The facts of each product."""
     groups: dict[str, list[SnapshotFact]] = {}
@@ -84,19 +78,19 @@ def read_missing_products(content: bytes, category: Category | None = None) -> l
     None if it is none of these. Of a document, `category` is that of its batteries, if it is given.
     """
     try:
-        listed = read_missing_list(json.loads(content)) if content.lstrip()[:1] == b"{" else None
+        missing = read_missing_list(json.loads(content)) if content.lstrip()[:1] == b"{" else None
     except (ValueError, RecursionError):
-        listed = None
-    if listed is not None:
-        return listed
+        missing = None
+    if missing is not None:
+        return missing
     outcomes = [read_document(kind, "application/octet-stream", content) for kind in FACT_TYPES]
     facts = [convert_fact(fact) for outcome in outcomes if isinstance(outcome, DocumentFacts) for fact in outcome.facts]
     if not any(fact.fact_type == "Battery" for fact in facts):
         return None
     return [
-        MissingProduct(sku, known, () if known is None else list_missing_members(known, group))
+        MissingProduct(sku, own_category, () if own_category is None else list_missing_members(own_category, group))
         for sku, group in group_by_sku(facts).items()
-        for known in (category or find_category(sku, group),)
+        for own_category in (category or find_category(sku, group),)
     ]
 
 

@@ -96,7 +96,7 @@ BESIDE: Final[Mapping[str, int]] = {
 }
 # Members that say something about batteries of one category only.
 OF_CATEGORY: Final[Mapping[str, Category]] = {"vehicle_category": "ev", "external_storage": "industrial"}
-# How many records of a list have columns; whoever has more adds columns with the next number.
+# How many records of a list have columns; for more, people add columns with the next number.
 RECORDS: Final[Mapping[str, int]] = {
     "hazardous_substances": 3,
     "spare_part_sources": 2,

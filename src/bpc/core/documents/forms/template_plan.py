@@ -99,16 +99,16 @@ _NOT_ASKED: Final = frozenset({"X", "P"})
 
 
 def build_template(
-    category: Category, language: Language, wanted: Mapping[str, Collection[AskedMember]] | None = None
+    category: Category, language: Language, wanted_members: Mapping[str, Collection[AskedMember]] | None = None
 ) -> Template:
-    """The template of a category; with `wanted`, for each SKU the members that are still missing, of those only."""
-    builder = _TemplateBuilder(category, language, wanted)
+    """The template of a category; with `wanted_members` (those that are missing, by SKU), of those only."""
+    builder = _TemplateBuilder(category, language, wanted_members)
     return Template(
         category=category,
         language=language,
         words=WORDS[language],
         sheets=tuple(builder.build_sheets()),
-        is_of_missing=wanted is not None,
+        is_of_missing=wanted_members is not None,
     )
 
 
@@ -138,12 +138,12 @@ def _get_schema(fact_type: str) -> Mapping[str, SchemaMember]:
 
 class _TemplateBuilder:
     def __init__(
-        self, category: Category, language: Language, wanted: Mapping[str, Collection[AskedMember]] | None
+        self, category: Category, language: Language, wanted_members: Mapping[str, Collection[AskedMember]] | None
     ) -> None:
         self._category: Category = category
         self._language: Language = language
         self._words = WORDS[language]
-        self._wanted = wanted
+        self._wanted = wanted_members
         self._asked_points = [point for point in POINTS if point.get_status(category) not in _NOT_ASKED]
 
     def build_sheets(self) -> Iterator[SheetPlan]:
@@ -194,10 +194,10 @@ class _TemplateBuilder:
             return None
         if not member.points or fact_type in PENDING_TYPES:
             return BESIDE.get(name, 0)
-        asked = [point.number for point in self._asked_points if point.number in member.points]
-        if not asked:
+        numbers = [point.number for point in self._asked_points if point.number in member.points]
+        if not numbers:
             return None if self._wanted is None else member.points[0]
-        return asked[0]
+        return numbers[0]
 
     def _find_group(self, fact_type: str, place: int) -> TemplateGroup:
         own = [group for group in GROUPS if group.fact_type == fact_type]
@@ -206,9 +206,9 @@ class _TemplateBuilder:
     def _is_wanted(self, fact_type: str, name: str) -> bool:
         if self._wanted is None:
             return True
-        wanted = {each.member.partition(".")[0] for each in self._list_wanted() if each.fact_type == fact_type}
-        # A state without its day is no reading.
-        return name in wanted or (name == "state_recorded_on" and not wanted.isdisjoint(STATE_MEMBERS))
+        wanted_members = {each.member.partition(".")[0] for each in self._list_wanted() if each.fact_type == fact_type}
+        # A state without its day is not a reading.
+        return name in wanted_members or (name == "state_recorded_on" and not wanted_members.isdisjoint(STATE_MEMBERS))
 
     def _list_wanted(self) -> Iterator[AskedMember]:
         for members in (self._wanted or {}).values():
@@ -306,18 +306,18 @@ class _TemplateBuilder:
     def _build_rows(self, fact_type: str, columns: Sequence[TemplateColumn]) -> Iterator[TemplateRow]:
         """A row for each product that something on this sheet is asked of."""
         for sku, members in sorted((self._wanted or {}).items()):
-            asked = {
+            asked_members = {
                 column.name
                 for column in columns
                 for each in members
                 if each.fact_type == fact_type and _is_column_of(column.name, each.member)
             }
-            if not asked:
+            if not asked_members:
                 continue
             day = {column.name for column in columns if column.name == "state_recorded_on"}
-            has_state = any(name.partition("[")[0] in STATE_MEMBERS for name in asked)
+            has_state = any(name.partition("[")[0] in STATE_MEMBERS for name in asked_members)
             part = {"part"} if fact_type == "Component" else set()
-            yield TemplateRow(sku, frozenset(asked | part | (day if has_state else set())))
+            yield TemplateRow(sku, frozenset(asked_members | part | (day if has_state else set())))
 
 
 def _choose_mark(point: DataPoint, category: Category, *, is_first: bool) -> Mark:

@@ -2,7 +2,7 @@
 
 Pure. The parts of the file that say nothing about the marked cells are copied byte by byte; the others get insertions
 at the places where a parser met the cells. So formulas, charts, pictures and macros survive. A list of all notes is a
-new last sheet, whose name begins with `#`: whoever sends the copy back sends no data with it.
+new last sheet, whose name begins with `#`: a copy that is sent back adds no data.
 
     bytes of a workbook, marks, rows of the list ── annotate_workbook ──► bytes of the copy
 """
@@ -45,9 +45,9 @@ from bpc.core.documents.forms.xlsx_scan import (
     get_prefix,
 )
 from bpc.core.documents.forms.xlsx_styles import StyleSheet
-from bpc.core.documents.xlsx_cells import format_column_letters, parse_column_letters
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
-from bpc.core.documents.xlsx_workbook import Workbook, open_workbook
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
+from bpc.core.documents.xlsx.sheet_rows import format_column_letters, parse_column_letters
+from bpc.core.documents.xlsx.workbook import Workbook, open_workbook
 from bpc.core.facts.findings import Severity
 
 MAX_MARKS: Final = 2_000  # all others are on the list only
@@ -92,7 +92,7 @@ def annotate_workbook(content: bytes, marks: Sequence[CellMark], rows: Sequence[
 def _group_marks(book: Workbook, marks: Sequence[CellMark]) -> dict[str, dict[_CellAt, CellNote]]:
     """The notes of each cell, by the part of its sheet."""
     sheet_parts = {sheet.label[:31]: sheet.part for sheet in book.sheets}
-    grouped: dict[str, dict[_CellAt, CellNote]] = {}
+    notes_by_part: dict[str, dict[_CellAt, CellNote]] = {}
     for mark in marks[:MAX_MARKS]:
         place = _PLACE.fullmatch(mark.place)
         if place is None:
@@ -100,9 +100,9 @@ def _group_marks(book: Workbook, marks: Sequence[CellMark]) -> dict[str, dict[_C
         part = sheet_parts.get((place[1] or place[2]).replace("''", "'"))
         if part is not None:
             cell = _CellAt(int(place[4]), None if place[3] is None else parse_column_letters(place[3]))
-            note = grouped.setdefault(part, {}).setdefault(cell, CellNote(mark.severity))
+            note = notes_by_part.setdefault(part, {}).setdefault(cell, CellNote(mark.severity))
             note.add(mark.severity, [mark.says])
-    return grouped
+    return notes_by_part
 
 
 # A sheet ----------------------------------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ class _SheetScanner(PartScanner):
             number = attributes.get("r", "")
             self._row = int(number) if NUMBER.fullmatch(number) else self._row + 1
             self._column = -1
-            wanted = self._wanted.get(self._row, {})
-            self._open = {column: note for column, note in wanted.items() if column is not None}
+            row_notes = self._wanted.get(self._row, {})
+            self._open = {column: note for column, note in row_notes.items() if column is not None}
         elif name == "col":
             numbers = [attributes.get(each, "") for each in ("min", "max", "style")]
             if all(map(NUMBER.fullmatch, numbers)):
@@ -167,8 +167,8 @@ class _SheetScanner(PartScanner):
         self._keep_note(column, self._open.pop(column))
 
     def _keep_note(self, column: int, note: CellNote) -> None:
-        kept = self.notes.setdefault((self._row, column), CellNote(note.severity))
-        kept.add(note.severity, note.texts)
+        cell_note = self.notes.setdefault((self._row, column), CellNote(note.severity))
+        cell_note.add(note.severity, note.texts)
 
     def end_element(self, name: str, at: int | None) -> None:
         self._depth -= 1
@@ -218,8 +218,8 @@ class _SheetAnnotation:
     def _insert_cell(self, content: bytes, cell: tuple[int, int], scanner: _SheetScanner) -> PartEdit:
         row, column = cell
         at, style = scanner.gaps[cell]
-        coloured = self._styles.colour_style(style, scanner.notes[cell].severity)
-        attribute = "" if coloured is None else f' s="{coloured}"'
+        new_style = self._styles.colour_style(style, scanner.notes[cell].severity)
+        attribute = "" if new_style is None else f' s="{new_style}"'
         reference = f"{format_column_letters(column)}{row}"
         prefix = get_prefix(content[at:])
         return PartEdit(at, at, f'<{prefix}c r="{reference}"{attribute}/>'.encode())

@@ -6,8 +6,8 @@ from typing import Final
 
 from bpc.core.documents.forms.xlsx_parts import PartFile, escape_xml
 from bpc.core.documents.forms.xlsx_scan import PartEdit, PartScanner, apply_edits, get_prefix
-from bpc.core.documents.xlsx_cells import format_column_letters
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
+from bpc.core.documents.xlsx.sheet_rows import format_column_letters
 from bpc.core.facts.findings import SEVERITIES, Severity
 
 AUTHOR: Final = "bpc check"

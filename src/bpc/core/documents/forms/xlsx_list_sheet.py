@@ -22,7 +22,7 @@ from bpc.core.documents.forms.xlsx_scan import (
     apply_edits,
     get_prefix,
 )
-from bpc.core.documents.xlsx_cells import format_column_letters
+from bpc.core.documents.xlsx.sheet_rows import format_column_letters
 
 LIST_SHEET: Final = "# bpc check"
 MAX_CELL_LENGTH: Final = 32_000

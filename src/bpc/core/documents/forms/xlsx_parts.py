@@ -1,7 +1,7 @@
 """The parts of an XLSX file as bytes that can be changed: relationships, content types, and writing them back.
 
 Pure. What is written is a zip archive with the parts in their order; new parts come last. Limits on what is unpacked
-are those of `xlsx_package`.
+are those of `xlsx.package`.
 """
 
 import html
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bpc.core.documents.xlsx_package import WorkbookUnreadable, XlsxParts
+from bpc.core.documents.xlsx.package import WorkbookUnreadable, XlsxParts
 
 CONTENT_TYPES_PART: Final = "[Content_Types].xml"
 
@@ -103,8 +103,8 @@ def add_relationship(parts: dict[str, PartFile], part: str, kind: str, target: s
     """Add a relationship to `part`; its id."""
     name = _name_relationships(part)
     file = parts.setdefault(name, PartFile(name, _RELATIONSHIPS_START))
-    used = {attributes.get("Id") for attributes in _iterate_relationships(parts, part)}
-    link = next(each for number in range(1, len(used) + 2) if (each := f"rIdBpc{number}") not in used)
+    used_ids = {attributes.get("Id") for attributes in _iterate_relationships(parts, part)}
+    link = next(each for number in range(1, len(used_ids) + 2) if (each := f"rIdBpc{number}") not in used_ids)
     element = f'<Relationship Id="{link}" Type="{kind}" Target="{escape_xml(target)}"/>'
     file.content = _insert_element(file.content, b"Relationships", element)
     return link
@@ -125,8 +125,8 @@ def _insert_element(content: bytes, root: bytes, element: str) -> bytes:
     """Insert an element before the end of the root, with the root's prefix."""
     end = re.search(rb"</((?:[\w.-]+:)?)" + root + rb"\s*>\s*$", content)
     if end is not None:
-        prefixed = f"<{end[1].decode()}{element[1:]}"
-        return content[: end.start()] + prefixed.encode() + content[end.start() :]
+        tag = f"<{end[1].decode()}{element[1:]}"
+        return content[: end.start()] + tag.encode() + content[end.start() :]
     start = re.search(rb"<((?:[\w.-]+:)?)" + root + rb"\b[^>]*$", _EMPTY_ROOT.sub(b"", content))
     if start is None:
         raise WorkbookUnreadable("has a damaged part; save it again as .xlsx")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
-from bpc.core.documents.xlsx_package import WorkbookUnreadable
+from bpc.core.documents.xlsx.package import WorkbookUnreadable
 from bpc.core.formats.file_types import UTF_16_MARKS
 
 MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"

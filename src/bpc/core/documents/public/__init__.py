@@ -5,7 +5,8 @@ conversions      how a value becomes a member of a fact
 sentences        lists that are written as one text
 mapping          tables from a format's values to members; SKUs and footprints
 linked_data      terms of vocabularies (JSON-LD, EN 18223) under their short names
-known_formats    formats that are not read, and what to ask their sender for
+unsupported_formats
+                 formats that are known and not read, and what to ask their sender for
 
 Below: a document while it is read, with the path of each value and which values were used. Tables name a value by its
 path (`performance.rated.voltage.min`). A name after a list means the first item of the list: some formats put
@@ -66,12 +67,14 @@ class ReadState:
 
     def _attach(self, element: FactElement, *, is_only: bool) -> FactElement:
         origins = MemberOrigins()
-        for (fact_type, path), known in self.origins.items() if is_only else self._find_exact(element):
+        for (fact_type, path), part_origins in self.origins.items() if is_only else self._find_exact(element):
             if fact_type == element.fact_type and (is_only or path == element.path):
-                origins.places = known.places | origins.places
-                origins.unreadable = known.unreadable | origins.unreadable
+                origins.places = part_origins.places | origins.places
+                origins.unreadable = part_origins.unreadable | origins.unreadable
         places = {member: at for member, at in origins.places.items() if member in element.members}
-        unreadable = [lost for member, lost in origins.unreadable.items() if member not in element.members]
+        unreadable = [
+            member_note for member, member_note in origins.unreadable.items() if member not in element.members
+        ]
         return replace(
             element,
             places={**places, **element.places},
@@ -133,9 +136,9 @@ class DocumentNode:
     def items(self) -> "list[DocumentNode]":
         """The items of a list that are not null; a single value counts as a list of one."""
         if isinstance(self.value, list):
-            indexed = enumerate(self.value)
+            pairs = enumerate(self.value)
             return [
-                DocumentNode(item, f"{self.path}[{index}]", self.state) for index, item in indexed if item is not None
+                DocumentNode(item, f"{self.path}[{index}]", self.state) for index, item in pairs if item is not None
             ]
         return [] if self.value is None else [self]
 

@@ -43,11 +43,11 @@ def _read_elements(node: DocumentNode) -> list[FactElement]:
     if sku is None:
         return []
     members = mapping.map_members("Battery", node, _ROWS)
-    status, issued = _read_status(node), certificate.at("issueDate")
+    status, issue_date = _read_status(node), certificate.at("issueDate")
     if status is not None:
-        members |= {"status": status, "state_recorded_on": read_day_silently(issued)}
+        members |= {"status": status, "state_recorded_on": read_day_silently(issue_date)}
     battery = FactElement("Battery", node.path, {"sku": sku, **members})
-    return [battery, *build_readings(sku, issued.value, {"status": status}, issued.path)]
+    return [battery, *build_readings(sku, issue_date.value, {"status": status}, issue_date.path)]
 
 
 def _read_status(node: DocumentNode) -> RawValue:

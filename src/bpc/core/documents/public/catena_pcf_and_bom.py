@@ -1,7 +1,7 @@
 """Catena-X footprints and bills of materials.
 
     Pcf 9.0.0, 8.x and 7.x                  9 has everything in lists of one; the others are flat, with a member `pcf`
-    PcfForBatteryComponentSupplier 1.0.0    the footprint of a part, for a kilogram or a piece
+    PcfForBatteryComponentSupplier 1.0.0    the footprint of a part; only figures for a piece are read
     BomAsSpecified 1.0.1                    the parts that a product is specified to have
 
 The SKU of a Pcf is the first of `productIds`. Its total is the figure without biogenic uptake, in kg CO2e for one
@@ -29,6 +29,7 @@ from bpc.core.documents.public.pact_footprint import (
     choose_present,
     fit_to_one_product,
     is_pact_footprint,
+    lose_figures,
     warn_of_ratings,
 )
 from bpc.core.language.types import INT, Dec
@@ -125,9 +126,9 @@ def _read_pcf(
 
 def _read_distribution(node: DocumentNode) -> dict[str, RawValue]:
     """The figure of the distribution stage, if the document counts that stage."""
-    included = read_bool(node.at("distributionStageIncluded"))
+    has_distribution = read_bool(node.at("distributionStageIncluded"))
     members = mapping.map_members("PCF", node, _DISTRIBUTION_ROWS)
-    if included is False and members:
+    if has_distribution is False and members:
         node.add_warning("has a figure for distribution but says it is not included; the figure was left out")
         return {}
     return members
@@ -167,7 +168,8 @@ _COMPONENT_ROWS: Final = (
     MapRow("valid_until_on", "validityPeriod.validTo"),
 )
 
-_COMPONENT_UNITS: Final = {"CO2KG/KG": "1 kg of the part", "CO2KG/piece": "1 piece of the part"}
+_PER_PIECE: Final = "CO2KG/piece"
+_COMPONENT_UNITS: Final = ("CO2KG/KG", _PER_PIECE)
 
 
 def _matches_component_pcf(document: dict[str, RawValue]) -> bool:
@@ -178,17 +180,21 @@ def _matches_component_pcf(document: dict[str, RawValue]) -> bool:
 def _read_component_pcf(node: DocumentNode) -> list[FactElement]:
     sku = mapping.read_sku(node.at("manufacturerPartId"))
     members = mapping.map_members("PCF", node, _COMPONENT_ROWS)
+    if not mapping.has_figures(members) and node.state.notes.is_clean:
+        node.add_problem("has no footprint in `pcfValues.sharesPerStage`")
     unit = node.at(f"{_COMPONENT_STAGES}.declaredUnit")
     name = read_text(unit)
-    if isinstance(name, str) and name in _COMPONENT_UNITS:
-        members["functional_unit"] = _COMPONENT_UNITS[name]
-        unit.add_warning(f"means that the figures are for {_COMPONENT_UNITS[name]}, not for a whole battery")
+    mapping.warn_of_sums(node.at(_COMPONENT_STAGES), members)
+    if name == _PER_PIECE:
+        members["functional_unit"] = "1 piece of the part"
+        unit.add_warning("means that the figures are for 1 piece of the part, not for a whole battery")
+    elif name in _COMPONENT_UNITS:
+        members = lose_figures(
+            node, members, "is for 1 kg of the part, not for one piece; ask for the figure of a piece"
+        )
     elif members.keys() & {"total_gco2e", "raw_material_gco2e", "production_gco2e"}:
         says = "is missing" if name is None else f"is {describe_value(name)}"
         unit.add_problem(f"{says}; it must be {' or '.join(f'`{unit}`' for unit in _COMPONENT_UNITS)}")
-    if not mapping.has_figures(members) and node.state.notes.is_clean:
-        node.add_problem("has no footprint in `pcfValues.sharesPerStage`")
-    mapping.warn_of_sums(node.at(_COMPONENT_STAGES), members)
     return [] if sku is None else [FactElement("PCF", node.path, {"sku": sku, **members})]
 
 

@@ -63,8 +63,12 @@ def read_amount(node: DocumentNode) -> ExactNumber | None:
     raw = node.take()
     if raw is None:
         return None
-    written = raw.text if isinstance(raw, NumberText) else raw.removeprefix("+") if isinstance(raw, str) else None
-    text = written if isinstance(raw, NumberText) or (written is not None and is_plain_decimal(written)) else None
+    number_text = raw.text if isinstance(raw, NumberText) else raw.removeprefix("+") if isinstance(raw, str) else None
+    text = (
+        number_text
+        if isinstance(raw, NumberText) or (number_text is not None and is_plain_decimal(number_text))
+        else None
+    )
     value = None if text is None else parse_exact(text)
     if text is None:
         node.add_problem(f"is {describe_value(raw)}, not a number")
@@ -109,9 +113,9 @@ def _is_without_noise(value: ExactNumber, nearest: int, scale: int) -> bool:
     surplus = len(str(abs(value.count))) - BINARY_FRACTION_DIGITS
     if surplus <= 0:
         return False
-    shortened: int = value.round_half_even(value.scale - surplus) * 10**surplus
-    rounded: int = nearest * 10 ** (value.scale - scale)
-    return shortened == rounded
+    significant_part: int = value.round_half_even(value.scale - surplus) * 10**surplus
+    rounded_value: int = nearest * 10 ** (value.scale - scale)
+    return significant_part == rounded_value
 
 
 def to_thousandfold(node: DocumentNode, kind: Type) -> RawValue:
@@ -163,9 +167,9 @@ def read_unit_factor(node: DocumentNode, measure: UnitTable) -> ExactNumber | No
     unit = node.take()
     factor = find_factor(measure, unit) if isinstance(unit, str) else None
     if factor is None:
-        known = ", ".join(f"`{name}`" for name in list(measure)[:MAX_UNITS_NAMED])
+        unit_names = ", ".join(f"`{name}`" for name in list(measure)[:MAX_UNITS_NAMED])
         says = "is missing" if unit is None else f"is {describe_value(unit)}"
-        node.add_problem(f"{says}; the value needs a known unit, such as {known}")
+        node.add_problem(f"{says}; the value needs a known unit, such as {unit_names}")
     return factor
 
 
@@ -245,9 +249,9 @@ def to_localized_text(node: DocumentNode, kind: Type) -> RawValue:
     if not options:
         return to_plain_value(node.first(), kind)
     english = [item for item in options if item.at("language").value == "en" or item.at("@language").value == "en"]
-    chosen = (english or options)[0]
+    option = (english or options)[0]
     node.take()
-    return read_text(chosen.at("value")) or read_text(chosen.at("@value"))
+    return read_text(option.at("value")) or read_text(option.at("@value"))
 
 
 def to_address(node: DocumentNode, _: Type) -> RawValue:
@@ -360,12 +364,12 @@ def parse_category(text: str) -> str | None:
 
 
 def _map_category(text: str, node: DocumentNode) -> RawValue:
-    parsed = parse_category(text)
-    if parsed not in ("ev", "lmt", "industrial", "stationary"):
+    category = parse_category(text)
+    if category not in ("ev", "lmt", "industrial", "stationary"):
         node.add_warning(
             f"is {quote_text(text)}; passports are for `ev`, `lmt`, `industrial` and `stationary` batteries"
         )
-    return parsed or text
+    return category or text
 
 
 to_category: Final = map_text(_map_category)

@@ -20,10 +20,10 @@ from bpc.core.documents import Notes
 from bpc.core.documents.cells import Cell, FormattedNumber, InvalidCell, Sheet, TableRow
 from bpc.core.documents.elements import FactElement, NumberText, RawValue
 from bpc.core.documents.fact_members import normalize_name
-from bpc.core.documents.public.known_formats import explain_minerals_template
 from bpc.core.documents.public.mapping import shorten_identifier
 from bpc.core.documents.public.sentences import is_address
 from bpc.core.documents.public.units import lower_ascii
+from bpc.core.documents.public.unsupported_formats import explain_minerals_template
 
 KIND: Final = "DUE_DILIGENCE"
 NAME: Final = "an Extended Minerals Reporting Template (EMRT)"
@@ -233,8 +233,10 @@ def _list_materials(declaration: MineralsDeclaration, notes: Notes) -> list[str]
     materials: list[str] = []
     has_answer = False
     for material in MATERIALS_OF_THE_REGULATION:
-        used, contained = (declaration.by_mineral.get((number, material)) for number in (1, 2))
-        answer = contained if contained is not None and contained.value is not None else used
+        used_answer, contained_answer = (declaration.by_mineral.get((number, material)) for number in (1, 2))
+        answer = (
+            contained_answer if contained_answer is not None and contained_answer.value is not None else used_answer
+        )
         if answer is None or answer.value is None:
             continue
         word = lower_ascii(answer.value)

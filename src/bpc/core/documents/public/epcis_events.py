@@ -24,7 +24,8 @@ from bpc.core.documents.public.conversions import (
     to_plain_value,
 )
 from bpc.core.documents.public.mapping import MapRow
-from bpc.core.documents.readings import RECORDED_ON, build_reading, build_readings, normalise_moment
+from bpc.core.documents.readings import build_reading, build_readings, normalise_moment
+from bpc.core.facts.readings import RECORDED_ON
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language.types import TEXT, Dec, FactRecordType, Type
 
@@ -106,27 +107,27 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
     readings: dict[tuple[str, str, str], FactElement] = {}
     copies = 0
     for event in sorted(_skip_errors(_list_events(document)), key=_get_event_time):
-        members, recorded, timed = _read_event(event)
-        items = _read_items(event) if members or timed else []
+        members, event_moments, timed_members = _read_event(event)
+        items = _read_items(event) if members or timed_members else []
         copies += len(items) * sum(len(value) for value in members.values() if isinstance(value, list))
-        copies += len(items) * sum(len(part.members) for part in timed)
+        copies += len(items) * sum(len(part.members) for part in timed_members)
         if copies > MAX_RECORDS:
             event.add_problem(f"takes the document above {MAX_RECORDS:,} records of batteries; split the document")
             return []
         for sku, serial in items:
             battery = batteries.get(sku, FactElement("Battery", event.path, {"sku": sku}))
-            _merge_later(battery.members, moments.setdefault(sku, {}), members, recorded)
-            named = battery.members if serial is None else {**battery.members, "serial_number": serial}
-            batteries[sku] = FactElement("Battery", event.path, named)
-            for reading in _build_item_readings(sku, timed):
+            _merge_later(battery.members, moments.setdefault(sku, {}), members, event_moments)
+            members_of_item = battery.members if serial is None else {**battery.members, "serial_number": serial}
+            batteries[sku] = FactElement("Battery", event.path, members_of_item)
+            for reading in _build_item_readings(sku, timed_members):
                 readings[sku, str(reading.members["kind"]), str(reading.members["recorded_at"])] = reading
     if not batteries and document.state.notes.is_clean:
         document.add_problem("has no event about the state of a battery, an accident or a new owner")
     return [*batteries.values(), *readings.values()]
 
 
-def _build_item_readings(sku: str, timed: Iterable[TimedMembers]) -> Iterator[FactElement]:
-    for recorded_at, members, path in timed:
+def _build_item_readings(sku: str, timed_members: Iterable[TimedMembers]) -> Iterator[FactElement]:
+    for recorded_at, members, path in timed_members:
         yield from build_readings(sku, recorded_at, members, path)
         moment = normalise_moment(recorded_at)
         for kind in _OWNER_KINDS:
@@ -189,8 +190,8 @@ def _read_items(event: DocumentNode) -> list[tuple[str, str | None]]:
     epc_nodes = [epc for list_name in ("epcList", "outputEPCList") for epc in event.at(list_name).items()]
     if not epc_nodes:
         event.at("epcList").add_problem("is missing; it identifies the battery")
-    parsed = [_read_item(epc, identifier) for epc in epc_nodes if isinstance(identifier := read_text(epc), str)]
-    return [item for item in parsed if item is not None]
+    items = [_read_item(epc, identifier) for epc in epc_nodes if isinstance(identifier := read_text(epc), str)]
+    return [item for item in items if item is not None]
 
 
 def _read_item(epc: DocumentNode, identifier: str) -> tuple[str, str | None] | None:
@@ -206,27 +207,29 @@ def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], dict[str, str
     """The members of a battery that an event gives, when each was recorded, and the same by their times."""
     members: dict[str, RawValue] = {}
     moments: dict[str, str] = {}
-    timed: list[TimedMembers] = []
+    timed_members: list[TimedMembers] = []
     event_time = event.at("eventTime").value
     for sensor in event.at("sensorElementList").items():
         metadata = sensor.at("sensorMetadata")
         sensor_time = read_text(metadata.at("time")) or read_text(metadata.at("endTime"))
         recorded_at = sensor_time or read_text(event.at("eventTime"))
         for report in sensor.at("sensorReport").items():
-            reported: dict[str, RawValue] = {}
+            report_members: dict[str, RawValue] = {}
             own_time = read_text(report.at("time")) or recorded_at
-            _add_report(report, own_time, reported)
+            _add_report(report, own_time, report_members)
             moment = normalise_moment(own_time)
-            _merge_later(members, moments, reported, {} if moment is None else dict.fromkeys(reported, moment))
-            timed += [TimedMembers(own_time, reported, report.path)] if reported else []
-            if reported and moment is None:
-                report.add_warning("has no valid time, so it is no reading; write times like 2027-02-18T09:30:00Z")
+            _merge_later(
+                members, moments, report_members, {} if moment is None else dict.fromkeys(report_members, moment)
+            )
+            timed_members += [TimedMembers(own_time, report_members, report.path)] if report_members else []
+            if report_members and moment is None:
+                report.add_warning("has no valid time, so it is not a reading; write times like 2027-02-18T09:30:00Z")
     accident = _read_accident(event)
     if accident:
         members["negative_events"] = [accident]
-        timed.append(TimedMembers(event_time, {"negative_events": [_drop_day(accident)]}, event.path))
+        timed_members.append(TimedMembers(event_time, {"negative_events": [_drop_day(accident)]}, event.path))
     owners = _read_owners(event)
-    timed += [TimedMembers(event_time, owners, event.path)] if owners else []
+    timed_members += [TimedMembers(event_time, owners, event.path)] if owners else []
     members |= mapping.map_members("Battery", event, _PRODUCTION_ROWS)
     event_moment = normalise_moment(event_time) or ""
     if moments:
@@ -235,7 +238,7 @@ def _read_event(event: DocumentNode) -> tuple[dict[str, RawValue], dict[str, str
         members[RECORDED_ON] = moments[RECORDED_ON][:10]
     elif members:
         _add_event_day(event, members)
-    return members, dict.fromkeys(members, event_moment) | moments, timed
+    return members, dict.fromkeys(members, event_moment) | moments, timed_members
 
 
 def _drop_day(accident: dict[str, RawValue]) -> dict[str, RawValue]:
@@ -330,11 +333,11 @@ def _read_accident(event: DocumentNode) -> dict[str, RawValue]:
     severity = read_text(event.at("eubat:hasIncidentSeverity")) or read_text(event.at("eubat:incidentSeverity"))
     terms = [get_last_part(part) for part in (*kinds, severity) if isinstance(part, str)]
     note = to_plain_value(event.at("eubat:note"), TEXT)
-    occurred = read_day_silently(event.at("eventTime"))
+    event_day = read_day_silently(event.at("eventTime"))
     reports = [to_plain_value(item.at("bizTransaction"), TEXT) for item in event.at("bizTransactionList").items()]
     record: dict[str, RawValue] = {
         "event": ", ".join(terms) + (f": {note}" if isinstance(note, str) else ""),
-        "occurred_on": occurred,
+        "occurred_on": event_day,
         "report_url": next((url for url in reports if isinstance(url, str)), None),
     }
     return {member: value for member, value in record.items() if value is not None}

@@ -62,8 +62,8 @@ def to_hazards(node: DocumentNode, _: Type) -> RawValue:
         return None
     if says_none(text):
         return []
-    shared = {"impact": impact} if isinstance(impact, str) and not is_address(impact) else {}
-    return [{**_describe_substance(item), **shared} for item in split_list(text)] or None
+    common_members = {"impact": impact} if isinstance(impact, str) and not is_address(impact) else {}
+    return [{**_describe_substance(item), **common_members} for item in split_list(text)] or None
 
 
 def _describe_substance(item: str) -> dict[str, RawValue]:

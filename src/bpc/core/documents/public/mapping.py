@@ -98,8 +98,8 @@ def map_records(*rows: MapRow) -> Converter:
 
     def convert(node: DocumentNode, kind: Type) -> RawValue:
         schema = dict(kind.item.members) if isinstance(kind, List) and isinstance(kind.item, Record) else {}
-        mapped = [_map_rows(schema, item, rows) for item in node.items()]
-        return [record for record in mapped if record] or None
+        records = [_map_rows(schema, item, rows) for item in node.items()]
+        return [record for record in records if record] or None
 
     return convert
 
@@ -143,8 +143,8 @@ def map_marked_names(mark: str, read_name: Callable[[DocumentNode], RawValue]) -
     """The names of the items whose `mark` is true."""
 
     def gather(node: DocumentNode, _: Type) -> RawValue:
-        marked = [item for item in node.items() if isinstance(item.value, dict) and item.at(mark).value is True]
-        return list(dict.fromkeys(name for name in map(read_name, marked) if isinstance(name, str))) or None
+        marked_items = [item for item in node.items() if isinstance(item.value, dict) and item.at(mark).value is True]
+        return list(dict.fromkeys(name for name in map(read_name, marked_items) if isinstance(name, str))) or None
 
     return gather
 
@@ -174,8 +174,8 @@ def map_components(
         if len(part) > MAX_NAME_LENGTH - 10:
             node.add_problem(f"has a name of {len(part)} characters; the limit for a part is {MAX_NAME_LENGTH - 10}")
         seen[part] = seen.get(part, 0) + 1
-        numbered = part if seen[part] == 1 else f"{part}#{seen[part]}"
-        elements.append(FactElement("Component", node.path, {"sku": sku, "part": numbered, **members}))
+        unique_part = part if seen[part] == 1 else f"{part}#{seen[part]}"
+        elements.append(FactElement("Component", node.path, {"sku": sku, "part": unique_part, **members}))
     return elements
 
 

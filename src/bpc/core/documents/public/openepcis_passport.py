@@ -70,13 +70,13 @@ def _read_elements(document: DocumentNode) -> list[FactElement]:
 
 def _warn_of_categories(passport: DocumentNode) -> None:
     node = passport.at("category")
-    own, classified = node.take(), passport.at(CLASSIFICATION).value
-    if not isinstance(own, str) or not isinstance(classified, str):
+    own, classification = node.take(), passport.at(CLASSIFICATION).value
+    if not isinstance(own, str) or not isinstance(classification, str):
         return
-    own_category, classified_category = parse_category(own), parse_category(classified)
+    own_category, classified_category = parse_category(own), parse_category(classification)
     if own_category is not None and classified_category is not None and own_category != classified_category:
         node.add_warning(
-            f"is `{own_category}`, but the classification {quote_text(classified)} is `{classified_category}`;"
+            f"is `{own_category}`, but the classification {quote_text(classification)} is `{classified_category}`;"
             " the classification was used"
         )
 

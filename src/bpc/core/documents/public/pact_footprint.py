@@ -71,8 +71,10 @@ def _to_last_year(node: DocumentNode, _: Type) -> RawValue:
 
 def _to_standards(node: DocumentNode, kind: Type) -> RawValue:
     """The standards of a footprint, each a text or an object with one."""
-    named = [item.at("crossSectoralStandard") if isinstance(item.value, dict) else item for item in node.items()]
-    return "; ".join(text for item in named if isinstance(text := to_plain_value(item, kind), str)) or None
+    standard_nodes = [
+        item.at("crossSectoralStandard") if isinstance(item.value, dict) else item for item in node.items()
+    ]
+    return "; ".join(text for item in standard_nodes if isinstance(text := to_plain_value(item, kind), str)) or None
 
 
 _ROWS: Final = (
@@ -96,8 +98,8 @@ _ROWS: Final = (
 
 
 def _read_elements(document: DocumentNode) -> list[FactElement]:
-    listed = _list_footprints(document.value) if isinstance(document.value, dict) else None
-    nodes = document.at(listed[0]).items() if listed else [document]
+    footprint_list = _list_footprints(document.value) if isinstance(document.value, dict) else None
+    nodes = document.at(footprint_list[0]).items() if footprint_list else [document]
     return [element for node in nodes for element in _read_footprint(node)]
 
 
@@ -141,16 +143,16 @@ def fit_to_one_product(
     pieces = ExactNumber(1, 0) if how_many is None else how_many
     is_piece = units.find_factor(units.PIECES, name) is not None
     figures = {member: value for member, value in members.items() if member.endswith("_gco2e")}
-    fitted = {member: _divide_figure(value, pieces) if is_piece else None for member, value in figures.items()}
-    if None in fitted.values():
-        _lose_figures(node, figures, f"is for {pieces} {name}, not for one product; ask for the figure of one product")
-        return {member: value for member, value in members.items() if member not in figures}
+    member_figures = {member: _divide_figure(value, pieces) if is_piece else None for member, value in figures.items()}
+    if None in member_figures.values():
+        says = f"is for {pieces} {name}, not for one product; ask for the figure of one product"
+        return lose_figures(node, members, says)
     if str(pieces) != "1":
         count.add_warning(f"means that the figures are for {pieces} {name}; they were divided by {pieces}")
     declared_unit = f"1 {name}"
     return {
         **members,
-        **fitted,
+        **member_figures,
         "functional_unit": f"{declared_unit}, {reach}" if isinstance(reach, str) else declared_unit,
     }
 
@@ -165,11 +167,14 @@ def _divide_figure(figure: RawValue, pieces: ExactNumber) -> RawValue:
     return None if remainder else NumberText(format_decimal(count, value.scale))
 
 
-def _lose_figures(node: DocumentNode, figures: Mapping[str, RawValue], says: str) -> None:
+def lose_figures(node: DocumentNode, members: Mapping[str, RawValue], says: str) -> dict[str, RawValue]:
+    """The members without the figures, which are named as unreadable."""
     origins = node.state.find_origins("PCF", node.path)
+    figures = [member for member in members if member.endswith("_gco2e")]
     for member in figures:
         problem = DocumentNote(origins.places.get(member, node.path), says)
         origins.unreadable[member] = report_unreadable(member, [problem], node.state.notes)
+    return {member: value for member, value in members.items() if member not in figures}
 
 
 def warn_of_ratings(node: DocumentNode) -> None:

@@ -5,6 +5,7 @@ Spellings are the usual ones (`kg`), those of UN/ECE Recommendation 20 (`KGM`) a
 supported, because facts are exact.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,7 @@ UnitTable = Mapping[str, ExactNumber]
 
 # In lower case they would be milli: another unit.
 _MEGA_UNITS: Final = frozenset({"MΩ", "Mg", "MG"})
+_PLAIN_UNIT: Final = re.compile("[A-Za-z0-9₂ ._/(),-]+")
 _LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
@@ -102,7 +104,8 @@ GRAMS_CO2_PER_KWH: Final[UnitTable] = {
 def find_factor(measure: UnitTable, unit: str) -> ExactNumber | None:
     """What to multiply with to get the unit of the fact; None for an unknown unit."""
     bare = unit.rpartition(":")[2].strip(" ")
-    others = () if bare in _MEGA_UNITS else (lower_ascii(bare), _normalize_co2_unit(bare))
+    is_plain = _PLAIN_UNIT.fullmatch(bare) is not None  # else a sign would be lost that may change the unit
+    others = () if bare in _MEGA_UNITS else (lower_ascii(bare), *([_normalize_co2_unit(bare)] if is_plain else []))
     for spelling in (unit, bare, *others):
         if spelling in measure:
             return measure[spelling]

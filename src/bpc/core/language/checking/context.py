@@ -25,6 +25,7 @@ from bpc.core.language.suggestions import Suggestions
 from bpc.core.language.types import (
     MAX_TYPE_DEPTH,
     MAX_TYPE_PARTS,
+    EnumType,
     FactRecordType,
     Opt,
     Record,
@@ -75,9 +76,9 @@ class Findings:
         if len(self.errors) == MAX_ERRORS:
             raise TooManyErrors
 
-    def warning(self, kind: str, span: Span, message: str, hint: str | None) -> None:
+    def warning(self, kind: str, span: Span, message: str, hint: str | None, *notes: DiagnosticNote) -> None:
         if len(self.warnings) < MAX_ERRORS:
-            self.warnings.append(Diagnostic(kind=kind, message=message, span=span, help=hint))
+            self.warnings.append(Diagnostic(kind=kind, message=message, span=span, help=hint, notes=notes))
 
     def report_stop(self) -> None:
         """Add, after the last error, that checking stopped."""
@@ -151,12 +152,31 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class FieldDeclaration:
-    """A declared field. `type` is None if its declaration is wrong; `type_span` is a place in the rules."""
+    """A declared field. `type` is None if its declaration is wrong; `type_span` is a place in the rules.
+
+    `can_be_missing` is known once all rules are checked: whether it is absent where a definition is missing.
+    """
 
     type: Type | None
     access: tuple[str, ...]
     span: Span
     type_span: Span
+    can_be_missing: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class DefinitionDeclaration:
+    """A constant or definition. `type` is None if it has a mistake or could not be parsed."""
+
+    type: Type | None
+    span: Span
+    is_constant: bool = False
+    used: bool = False
+
+
+def make_definition_key(name: str) -> str:
+    """What a definition is called among the things a rule reads; no field has such a path."""
+    return f"def {name}"
 
 
 # A field whose rule could not be parsed.
@@ -166,12 +186,32 @@ UNPARSED_FIELD: Final = FieldDeclaration(None, ("public",), Span(0, 0), Span(0, 
 class PackageContext:
     """What all texts of a package have in common."""
 
-    __slots__ = ("_members", "_paths", "facts", "fields", "suggestions", "types")
+    __slots__ = (
+        "_members",
+        "_paths",
+        "calls",
+        "definitions",
+        "enums",
+        "enums_by_member",
+        "facts",
+        "fields",
+        "language",
+        "suggestions",
+        "tables",
+        "types",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, language: int = 1) -> None:
+        self.language = language
         self.types = TypeTable()
         self.suggestions = Suggestions()
         self.fields: dict[str, FieldDeclaration] = {}
+        self.definitions: dict[str, DefinitionDeclaration] = {}
+        self.enums: dict[str, EnumType] = {}
+        self.enums_by_member: dict[str, list[EnumType]] = {}
+        self.tables: dict[str, typed.TypedTable] = {}
+        # How calls of what the package declares are checked.
+        self.calls: dict[str, Handler] = {}
         # The fact types named so far.
         self.facts: set[FactRecordType] = set()
         self._members: dict[int, Mapping[str, Type]] = {}
@@ -224,7 +264,7 @@ class Checker:
         self.scope = Scope()
         # False while checking a field whose declared type is wrong: then a missing type is not worth another error.
         self.is_declared = True
-        # The current rule, the fields it reads, and where it first reads each.
+        # The current rule, the fields and definitions it reads, and where it first reads each.
         self.rule: str | None = None
         self.reads: dict[str, Span] = {}
         # Why a type is wanted: a note, or an expression that has it.
@@ -271,6 +311,20 @@ class Checker:
         message = f"this has a type of more than {MAX_TYPE_PARTS:,} parts or {MAX_TYPE_DEPTH} levels"
         self.error("type-too-large", span, message, "split it into several smaller fields")
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedBody:
+    """The body of `if some name = option then …`, in which the name stands for what is in the option."""
+
+    name: syntax.Name
+    type: Type | None
+    option: Node
+    body: Node
+
+    @property
+    def span(self) -> Span:
+        return self.body.span
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,32 @@
-"""Check rules: the declarations of fields, then their bodies, then the order of evaluation.
+"""Check rules: the declarations of fields, definitions, the bodies of fields, then the order of evaluation.
 
 All declarations are checked before any body, so a mistake in a body does not hide the type of its field from others.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking.context import Checker, FieldDeclaration
+from bpc.core.language.checking.definitions import (
+    CheckedBody,
+    CheckedDefinition,
+    Dependencies,
+    build_definitions,
+    build_functions,
+    check_definitions,
+    check_functions,
+    check_height,
+    declare_functions,
+    find_missable,
+    mark_missable,
+)
 from bpc.core.language.checking.literals import resolve_type
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH, check_requirements, declare_requirements
 from bpc.core.language.source import DiagnosticNote, Span
-from bpc.core.language.types import Type
+from bpc.core.language.types import Opt, Type
 
 Needs: TypeAlias = Mapping[str, Sequence[str]]
 
@@ -126,29 +139,82 @@ def _pop_component(stack: list[str], stacked: set[str], path: str) -> list[str]:
             return component
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckedBody:
-    expr: typed.Expr | None
-    reads: Mapping[str, Span]
+class CheckedRules(NamedTuple):
+    """The fields in evaluation order; the definitions and functions in the order of the text."""
+
+    fields: tuple[typed.ProgramField, ...]
+    definitions: tuple[typed.ProgramDefinition, ...]
+    functions: tuple[typed.ProgramFunction, ...]
 
 
-def check_rules(checker: Checker, rules: Sequence[syntax.Rule]) -> tuple[typed.ProgramField, ...] | None:
-    """The fields in evaluation order; None if one of them has a mistake."""
+def check_rules(
+    checker: Checker,
+    rules: Sequence[syntax.Rule],
+    definitions: Sequence[syntax.Definition] = (),
+    requirements: Sequence[syntax.Requirement] = (),
+    functions: Sequence[syntax.FunctionDefinition] = (),
+) -> CheckedRules | None:
+    """Fields and definitions; None if one of them has a mistake. All requirements are one field."""
     paths = [rule.dotted for rule in rules]
     kinds = [resolve_type(checker, rule.type) for rule in rules]
     declared = _declare(checker, paths, rules, kinds)
-    bodies: dict[str, _CheckedBody] = {}
+    declare_requirements(checker, requirements)
+    declare_functions(checker, functions)
+    checked_definitions = {
+        **check_definitions(checker, definitions, order_fields),
+        **check_functions(checker, functions),
+    }
+    bodies: dict[str, CheckedBody] = {}
     for path, rule, kind in zip(paths, rules, kinds, strict=True):
         # If a field is declared twice, both bodies are checked and the first one counts.
         bodies.setdefault(path, _check_body(checker, path, rule, kind))
     _check_prefixes(checker, declared)
-    needs = {path: [other for other in body.reads if other in bodies] for path, body in bodies.items()}
+    heights = {path: rule.height for path, rule in declared.items()}
+    if requirements:
+        _refuse_requirements_path(checker, declared)
+        bodies[REQUIREMENTS_PATH] = check_requirements(checker, requirements)
+        heights[REQUIREMENTS_PATH] = max(requirement.height for requirement in requirements)
+    order = _order_all(checker, bodies, checked_definitions)
+    dependencies = Dependencies(checked_definitions, order)
+    for path, body in bodies.items():
+        height = dependencies.compute_height(heights[path], body.reads)
+        check_height(checker, path, checker.fields[path].span, height)
+    needs = {path: sorted(dependencies.list_fields(body.reads) & bodies.keys()) for path, body in bodies.items()}
+    _warn_of_hidden_reads(checker, bodies, dependencies)
+    # A requirement says what is missing; the field of all of them is always there.
+    missable = find_missable(checked_definitions, bodies, order, REQUIREMENTS_PATH)
+    fields = _build_fields(checker, bodies, needs, missable)
+    program_definitions = build_definitions(checked_definitions, dependencies, missable)
+    program_functions = build_functions(checked_definitions, dependencies)
+    if fields is None or program_definitions is None or program_functions is None:
+        return None
+    return CheckedRules(fields, program_definitions, program_functions)
+
+
+def _refuse_requirements_path(checker: Checker, declared: Mapping[str, syntax.Rule]) -> None:
+    group = REQUIREMENTS_PATH.partition(".")[0]
+    for path, rule in declared.items():
+        if path in {group, REQUIREMENTS_PATH} or path.startswith(f"{REQUIREMENTS_PATH}."):
+            message = f"`{REQUIREMENTS_PATH}` is the field of the requirements"
+            checker.error("duplicate-field", get_path_span(rule.path), message, "choose another path")
+
+
+def _order_all(
+    checker: Checker, bodies: Mapping[str, CheckedBody], definitions: Mapping[str, CheckedDefinition]
+) -> list[str]:
+    """The keys of fields and definitions, each after those it reads; cycles are reported."""
+    all_bodies = {
+        **bodies,
+        **{key: definition.body for key, definition in definitions.items()},
+    }
+    needs = {key: [other for other in body.reads if other in all_bodies] for key, body in all_bodies.items()}
     order = order_fields(needs)
     if len(order) < len(needs):
+        spans = {key: definition.node.name.span for key, definition in definitions.items()}
         for cycle in find_cycles(needs):
-            _report_cycle(checker, bodies, cycle)
-    _warn_of_hidden_reads(checker, bodies)
-    return _build_fields(checker, bodies, order)
+            span = spans[cycle[0]] if cycle[0] in spans else checker.fields[cycle[0]].span
+            _report_cycle(checker, all_bodies, cycle, span)
+    return order
 
 
 def get_path_span(path: Sequence[syntax.Name]) -> Span:
@@ -168,7 +234,10 @@ def _declare(
             continue
         note = DiagnosticNote(get_path_span(first.path), "it is first declared here")
         message = f"the field `{path}` is declared twice"
-        checker.error("duplicate-field", get_path_span(rule.path), message, None, note)
+        # In one file it is a slip; of two files, one may want to change what the other says.
+        files = [checker.findings.source.resolve(one.span)[0] for one in (first, rule)]
+        hint = None if files[0] is files[1] else f'to replace it, write `override "reason"` before `field {path}`'
+        checker.error("duplicate-field", get_path_span(rule.path), message, hint, note)
     return declared
 
 
@@ -190,7 +259,7 @@ def _report_prefix(checker: Checker, group: syntax.Rule, rule: syntax.Rule) -> N
     checker.error("prefix-path", get_path_span(later.path), message, "rename one of them", note)
 
 
-def _check_body(checker: Checker, path: str, rule: syntax.Rule, kind: Type | None) -> _CheckedBody:
+def _check_body(checker: Checker, path: str, rule: syntax.Rule, kind: Type | None) -> CheckedBody:
     checker.rule = path
     checker.reads = {}
     checker.is_declared = kind is not None
@@ -201,10 +270,10 @@ def _check_body(checker: Checker, path: str, rule: syntax.Rule, kind: Type | Non
         expr = checker.check_because(rule.body, kind, because)
     checker.rule = None
     checker.is_declared = True
-    return _CheckedBody(expr, checker.reads)
+    return CheckedBody(expr, checker.reads)
 
 
-def _report_cycle(checker: Checker, bodies: Mapping[str, _CheckedBody], cycle: list[str]) -> None:
+def _report_cycle(checker: Checker, bodies: Mapping[str, CheckedBody], cycle: list[str], span: Span) -> None:
     steps = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
     notes = tuple(
         DiagnosticNote(bodies[path].reads[other], f"`{path}` reads `{other}` here")
@@ -212,7 +281,7 @@ def _report_cycle(checker: Checker, bodies: Mapping[str, _CheckedBody], cycle: l
     )
     message = f"`{cycle[0]}` depends on itself: {_format_cycle([*cycle, cycle[0]])}"
     hint = "move the shared computation to a separate field" if len(cycle) > 1 else None
-    checker.error("cycle", checker.fields[cycle[0]].span, message, hint, *notes)
+    checker.error("cycle", span, message, hint, *notes)
 
 
 def _format_cycle(cycle: list[str]) -> str:
@@ -222,11 +291,12 @@ def _format_cycle(cycle: list[str]) -> str:
     return " -> ".join(cycle)
 
 
-def _warn_of_hidden_reads(checker: Checker, bodies: Mapping[str, _CheckedBody]) -> None:
+def _warn_of_hidden_reads(checker: Checker, bodies: Mapping[str, CheckedBody], dependencies: Dependencies) -> None:
     """Warn if a reader of a visible field could compute the value of a hidden field from it."""
     for path, body in bodies.items():
         shown_to = checker.fields[path].access
-        for other, span in body.reads.items() if shown_to else ():
+        reads = ((other, span) for key, span in body.reads.items() for other in dependencies.list_fields({key: span}))
+        for other, span in reads if shown_to else ():
             may_see = checker.fields[other].access
             if _PUBLIC in may_see or other == path:
                 continue
@@ -242,12 +312,27 @@ def _warn_of_hidden_reads(checker: Checker, bodies: Mapping[str, _CheckedBody]) 
 
 
 def _build_fields(
-    checker: Checker, bodies: Mapping[str, _CheckedBody], order: Sequence[str]
+    checker: Checker, bodies: Mapping[str, CheckedBody], needs: Needs, missable: frozenset[str]
 ) -> tuple[typed.ProgramField, ...] | None:
     fields = []
-    for path in order:
+    for path in order_fields(needs):
         body, declared = bodies[path], checker.fields[path]
-        if body.expr is not None and declared.type is not None:
-            needs = tuple(sorted(body.reads))
-            fields.append(typed.ProgramField(path, declared.access, declared.type, body.expr, needs, declared.span))
+        if body.expr is None or declared.type is None:
+            continue
+        kind = declared.type
+        if path in missable:
+            mark_missable(checker, path)
+            kind = kind if isinstance(kind, Opt) else checker.types.opt(kind)
+        fields.append(
+            typed.ProgramField(
+                path=path,
+                access=declared.access,
+                type=kind,
+                body=body.expr,
+                needs=tuple(needs[path]),
+                span=declared.span,
+                declared_type=declared.type,
+                can_be_missing=path in missable,
+            )
+        )
     return tuple(fields) if len(fields) == len(bodies) else None

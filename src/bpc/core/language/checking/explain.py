@@ -18,6 +18,7 @@ from bpc.core.language.types import (
     QTY_SCALE,
     TEXT,
     Dec,
+    EnumType,
     FactRecordType,
     List,
     Map,
@@ -163,11 +164,13 @@ def _suggest_dec(words: str, got: Type, scale: int) -> str | None:
     return f"make it a Dec: `toDec({scale}, {words})`" if got is INT else None
 
 
-def _suggest_other_conversion(words: str, got: Type, want: Type) -> str | None:
+def _suggest_other_conversion(words: str, got: Type, want: Type) -> str | None:  # noqa: PLR0911 (one row a type)
     if isinstance(want, Qty) and (got is INT or isinstance(got, Dec)):
         return _suggest_quantity(words, want.unit)
     if want is DATE and words.startswith('"'):
         return f"write a date as `date({words})`"
+    if isinstance(want, EnumType):
+        return f"`{want.name}({words})` is the member it means, or none" if got is TEXT else None
     if isinstance(want, Map):
         return "only facts contain a Map; a literal `{…}` is a Record"
     if isinstance(got, FactRecordType | Record) and not isinstance(want, Record | List):

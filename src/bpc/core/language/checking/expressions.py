@@ -1,17 +1,43 @@
-"""Check names, lists, records, `if` and blocks; the table of handlers for all expressions.
+"""Check names, lookups of facts, lists, records, `if` and blocks; the table of handlers for all expressions.
 
 syntax.Expr ── handler(checker, node, want) ──► typed.Expr, or None after a mistake that was reported
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
+from bpc.core.facts.schemas import KEY_PREFIXES
 from bpc.core.language import syntax, typed
-from bpc.core.language.checking import explain, functions, literals, number_and_list_functions, operators
-from bpc.core.language.checking.context import BoundVariable, Checker, Handler, Mismatch, Node, require_all
+from bpc.core.language.checking import (
+    calls,
+    enumerations,
+    explain,
+    functions,
+    list_functions,
+    literals,
+    operators,
+    options,
+)
+from bpc.core.language.checking.context import (
+    BoundVariable,
+    Checker,
+    Handler,
+    Mismatch,
+    Node,
+    ScopedBody,
+    make_definition_key,
+    require_all,
+)
 from bpc.core.language.source import DiagnosticNote, Span
-from bpc.core.language.types import List, Record, Type, contains_fact_record
+from bpc.core.language.types import (
+    TEXT,
+    List,
+    Opt,
+    Record,
+    Type,
+    contains_fact_record,
+)
 
 _SHOWN_PATHS: Final = 3
 # What values are called in other languages.
@@ -24,10 +50,17 @@ _VARIABLE_FIXES: Final = {
 # Names
 
 
-def check_variable(checker: Checker, node: syntax.VariableRef, _want: Type | None) -> typed.Expr | None:
+def check_variable(checker: Checker, node: syntax.VariableRef, want: Type | None) -> typed.Expr | None:
     bound = checker.scope.mention(node.name, node.span.start)
     if bound is not None:
         return None if bound.type is None else typed.Local(bound.type, node.name, node.span)
+    definition = checker.shared.definitions.get(node.name)
+    if definition is not None:
+        definition.used = True
+        checker.reads.setdefault(make_definition_key(node.name), node.span)
+        return None if definition.type is None else typed.DefinitionValue(definition.type, node.name, node.span)
+    if node.name in checker.shared.enums_by_member:
+        return enumerations.check_member(checker, node, want)
     message = f"there is no variable `{node.name}` here"
     checker.error("unknown-variable", node.span, message, _suggest_for_variable(checker, node.name))
     return None
@@ -36,11 +69,12 @@ def check_variable(checker: Checker, node: syntax.VariableRef, _want: Type | Non
 def _suggest_for_variable(checker: Checker, name: str) -> str | None:
     if name in checker.fields:
         return f'read a field with `field("{name}")`'
-    if name in functions.FUNCTIONS:
+    if calls.is_known_function(checker, name):
         return f"call a function with parentheses: `{name}(…)`"
     if name in _VARIABLE_FIXES:
         return _VARIABLE_FIXES[name]
-    return checker.shared.suggestions.suggest(name, checker.scope.names)
+    names = [*checker.scope.names, *checker.shared.definitions, *checker.shared.enums_by_member]
+    return checker.shared.suggestions.suggest(name, names)
 
 
 def check_field_ref(checker: Checker, node: syntax.FieldRef, _want: Type | None) -> typed.Expr | None:
@@ -66,6 +100,35 @@ def report_unknown_field(checker: Checker, path: str, span: Span) -> None:
 def _format_paths(paths: Sequence[str]) -> str:
     paths_text = ", ".join(f"`{path}`" for path in paths[:_SHOWN_PATHS])
     return f"{paths_text} and {len(paths) - _SHOWN_PATHS:,} more" if len(paths) > _SHOWN_PATHS else paths_text
+
+
+def check_fact_query(checker: Checker, node: syntax.FactQuery, _want: Type | None) -> typed.Expr | None:
+    """`Battery for key` looks up the fact `battery:<key>`; `all Component for key` all with `component:<key>:`."""
+    fact = functions.resolve_fact_type(checker, node.fact.text, node.fact.span)
+    key = literals.check_text_argument(checker, node.key, "what stands after `for` must be a `Text`")
+    if fact is None or key is None:
+        return None
+    checker.shared.facts.add(fact)
+    prefix, is_single = KEY_PREFIXES[fact.name]
+    if is_single == node.is_plural:
+        _report_wrong_number(checker, node, is_single=is_single)
+        return None
+    parts: list[typed.Expr] = [typed.Const(TEXT, prefix, node.fact.span), key]
+    if node.is_plural:
+        parts.append(typed.Const(TEXT, ":", node.fact.span))
+        text = typed.BuiltinCall(TEXT, "concat", tuple(parts), {}, node.span)
+        return typed.FactPrefixLookup(checker.types.list(fact), fact, text, node.span)
+    text = typed.BuiltinCall(TEXT, "concat", tuple(parts), {}, node.span)
+    return typed.FactLookup(checker.types.opt(fact), fact, text, node.span)
+
+
+def _report_wrong_number(checker: Checker, node: syntax.FactQuery, *, is_single: bool) -> None:
+    name, key = node.fact.text, checker.quote(node.key)
+    if is_single:
+        message, hint = f"there is one `{name}` for each product", f"write `{name} for {key}`"
+    else:
+        message, hint = f"there may be several `{name}` facts for each product", f"write `all {name} for {key}`"
+    checker.error("wrong-type", node.span, message, hint)
 
 
 # Lists and records
@@ -175,17 +238,64 @@ def _check_member_type(checker: Checker, name: str, node: Node, kind: Type) -> b
 
 def check_if(checker: Checker, node: syntax.If, want: Type | None) -> typed.Expr | None:
     checked_conditions = list(map(checker.check, [branch.condition for branch in node.branches]))
-    kind, bodies = check_same_type(checker, [*[branch.body for branch in node.branches], node.otherwise], want)
+    nodes: list[Any] = [*map(_scope_body, node.branches, checked_conditions), node.otherwise]
+    kind, bodies = check_same_type(checker, nodes, want)
     conditions: tuple[typed.Expr, ...] | None = require_all(
-        [
-            operators.require_bool(checker, branch.condition, checked, "the condition of `if`")
-            for branch, checked in zip(node.branches, checked_conditions, strict=True)
-        ]
+        list(map(_require_condition, repeat(checker), node.branches, checked_conditions))
     )
     if kind is None or conditions is None:
         return None
     spans = [branch.span for branch in node.branches]
-    return typed.TypedIf(kind, tuple(map(typed.TypedBranch, conditions, bodies, spans)), bodies[-1])
+    names = [None if branch.binding is None else branch.binding.text for branch in node.branches]
+    return typed.TypedIf(kind, tuple(map(typed.TypedBranch, conditions, bodies, spans, names)), bodies[-1])
+
+
+def _scope_body(branch: syntax.Branch, condition: typed.Expr | None) -> Node | ScopedBody:
+    """The body of a branch; a literal that takes its type from the others uses no name."""
+    if branch.binding is None or literals.is_undecided(branch.body):
+        return branch.body
+    kind = None if condition is None or not isinstance(condition.type, Opt) else condition.type.item
+    return ScopedBody(branch.binding, kind, branch.condition, branch.body)
+
+
+def _require_condition(checker: Checker, branch: syntax.Branch, condition: typed.Expr | None) -> typed.Expr | None:
+    if branch.binding is None:
+        return operators.require_bool(checker, branch.condition, condition, "the condition of `if`")
+    if literals.is_undecided(branch.body):  # whose scope nothing else checks
+        checker.scope.unbind(branch.binding.text, _bind_option(checker, branch.binding, None, branch.condition))
+    if condition is None or isinstance(condition.type, Opt):
+        return condition
+    hint = "this value is always present: bind it with `let`"
+    explain.report_wrong_argument(checker, branch.condition, "`if some` needs an option", condition.type, hint)
+    return None
+
+
+def check_scoped_body(checker: Checker, node: ScopedBody, want: Type | None) -> typed.Expr | None:
+    before = _bind_option(checker, node.name, node.type, node.option)
+    body = checker.check(node.body, want)
+    checker.scope.unbind(node.name.text, before)
+    return body
+
+
+def _bind_option(checker: Checker, name: syntax.Name, kind: Type | None, option: Node) -> BoundVariable | None:
+    variable = BoundVariable(kind, name.span, "let", option, checker.scope.level)
+    return list_functions.bind_name(checker, name, variable)
+
+
+def check_match(checker: Checker, node: syntax.Match, want: Type | None) -> typed.Expr | None:
+    subject = checker.check(node.subject)
+    enum = enumerations.require_enum(checker, node, subject)
+    members = None
+    if subject is not None and enum is not None:
+        members = enumerations.check_patterns(checker, node, enum, subject.type)
+    kind, bodies = check_same_type(checker, [arm.body for arm in node.arms], want) if node.arms else (None, ())
+    if subject is None or members is None or kind is None:
+        return None
+    arms = [
+        typed.TypedMatchArm(names, arm.label, body, arm.span)
+        for names, arm, body in zip(members, node.arms, bodies, strict=True)
+    ]
+    return typed.TypedMatch(kind, subject, tuple(arms), node.span)
 
 
 def check_block(checker: Checker, node: syntax.Block, want: Type | None) -> typed.Expr | None:
@@ -203,9 +313,7 @@ def check_block(checker: Checker, node: syntax.Block, want: Type | None) -> type
         variable = BoundVariable(
             None if value is None else value.type, binding.name.span, "let", binding.value, checker.scope.level
         )
-        bound.append(
-            (binding.name.text, variable, number_and_list_functions.bind_name(checker, binding.name, variable))
-        )
+        bound.append((binding.name.text, variable, list_functions.bind_name(checker, binding.name, variable)))
         if value is not None:
             bindings.append(typed.TypedLet(binding.name.text, value, binding.name.span))
     body = checker.check(node.body, want)
@@ -240,15 +348,21 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     syntax.DateLiteral: literals.check_date,
     syntax.QuantityLiteral: literals.check_quantity,
     syntax.FieldRef: check_field_ref,
+    syntax.FactQuery: check_fact_query,
     syntax.VariableRef: check_variable,
     syntax.Lambda: skip_misplaced_lambda,
-    syntax.Call: functions.check_call,
+    syntax.Call: calls.check_call,
     syntax.ListLiteral: check_list,
     syntax.RecordLiteral: check_record,
     syntax.Unary: operators.check_unary,
-    syntax.OperatorChain: operators.check_chain,
-    syntax.Comparison: operators.check_comparison,
+    syntax.OperatorChain: options.check_chain,
+    syntax.Comparison: options.check_comparison,
+    syntax.Interpolation: options.check_interpolation,
+    syntax.Presence: options.check_presence,
+    syntax.Member: options.check_member,
     syntax.If: check_if,
+    ScopedBody: check_scoped_body,
+    syntax.Match: check_match,
     syntax.Block: check_block,
     Mismatch: explain.report_mismatch,
 }

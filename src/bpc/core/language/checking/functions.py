@@ -1,15 +1,15 @@
-"""Check calls of built-in functions: the table of functions, and those on facts, records, options, lists and texts.
+"""Check the built-in functions on facts, records, options, lists, texts and days, the passport's own, and compliance.
 
-The functions on numbers and quantities and the loops are in number_and_list_functions.py.
+Numbers are in number_functions.py, what takes a lambda in list_functions.py; the table of all is in calls.py.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language import syntax, typed
-from bpc.core.language.checking import explain, literals, number_and_list_functions
+from bpc.core.language.checking import explain, literals
 from bpc.core.language.checking.context import Checker, Node, require_all
 from bpc.core.language.checking.literals import is_undecided
 from bpc.core.language.source import Span
@@ -18,11 +18,15 @@ from bpc.core.language.types import (
     DATE,
     INT,
     TEXT,
+    Dec,
+    EnumType,
     FactRecordType,
     List,
     Map,
     Opt,
+    Qty,
     Record,
+    Scalar,
     Type,
     unwrap_option_type,
 )
@@ -31,21 +35,6 @@ STATUSES: Final = ("PASS", "FAIL", "WARN", "NOT_APPLICABLE")
 
 _STATUS_MESSAGE: Final = "the status must be `PASS`, `FAIL`, `WARN` or `NOT_APPLICABLE`, or an `if` of these"
 _FACT_NAME: Final = re.compile("([^@]*)(?:@([1-9][0-9]{0,8}))?")
-# What functions are called in other languages.
-_FUNCTION_FIXES: Final = {
-    "sum": 'add up a list with `sumDec(decimals, list)`, `sumQty("unit", list)`, or `fold` for a list of Ints',
-    "round": "`toDec(decimals, number)` rounds",
-    "len": "`count(list)` counts a list",
-    "length": "`count(list)` counts a list",
-    "size": "`count(list)` counts a list",
-    "reduce": "it is called `fold(list, start, fn(acc, x) => …)`",
-    "join": "use `concat(text, …)` to join texts",
-    "max": "write it out: `if (a > b) then a else b`",
-    "min": "write it out: `if (a < b) then a else b`",
-    "abs": "write it out: `if (x < 0) then -x else x`",
-    "today": "use `issuedOn()`, the day of issue",
-    "now": "use `issuedOn()`, the day of issue",
-}
 
 
 def check_get_fact(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
@@ -107,12 +96,16 @@ def check_record_get(checker: Checker, node: syntax.Call, _want: Type | None) ->
         return None
     member = members.get(name.value)
     if member is None:
-        message = f"{checker.format_type(record.type)} has no member `{name.value[:80]}`"
-        hint = checker.shared.suggestions.suggest(name.value, members) or _list_members(members)
-        checker.error("unknown-member", name.span, message, hint)
+        report_unknown_member(checker, record.type, name.span, name.value, members)
         return None
     kind = member if isinstance(member, Opt) else checker.types.opt(member)
     return typed.BuiltinCall(kind, "recordGet", (record,), {"member": name.value}, node.span)
+
+
+def report_unknown_member(checker: Checker, kind: Type, span: Span, name: str, members: Mapping[str, Type]) -> None:
+    message = f"{checker.format_type(kind)} has no member `{name[:80]}`"
+    hint = checker.shared.suggestions.suggest(name, members) or _list_members(members)
+    checker.error("unknown-member", span, message, hint)
 
 
 def _list_members(members: Mapping[str, Type]) -> str:
@@ -151,66 +144,6 @@ def check_map_get(checker: Checker, node: syntax.Call, _want: Type | None) -> ty
     item = map_expr.type.item
     kind = item if isinstance(item, Opt) else checker.require_allowed_size(checker.types.opt(item), node.span)
     return None if key is None or kind is None else typed.BuiltinCall(kind, "mapGet", (map_expr, key), {}, node.span)
-
-
-# Calls
-
-
-class BuiltinFunction(NamedTuple):
-    """A built-in function: how to call it, how many arguments it takes (`most` None: any number), and its check."""
-
-    usage: str
-    least: int
-    most: int | None
-    check: Callable[[Checker, syntax.Call, Type | None], typed.Expr | None]
-    takes_lambda: bool = False
-
-
-def check_call(checker: Checker, node: syntax.Call, want: Type | None) -> typed.Expr | None:
-    function = FUNCTIONS.get(node.function.text)
-    if function is None:
-        _report_unknown_function(checker, node)
-        return None
-    argument_count = len(node.arguments)
-    if argument_count < function.least or (function.most is not None and argument_count > function.most):
-        _check_arguments_alone(checker, node)
-        takes, has = _describe_argument_count(function), argument_count or "none"
-        message = f"`{node.function.text}` takes {takes}, but this call has {has}"
-        checker.error("wrong-argument-count", node.span, message, f"write `{function.usage}`")
-        return None
-    if not _check_lambda_positions(checker, node, function):
-        return None
-    return function.check(checker, node, want)
-
-
-def _describe_argument_count(function: BuiltinFunction) -> str:
-    if function.most is None:
-        return "one argument or more"
-    return "no arguments" if function.most == 0 else literals.format_count(function.most, "argument")
-
-
-def _report_unknown_function(checker: Checker, node: syntax.Call) -> None:
-    name = node.function.text
-    _check_arguments_alone(checker, node)
-    hint = _FUNCTION_FIXES.get(name) or checker.shared.suggestions.suggest(name, FUNCTIONS, "{}(…)")
-    checker.error("unknown-function", node.function.span, f"there is no function `{name}`", hint)
-
-
-def _check_arguments_alone(checker: Checker, node: syntax.Call) -> None:
-    """Check the arguments of a wrong call for mistakes of their own."""
-    for argument in node.arguments:
-        if not isinstance(argument, syntax.Lambda) and not is_undecided(argument):
-            checker.check(argument)
-
-
-def _check_lambda_positions(checker: Checker, node: syntax.Call, function: BuiltinFunction) -> bool:
-    """Whether functions are passed only where this built-in takes one: as the last argument, if at all."""
-    values = node.arguments[:-1] if function.takes_lambda else node.arguments
-    misplaced = [argument for argument in values if isinstance(argument, syntax.Lambda)]
-    for argument in misplaced:
-        message = f"`{node.function.text}` does not take a function here"
-        checker.error("wrong-lambda", argument.span, message, f"write `{function.usage}`")
-    return not misplaced
 
 
 # Options
@@ -275,10 +208,92 @@ def check_concat(checker: Checker, node: syntax.Call, _want: Type | None) -> typ
     return None if texts is None else typed.BuiltinCall(TEXT, "concat", texts, {}, node.span)
 
 
+_TEXT_RESULTS: Final[Mapping[str, Type]] = {
+    "startsWith": BOOL,
+    "endsWith": BOOL,
+    "contains": BOOL,
+    "trim": TEXT,
+    "length": INT,
+}
+_LIST_FIXES: Final = {
+    "contains": "`any({}, fn(x) => x == …)` looks for an element",
+    "length": "`count({})` counts a list",
+}
+
+
+def check_text_of(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    """`text(x)`: what has no parts can be written."""
+    expr = checker.check(node.arguments[0])
+    return None if expr is None else write_as_text(checker, node.arguments[0], expr, node.span)
+
+
+def write_as_text(checker: Checker, node: Node, expr: typed.Expr, span: Span) -> typed.Expr | None:
+    kind = expr.type
+    if isinstance(kind, Dec | Qty | Scalar | EnumType):
+        of = "Dec" if isinstance(kind, Dec) else checker.types.to_text(kind)
+        return typed.BuiltinCall(TEXT, "text", (expr,), {"of": of}, span)
+    explain.report_wrong_argument(checker, node, "`text` writes Bool, Int, Dec, Qty, Date, Text and members", kind)
+    return None
+
+
+def check_on_texts(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    """The functions whose arguments are all Texts."""
+    name: Any = node.function.text
+    texts: tuple[typed.Expr, ...] | None = require_all(
+        [_check_text_or_list(checker, argument, name) for argument in node.arguments]
+    )
+    if texts is None:
+        return None
+    kind = checker.types.list(TEXT) if name == "split" else _TEXT_RESULTS[name]
+    return typed.BuiltinCall(kind, name, texts, {}, node.span)
+
+
+def _check_text_or_list(checker: Checker, node: Node, function: str) -> typed.Expr | None:
+    """A Text; whoever gives a list meant another function."""
+    expr = checker.check(node)
+    if expr is None or expr.type is TEXT:
+        return expr
+    hint = _LIST_FIXES.get(function) if isinstance(expr.type, List) else literals.suggest_text(checker, node, expr.type)
+    words = checker.quote(node)
+    what = f"`{function}` takes a `Text`"
+    explain.report_wrong_argument(checker, node, what, expr.type, None if hint is None else hint.format(words))
+    return None
+
+
+# Days
+
+
+def check_days_between(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    days: tuple[typed.Expr, ...] | None = require_all([checker.check(argument, DATE) for argument in node.arguments])
+    return None if days is None else typed.BuiltinCall(INT, "daysBetween", days, {}, node.span)
+
+
+def check_part_of_day(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    """year, month, day"""
+    name: Any = node.function.text
+    expr = checker.check(node.arguments[0], DATE)
+    return None if expr is None else typed.BuiltinCall(INT, name, (expr,), {}, node.span)
+
+
+def check_later_day(checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
+    """addDays, addMonths, addYears: of a day, or of one that may be absent."""
+    name: Any = node.function.text
+    argument = node.arguments[0]
+    day = checker.check(argument)
+    number = checker.check(node.arguments[1], INT)
+    if day is not None and unwrap_option_type(day.type) is not DATE:
+        hint = explain.suggest_conversion(checker.quote(argument), day.type, DATE)
+        explain.report_wrong_argument(checker, argument, f"`{name}` takes a `Date`", day.type, hint)
+        return None
+    if day is None or number is None:
+        return None
+    return typed.BuiltinCall(day.type, name, (day, number), {}, node.span)
+
+
 # Inputs and compliance
 
 
-def _make_input_check(
+def make_input_check(
     op: Literal["productSku", "productName", "issuedOn"], kind: Type
 ) -> Callable[[Checker, syntax.Call, Type | None], typed.Expr | None]:
     def check_input(_checker: Checker, node: syntax.Call, _want: Type | None) -> typed.Expr | None:
@@ -326,36 +341,3 @@ def _check_status(checker: Checker, node: Node) -> bool:
             hint = checker.shared.suggestions.suggest(status_node.value, STATUSES, '"{}"')
             checker.error("bad-status", status_node.span, _STATUS_MESSAGE, hint)
     return is_valid
-
-
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
-    "getFact": BuiltinFunction('getFact("Type", key)', 2, 2, check_get_fact),
-    "getFactsByPrefix": BuiltinFunction('getFactsByPrefix("Type", prefix)', 2, 2, check_get_facts),
-    "recordGet": BuiltinFunction('recordGet(record, "member")', 2, 2, check_record_get),
-    "mapGet": BuiltinFunction("mapGet(map, key)", 2, 2, check_map_get),
-    "some": BuiltinFunction("some(value)", 1, 1, check_some),
-    "isSome": BuiltinFunction("isSome(option)", 1, 1, check_is_some),
-    "unwrapOr": BuiltinFunction("unwrapOr(option, default)", 2, 2, check_unwrap_or),
-    "requireSome": BuiltinFunction('requireSome(option, "CODE", "message")', 3, 3, check_require_some),
-    "toDec": BuiltinFunction("toDec(decimals, number)", 2, 2, number_and_list_functions.check_to_dec),
-    "toQty": BuiltinFunction('toQty("unit", number)', 2, 2, number_and_list_functions.check_to_qty),
-    "convert": BuiltinFunction('convert("from", "to", quantity)', 3, 3, number_and_list_functions.check_convert),
-    "sumQty": BuiltinFunction('sumQty("unit", list)', 2, 2, number_and_list_functions.check_sum_qty),
-    "sumDec": BuiltinFunction("sumDec(decimals, list)", 2, 2, number_and_list_functions.check_sum_dec),
-    "amount": BuiltinFunction("amount(quantity)", 1, 1, number_and_list_functions.check_amount),
-    "map": BuiltinFunction(
-        "map(list, fn(x) => …)", 2, 2, number_and_list_functions.check_map_or_filter, takes_lambda=True
-    ),
-    "filter": BuiltinFunction(
-        "filter(list, fn(x) => …)", 2, 2, number_and_list_functions.check_map_or_filter, takes_lambda=True
-    ),
-    "fold": BuiltinFunction(
-        "fold(list, start, fn(acc, x) => …)", 3, 3, number_and_list_functions.check_fold, takes_lambda=True
-    ),
-    "count": BuiltinFunction("count(list)", 1, 1, check_count),
-    "concat": BuiltinFunction("concat(text, …)", 1, None, check_concat),
-    "emitCompliance": BuiltinFunction('emitCompliance("CODE", "PASS", message)', 3, 3, check_emit_compliance),
-    "productSku": BuiltinFunction("productSku()", 0, 0, _make_input_check("productSku", TEXT)),
-    "productName": BuiltinFunction("productName()", 0, 0, _make_input_check("productName", TEXT)),
-    "issuedOn": BuiltinFunction("issuedOn()", 0, 0, _make_input_check("issuedOn", DATE)),
-}

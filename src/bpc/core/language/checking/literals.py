@@ -10,6 +10,7 @@ from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain
 from bpc.core.language.checking.context import Checker, Node
 from bpc.core.language.evaluation import MAGNITUDE_DIGITS
+from bpc.core.language.parsing.operands import suggest_type
 from bpc.core.language.source import Span
 from bpc.core.language.types import (
     BOOL,
@@ -22,11 +23,13 @@ from bpc.core.language.types import (
     SCALARS,
     TEXT,
     Dec,
+    EnumType,
     FactRecordType,
     List,
     Opt,
     Qty,
     Record,
+    Scalar,
     Type,
 )
 
@@ -164,6 +167,15 @@ def is_undecided(node: syntax.Expr) -> bool:
     )
 
 
+def is_ambiguous_member(checker: Checker, node: syntax.Expr) -> bool:
+    """Whether an expression is a member of several enumerations, and takes its type from its context."""
+    return (
+        isinstance(node, syntax.VariableRef)
+        and node.name not in checker.scope.names
+        and len(checker.shared.enums_by_member.get(node.name, ())) > 1
+    )
+
+
 def choose_number_type(numbers: list[syntax.NumberLiteral]) -> Type:
     """The common type of literals: a Dec of the largest written scale, or Int if none has a point."""
     scales = [count_written_decimals(number) for number in numbers if has_point(number)]
@@ -183,6 +195,8 @@ def _resolve_part(checker: Checker, node: syntax.TypeExpr) -> Type | None:
     match node:
         case syntax.SimpleType(name):
             return SCALARS[name]
+        case syntax.NamedType(name):
+            return _resolve_enum(checker, name, node.span)
         case syntax.DecType(scale):
             return _resolve_dec(checker, scale, node.span)
         case syntax.QtyType(unit):
@@ -192,6 +206,15 @@ def _resolve_part(checker: Checker, node: syntax.TypeExpr) -> Type | None:
         case syntax.OptType(item) | syntax.ListType(item) | syntax.MapType(item):
             inner = _resolve_part(checker, item)
             return None if inner is None else _resolve_container(checker, node, inner)
+
+
+def _resolve_enum(checker: Checker, name: str, span: Span) -> Type | None:
+    kind = checker.shared.enums.get(name)
+    if kind is None:
+        hint = checker.shared.suggestions.suggest(name, checker.shared.enums)
+        hint = hint or suggest_type(name, checker.shared.suggestions)
+        checker.error("unknown-type", span, f"there is no type `{name}`", hint)
+    return kind
 
 
 def _resolve_dec(checker: Checker, scale: int, span: Span) -> Type | None:
@@ -275,20 +298,37 @@ def check_text_argument(checker: Checker, node: Node, what: str) -> typed.Expr |
     expr = checker.check(node)
     if expr is None or expr.type is TEXT:
         return expr
-    hint = None if isinstance(expr.type, Opt) or expr.type is DATE else "there is no conversion to Text"
-    explain.report_wrong_argument(checker, node, what, expr.type, hint)
+    explain.report_wrong_argument(checker, node, what, expr.type, suggest_text(checker, node, expr.type))
     return None
+
+
+def suggest_text(checker: Checker, node: Node, kind: Type) -> str | None:
+    """How a value becomes a Text, which level 1 of the language has no function for."""
+    if isinstance(kind, Opt):
+        return None
+    if checker.shared.language > 1:
+        return (
+            f"write it as a text: `text({checker.quote(node)})`"
+            if isinstance(kind, Dec | EnumType | Qty | Scalar)
+            else None
+        )
+    return None if kind is DATE else "there is no conversion to Text"
 
 
 def check_option_argument(checker: Checker, node: Node, function: str) -> tuple[typed.Expr, Type] | None:
     """Check an argument that must be an option; also returns the type inside it."""
+    return check_option_operand(checker, node, f"`{function}` needs an option")
+
+
+def check_option_operand(checker: Checker, node: Node, what: str) -> tuple[typed.Expr, Type] | None:
+    """The same; `what` is a whole clause."""
     expr = checker.check(node)
     if expr is None:
         return None
     if isinstance(expr.type, Opt):
         return expr, expr.type.item
     hint = "this value is always present, so it needs no unwrapping"
-    explain.report_wrong_argument(checker, node, f"`{function}` needs an option", expr.type, hint)
+    explain.report_wrong_argument(checker, node, what, expr.type, hint)
     return None
 
 

@@ -62,7 +62,7 @@ def _require_numbers(
         if expr.type is INT or isinstance(expr.type, Dec | Qty):
             numbers.append(expr)
         elif id(expr.type) not in reported:
-            what, hint = f"`{op}` works on Int, Dec and Qty", _suggest_for_number(op, expr.type)
+            what, hint = f"`{op}` works on Int, Dec and Qty", _suggest_for_number(checker, op, expr.type)
             explain.report_wrong_argument(checker, operand_node, what, expr.type, hint)
             # Each option is unwrapped in its own way; two Texts or two dates are one mistake.
             reported |= set() if isinstance(expr.type, Opt) else {id(expr.type)}
@@ -110,9 +110,11 @@ def _scale_literal(
     return literals.type_as_written(node)
 
 
-def _suggest_for_number(op: str, kind: Type) -> str | None:
+def _suggest_for_number(checker: Checker, op: str, kind: Type) -> str | None:
     if op == "+" and kind is TEXT:
         return "use `concat(…, …)` to join texts"
+    if kind is DATE and checker.shared.language > 1:
+        return "use `daysBetween(from, to)`, or `addDays(date, number)`"
     return "dates can be compared, not added or subtracted" if kind is DATE else None
 
 
@@ -262,7 +264,7 @@ def _check_prefix(checker: Checker, node: syntax.Unary, operand: typed.Expr) -> 
     else:
         if kind is INT or isinstance(kind, Dec | Qty):
             return typed.TypedUnary(kind, "neg", operand, node.op_span)
-        needs, hint = "an Int, a Dec or a Qty", _suggest_for_number("-", kind)
+        needs, hint = "an Int, a Dec or a Qty", _suggest_for_number(checker, "-", kind)
     explain.report_wrong_argument(checker, node.operand, f"`{node.op}` needs {needs}", kind, hint)
     return None
 
@@ -271,8 +273,14 @@ def _check_prefix(checker: Checker, node: syntax.Unary, operand: typed.Expr) -> 
 
 
 def check_comparison(checker: Checker, node: syntax.Comparison, _want: Type | None) -> typed.Expr | None:
-    left = None if is_undecided(node.left) else checker.check(node.left)
-    right = None if is_undecided(node.right) else checker.check(node.right)
+    if literals.is_ambiguous_member(checker, node.left):
+        right = None if is_undecided(node.right) else checker.check(node.right)
+        left = checker.check(node.left, None if right is None else right.type)
+    else:
+        left = None if is_undecided(node.left) else checker.check(node.left)
+        is_ambiguous = left is not None and literals.is_ambiguous_member(checker, node.right)
+        want = left.type if left is not None and is_ambiguous else None
+        right = None if is_undecided(node.right) else checker.check(node.right, want)
     if is_undecided(node.left) or is_undecided(node.right):
         left, right = _check_undecided_sides(checker, node, left, right)
     if left is None or right is None:

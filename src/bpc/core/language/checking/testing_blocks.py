@@ -1,28 +1,33 @@
-"""Check tests: their fixtures (the product, the day and the facts), expectations and claims.
+"""Check tests: examples, tables of cases and properties, their expectations and claims.
 
 The constant of an expectation takes its type from the field.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, cast
 
-from bpc.core.facts.fact_table import FactInvalid, read_members
-from bpc.core.formats.canonical_json import Json
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain, functions, literals, operators
 from bpc.core.language.checking.context import BoundVariable, Checker, require_all
 from bpc.core.language.checking.declarations import get_path_span
+from bpc.core.language.checking.definitions import get_missing_code
 from bpc.core.language.checking.expressions import report_unknown_field
+from bpc.core.language.checking.fixtures import (
+    CellUnfit,
+    DeclaredFixture,
+    check_inputs,
+    declare_fixture,
+    fill_expectation,
+    fill_fixture,
+)
+from bpc.core.language.checking.list_functions import bind_name
 from bpc.core.language.checking.literals import resolve_type
 from bpc.core.language.source import DiagnosticNote, Source, Span
-from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Qty, Record, Type
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, EnumType, List, Map, Opt, Qty, Record, Type
 
 MAX_CASES: Final = 100_000
 SEED_BITS: Final = 63
-
-_DEFAULT_PRODUCT: Final = ("SKU-1", "Product")
-_DEFAULT_DAY: Final = "2027-02-18"
 
 # How a message names the constants that are not literals of one type.
 _FORMS: Final[Mapping[type, str]] = {
@@ -32,112 +37,51 @@ _FORMS: Final[Mapping[type, str]] = {
     syntax.RecordConstant: "a record",
 }
 
-_T = TypeVar("_T", syntax.ProductFixture, syntax.IssuedFixture)
-
-
-def check_fixtures(checker: Checker, fixtures: Sequence[syntax.Fixture]) -> typed.Fixtures | None:
-    """The inputs of a test, with defaults; None after a mistake that was reported."""
-    before = len(checker.findings.errors)
-    product = _require_one(
-        checker, [fixture for fixture in fixtures if isinstance(fixture, syntax.ProductFixture)], "product"
-    )
-    issued = _require_one(
-        checker, [fixture for fixture in fixtures if isinstance(fixture, syntax.IssuedFixture)], "issued"
-    )
-    fact_fixtures = [fixture for fixture in fixtures if isinstance(fixture, syntax.FactFixture)]
-    facts = require_all([_check_fact(checker, fixture) for fixture in fact_fixtures])
-    _report_duplicate_facts(checker, fact_fixtures)
-    if issued is not None:
-        literals.check_calendar_day(checker, issued.day.value, issued.day.span)
-    if len(checker.findings.errors) > before or facts is None:
-        return None
-    sku, name = _DEFAULT_PRODUCT if product is None else (product.sku.value, product.name.value)
-    return typed.Fixtures(sku, name, _DEFAULT_DAY if issued is None else issued.day.value, facts)
-
-
-def _require_one(checker: Checker, fixtures: Sequence[_T], word: str) -> _T | None:
-    for again in fixtures[1:]:
-        message = f"a test has at most one `{word}`"
-        checker.error("bad-fixture", again.span, message, None, DiagnosticNote(fixtures[0].span, "the first is here"))
-    return fixtures[0] if fixtures else None
-
-
-def _report_duplicate_facts(checker: Checker, fact_fixtures: Sequence[syntax.FactFixture]) -> None:
-    """A snapshot can contain only one fact of each type and key."""
-    seen: dict[tuple[str, str], Span] = {}
-    for fact in fact_fixtures:
-        key = fact.fact_type.value.partition("@")[0], fact.key.value
-        first = seen.setdefault(key, fact.span)
-        if first is not fact.span:
-            message = f"there are two facts `{key[1][:80]}` of type `{key[0][:80]}`"
-            checker.error("bad-fixture", fact.key.span, message, None, DiagnosticNote(first, "the first is here"))
-
-
-def _check_fact(checker: Checker, node: syntax.FactFixture) -> typed.FixtureFact | None:
-    fact = functions.resolve_fact_type(checker, node.fact_type.value, node.fact_type.span)
-    if node.payload is None:
-        return None if fact is None else typed.FixtureFact(fact, node.key.value, None, node.span)
-    payload = _read_json(checker, node.payload)
-    if fact is None or not isinstance(payload, dict):
-        return None
-    _check_members(checker, fact, node.key.value, node.payload, payload)
-    return typed.FixtureFact(fact, node.key.value, payload, node.span)
-
-
-def _check_members(
-    checker: Checker, fact: FactRecordType, key: str, node: syntax.JsonObject, payload: dict[str, Json]
-) -> None:
-    known = checker.shared.get_members(fact)
-    for name, value in node.members:
-        if name.value not in known:
-            message = f"{checker.format_type(fact)} has no member `{name.value[:80]}`, so no rule can read it"
-            hint = checker.shared.suggestions.suggest(name.value, known)
-            checker.findings.warning("unread-member", name.span, message, hint)
-            continue
-        try:
-            read_members(fact, key, {name.value: payload[name.value]})
-        except FactInvalid as error:
-            checker.error("bad-fixture", value.span, error.says)
-
-
-def _read_json(checker: Checker, node: syntax.JsonValue) -> Json:
-    match node:
-        case syntax.JsonAtom(value):
-            return value
-        case syntax.JsonList(items):
-            return [_read_json(checker, item) for item in items]
-        case syntax.JsonObject(members):
-            return _read_object(checker, members)
-
-
-def _read_object(checker: Checker, members: Sequence[tuple[syntax.TextLiteral, syntax.JsonValue]]) -> dict[str, Json]:
-    explain.report_duplicate_members(checker, [name for name, _ in members])
-    return {name.value: _read_json(checker, value) for name, value in members}
-
 
 @dataclass(slots=True)
 class PackageTests:
     """The tests of a package, from one file or two. `complete` is False if one of them has a mistake."""
 
+    rules: tuple[syntax.Item, ...] = ()
     examples: list[typed.TypedExample] = field(default_factory=list)
     properties: list[typed.TypedProperty] = field(default_factory=list)
     names: dict[str, tuple[Source, Span]] = field(default_factory=dict)
+    fixtures: dict[str, DeclaredFixture] = field(default_factory=dict)
+    overrides: list[typed.AppliedOverride] = field(default_factory=list)
     complete: bool = True
+    _codes: frozenset[str] | None = None
+
+    def list_codes(self) -> frozenset[str]:
+        """The codes of the rules' findings, looked for when a test first asks for one."""
+        if self._codes is None:
+            self._codes = frozenset(list_finding_codes(self.rules))
+        return self._codes
 
 
 def check_tests(checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests) -> None:
-    """Add the tests of one text to `tests`."""
+    """Add the tests of one text to `tests`. Its fixtures come first, wherever they stand."""
     for item in tree.items:
-        if isinstance(item, syntax.Rule):
-            continue
-        _check_name(checker, tests, item.name)
-        test = _check_example(checker, item) if isinstance(item, syntax.Example) else _check_property(checker, item)
-        if test is None:
-            tests.complete = False
-        elif isinstance(test, typed.TypedExample):
-            tests.examples.append(test)
-        else:
-            tests.properties.append(test)
+        if isinstance(item, syntax.SharedFixture):
+            declare_fixture(checker, item, tests.fixtures)
+    for item in tree.items:
+        if isinstance(item, syntax.Example | syntax.CaseTable | syntax.Property):
+            _check_name(checker, tests, item.name)
+            _check_test(checker, item, tests)
+
+
+def _check_test(
+    checker: Checker, node: syntax.Example | syntax.CaseTable | syntax.Property, tests: PackageTests
+) -> None:
+    if isinstance(node, syntax.Property):
+        prop = _check_property(checker, node, tests)
+        tests.properties += [] if prop is None else [prop]
+        tests.complete = tests.complete and prop is not None
+        return
+    examples = _fill_table(checker, node, tests) if isinstance(node, syntax.CaseTable) else [node]
+    for example in examples:
+        checked = _check_example(checker, example, tests)
+        tests.examples += [] if checked is None else [checked]
+        tests.complete = tests.complete and checked is not None
 
 
 def _check_name(checker: Checker, tests: PackageTests, name: syntax.Name) -> None:
@@ -159,23 +103,28 @@ def _report_nothing_expected(checker: Checker, name: syntax.Name, hint: str) -> 
 # Examples
 
 
-def _check_example(checker: Checker, node: syntax.Example) -> typed.TypedExample | None:
-    fixtures = check_fixtures(checker, node.fixtures)
-    expectations: tuple[typed.TypedExpectation | typed.TypedErrorExpectation, ...] | None = require_all(
-        [_check_expectation(checker, expectation) for expectation in node.expectations]
+def _check_example(checker: Checker, node: syntax.Example, tests: PackageTests) -> typed.TypedExample | None:
+    inputs = check_inputs(checker, node.bases, node.fixtures, tests.fixtures)
+    expectations: tuple[typed.AnyTypedExpectation, ...] | None = require_all(
+        [_check_expectation(checker, expectation, tests) for expectation in node.expectations]
     )
     if not node.expectations:
         _report_nothing_expected(checker, node.name, 'add `expect(path, == value);` or `expectError("CODE");`')
-    if fixtures is None or not expectations:
+    if inputs is None or not expectations:
         return None
-    return typed.TypedExample(node.name.text, fixtures, expectations, checker.findings.source, node.name.span)
+    return typed.TypedExample(
+        node.name.text, inputs.fill_defaults(), expectations, checker.findings.source, node.name.span
+    )
 
 
 def _check_expectation(
-    checker: Checker, node: syntax.Expectation | syntax.ErrorExpectation
-) -> typed.TypedExpectation | typed.TypedErrorExpectation | None:
+    checker: Checker, node: syntax.AnyExpectation, tests: PackageTests
+) -> typed.AnyTypedExpectation | None:
+    because = None if node.because is None else node.because.value
     if isinstance(node, syntax.ErrorExpectation):
-        return typed.TypedErrorExpectation(node.code.value, node.span)
+        return typed.TypedErrorExpectation(node.code.value, node.span, because)
+    if isinstance(node, syntax.FindingExpectation):
+        return _check_finding(checker, node, tests)
     declared = checker.fields.get(node.dotted)
     if declared is None:
         report_unknown_field(checker, node.dotted, get_path_span(node.path))
@@ -185,16 +134,114 @@ def _check_expectation(
         return None
     message = f"`{node.dotted}` is {checker.format_type(kind)}"
     checker.because = DiagnosticNote(get_path_span(node.path), message)
+    if declared.can_be_missing and isinstance(node.constant, syntax.NoneLiteral):
+        kind = kind if isinstance(kind, Opt) else checker.types.opt(kind)
     expected = _check_constant(checker, node.constant, kind)
     checker.because = None
-    return None if expected is None else typed.TypedExpectation(node.dotted, cast("Any", node.op), expected, node.span)
+    if expected is None:
+        return None
+    return typed.TypedExpectation(node.dotted, cast("Any", node.op), expected, node.span, because)
+
+
+def _check_finding(
+    checker: Checker, node: syntax.FindingExpectation, tests: PackageTests
+) -> typed.TypedFindingExpectation | None:
+    before = len(checker.findings.errors)
+    codes = tests.list_codes()
+    if node.code.value not in codes:
+        hint = checker.shared.suggestions.suggest(node.code.value, codes, '"{}"')
+        checker.error("unknown-finding", node.code.span, f"no rule has a finding `{node.code.value[:80]}`", hint)
+    if node.status is not None and node.status.value not in functions.STATUSES:
+        hint = checker.shared.suggestions.suggest(node.status.value, functions.STATUSES, '"{}"')
+        checker.error("bad-status", node.status.span, f"`{node.status.value[:80]}` is not a status", hint)
+    if len(checker.findings.errors) > before:
+        return None
+    return typed.TypedFindingExpectation(
+        node.code.value,
+        None if node.status is None else node.status.value,
+        None if node.message is None else node.message.value,
+        node.span,
+        None if node.because is None else node.because.value,
+    )
+
+
+def list_finding_codes(node: Any) -> Iterator[str]:
+    """The codes of the findings that a part of the rules can have."""
+    if isinstance(node, tuple):
+        for part in node:
+            yield from list_finding_codes(part)
+    elif isinstance(node, syntax.SyntaxNode | syntax.ChainLink):
+        if isinstance(node, syntax.Call) and node.function.text == "emitCompliance" and node.arguments:
+            code = node.arguments[0]
+            yield from [code.value] if isinstance(code, syntax.TextLiteral) else []
+        if isinstance(node, syntax.Definition) and node.missing is not None:
+            yield get_missing_code(node)
+        if isinstance(node, syntax.Requirement):
+            yield node.code.text
+        for part in fields(node):
+            yield from list_finding_codes(getattr(node, part.name))
+
+
+# Tables of cases
+
+
+def _fill_table(checker: Checker, table: syntax.CaseTable, tests: PackageTests) -> Iterator[syntax.Example]:
+    """An example for each row."""
+    _check_columns(checker, table)
+    if not table.rows:
+        message = f"the table `{table.name.text}` has no row"
+        checker.error("nothing-expected", table.name.span, message, "add a row: a cell for each column, then `;`")
+        tests.complete = False
+    for number, row in enumerate(table.rows, start=1):
+        try:
+            yield _fill_row(table, row, number)
+        except CellUnfit as unfit:
+            checker.error("wrong-cells", unfit.span, str(unfit))
+            tests.complete = False
+
+
+def _check_columns(checker: Checker, table: syntax.CaseTable) -> None:
+    first: dict[str, Span] = {}
+    used = {column.value for part in (table.fixtures, table.expectations) for column in _list_columns(part)}
+    for column in table.columns:
+        if first.setdefault(column.text, column.span) is not column.span:
+            note = DiagnosticNote(first[column.text], "the first is here")
+            checker.error("shadowed-name", column.span, f"there are two columns `{column.text}`", None, note)
+        elif column.text not in used:
+            message = f"the column `{column.text}` is never used"
+            checker.findings.warning("unused-column", column.span, message, "use it in a fact or an expectation")
+
+
+def _list_columns(node: Any) -> Iterator[syntax.ColumnRef]:
+    if isinstance(node, tuple):
+        for part in node:
+            yield from _list_columns(part)
+    elif isinstance(node, syntax.ColumnRef):
+        yield node
+    elif isinstance(node, syntax.SyntaxNode):
+        for part in fields(node):
+            yield from _list_columns(getattr(node, part.name))
+
+
+def _fill_row(table: syntax.CaseTable, row: syntax.CaseRow, number: int) -> syntax.Example:
+    if len(row.cells) != len(table.columns):
+        message = f"cells in this row: {len(row.cells)}, columns of the table: {len(table.columns)}"
+        raise CellUnfit(message, row.span)
+    cells = {column.text: cell for column, cell in zip(table.columns, row.cells, strict=True)}
+    return syntax.Example(
+        syntax.Name(f"{table.name.text}[{number}]", span=row.span),
+        tuple(fill_fixture(fixture, cells) for fixture in table.fixtures),
+        tuple(fill_expectation(expectation, cells, row.span) for expectation in table.expectations),
+        table.bases,
+        span=row.span,
+    )
 
 
 # Constants of expectations
 
 
-class _ConstantRejected(Exception):
-    """A constant with a reported mistake; never leaves this file."""
+class ConstantRejected(Exception):
+    """A constant with a reported mistake."""
 
 
 def _check_constant(checker: Checker, node: syntax.Constant, kind: Type) -> typed.Const | None:
@@ -202,19 +249,20 @@ def _check_constant(checker: Checker, node: syntax.Constant, kind: Type) -> type
     try:
         if isinstance(node, syntax.NumberLiteral) and isinstance(kind, Dec):
             return literals.type_beside(node, kind) if literals.check_number_bounds(checker, node) else None
-        return typed.Const(kind, _read_value(checker, node, kind), node.span)
-    except _ConstantRejected:
+        return typed.Const(kind, read_constant(checker, node, kind), node.span)
+    except ConstantRejected:
         return None
 
 
-def _read_value(checker: Checker, node: syntax.Constant, kind: Type) -> typed.Value:
+def read_constant(checker: Checker, node: syntax.Constant, kind: Type) -> typed.Value:
+    """The value of a constant of type `kind`; `ConstantRejected` after a mistake that was reported."""
     match node, kind:
         case syntax.NoneLiteral(), Opt():
             return None
         case syntax.SomeConstant(item), Opt(inner):
-            return _read_value(checker, item, inner)
+            return read_constant(checker, item, inner)
         case syntax.ListConstant(items), List(inner):
-            return [_read_value(checker, item, inner) for item in items]
+            return [read_constant(checker, item, inner) for item in items]
         case syntax.RecordConstant(), Record():
             return _read_record(checker, node, kind)
         case _:
@@ -224,14 +272,14 @@ def _read_value(checker: Checker, node: syntax.Constant, kind: Type) -> typed.Va
 def _read_scalar(checker: Checker, node: syntax.Constant, kind: Type) -> typed.Value:
     if type(node) in _FORMS:
         _report_mismatch(checker, node, kind, "wrong-type", _FORMS[type(node)])
-        raise _ConstantRejected
+        raise ConstantRejected
     const = checker.handlers[type(node)](checker, node, kind)
     if not isinstance(const, typed.Const):
-        raise _ConstantRejected
+        raise ConstantRejected
     if const.type is not kind:
         mistake = "unit-mismatch" if isinstance(const.type, Qty) and isinstance(kind, Qty) else "wrong-type"
         _report_mismatch(checker, node, kind, mistake, checker.format_type(const.type))
-        raise _ConstantRejected
+        raise ConstantRejected
     return const.value
 
 
@@ -254,6 +302,8 @@ def _describe_notation(kind: Type) -> str | None:
             example = "`[…, …]`"
         case Record(members):
             example = f"`{{ {members[0][0]}: …, … }}`"
+        case EnumType(_, members):
+            example = f"`{members[0]}`"
         case Map():
             return "a Map has no literal; test a field that reads from it"
         case _:
@@ -265,23 +315,24 @@ def _read_record(checker: Checker, node: syntax.RecordConstant, kind: Record) ->
     names = [name for name, _ in node.members]
     has_duplicates = explain.report_duplicate_members(checker, names)
     if has_duplicates or not explain.check_member_names(checker, node.span, names, dict(kind.members)):
-        raise _ConstantRejected
+        raise ConstantRejected
     members = {name.text: item for name, item in node.members}
-    return {name: _read_value(checker, members[name], item) for name, item in kind.members}
+    return {name: read_constant(checker, members[name], item) for name, item in kind.members}
 
 
 # Properties
 
 
-def _check_property(checker: Checker, node: syntax.Property) -> typed.TypedProperty | None:
+def _check_property(checker: Checker, node: syntax.Property, tests: PackageTests) -> typed.TypedProperty | None:
     cases = _check_bounded(checker, node.cases, 1, MAX_CASES, "a property has 1 to 100,000 cases")
     seed = _check_bounded(checker, node.seed, 0, (1 << SEED_BITS) - 1, "a seed is below 2^63")
-    fixtures = check_fixtures(checker, node.fixtures)
+    inputs = check_inputs(checker, node.bases, node.fixtures, tests.fixtures)
     claims = require_all([_check_claim(checker, claim) for claim in node.claims])
     if not node.claims:
         _report_nothing_expected(checker, node.name, "add `forall x: Int . implies(true, …);`")
-    if cases is None or seed is None or fixtures is None or not claims:
+    if cases is None or seed is None or inputs is None or not claims:
         return None
+    fixtures = inputs.fill_defaults()
     return typed.TypedProperty(node.name.text, cases, seed, fixtures, claims, checker.findings.source, node.name.span)
 
 
@@ -297,7 +348,7 @@ def _check_bounded(checker: Checker, node: syntax.NumberLiteral, least: int, mos
 def _check_claim(checker: Checker, node: syntax.Claim) -> typed.TypedClaim | None:
     kind = resolve_type(checker, node.type)
     name = node.variable.text
-    checker.scope.bind(name, BoundVariable(kind, node.variable.span, "forall", None, 0))
+    bind_name(checker, node.variable, BoundVariable(kind, node.variable.span, "forall", None, 0))
     premise = operators.require_bool(checker, node.premise, checker.check(node.premise), "the premise of `implies`")
     conclusion = operators.require_bool(
         checker, node.conclusion, checker.check(node.conclusion), "the conclusion of `implies`"

@@ -1,127 +1,18 @@
-"""Python source while it is written (`CodeWriter`), and what every part of the generator writes with (`Emitter`).
+"""What every part of the generator writes with: values, charges, failures, coverage, and the nodes of a proof. Pure."""
 
-Pure. No text of a rule ever becomes code. The source holds words of our own, numbers we print and names from a table
-(`K3` a text, `w2` a function); what those names stand for is handed to the code as its global names, and there are no
-others: `__builtins__` is empty.
-
-What compiles differs between Python versions (depth of nesting, length of an expression), so every result goes into a
-temporary, and what would be nested deeper than `MAX_DEPTH` becomes a function of its own. So does what would make a
-function longer than about `MAX_LINES`: while it compiles a function, Python takes some 7 kB for each line.
-"""
-
-import re
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import evaluation
 from bpc.core.language.evaluating import runtime
+from bpc.core.language.evaluating.code_writer import CodeWriter
 from bpc.core.language.evaluating.values import create_length_measure, create_size_measure, create_writer
-from bpc.core.language.source import Source, Span
-from bpc.core.language.typed import ArithmeticStep, Expr
+from bpc.core.language.source import Span
+from bpc.core.language.typed import ArithmeticStep, Expr, Program
 from bpc.core.language.types import BOOL, TEXT, List, Map, Opt, Record, Type, contains_fact_record, is_unit_size
 from bpc.core.passport import proof
-
-# CPython refuses 100 indents and 21 nested loops; 3.11 is the strictest.
-MAX_DEPTH: Final = 12
-MAX_LINES: Final = 2000
-
-_TEMPORARY: Final = re.compile(r"\bt[0-9]+\b")
-
-
-class _OpenFunction(NamedTuple):
-    lines: list[str]
-    depth: int
-    own_temporaries: set[str]
-
-
-class CodeWriter:
-    """A function that is being written, handed to `sink` when it ends. `header` are the first lines of each."""
-
-    def __init__(self, sink: Callable[[str, dict[str, Any]], None], header: Sequence[str] = ()) -> None:
-        self.names: dict[str, Any] = {"__builtins__": {}}
-        self._sink = sink
-        self.depth = 0
-        self._header = [f" {line}" for line in header]
-        self._registered: dict[tuple[str, Hashable], str] = {}
-        self._counts: dict[str, int] = {}
-        self._lines: list[str] = []
-        self._own_temporaries: set[str] = set()
-        self._outer_functions: list[_OpenFunction] = []
-        self._temporaries = 0
-
-    @property
-    def is_deep(self) -> bool:
-        return self.depth >= MAX_DEPTH
-
-    @property
-    def is_long(self) -> bool:
-        # Each part calls the next: those far inside are longer, so that no rule needs more calls than Python allows.
-        return len(self._lines) >= MAX_LINES * (1 + len(self._outer_functions) // 128)
-
-    def write_line(self, text: str) -> None:
-        self._lines.append(f"{' ' * self.depth}{text}")
-
-    @contextmanager
-    def indent_block(self, opening: str) -> Iterator[None]:
-        """What is written inside belongs to the statement `opening`."""
-        self.write_line(opening)
-        self.depth += 1
-        yield
-        self.depth -= 1
-
-    def create_temporary(self) -> str:
-        """A name nothing else has in this function or in those around it."""
-        self._temporaries += 1
-        name = f"t{self._temporaries}"
-        self._own_temporaries.add(name)
-        return name
-
-    def store(self, expression: str) -> str:
-        """A temporary that holds what `expression` gives."""
-        name = self.create_temporary()
-        self.write_line(f"{name} = {expression}")
-        return name
-
-    def ensure_temporary(self, atom: str) -> str:
-        """`atom` if it is a temporary, else one that holds it: Python warns of `5 is None`."""
-        return atom if _TEMPORARY.fullmatch(atom) else self.store(atom)
-
-    def register_text(self, text: str) -> str:
-        return self.register("K", text, lambda: text)
-
-    def register(self, prefix: str, key: Hashable, make: Callable[[], object]) -> str:
-        """The name of a thing in the table; made when first asked for, known by `key` from then on."""
-        name = self._registered.get((prefix, key))
-        if name is None:
-            number = self._counts.get(prefix, 0)
-            self._counts[prefix] = number + 1
-            name = self._registered[prefix, key] = f"{prefix}{number}"
-            self.names[name] = make()
-        return name
-
-    def open_function(self) -> None:
-        self._outer_functions.append(_OpenFunction(self._lines, self.depth, self._own_temporaries))
-        self._lines, self.depth, self._own_temporaries = [*self._header], 1, set()
-
-    def close_function(self, name: str, parameters: Sequence[str], returned: str) -> None:
-        """End the function as `def name(s, …)`; every function is handed the state `s` first."""
-        self.write_line(f"return {returned}")
-        self._sink("\n".join([f"def {name}({', '.join(['s', *parameters])}):", *self._lines, ""]), self.names)
-        self._lines, self.depth, self._own_temporaries = self._outer_functions.pop()
-
-    def close_helper(self, returned: str) -> str:
-        """End a function that is a part of the one around it and is handed its temporaries; how to call it."""
-        used = set(_TEMPORARY.findall("\n".join([*self._lines, returned])))
-        # By number: the order of a set is no order.
-        parameters = sorted(used - self._own_temporaries, key=lambda name: int(name[1:]))
-        number = self._counts.get("h", 0)
-        self._counts["h"] = number + 1
-        self.close_function(f"h{number}", parameters, returned)
-        return f"h{number}({', '.join(['s', *parameters])})"
-
 
 Mode: TypeAlias = Literal["values", "cover", "proof"]
 """Values only; values and which sites were reached; values and the nodes of their proof."""
@@ -167,15 +58,19 @@ class TypeInfo(NamedTuple):
 
 
 class Emitter:
-    """Writes code for one mode. `fields` are the places of the fields in the order of evaluation."""
+    """Writes code for one mode. `fields` and `definitions` are their places in the program."""
 
-    def __init__(self, code: CodeWriter, mode: Mode, fields: Mapping[str, int], source: Source) -> None:
+    def __init__(self, code: CodeWriter, mode: Mode, program: Program) -> None:
         self.code = code
         self.mode = mode
-        self.fields = fields
+        self.fields = {field.path: position for position, field in enumerate(program.fields)}
+        self.missable_paths = {field.path for field in program.fields if field.can_be_missing}
+        self.functions = {function.name: (at, function) for at, function in enumerate(program.functions)}
+        self.definitions = {definition.name: position for position, definition in enumerate(program.definitions)}
         # Outside the fields: a field is computed when it is read.
         self.lazy = False
-        self.source = source
+        self.source = program.source
+        self.tables = {table.name: table for table in program.tables}
         self.sites: list[CoverageSite] = []
         # One table for all scopes: a name is unique where it is visible.
         self.scope: dict[str, OperandCode] = {}
@@ -185,7 +80,12 @@ class Emitter:
         self._failures: list[tuple[type[evaluation.RuleFailure], tuple[str, ...], str | None, Span]] = []
         self._type_info: dict[int, TypeInfo] = {}
         self._type_numbers: dict[Type, int] = {}
-        code.names.update(fail=self._create_failure, charge=self._charge_steps, joined=self._join_texts)
+        code.names.update(
+            fail=self._create_failure,
+            charge=self._charge_steps,
+            joined=self._join_texts,
+            Missing=evaluation.ValueMissing,
+        )
 
     @property
     def proving(self) -> bool:
@@ -243,10 +143,18 @@ class Emitter:
         measure = self.code.register("z", key, lambda: create_size_measure(List(kind)))
         self.charge(f"({measure}({results}, s[{runtime.STEPS_LEFT}] + {count}) - {count})", span)
 
+    def charge_membership(self, sides: Sequence[str], kind: Type, span: Span) -> None:
+        """For `in`: the number of elements, times the size of a value with parts."""
+        size = f"{self._register_measure(kind)}({sides[0]}, s[{runtime.STEPS_LEFT}])" if _has_parts(kind) else "1"
+        self.charge(f"len({sides[1]}) * {size}", span)
+
     def charge_comparison(self, left: str, kind: Type, span: Span) -> None:
         """For `==` and `!=` of what has parts: the size of the left side."""
-        if isinstance(kind.item if isinstance(kind, Opt) else kind, List | Map | Record):
-            self.charge(f"{self._register_measure(kind)}({left}, s[{runtime.STEPS_LEFT}])", span)
+        if _has_parts(kind):
+            self.charge_size(left, kind, span)
+
+    def charge_size(self, atom: str, kind: Type, span: Span) -> None:
+        self.charge(f"{self._register_measure(kind)}({atom}, s[{runtime.STEPS_LEFT}])", span)
 
     def _format_surplus(self, atom: str, kind: Type, before: str) -> str:
         """The size of a value less 1. Its type decides: a length where that is enough, else a measure of its parts."""
@@ -292,9 +200,10 @@ class Emitter:
 
     def emit_plain_node(self, kind: str, data: str, children: Sequence[str]) -> str:
         """One that says what is known from the rules alone: `data` is its text."""
-        return self.emit_node(
-            self.register_maker((kind, data), lambda first: runtime.create_plain_maker(kind, data, first)), children
-        )
+        return self.emit_node(self.register_plain_maker(kind, data), children)
+
+    def register_plain_maker(self, kind: str, data: str) -> str:
+        return self.register_maker((kind, data), lambda first: runtime.create_plain_maker(kind, data, first))
 
     def record_read(self, node: str) -> str:
         """A FIELD_REF or FACT_GET: made inside lambdas too, and gathered there for the outermost loop's node."""
@@ -369,6 +278,10 @@ class Emitter:
 def encode_data(**data: Json) -> str:
     """A node's data that is known from the rules alone."""
     return canonical_json.encode_typed(data).decode()
+
+
+def _has_parts(kind: Type) -> bool:
+    return isinstance(kind.item if isinstance(kind, Opt) else kind, List | Map | Record)
 
 
 def _format_call(make: str, first: str, atoms: Sequence[str]) -> str:

@@ -7,25 +7,50 @@ values and the nodes of the proof. All three compute, charge and fail alike.
     Program ── generate ──► functions, one by one, then Generated(names, sites)
     Expr ── generate_expression ──► the same, one function
 
-In other files: emitter (what all of them write with), operations, control_flow.
+In other files: emitter (what all of them write with), operations, numbers, control_flow, loops.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bpc.core.language import typed
-from bpc.core.language.evaluating import operations
-from bpc.core.language.evaluating.control_flow import compute_weight, emit_block, emit_choice, emit_logic, emit_loop
+from bpc.core.language.evaluating import numbers, operations
+from bpc.core.language.evaluating.code_writer import CodeWriter
+from bpc.core.language.evaluating.control_flow import (
+    compute_weight,
+    emit_block,
+    emit_choice,
+    emit_coalesce,
+    emit_logic,
+    emit_match,
+)
+from bpc.core.language.evaluating.definitions import (
+    emit_definition_value,
+    emit_entry,
+    emit_function_call,
+    emit_requirement,
+    emit_requirements,
+)
 from bpc.core.language.evaluating.emitter import (
     PROOF_HEADER,
-    CodeWriter,
     CoverageSite,
     Emission,
     Emitter,
     Mode,
     OperandCode,
 )
-from bpc.core.language.evaluating.runtime import divide_half_even
+from bpc.core.language.evaluating.lookups import emit_table_lookup
+from bpc.core.language.evaluating.loops import emit_loop
+from bpc.core.language.evaluating.runtime import (
+    add_days,
+    add_months,
+    add_years,
+    count_days,
+    divide_half_even,
+    rank_positions,
+    split_text,
+    trim_text,
+)
 from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.language.source import Span
 
@@ -33,7 +58,7 @@ from bpc.core.language.source import Span
 class GeneratedCode(NamedTuple):
     """What the functions name. Field `i` in the order of evaluation is `f<i>(s)`, an expression `e(s, …)`.
 
-    A function returns the value, in proof mode the value and its node's id.
+    Definition `i` is `d<i>(s)`. A function returns the value, in proof mode the value and its node's id.
     """
 
     names: dict[str, Any]
@@ -46,8 +71,11 @@ CodeSink: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 def generate(program: typed.Program, mode: Mode, sink: CodeSink) -> GeneratedCode:
     emitter = _create_emitter(mode, program, sink)
+    _write_functions(emitter, program)
     for position, field in enumerate(program.fields):
         _write_field(emitter, position, field)
+    for position, definition in enumerate(program.definitions):
+        _write_definition(emitter, position, definition)
     return GeneratedCode(emitter.code.names, tuple(emitter.sites))
 
 
@@ -57,6 +85,7 @@ def generate_expression(
     """An expression outside the fields, which may read them: a block charged like a field's, its span (0, 0)."""
     emitter = _create_emitter("values", program, sink)
     emitter.lazy = True
+    _write_functions(emitter, program)
     emitter.code.open_function()
     parameters = [emitter.code.create_temporary() for _ in variables]
     emitter.scope = {name: OperandCode(atom) for name, atom in zip(variables, parameters, strict=True)}
@@ -69,7 +98,7 @@ def generate_expression(
 def _create_emitter(mode: Mode, program: typed.Program, sink: CodeSink) -> Emitter:
     code = CodeWriter(sink, PROOF_HEADER if mode == "proof" else ())
     code.names.update(_RUNTIME_NAMES)
-    return Emitter(code, mode, {field.path: position for position, field in enumerate(program.fields)}, program.source)
+    return Emitter(code, mode, program)
 
 
 def _write_field(emitter: Emitter, position: int, field: typed.ProgramField) -> None:
@@ -80,6 +109,45 @@ def _write_field(emitter: Emitter, position: int, field: typed.ProgramField) -> 
     operand = _emit_expression(emitter, field.body)
     emitter.charge_parts([(operand.value, field.type)], field.span)
     emitter.code.close_function(f"f{position}", (), _format_result(emitter, operand))
+
+
+def _write_functions(emitter: Emitter, program: typed.Program) -> None:
+    """A failure in one has no field here: it is one of the field that calls it."""
+    emitter.field = None
+    for position, function in enumerate(program.functions):
+        _write_function(emitter, f"g{position}", function)
+        if emitter.mode == "proof":
+            _write_function(emitter, f"v{position}", function, in_lambda=True)
+
+
+def _write_function(emitter: Emitter, name: str, function: typed.ProgramFunction, *, in_lambda: bool = False) -> None:
+    emitter.code.open_function()
+    reads = emitter.code.create_temporary() if in_lambda else None
+    emitter.reads = reads
+    values = [emitter.code.create_temporary() for _ in function.parameters]
+    nodes = [emitter.code.create_temporary() for _ in function.parameters] if emitter.proving else []
+    operands = zip(values, nodes, strict=True) if nodes else ((value, "") for value in values)
+    emitter.scope = {name: OperandCode(*operand) for name, operand in zip(function.parameters, operands, strict=True)}
+    operand = _emit_expression(emitter, function.body)
+    parameters = [*([reads] if reads else []), *values, *nodes]
+    emitter.code.close_function(name, parameters, _format_result(emitter, operand))
+    emitter.reads = None
+
+
+def _write_definition(emitter: Emitter, position: int, definition: typed.ProgramDefinition) -> None:
+    """A failure in it has no field here: it is one of the field that needs it first."""
+    emitter.code.open_function()
+    emitter.scope, emitter.field = {}, None
+    emitter.charge(compute_weight(definition.body), definition.span)
+    operand = _emit_expression(emitter, definition.body)
+    emitter.charge_parts([(operand.value, definition.body.type)], definition.span)
+    if definition.missing is not None and emitter.mode == "cover":
+        value = emitter.code.ensure_temporary(operand.value)
+        with emitter.code.indent_block(f"if {value} is None:"):
+            emitter.mark_reached("branch", definition.span, "missing")
+        with emitter.code.indent_block("else:"):
+            emitter.mark_reached("branch", definition.span, "present")
+    emitter.code.close_function(f"d{position}", (), _format_result(emitter, operand))
 
 
 def _format_result(emitter: Emitter, operand: OperandCode) -> str:
@@ -110,7 +178,8 @@ def _emit_expression(emitter: Emitter, expr: typed.Expr) -> OperandCode:
 
 def _start_emission(emitter: Emitter, expr: typed.Expr) -> Emission:
     emission = _EMITTERS[type(expr)](emitter, expr)
-    deep = emitter.code.is_deep and isinstance(expr, typed.TypedIf | typed.Logic | typed.Loop)
+    nesting = typed.TypedIf | typed.TypedMatch | typed.Logic | typed.Coalesce | typed.Loop
+    deep = emitter.code.is_deep and isinstance(expr, nesting)
     return _emit_as_function(emitter, emission) if deep or emitter.code.is_long else emission
 
 
@@ -131,32 +200,50 @@ _LEAF_EMITTERS: Final[Mapping[type[Any], Callable[[Emitter, Any], OperandCode]]]
     typed.Const: operations.emit_const,
     typed.Local: operations.emit_local,
     typed.FieldValue: operations.emit_field_value,
+    typed.DefinitionValue: emit_definition_value,
 }
 
 _EMITTERS: Final[Mapping[type[Any], Callable[[Emitter, Any], Emission]]] = {
     typed.FactLookup: operations.emit_get_fact,
     typed.FactPrefixLookup: operations.emit_get_facts,
-    typed.TypedUnary: operations.emit_unary,
-    typed.Arithmetic: operations.emit_arithmetic,
-    typed.TypedComparison: operations.emit_comparison,
+    typed.TypedUnary: numbers.emit_unary,
+    typed.Arithmetic: numbers.emit_arithmetic,
+    typed.TypedComparison: numbers.emit_comparison,
     typed.Logic: emit_logic,
+    typed.Coalesce: emit_coalesce,
     typed.TypedIf: emit_choice,
+    typed.TypedMatch: emit_match,
     typed.TypedList: operations.emit_list,
     typed.TypedRecord: operations.emit_record,
     typed.BuiltinCall: operations.emit_apply,
+    typed.TableLookup: emit_table_lookup,
     typed.Loop: emit_loop,
     typed.RequireSome: operations.emit_require,
-    typed.EmitCompliance: operations.emit_compliance,
+    typed.EmitCompliance: emit_entry,
+    typed.FunctionCall: emit_function_call,
+    typed.RequirementCheck: emit_requirement,
+    typed.RequirementsMet: emit_requirements,
     typed.TypedBlock: emit_block,
 }
 
 # All that generated code may call, beside its own functions and what its table holds.
 _RUNTIME_NAMES: Final[Mapping[str, object]] = {
     "Compliance": ComplianceEntry,
+    "abs": abs,
+    "add_days": add_days,
+    "add_months": add_months,
+    "add_years": add_years,
+    "days": count_days,
     "divmod": divmod,
     "enumerate": enumerate,
     "half": divide_half_even,
+    "int": int,
     "len": len,
+    "max": max,
+    "min": min,
     "once": dict.fromkeys,
+    "rank": rank_positions,
+    "split": split_text,
     "sum": sum,
+    "trim": trim_text,
 }

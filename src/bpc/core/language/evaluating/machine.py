@@ -18,14 +18,17 @@ from typing import Any, NamedTuple, TypeAlias
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest
+from bpc.core.language.evaluating.definitions import DefinitionStore, add_missing_node, record_missing_field
 from bpc.core.language.evaluating.emitter import CoverageSite, Mode
 from bpc.core.language.evaluating.generator import generate, generate_expression
 from bpc.core.language.evaluating.runtime import (
     COMPLIANCE,
     DERIVATIONS,
     FIRST_FIELD,
+    GET_DEFINITION,
     GET_FIELD,
     LARGE_NODES,
+    MISSING,
     NODES,
     REACHED,
     ROOM,
@@ -40,8 +43,15 @@ from bpc.core.language.evaluating.values import (
     quote_text,
     value_to_json,
 )
-from bpc.core.language.evaluation import MAX_STEPS, ComplianceEntry, RuleFailure, World
-from bpc.core.language.typed import Expr, Program, ProgramField, Value
+from bpc.core.language.evaluation import (
+    MAX_STEPS,
+    AssertionFailed,
+    ComplianceEntry,
+    RuleFailure,
+    ValueMissing,
+    World,
+)
+from bpc.core.language.typed import DefinitionValue, Expr, FunctionCall, Program, ProgramField, Value, iterate_parts
 from bpc.core.language.types import Type
 from bpc.core.passport import proof
 
@@ -64,7 +74,7 @@ class EvaluatedFields:
 
 
 class ProofResult(NamedTuple):
-    """Values and the canonical bytes of their BPC-PROOF-1."""
+    """Values and the canonical bytes of their proof."""
 
     values: EvaluatedFields
     proof: bytes
@@ -76,6 +86,7 @@ class CompiledExpression(NamedTuple):
 
     function: _Function
     variables: tuple[str, ...]
+    needs: tuple[int, ...] = ()  # the fields that its definitions read
 
 
 class _FieldTemplate(NamedTuple):
@@ -92,6 +103,13 @@ class _FieldTemplate(NamedTuple):
             raise proof.StepsTooLarge
         data = f"{self.before_salt}{quote_text(salt)}{self.before_value}{self.write(value)}}}"
         return proof.OP, data, (derivation,)
+
+
+class _Functions(NamedTuple):
+    """The functions of a mode, in the order of the program."""
+
+    fields: list[_Function]
+    definitions: list[_Function]
 
 
 class Machine:
@@ -113,8 +131,16 @@ class Machine:
         """All fields, without proof; the first `RuleFailure` ends it."""
         state = create_state(world, max_steps)
         append = state.append
-        for function in self._plain_functions:
-            append(function(state))
+        functions = self._plain_functions
+        state[GET_DEFINITION] = self._open_definitions(functions, state)
+        for position, function in enumerate(functions.fields):
+            try:
+                append(function(state))
+            except ValueMissing as missing:
+                append(None)
+                record_missing_field(state, position, self._paths[position], missing.cause)
+            except RuleFailure as failure:
+                raise _name_field(failure, self._paths[position]) from None
         return self._collect_fields(state, max_steps)
 
     def prove(
@@ -136,9 +162,17 @@ class Machine:
         state[ROOM] = proof.MAX_PROOF_BYTES
         salts = [salt(path) for path in self._paths]
         first = len(salts) + 1
-        for function, (_, derivation_salt) in zip(self._proving_functions, salts, strict=True):
+        functions = self._proving_functions
+        state[GET_DEFINITION] = self._open_definitions(functions, state, first)
+        for position, (function, (_, derivation_salt)) in enumerate(zip(functions.fields, salts, strict=True)):
             node_count_before = len(steps)
-            value, node = function(state)
+            try:
+                value, node = function(state)
+            except ValueMissing as missing:
+                value, node = None, add_missing_node(steps, first, missing)
+                record_missing_field(state, position, self._paths[position], missing.cause)
+            except RuleFailure as failure:
+                raise _name_field(failure, self._paths[position]) from None
             proof.check_step_count(steps)
             state.append(value)
             data = f'{{"op":"derivation","salt":{quote_text(derivation_salt)}}}'
@@ -150,7 +184,11 @@ class Machine:
             fields.append(key)
             room -= len(key[1])
         proof_bytes, root_hash = proof.assemble_proof(
-            steps, fields, self._encode_root(battery_product, facts_hash), self._field_index
+            steps,
+            fields,
+            self._encode_root(battery_product, facts_hash),
+            self._field_index,
+            proof.PROOF_VERSIONS[self.program.language],
         )
         return ProofResult(self._collect_fields(state, max_steps), proof_bytes, root_hash)
 
@@ -159,10 +197,27 @@ class Machine:
         functions = self._covering_functions[0] if cover else self._plain_functions
         return Session(self, functions, world, max_steps, bytearray(len(self.sites) if cover else 0))
 
+    def _open_definitions(
+        self, functions: "_Functions", state: list[Any], first_step: int | None = None
+    ) -> _Function | None:
+        """What generated code reads definitions with; None if there is none."""
+        definitions = self.program.definitions
+        return DefinitionStore(definitions, functions.definitions, state, first_step).read if definitions else None
+
     def compile_expression(self, expr: Expr, variables: Sequence[str]) -> CompiledExpression:
         """An expression over `variables` that may read fields. It is a block: entering it is charged."""
         names = generate_expression(self.program, expr, variables, _load_function).names
-        return CompiledExpression(names["e"], tuple(variables))
+        return CompiledExpression(names["e"], tuple(variables), self._list_definition_needs(expr))
+
+    def _list_definition_needs(self, expr: Expr) -> tuple[int, ...]:
+        if not self.program.definitions and not self.program.functions:
+            return ()
+        needs = {definition.name: definition.needs for definition in self.program.definitions}
+        parts = list(iterate_parts(expr))
+        paths = {path for part in parts if isinstance(part, DefinitionValue) for path in needs[part.name]}
+        called = {function.name: function.needs for function in self.program.functions}
+        paths |= {path for part in parts if isinstance(part, FunctionCall) for path in called[part.name]}
+        return tuple(sorted({self._positions[path] for path in paths}))
 
     def list_needed(self, position: int, done: Sequence[int]) -> list[int]:
         """The field at `position` and all it reads, directly or not, except those that are `done`, in order."""
@@ -179,20 +234,22 @@ class Machine:
         return self._positions[path]
 
     @cached_property
-    def _plain_functions(self) -> list[_Function]:
+    def _plain_functions(self) -> "_Functions":
         return self._generate_functions("values")[0]
 
     @cached_property
-    def _covering_functions(self) -> tuple[list[_Function], tuple[CoverageSite, ...]]:
+    def _covering_functions(self) -> "tuple[_Functions, tuple[CoverageSite, ...]]":
         return self._generate_functions("cover")
 
     @cached_property
-    def _proving_functions(self) -> list[_Function]:
+    def _proving_functions(self) -> "_Functions":
         return self._generate_functions("proof")[0]
 
-    def _generate_functions(self, mode: Mode) -> tuple[list[_Function], tuple[CoverageSite, ...]]:
+    def _generate_functions(self, mode: Mode) -> "tuple[_Functions, tuple[CoverageSite, ...]]":
         names, sites = generate(self.program, mode, _load_function)
-        return [names[f"f{position}"] for position in range(len(self._paths))], sites
+        fields = [names[f"f{position}"] for position in range(len(self._paths))]
+        definitions = [names[f"d{position}"] for position in range(len(self.program.definitions))]
+        return _Functions(fields, definitions), sites
 
     def _collect_fields(self, state: list[Any], max_steps: int) -> EvaluatedFields:
         fields = dict(zip(self._paths, state[FIRST_FIELD:], strict=True))
@@ -226,19 +283,21 @@ class Machine:
 class Session:
     """One world being asked. A field is computed once, after those it needs; one that failed fails again."""
 
-    __slots__ = ("_done", "_failures", "_functions", "_machine", "_max_steps", "_reached", "_state")
+    __slots__ = ("_definitions", "_done", "_failures", "_fields", "_machine", "_max_steps", "_reached", "_state")
 
     def __init__(
-        self, machine: Machine, functions: list[_Function], world: World, max_steps: int, reached: bytearray
+        self, machine: Machine, functions: _Functions, world: World, max_steps: int, reached: bytearray
     ) -> None:
         self._machine = machine
-        self._functions = functions
+        self._fields = functions.fields
         self._max_steps = max_steps
         self._reached = reached
         self._state = create_state(world, max_steps)
-        self._state[GET_FIELD], self._state[REACHED] = self._compute_value, reached
-        self._state += [None] * len(functions)
-        self._done = bytearray(len(functions))
+        self._definitions = DefinitionStore(machine.program.definitions, functions.definitions, self._state)
+        self._state[GET_FIELD], self._state[REACHED] = self._read_field, reached
+        self._state[GET_DEFINITION] = self._definitions.read
+        self._state += [None] * len(self._fields)
+        self._done = bytearray(len(self._fields))
         self._failures: dict[int, RuleFailure] = {}
 
     @property
@@ -263,29 +322,57 @@ class Session:
 
     def compute_field(self, path: str) -> Value:
         """The field's value, computed with all it needs that is not computed yet."""
-        return self._compute_value(self._machine.get_position(path))
-
-    def run(self, expression: CompiledExpression, variables: Mapping[str, Value]) -> Value:
-        """An expression's value. A field it reads is computed when it is first read, with what it needs."""
-        value: Value = expression.function(self._state, *[variables[name] for name in expression.variables])
+        position = self._machine.get_position(path)
+        self._compute_needed(position)
+        value: Value = self._state[FIRST_FIELD + position]
         return value
 
-    def _compute_value(self, position: int) -> Value:
+    def run(self, expression: CompiledExpression, variables: Mapping[str, Value]) -> Value:
+        """An expression's value. A field it reads is computed when it is first read, with what it needs.
+
+        `AssertionFailed` if it needs a definition that is missing.
+        """
+        for position in expression.needs:
+            self._compute_needed(position)
+        try:
+            value: Value = expression.function(self._state, *[variables[name] for name in expression.variables])
+        except ValueMissing as missing:
+            cause = missing.cause
+            failure = AssertionFailed(cause.code, cause.message, field=None, span=cause.span)
+            failure.definition = cause.definition
+            raise failure from None
+        return value
+
+    def _compute_needed(self, position: int) -> None:
         if not self._done[position]:
             for needed in self._machine.list_needed(position, self._done):
                 self._compute_field_at(needed)
+
+    def _read_field(self, position: int) -> Value:
+        self._compute_needed(position)
+        if position in self._state[MISSING]:
+            raise ValueMissing(self._state[MISSING][position], 0)
         value: Value = self._state[FIRST_FIELD + position]
         return value
 
     def _compute_field_at(self, position: int) -> None:
         if position in self._failures:
             raise self._failures[position]
+        path = self._machine.program.fields[position].path
         try:
-            self._state[FIRST_FIELD + position] = self._functions[position](self._state)
+            self._state[FIRST_FIELD + position] = self._fields[position](self._state)
+        except ValueMissing as missing:
+            record_missing_field(self._state, position, path, missing.cause)
         except RuleFailure as failure:
-            self._failures[position] = failure
+            self._failures[position] = _name_field(failure, path)
             raise
         self._done[position] = 1
+
+
+def _name_field(failure: RuleFailure, path: str) -> RuleFailure:
+    """The same failure; one in a definition is one of the field that needs it."""
+    failure.field = failure.field or path
+    return failure
 
 
 def _create_field_template(field: ProgramField, position: int) -> _FieldTemplate:

@@ -1,28 +1,37 @@
-"""Code for what a rule reads, calls and computes: facts, fields, built-ins, lists, records, compliance, numbers.
+"""Code for what a rule reads and calls: facts, fields, built-ins, lists, records, compliance.
 
 Pure. One function for each kind of expression. What it needs beyond its operands (a scale, a unit, a member) is known
-before the code runs. Numbers are integers that count 10^-scale. All rounding is half to even, and every result is
-checked to be below 10^36 unless it cannot be otherwise.
+before the code runs.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Final, NamedTuple
 
 from bpc.core.facts.units import find_conversion
 from bpc.core.language import typed
 from bpc.core.language.evaluating import runtime
 from bpc.core.language.evaluating.emitter import Emission, Emitter, OperandCode, encode_data
-from bpc.core.language.evaluating.values import quote_text, value_to_json
-from bpc.core.language.evaluation import (
-    MAGNITUDE_DIGITS,
-    MAGNITUDE_MESSAGE,
-    ZERO_MESSAGE,
-    AssertionFailed,
-    DivisionByZero,
-    RuleLimitExceeded,
+from bpc.core.language.evaluating.lookups import emit_to_enum
+from bpc.core.language.evaluating.numbers import (
+    emit_limit_check,
+    emit_rounding,
+    format_literal,
+    format_scaled,
+    get_scale,
 )
-from bpc.core.language.source import Span
-from bpc.core.language.types import QTY_SCALE, TEXT, Dec, FactRecordType, List, Qty, Type
+from bpc.core.language.evaluating.values import create_text_writer, create_writer, quote_text, value_to_json
+from bpc.core.language.evaluation import CALENDAR_MESSAGE, AssertionFailed, RuleLimitExceeded
+from bpc.core.language.types import (
+    DATE,
+    QTY_SCALE,
+    TEXT,
+    FactRecordType,
+    List,
+    Map,
+    Opt,
+    Record,
+    unwrap_option_type,
+)
 from bpc.core.passport import proof
 
 
@@ -60,12 +69,14 @@ def emit_field_value(emitter: Emitter, expr: typed.FieldValue) -> OperandCode:
     if emitter.lazy:
         return OperandCode(emitter.code.store(f"s[{runtime.GET_FIELD}]({position})"))
     value = emitter.code.store(f"s[{runtime.FIRST_FIELD + position}]")
-    if emitter.mode != "proof":
-        return OperandCode(value)
-    derivation = f"s[{runtime.DERIVATIONS}][{position}]"
-    return OperandCode(
-        value, emitter.record_read(emitter.emit_plain_node(proof.FIELD_REF, encode_data(path=expr.path), [derivation]))
-    )
+    node = ""
+    if emitter.mode == "proof":
+        derivation = f"s[{runtime.DERIVATIONS}][{position}]"
+        node = emitter.emit_plain_node(proof.FIELD_REF, encode_data(path=expr.path), [derivation])
+    if expr.path in emitter.missable_paths:
+        missing = f"s[{runtime.MISSING}]"
+        emitter.code.write_line(f"if {position} in {missing}: raise Missing({missing}[{position}], {node or 0})")
+    return OperandCode(value, emitter.record_read(node)) if node else OperandCode(value)
 
 
 def emit_get_fact(emitter: Emitter, expr: typed.FactLookup) -> Emission:
@@ -208,6 +219,21 @@ _EXPRESSION_TEMPLATES: Final[Mapping[str, str]] = {
     "isSome": "{0} is not None",
     "unwrapOr": "{1} if {0} is None else {0}",
     "count": "len({0})",
+    "startsWith": "{0}.startswith({1})",
+    "endsWith": "{0}.endswith({1})",
+    "contains": "{1} in {0}",
+    "split": "split({0}, {1})",
+    "trim": "trim({0})",
+    "length": "len({0})",
+    "daysBetween": "days({1}) - days({0})",
+    "year": "int({0}[:4])",
+    "month": "int({0}[5:7])",
+    "day": "int({0}[8:])",
+    "abs": "abs({0})",
+    "first": "{0}[0] if {0} else None",
+    "last": "{0}[-1] if {0} else None",
+    "present": "[x for x in {0} if x is not None]",
+    "isEmpty": "not {0}",
     **{name: f"s[{place}]" for name, place in runtime.INPUTS.items()},
 }
 
@@ -217,22 +243,40 @@ def _emit_call(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> s
         case "some":
             emitter.charge_parts([(atoms[0], expr.arguments[0].type)], expr.span)
             return atoms[0]
-        case "recordGet":
-            return _emit_record_get(emitter, expr, atoms[0])
+        case "recordGet" | "member" | "in":
+            return _emit_read_or_search(emitter, expr, atoms)
         case "toDec" | "toQty" | "amount":
             return _emit_rescale(emitter, expr, atoms[0])
-        case "sumDec" | "sumQty":
+        case "sumDec" | "sumQty" | "sum":
             return _emit_sum(emitter, expr, atoms[0])
         case "convert":
             return _emit_convert(emitter, expr, atoms[0])
         case _:
-            first = [emitter.code.ensure_temporary(atom) for atom in atoms[:1]]
-            return emitter.code.store(_EXPRESSION_TEMPLATES[expr.op].format(*first, *atoms[1:]))
+            emit = _CALL_EMITTERS.get(expr.op, _emit_template)
+            return emit(emitter, expr, atoms)
 
 
-def _emit_record_get(emitter: Emitter, expr: typed.BuiltinCall, record: str) -> str:
-    members = f"{record}.members" if isinstance(expr.arguments[0].type, FactRecordType) else record
-    return emitter.code.store(f"{members}[{emitter.code.register_text(str(expr.static['member']))}]")
+def _emit_template(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    first = [emitter.code.ensure_temporary(atom) for atom in atoms[:1]]
+    if expr.op in _CHARGED_BY_LENGTH:
+        emitter.charge(_CHARGED_BY_LENGTH[expr.op].format(*first), expr.span)
+    value = emitter.code.store(_EXPRESSION_TEMPLATES[expr.op].format(*first, *atoms[1:]))
+    if expr.op == "split":
+        emitter.charge_size(value, expr.type, expr.span)
+    return value
+
+
+def _emit_read_or_search(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    """A member of a record, which may itself be absent; whether a value is in a list."""
+    kind, first = expr.arguments[0].type, atoms[0]
+    if expr.op == "in":
+        emitter.charge_membership(atoms, kind, expr.span)
+        return emitter.code.store(f"{first} in {atoms[1]}")
+    if isinstance(kind, Opt):
+        first = emitter.code.ensure_temporary(first)
+    members = f"{first}.members" if isinstance(unwrap_option_type(kind), FactRecordType) else first
+    value = f"{members}[{emitter.code.register_text(str(expr.static['member']))}]"
+    return emitter.code.store(f"None if {first} is None else {value}" if isinstance(kind, Opt) else value)
 
 
 def _emit_concat(emitter: Emitter, expr: typed.BuiltinCall) -> Emission:
@@ -252,7 +296,7 @@ def _emit_rescale(emitter: Emitter, expr: typed.BuiltinCall, atom: str) -> str:
 
 
 def _emit_sum(emitter: Emitter, expr: typed.BuiltinCall, numbers: str) -> str:
-    """sumDec and sumQty: the exact sum, checked once."""
+    """sumDec, sumQty and sum: the exact sum, checked once."""
     kind = expr.arguments[0].type
     scale = get_scale(kind.item) if isinstance(kind, List) else 0
     emitter.charge(f"len({numbers})", expr.span)
@@ -267,123 +311,80 @@ def _emit_convert(emitter: Emitter, expr: typed.BuiltinCall, atom: str) -> str:
     return emit_limit_check(emitter, emit_rounding(emitter, f"{atom} * {factor[0]}", factor[1]), QTY_SCALE, expr.span)
 
 
-# Numbers
+# The functions of level 2 that are more than one expression.
 
 
-def get_scale(kind: Type) -> int:
-    if isinstance(kind, Dec):
-        return kind.scale
-    return QTY_SCALE if isinstance(kind, Qty) else 0
+def _emit_text(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    kind = expr.arguments[0].type
+    if kind in {TEXT, DATE}:
+        return atoms[0]
+    write = emitter.code.register("x", emitter.get_type_info(kind).number, lambda: create_text_writer(kind))
+    return emitter.code.store(f"{write}({atoms[0]})")
 
 
-def format_literal(count: int) -> str:
-    return str(count) if count >= 0 else f"({count})"
+def _emit_later_day(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    """addDays, addMonths, addYears; of no day there is none."""
+    call, failing = _DAY_FUNCTIONS[expr.op], emitter.format_raise(expr.span, RuleLimitExceeded, CALENDAR_MESSAGE)
+    if not isinstance(expr.type, Opt):
+        value = emitter.code.store(f"{call}({atoms[0]}, {atoms[1]})")
+        emitter.code.write_line(f"if {value} is None: {failing}")
+        return value
+    day = emitter.code.ensure_temporary(atoms[0])
+    value = emitter.code.store(f"None if {day} is None else {call}({day}, {atoms[1]})")
+    emitter.code.write_line(f"if {value} is None and {day} is not None: {failing}")
+    return value
 
 
-def format_scaled(atom: str, digits: int) -> str:
-    """`atom` counted in units smaller by so many digits."""
-    if digits == 0:
-        return atom
-    number = _parse_number(atom)
-    return f"{atom} * {10**digits}" if number is None else format_literal(number * 10**digits)
+def _emit_extreme(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    """min and max: of a list, or of two values, each counted in the result's scale; of no value there is none."""
+    if len(atoms) == 1:
+        numbers = emitter.code.ensure_temporary(atoms[0])
+        emitter.charge(f"len({numbers})", expr.span)
+        return emitter.code.store(f"{expr.op}({numbers}) if {numbers} else None")
+    scale, sides, absent = get_scale(unwrap_option_type(expr.type)), [], []
+    for atom, argument in zip(atoms, expr.arguments, strict=True):
+        side = atom
+        if isinstance(argument.type, Opt):
+            side = emitter.code.ensure_temporary(atom)
+            absent.append(f"{side} is None")
+        sides.append(format_scaled(side, scale - get_scale(unwrap_option_type(argument.type))))
+    value = f"{expr.op}({', '.join(sides)})"
+    return emitter.code.store(f"None if {' or '.join(absent)} else {value}" if absent else value)
 
 
-def emit_rounding(emitter: Emitter, numerator: str, denominator: int) -> str:
-    """`numerator` over a positive number, rounded half to even as `runtime.half` does."""
-    if denominator == 1:
-        return emitter.code.store(numerator)
-    quotient, remainder = emitter.code.create_temporary(), emitter.code.create_temporary()
-    emitter.code.write_line(f"{quotient}, {remainder} = divmod({numerator}, {denominator})")
-    middle, odd = divmod(denominator, 2)
-    tie = "" if odd else f" or {remainder} == {middle} and {quotient} & 1"
-    emitter.code.write_line(f"if {remainder} > {middle}{tie}: {quotient} += 1")
-    return quotient
+def _emit_round(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    """A quantity keeps its scale, and has fewer decimals."""
+    unit: int = 10 ** (QTY_SCALE - int(expr.static["scale"]))
+    if unit == 1:
+        return atoms[0]
+    value = emitter.code.store(f"{emit_rounding(emitter, atoms[0], unit)} * {unit}")
+    return emit_limit_check(emitter, value, QTY_SCALE, expr.span)
 
 
-def emit_limit_check(emitter: Emitter, atom: str, scale: int, span: Span) -> str:
-    limit = _compute_limit(scale)
-    low, high = emitter.code.register("m", -limit, lambda: -limit), emitter.code.register("m", limit, lambda: limit)
-    emitter.code.write_line(
-        f"if not {low} < {atom} < {high}: {emitter.format_raise(span, RuleLimitExceeded, MAGNITUDE_MESSAGE)}"
+def _emit_distinct(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
+    kind = expr.type
+    emitter.charge_size(atoms[0], kind, expr.span)
+    item = unwrap_option_type(kind.item) if isinstance(kind, List) else kind
+    if not isinstance(item, List | Map | Record):
+        return emitter.code.store(f"[*once({atoms[0]})]")
+    pick = emitter.code.register(
+        "u", emitter.get_type_info(item).number, lambda: runtime.create_distinct_picker(create_writer(Opt(item)))
     )
-    return atom
+    return emitter.code.store(f"{pick}({atoms[0]})")
 
 
-def _compute_limit(scale: int) -> int:
-    limit: int = 10 ** (MAGNITUDE_DIGITS + scale)
-    return limit
-
-
-def emit_unary(emitter: Emitter, expr: typed.TypedUnary) -> Emission:
-    operand = yield expr.operand
-    value = emitter.code.store(f"{'-' if expr.op == 'neg' else 'not '}{operand.value}")
-    return emitter.emit_op(expr.op, expr.type, value, (operand,))
-
-
-def emit_arithmetic(emitter: Emitter, expr: typed.Arithmetic) -> Emission:
-    result, kind = (yield expr.first), expr.first.type
-    for step in expr.steps:
-        operand = yield step.operand
-        value = _emit_step(emitter, step, (result.value, kind), operand.value)
-        result, kind = _emit_limited_result(emitter, step, value, (result, operand)), step.type
-    return result
-
-
-def _emit_limited_result(
-    emitter: Emitter, step: typed.ArithmeticStep, value: str, sides: tuple[OperandCode, OperandCode]
-) -> OperandCode:
-    scale = get_scale(step.type)
-    if emitter.proving:
-        return OperandCode(value, emitter.emit_limited_node(step, _compute_limit(scale), value, sides))
-    return OperandCode(emit_limit_check(emitter, value, scale, step.span))
-
-
-def _emit_step(emitter: Emitter, step: typed.ArithmeticStep, left: tuple[str, Type], right: str) -> str:
-    atom, kind = left
-    if step.op == "/":
-        return _emit_quotient(emitter, step, left, right)
-    if step.op == "*":
-        return _emit_product(emitter, step, left, right)
-    scale = get_scale(step.type)
-    left_text = format_scaled(atom, scale - get_scale(kind))
-    right_text = format_scaled(right, scale - get_scale(step.operand.type))
-    return emitter.code.store(f"{left_text} {step.op} {right_text}")
-
-
-def _emit_product(emitter: Emitter, step: typed.ArithmeticStep, left: tuple[str, Type], right: str) -> str:
-    """Exact, but a Qty keeps its 18 decimals."""
-    atom, kind = left
-    surplus = get_scale(kind) + get_scale(step.operand.type) - get_scale(step.type)
-    return emit_rounding(emitter, f"{atom} * {right}", 10**surplus)
-
-
-def _emit_quotient(emitter: Emitter, step: typed.ArithmeticStep, left: tuple[str, Type], right: str) -> str:
-    """To 18 decimals, of a Qty as of a plain number: the digits both sides have are not multiplied first."""
-    atom, kind = left
-    emitter.code.write_line(f"if not {right}: {emitter.format_raise(step.span, DivisionByZero, ZERO_MESSAGE)}")
-    digits = QTY_SCALE + get_scale(step.operand.type) - get_scale(kind)
-    numerator, denominator = format_scaled(atom, max(digits, 0)), format_scaled(right, max(-digits, 0))
-    known_divisor = _parse_number(denominator)
-    if known_divisor is not None and known_divisor > 0:
-        return emit_rounding(emitter, numerator, known_divisor)
-    return emitter.code.store(f"half({numerator}, {denominator})")
-
-
-def emit_comparison(emitter: Emitter, expr: typed.TypedComparison) -> Emission:
-    left = yield expr.left
-    right = yield expr.right
-    if expr.op in {"==", "!="}:
-        emitter.charge_comparison(left.value, expr.left.type, expr.span)
-    scale = max(get_scale(expr.left.type), get_scale(expr.right.type))
-    left_text = format_scaled(left.value, scale - get_scale(expr.left.type))
-    right_text = format_scaled(right.value, scale - get_scale(expr.right.type))
-    value = emitter.code.store(f"{left_text} {expr.op} {right_text}")
-    return emitter.emit_op(expr.op, expr.type, value, (left, right), of=expr.operand_type)
-
-
-def _parse_number(atom: str) -> int | None:
-    """The number an atom is, if it is one and no name."""
-    digits = atom.strip("(-)")
-    if not digits or digits[0] not in "0123456789":
-        return None
-    return -int(digits) if atom.startswith("(") else int(digits)
+_CHARGED_BY_LENGTH: Final[Mapping[str, str]] = {
+    "contains": "(len({0}) >> 6)",
+    "trim": "(len({0}) >> 6)",
+    "present": "len({0})",
+}
+_DAY_FUNCTIONS: Final[Mapping[str, str]] = {"addDays": "add_days", "addMonths": "add_months", "addYears": "add_years"}
+_CALL_EMITTERS: Final[Mapping[str, Callable[[Emitter, typed.BuiltinCall, list[str]], str]]] = {
+    "text": _emit_text,
+    **dict.fromkeys(_DAY_FUNCTIONS, _emit_later_day),
+    "min": _emit_extreme,
+    "max": _emit_extreme,
+    "round": _emit_round,
+    "distinct": _emit_distinct,
+    "toEnum": emit_to_enum,
+}

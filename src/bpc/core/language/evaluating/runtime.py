@@ -1,18 +1,21 @@
-"""What generated code calls beside Python's own functions: rounding, limits, and the nodes of a proof.
+"""What generated code calls beside Python's own functions: rounding, days, limits, and the nodes of a proof.
 
 Pure, and quick: these run once for each operator or node. What a node says that is known from the rules alone is bound
 when the code is loaded, so that generated code names a node in one short call: compiling Python is what takes long
 when rules are first used.
 """
 
+import calendar
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, Final, TypeAlias
 
 from bpc.core.facts.fact_table import FactRecord
 from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language.evaluating.values import LengthMeasure, ValueWriter, quote_text
-from bpc.core.language.evaluation import RuleFailure, World
+from bpc.core.language.evaluation import ComplianceEntry, RuleFailure, World
 from bpc.core.passport.proof import COMPLIANCE_EMIT, CONST, FACT_GET, MAX_PROOF_STEPS, OP, ProofSteps, StepsTooLarge
 
 # The state generated code works on: a list, because a list is read faster than an object's members.
@@ -32,14 +35,17 @@ NODES: Final = 9
 LARGE_NODES: Final = 10
 DERIVATIONS: Final = 11
 ROOM: Final = 12
-FIRST_FIELD: Final = 13
+# Gives a definition's value, in proof mode also its node. The fields that are missing, by their place, and why.
+GET_DEFINITION: Final = 13
+MISSING: Final = 14
+FIRST_FIELD: Final = 15
 
 
 def create_state(world: World, max_steps: int) -> list[Any]:
     """The state before anything is computed, without coverage and proof."""
     facts = world.facts
     inputs = [max_steps, facts.get, facts.find_by_prefix, world.product_sku, world.product_name, world.issued_on]
-    return [*inputs, [], None, None, None, None, None, None]
+    return [*inputs, [], None, None, None, None, None, None, None, {}]
 
 
 NodeMaker: TypeAlias = Callable[..., int]
@@ -55,6 +61,72 @@ def divide_half_even(numerator: int, denominator: int) -> int:
     quotient, remainder = divmod(numerator, denominator)
     remainder += remainder
     return quotient + 1 if remainder > denominator or (remainder == denominator and quotient & 1) else quotient
+
+
+# Days are texts such as `2027-02-18`; one that no calendar has is None.
+_BLANKS: Final = " \t\r\n"
+
+
+def count_days(day: str) -> int:
+    """How many days it is after the last one before the calendar begins."""
+    return date.fromisoformat(day).toordinal()
+
+
+def add_days(day: str, days: int) -> str | None:
+    number = count_days(day) + days
+    return date.fromordinal(number).isoformat() if 1 <= number <= date.max.toordinal() else None
+
+
+def add_months(day: str, months: int) -> str | None:
+    """The same day of another month, or its last where it is shorter."""
+    year, month = divmod(int(day[:4]) * 12 + int(day[5:7]) - 1 + months, 12)
+    if not date.min.year <= year <= date.max.year:
+        return None
+    last = calendar.monthrange(year, month + 1)[1]
+    return date(year, month + 1, min(int(day[8:]), last)).isoformat()
+
+
+def add_years(day: str, years: int) -> str | None:
+    return add_months(day, years * 12)
+
+
+def split_text(text: str, separator: str) -> list[str]:
+    """An empty separator is nowhere in a text."""
+    return text.split(separator) if separator else [text]
+
+
+def trim_text(text: str) -> str:
+    return text.strip(_BLANKS)
+
+
+def create_distinct_picker(write: ValueWriter) -> Callable[[list[Any]], list[Any]]:
+    """Of values that Python does not hash: equal ones are written alike."""
+
+    def pick_distinct(values: list[Any]) -> list[Any]:
+        first: dict[str, Any] = {}
+        for value in values:
+            first.setdefault(write(value), value)
+        return [*first.values()]
+
+    return pick_distinct
+
+
+def rank_positions(keys: list[Any]) -> list[int]:
+    """The positions by key, those without one first, equal ones as they stand."""
+    return sorted(range(len(keys)), key=lambda position: (keys[position] is not None, keys[position]))
+
+
+def create_grouping(write: ValueWriter | None) -> Callable[[list[Any]], list[dict[str, Any]]]:
+    """Equal keys and their positions, as they first appear; what Python does not hash is written."""
+
+    def group_keys(keys: list[Any]) -> list[dict[str, Any]]:
+        groups: dict[Any, dict[str, Any]] = {}
+        for position, key in enumerate(keys):
+            name = key if write is None else write(key)
+            groups.setdefault(name, {"key": key, "positions": []})["positions"].append(position)
+        return [*groups.values()]
+
+    return group_keys
 
 
 def create_plain_maker(kind: str, data: str, first: int) -> NodeMaker:
@@ -113,7 +185,7 @@ def create_large_maker(before: str, value_of: tuple[ValueWriter, LengthMeasure],
         if node_id is None:
             if length(value, state[ROOM]) > state[ROOM]:
                 raise StepsTooLarge
-            node_id = known_ids[before, children] = _add_limited_node(
+            node_id = known_ids[before, children] = add_limited_node(
                 state, OP, f"{before}{write(value)}{after}", children, first
             )
         return node_id
@@ -153,10 +225,19 @@ def create_key_maker(first: int) -> NodeMaker:
         if node_id is None:
             if len(state[NODES]) > MAX_PROOF_STEPS:
                 raise StepsTooLarge
-            node_id = known_ids[key] = _add_limited_node(
+            node_id = known_ids[key] = add_limited_node(
                 state, CONST, f"{_KEY_DATA_START}{quote_text(key)}}}", (), first
             )
         return node_id
+
+    return make_node
+
+
+def create_row_maker(texts: tuple[str, ...], first: int) -> NodeMaker:
+    """Of a lookup in a table: the text of each row is known, that of no row is the last."""
+
+    def make_node(state: list[Any], row: int, *children: int) -> int:
+        return add_limited_node(state, OP, texts[row], children, first)
 
     return make_node
 
@@ -166,12 +247,22 @@ def create_compliance_maker(before: str, first: int) -> NodeMaker:
 
     def make_node(state: list[Any], status: str, message: str, *children: int) -> int:
         entry_data = f'{len(state[COMPLIANCE])},"message":{quote_text(message)},"status":{quote_text(status)}}}'
-        return _add_limited_node(state, COMPLIANCE_EMIT, before + entry_data, children, first)
+        return add_limited_node(state, COMPLIANCE_EMIT, before + entry_data, children, first)
 
     return make_node
 
 
-def _add_limited_node(state: list[Any], kind: str, data: str, children: tuple[int, ...], first: int) -> int:
+def create_entry_maker(first: int) -> NodeMaker:
+    """Of the entry of a requirement that is about to be added."""
+
+    def make_node(state: list[Any], entry: ComplianceEntry, *children: int) -> int:
+        data: dict[str, Json] = {**entry.to_payload_json(2), "index": len(state[COMPLIANCE])}
+        return add_limited_node(state, COMPLIANCE_EMIT, canonical_json.encode_typed(data).decode(), children, first)
+
+    return make_node
+
+
+def add_limited_node(state: list[Any], kind: str, data: str, children: tuple[int, ...], first: int) -> int:
     nodes: ProofSteps = state[NODES]
     next_id = first + len(nodes)
     node_id = nodes.setdefault((kind, data, children), next_id)

@@ -19,6 +19,7 @@ from bpc.core.language.types import (
     QTY_SCALE,
     TEXT,
     Dec,
+    EnumType,
     FactRecordType,
     List,
     Map,
@@ -90,7 +91,26 @@ def _format_decimal(count: int, scale: int) -> str:
 
 
 def _format_amount(count: int) -> str:
-    return _format_decimal(count, QTY_SCALE).rstrip("0").rstrip(".")
+    return _format_plain(count, QTY_SCALE)
+
+
+def _format_plain(count: int, scale: int) -> str:
+    """A number without zeros behind its decimals."""
+    text = _format_decimal(count, scale)
+    return text.rstrip("0").rstrip(".") if scale else text
+
+
+def create_text_writer(kind: Type) -> ValueWriter:
+    """The function `text` of the rule language, for values of the type `kind`."""
+    match kind:
+        case Dec(scale):
+            return lambda count: _format_plain(count, scale)
+        case Qty(unit):
+            return lambda count: f"{_format_amount(count)} {unit}"
+        case _ if kind == BOOL:
+            return lambda value: "true" if value else "false"
+        case _:
+            return str
 
 
 def _create_scalar_writer(kind: Type) -> ValueWriter:
@@ -100,7 +120,8 @@ def _create_scalar_writer(kind: Type) -> ValueWriter:
         return str
     if kind == TEXT:
         return quote_text
-    return lambda day: f'"{day}"'
+    # A day, or a member of an enumeration.
+    return lambda word: f'"{word}"'
 
 
 def _create_decimal_writer(scale: int) -> ValueWriter:
@@ -253,6 +274,8 @@ def _format_any(kind: Type, value: Any) -> str:  # noqa: PLR0911 (one row a type
             return f"{{{', '.join(f'{name}: {_format_any(item, value[name])}' for name, item in members)}}}"
         case FactRecordType():
             return f"{kind} {_quote(value.key)}"
+        case EnumType():
+            return str(value)
         case _:
             assert_never(kind)
 

@@ -1,21 +1,21 @@
-"""Parse expressions (operators by precedence, `if`, `let`, `assert`), and the JSON and constants of tests.
+"""Parse expressions: operators by precedence, `if`, `let`, `assert`.
 
 Pure. Recursion is bounded by the levels of the language, and trees are at most `MAX_HEIGHT` nodes high, so later passes
 can recurse over them. Chains, `else if` and `let` are parsed with loops and may be long.
 """
 
-from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NoReturn, Self
 
 from bpc.core.language import syntax
-from bpc.core.language.parsing.lexer import END, NUMBER, TEXT, is_natural
-from bpc.core.language.parsing.operands import MAX_HEIGHT, OperandParser, T
-from bpc.core.language.parsing.token_cursor import MAX_LEVELS, MAX_LINKS, NestingTooDeep, ParseAbandoned, make_span
+from bpc.core.language.parsing.lexer import END, NAME, NUMBER, Lexer, decode_text
+from bpc.core.language.parsing.operands import MAX_HEIGHT, OperandParser
+from bpc.core.language.parsing.token_cursor import MAX_LINKS, NestingTooDeep, ParseAbandoned, make_span
 
-_JSON_WORDS: Final = {"true": True, "false": False, "null": None}
 _SIGNS: Final = frozenset("-!")
 _OPEN_ENDED: Final = frozenset(("if", "let", "assert"))
+_COMPARING_WORDS: Final = frozenset(("in", "is"))
 _BRANCHES_HELP: Final = "branches have no braces: `if (condition) then … else …`"
 
 
@@ -45,33 +45,62 @@ class ExpressionParser(OperandParser):
     def _parse_operation(self) -> syntax.Expr:
         first = self.index
         operand = self._parse_unary() if self.kind in _SIGNS else self.parse_primary()
-        return self._parse_operators(first, operand) if self.kind in syntax.PRECEDENCE else operand
+        if self.kind == ".":
+            operand = self.parse_members(first, operand)
+        return self._parse_operators(first, operand) if self._get_precedence() else operand
+
+    def _get_precedence(self) -> int:
+        """The level of the operator that stands here; 0 if there is none."""
+        if self.kind == NAME and self.language > 1:
+            is_operator = self.texts[self.index] in _COMPARING_WORDS and not self._is_word_at(self.index + 1, "force")
+            return syntax.COMPARISON_LEVEL if is_operator else 0
+        return syntax.PRECEDENCE.get(self.kind, 0)
 
     def _parse_operators(self, first: int, left: syntax.Expr) -> syntax.Expr:
         """Parse the operators after the operand `left`. Open chains are on a stack, the loosest at the bottom."""
         open_chains: list[_OpenChain] = []
         while True:
-            level = syntax.PRECEDENCE.get(self.kind, 0)
+            level = self._get_precedence()
             while open_chains and open_chains[-1].level > level:
                 first = open_chains[-1].start
                 left = self._close_chain(open_chains.pop(), left)
             if not level:
                 return left
+            if self.is_word("is"):
+                left = self._parse_presence(first, left, open_chains)
+                continue
             if open_chains and open_chains[-1].level == level:
                 self._append_link(open_chains[-1], left)
             else:
                 open_chains.append(_OpenChain(level, first, left, self.height))
-            open_chains[-1].op, open_chains[-1].op_at = self.kind, self.index
+            open_chains[-1].op, open_chains[-1].op_at = self.texts[self.index], self.index
             self.advance()
             first = self.index
             left = self._parse_unary() if self.kind in _SIGNS else self.parse_primary()
+            if self.kind == ".":
+                left = self.parse_members(first, left)
+
+    def _parse_presence(self, first: int, operand: syntax.Expr, open_chains: list[_OpenChain]) -> syntax.Presence:
+        """Parse the `is present` or `is absent` behind an operand."""
+        if open_chains and open_chains[-1].level == syntax.COMPARISON_LEVEL:
+            self._raise_chained_comparison()
+        self.advance()
+        is_present = self.is_word("present")
+        if not is_present and not self.is_word("absent"):
+            self.raise_unexpected("`present` or `absent`")
+        self.advance()
+        self.record_height(self.height, first)
+        return syntax.Presence(operand, is_present, span=self.span_from(first))
+
+    def _raise_chained_comparison(self) -> NoReturn:
+        help_ = "write `a < b && b < c`"
+        self.report("chained-comparison", "comparisons cannot be chained", self.current_span(), help_)
+        raise ParseAbandoned
 
     def _append_link(self, chain: _OpenChain, operand: syntax.Expr) -> None:
         """Complete the operator before `operand`; another operator of its level follows."""
         if chain.level == syntax.COMPARISON_LEVEL:
-            help_ = "write `a < b && b < c`"
-            self.report("chained-comparison", "comparisons cannot be chained", self.current_span(), help_)
-            raise ParseAbandoned
+            self._raise_chained_comparison()
         if len(chain.links) + 2 > MAX_LINKS:
             message = f"a chain has at most {MAX_LINKS} operators"
             self.report("chain-too-long", message, self.current_span(), "put a part of it in parentheses")
@@ -94,7 +123,10 @@ class ExpressionParser(OperandParser):
         if self.kind == NUMBER and self.kinds[self.index - 1] == "-":
             operand: syntax.Expr = self.parse_number(signs.pop())
         else:
+            operand_at = self.index
             operand = self.parse_primary()
+            if self.kind == ".":
+                operand = self.parse_members(operand_at, operand)
         self.level = level
         for sign in reversed(signs):
             self.record_height(self.height, sign)
@@ -117,15 +149,16 @@ class ExpressionParser(OperandParser):
 
     def _parse_if(self) -> syntax.If:
         first = self.index
-        parts: list[tuple[int, syntax.Expr, syntax.Expr]] = []
+        parts: list[tuple[int, syntax.Expr, syntax.Expr, syntax.Name | None]] = []
         height = 0
         while True:
             start = self.index
             self.advance()
+            binding = self._parse_some() if self.language > 1 and self.is_word("some") else None
             condition = self._parse_condition()
             height = max(height, self.height)
             self.expect("then", help_=_BRANCHES_HELP if self.kind == "{" else None)
-            parts.append((start, condition, self._parse_branch()))
+            parts.append((start, condition, self._parse_branch(), binding))
             height = max(height, self.height)
             if self.kind != "else":
                 self._raise_missing_else()
@@ -139,8 +172,20 @@ class ExpressionParser(OperandParser):
         otherwise = self._parse_branch()
         self.record_height(max(height, self.height), first)
         end = self.previous_end()
-        branches = tuple(syntax.Branch(test, body, span=make_span((self.starts[at], end))) for at, test, body in parts)
+        branches = tuple(
+            syntax.Branch(test, body, binding, span=make_span((self.starts[at], end)))
+            for at, test, body, binding in parts
+        )
         return syntax.If(branches, otherwise, span=branches[0].span)
+
+    def _parse_some(self) -> syntax.Name | None:
+        """Parse the `some name =` of `if some name = option then …`; a call of `some` is part of a condition."""
+        if self.is_next("("):
+            return None
+        self.advance()
+        name = self.parse_variable("a name after `if some`")
+        self.expect("=", "`=` and an option, as in `if some mass = battery.mass_kg then …`")
+        return name
 
     def _raise_missing_else(self) -> None:
         if self.kind in (";", END, ")", ",", "]", "}") or self.is_at_item():
@@ -148,6 +193,8 @@ class ExpressionParser(OperandParser):
         self.raise_unexpected("an operator or `else`")
 
     def _parse_condition(self) -> syntax.Expr:
+        if self.language > 1:
+            return self._parse_operation()
         opening, help_ = self.index, "put the whole condition in parentheses"
         if self.kind != "(":
             message = "the condition of `if` needs parentheses"
@@ -225,138 +272,101 @@ class ExpressionParser(OperandParser):
         if self.kind == END or self.is_at_item():
             self.raise_unexpected("an expression after the `let` or `assert`")
 
+    # What level 2 adds to operands
 
-class ConstantParser(ExpressionParser):
-    """Parses what tests contain in place of expressions: the JSON of facts, and constants."""
+    def is_at_fact_query(self) -> bool:
+        if self._is_word_at(self.index + 1, "for"):
+            return True
+        is_plural = self.texts[self.index] == "all" and self.kinds[self.index + 1] == NAME
+        return is_plural and self._is_word_at(self.index + 2, "for")
 
-    # JSON
+    def _is_word_at(self, index: int, text: str) -> bool:
+        return self.kinds[index] == NAME and self.texts[index] == text
 
-    def parse_json_object(self, level: int) -> syntax.JsonObject:
-        opening = self.index
-        members: list[tuple[syntax.TextLiteral, syntax.JsonValue]] = []
-        self._check_level(level)
-        self.expect("{", "a JSON object")
-        try:
-            while self.kind == TEXT:
-                key = self.parse_text("a key")
-                self.expect(":")
-                members.append((key, self._parse_json(level + 1)))
-                self.accept(",")
-            self.expect_closing("}", opening, "a key in quotes or ")
-        except ParseAbandoned:
-            self.skip_to_closing("}")
-        return syntax.JsonObject(tuple(members), span=self.span_from(opening))
-
-    def _parse_json(self, level: int) -> syntax.JsonValue:
-        if self.kind == "{":
-            return self.parse_json_object(level)
-        if self.kind == "[":
-            return self._parse_json_list(level)
-        return self._parse_json_atom()
-
-    def _parse_json_list(self, level: int) -> syntax.JsonList:
-        opening = self.index
-        items: list[syntax.JsonValue] = []
-        self._check_level(level)
-        self.advance()
-        try:
-            while self.kind != "]":
-                items.append(self._parse_json(level + 1))
-                self.accept(",")
+    def parse_fact_query(self) -> syntax.FactQuery:
+        first = self.index
+        is_plural = not self._is_word_at(first + 1, "for")
+        if is_plural:
             self.advance()
-        except ParseAbandoned:
-            self.skip_to_closing("]")
-        return syntax.JsonList(tuple(items), span=self.span_from(opening))
-
-    def _parse_json_atom(self) -> syntax.JsonAtom:
-        first, text = self.index, self.texts[self.index]
-        if self.kind == TEXT:
-            return syntax.JsonAtom(self.parse_text("a text").value, span=self.span_from(first))
-        if text in _JSON_WORDS:
-            self.advance()
-            return syntax.JsonAtom(_JSON_WORDS[text], span=self.span_from(first))
-        is_negative = self.accept("-")
-        if self.kind != NUMBER:
-            self.raise_unexpected("a JSON value")
-        digits = self.texts[self.index]
+        fact = self.parse_name("a fact type")
         self.advance()
-        return syntax.JsonAtom(self._to_json_number(first, digits, is_negative=is_negative), span=self.span_from(first))
+        self.enter_level()
+        key_at = self.index
+        key = self.parse_primary()
+        key = self.parse_members(key_at, key) if self.kind == "." else key
+        self.level -= 1
+        self.record_height(self.height, first)
+        return syntax.FactQuery(fact, key, is_plural, span=self.span_from(first))
 
-    def _to_json_number(self, first: int, digits: str, *, is_negative: bool) -> int:
-        sign = "-" if is_negative else ""
-        if "." in digits:
-            message = "a fact's JSON can contain only whole numbers"
-            self.report("fraction-in-json", message, self.span_from(first), f'write it as text: `"{sign}{digits}"`')
-        if not is_natural(digits):
-            return 0  # already reported; the example is dropped
-        return -int(digits) if is_negative else int(digits)
+    def parse_interpolation(self) -> syntax.Expr:
+        """Parse a text with expressions in braces: `"{mass} kg are stated"`."""
+        first, start, lexeme = self.index, self.starts[self.index], self.texts[self.index]
+        parts: list[syntax.Expr] = []
+        height, at = 0, 1
+        self.enter_level()
+        while at < len(lexeme) - 1:
+            end = _find_piece_end(lexeme, at)
+            if lexeme[at] != "{":
+                span = make_span((start + at, start + end))
+                parts.append(syntax.TextLiteral(decode_text(f'"{lexeme[at:end]}"'), span=span))
+            else:
+                parts.append(self._parse_piece(start + at, start + end))
+                height = max(height, self.height)
+            at = end
+        self.level -= 1
+        self.advance()
+        if not any(not isinstance(part, syntax.TextLiteral) for part in parts):  # only escaped braces
+            self.height = 1
+            return syntax.TextLiteral(decode_text(lexeme), span=self.span_from(first))
+        self.record_height(height, first)
+        return syntax.Interpolation(tuple(parts), span=self.span_from(first))
 
-    def _check_level(self, level: int) -> None:
-        if level > MAX_LEVELS:
-            self.report("too-deep", f"nested more than {MAX_LEVELS} levels deep", self.current_span())
+    def _parse_piece(self, start: int, end: int) -> syntax.Expr:
+        """Parse the expression in the braces from `start` to `end`."""
+        text = self.source.text
+        if text[end - 1] != "}":
+            help_ = "an expression in a text cannot contain a text: give it a name first; a brace is written `\\{`"
+            self.report("unclosed-expression", "the expression in the text has no `}`", make_span((start, end)), help_)
             raise ParseAbandoned
+        if not text[start + 1 : end - 1].strip():
+            help_ = "write an expression in the braces, or `\\{` for a brace"
+            self.report("unclosed-expression", "there is no expression in the braces", make_span((start, end)), help_)
+            raise ParseAbandoned
+        inner = self._open_inner(start + 1, end - 1)
+        try:
+            expr = inner.parse_expr()
+            if inner.kind != END:
+                inner.raise_unexpected("an operator or `}`")
+        finally:
+            self.mistake_count, self.height = inner.mistake_count, inner.height
+        return expr
 
-    # The constants of expectations
+    def _open_inner(self, start: int, end: int) -> Self:
+        """A cursor over a part of the text, which reports its mistakes here."""
+        inner = copy(self)
+        inner._lexer = Lexer(self.source.text[start:end], self.report_lexer_error, self.language, offset=start)
+        inner.kinds, inner.texts, inner.starts = inner._lexer.kinds, inner._lexer.texts, inner._lexer.starts
+        inner._last_safe_index = -1
+        inner.start()
+        for at, text in inner.comments:
+            message = "an expression in a text cannot contain a comment"
+            self.report("unexpected-token", message, make_span((at, at + len(text))))
+        return inner
 
-    def parse_constant(self, level: int) -> syntax.Constant:
-        self._check_level(level)
-        first, kind = self.index, self.kind
-        if kind == "[":
-            return self._parse_list_constant(level)
-        if kind == "{":
-            return self._parse_record_constant(level)
-        if kind == TEXT:
-            return self.parse_text("a text")
-        if kind in ("-", NUMBER):
-            self.accept("-")
-            if self.kind != NUMBER:
-                self.raise_unexpected("a number")
-            return self.parse_number(first)
-        return self._parse_word_constant(level)
 
-    def _parse_word_constant(self, level: int) -> syntax.Constant:
-        first, kind = self.index, self.kind
-        if kind in ("true", "false", "none"):
-            self.advance()
-            span = self.span_from(first)
-            return syntax.NoneLiteral(span=span) if kind == "none" else syntax.BoolLiteral(kind == "true", span=span)
-        if self.is_word("date") and self.is_next("("):
-            return self.parse_date()
-        if self.is_word("qty") and self.is_next("("):
-            return self.parse_quantity()
-        if not (self.is_word("some") and self.is_next("(")):
-            self.raise_unexpected("a literal value", "an expectation compares with a constant, not with an expression")
-        self.advance()
-        self.advance()
-        item = self.parse_constant(level + 1)
-        self.expect_closing(")", first + 1)
-        return syntax.SomeConstant(item, span=self.span_from(first))
-
-    def _parse_list_constant(self, level: int) -> syntax.ListConstant:
-        opening = self.index
-        items = self._parse_constants("]", lambda: self.parse_constant(level + 1))
-        return syntax.ListConstant(tuple(items), span=self.span_from(opening))
-
-    def _parse_record_constant(self, level: int) -> syntax.RecordConstant:
-        opening = self.index
-        members = self._parse_constants("}", lambda: self._parse_member_constant(level + 1))
-        span = self.span_from(opening)
-        if not members:
-            self.report("empty-record", "a record needs at least one member", span)
-        return syntax.RecordConstant(tuple(members), span=span)
-
-    def _parse_member_constant(self, level: int) -> tuple[syntax.Name, syntax.Constant]:
-        name = self.parse_name("a member's name, without quotes")
-        self.expect(":", "`:` and the member's value")
-        return name, self.parse_constant(level)
-
-    def _parse_constants(self, closing: str, parse_item: Callable[[], T]) -> list[T]:
-        opening = self.index
-        self.advance()
-        items: list[T] = []
-        while self.kind != closing:
-            items.append(parse_item())
-            if not self.accept(","):
-                break
-        self.expect_closing(closing, opening, "`,` or ")
-        return items
+def _find_piece_end(lexeme: str, at: int) -> int:
+    """Where the piece of a text that begins at `at` ends: a text up to a brace, or an expression with its braces."""
+    depth, is_expression = 0, lexeme[at] == "{"
+    while at < len(lexeme) - 1:
+        if lexeme[at] == "\\":
+            at += 1
+        elif lexeme[at] == "{":
+            if not is_expression:
+                return at
+            depth += 1
+        elif lexeme[at] == "}" and is_expression:
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        at += 1
+    return len(lexeme) - 1

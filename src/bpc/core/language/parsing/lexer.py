@@ -30,6 +30,11 @@ _SIGNS: Final = (
     *("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "!", "&&", "||"),
 )
 _FIXED_KINDS: Final = {word: word for word in (*_SIGNS, *sorted(RESERVED))}
+# Signs that level 2 of the language adds; at level 1 they are unexpected characters.
+_LEVEL_TWO_SIGNS: Final = ("|", "??")
+_LANGUAGE: Final = re.compile(
+    r"(?:[ \t\r\n]++|--[^\n]*+\n)*+language(?:[ \t\r\n]++|--[^\n]*+\n)*+([0-9]++)(?![A-Za-z_.])"
+)
 _FAULTY_NAME: Final = "faulty name"
 _FAULTY_NUMBER: Final = "faulty number"
 _FAULTY_TEXT: Final = "faulty text"
@@ -69,6 +74,8 @@ _GOOD_TEXT: Final = re.compile(
     """,
     re.VERBOSE,
 )
+# The same at level 2, where `\{` is a brace that starts no expression.
+_GOOD_TEXT_OF_LEVEL_TWO: Final = re.compile(_GOOD_TEXT.pattern.replace("bfnrt]", "bfnrt{]"), re.VERBOSE)
 _CLOSED_TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _RAW_CHARACTER: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
 _ESCAPE_SPELLINGS: Final = {"\t": "`\\t`", "\r": "`\\r`", "\b": "`\\b`", "\f": "`\\f`"}
@@ -79,17 +86,24 @@ _WINDOW: Final = 1 << 16
 class _KindCache(dict[str, str]):
     """The kind of a lexeme, worked out once for each spelling; blanks and comments have the kind `END`."""
 
+    def __init__(self, language: int) -> None:
+        super().__init__(_FIXED_KINDS)
+        self._good_text = _GOOD_TEXT
+        if language > 1:
+            self.update((sign, sign) for sign in _LEVEL_TWO_SIGNS)
+            self._good_text = _GOOD_TEXT_OF_LEVEL_TWO
+
     def __missing__(self, lexeme: str) -> str:
-        kind = self[lexeme] = _classify(lexeme)
+        kind = self[lexeme] = _classify(lexeme, self._good_text)
         return kind
 
 
-def _classify(lexeme: str) -> str:
+def _classify(lexeme: str, good_text: re.Pattern[str]) -> str:
     first = lexeme[0]
     if first in " \t\r\n" or lexeme.startswith("--"):
         return END
     if first == '"':
-        return TEXT if _GOOD_TEXT.fullmatch(lexeme) else _FAULTY_TEXT
+        return TEXT if good_text.fullmatch(lexeme) else _FAULTY_TEXT
     if first in "'\u201c\u201d\u201e\u201f":
         return _FAULTY_TEXT
     if "0" <= first <= "9" or (first == "." and len(lexeme) > 1):
@@ -106,8 +120,11 @@ class Lexer:
     The kind of a reserved word or sign is its spelling. The last three words are `END`.
     """
 
-    def __init__(self, text: str, report: Callable[[Diagnostic], None]) -> None:
+    def __init__(self, text: str, report: Callable[[Diagnostic], None], language: int = 1, *, offset: int = 0) -> None:
+        """`offset` is added to every place: where `text` stands in the text that it is a part of."""
         self.text = text
+        self._language = language
+        self._offset = offset
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
@@ -117,15 +134,15 @@ class Lexer:
         self._position = 0
         self._has_comments = "--" in text
         self._window = _FIRST_WINDOW
-        self._kind_cache = _KindCache(_FIXED_KINDS)
+        self._kind_cache = _KindCache(language)
         self._long_names: set[str] = set()
 
     def lex_more(self) -> None:
         """Lex one window further, or add the end."""
         lexemes = self._read_lexemes()
-        starts = list(accumulate(map(len, lexemes), initial=self._position))
+        starts = list(accumulate(map(len, lexemes), initial=self._offset + self._position))
         kinds = list(map(self._kind_cache.__getitem__, lexemes))
-        self._position = starts.pop()
+        self._position = starts.pop() - self._offset
         if not _FAULTY.keys().isdisjoint(kinds):
             self._report_faults(kinds, lexemes, starts)
         word_indexes = [index for index, kind in enumerate(kinds) if kind]
@@ -145,7 +162,7 @@ class Lexer:
         self.is_complete = True
         self.kinds += [END] * 3
         self.texts += [""] * 3
-        self.starts += [len(self.text)] * 3
+        self.starts += [self._offset + len(self.text)] * 3
 
     def _read_lexemes(self) -> list[str]:
         """The lexemes of a window. The last one may go on behind its edge, so the next window starts with it."""
@@ -186,7 +203,7 @@ class Lexer:
         elif not _CLOSED_TEXT.fullmatch(lexeme):
             message = "the text has no closing quote on this line"
             self._report_fault(start, lexeme.removesuffix("\r"), "unclosed-text", message, 'close it with `"`')
-        for at, end, message, help_ in _find_escape_faults(lexeme):
+        for at, end, message, help_ in _find_escape_faults(lexeme, self._language):
             self._report_fault(start + at, lexeme[at:end], "bad-escape", message, help_)
         if raw := _RAW_CHARACTER.search(lexeme.removesuffix("\r")):
             message = f"a text cannot contain {_format_character(raw[0])} directly"
@@ -195,6 +212,12 @@ class Lexer:
 
     def _report_fault(self, start: int, lexeme: str, kind: str, message: str, help_: str | None = None) -> None:
         self._report(Diagnostic(kind=kind, message=message, span=Span(start, start + len(lexeme)), help=help_))
+
+
+def find_language(text: str) -> int | None:
+    """The level that a text begins with (`language 2;`), before anything of it is lexed; None if it states none."""
+    statement = _LANGUAGE.match(text)
+    return None if statement is None or len(statement[1]) > 1 else int(statement[1])
 
 
 def is_natural(spelling: str) -> bool:
@@ -216,10 +239,10 @@ def _decode_escape(escape: re.Match[str]) -> str:
     if unit is not None:
         value = int(unit, 16)
         return "" if value == 0 or 0xD800 <= value <= 0xDFFF else chr(value)
-    return ESCAPES.get(letter, "")
+    return letter if letter == "{" else ESCAPES.get(letter, "")
 
 
-def _find_escape_faults(lexeme: str) -> Iterator[tuple[int, int, str, str | None]]:
+def _find_escape_faults(lexeme: str, language: int) -> Iterator[tuple[int, int, str, str | None]]:
     """What is wrong with the escapes of a text: start, end, sentence, help."""
     for escape in _ESCAPE.finditer(lexeme):
         unit, letter = escape[3], escape[4]
@@ -231,7 +254,7 @@ def _find_escape_faults(lexeme: str) -> Iterator[tuple[int, int, str, str | None
             yield at, end, message, "a pair is a high half (`\\ud83d`) directly before a low half (`\\ude00`)"
         elif letter == "u":
             yield at, end, "`\\u` needs four hexadecimal digits", "such as `\\u00e9`"
-        elif letter is not None and letter not in ESCAPES:
+        elif letter is not None and letter not in ESCAPES and not (letter == "{" and language > 1):
             known = '`\\"`, `\\\\`, `\\/`, `\\b`, `\\f`, `\\n`, `\\r`, `\\t` and `\\u` with four digits'
             is_visible = " " < letter <= "~"
             message = f"`\\{letter}` is not a known escape sequence" if is_visible else "unknown escape sequence"

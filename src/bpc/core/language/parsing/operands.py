@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from bpc.core.language import syntax
 from bpc.core.language.parsing.lexer import NAME, NUMBER, TEXT, decode_text
 from bpc.core.language.parsing.token_cursor import MAX_LEVELS, NestingTooDeep, ParseAbandoned, TokenCursor, make_span
+from bpc.core.language.suggestions import Suggestions
 from bpc.core.language.types import MAX_TYPE_DEPTH
 
 T = TypeVar("T")
@@ -15,8 +16,8 @@ MAX_HEIGHT: Final = 200
 MAX_LAMBDAS: Final = 8
 
 _BRACES_HELP: Final = "braces build a record, `{ name: value }`; use parentheses to group an expression"
-_SIMPLE_TYPES: Final = ("Bool", "Int", "Text", "Date")
-_TYPES_WITH_PARTS: Final = ("Dec", "Qty", "Opt", "List", "Map", "Record")
+SIMPLE_TYPES: Final = ("Bool", "Int", "Text", "Date")
+TYPES_WITH_PARTS: Final = ("Dec", "Qty", "Opt", "List", "Map", "Record")
 # What the types are called in other languages.
 _LOWERCASE: Final = {code: code + 32 for code in range(65, 91)}  # `str.lower` knows more letters with each Unicode
 _TYPE_FIXES: Final = {
@@ -33,7 +34,7 @@ _TYPE_FIXES: Final = {
     "optional": "Opt(…)",
     "array": "List(…)",
     "object": "Record(…)",
-    **{name.translate(_LOWERCASE): name for name in (*_SIMPLE_TYPES, *_TYPES_WITH_PARTS)},
+    **{name.translate(_LOWERCASE): name for name in (*SIMPLE_TYPES, *TYPES_WITH_PARTS)},
 }
 _CONTAINER_TYPES: Final[dict[str, type[syntax.OptType | syntax.ListType | syntax.MapType]]] = {
     "Opt": syntax.OptType,
@@ -50,6 +51,13 @@ _NOTATION_EXAMPLES: Final = {
 }
 
 
+def suggest_type(name: str, suggestions: Suggestions) -> str | None:
+    """Suggest a built-in type for a name that is none."""
+    plain = name.translate(_LOWERCASE)
+    meant = plain if plain in _TYPE_FIXES else suggestions.find_nearest(plain, _TYPE_FIXES)
+    return None if meant is None else f"did you mean `{_TYPE_FIXES[meant]}`?"
+
+
 class TypeParser(TokenCursor):
     """Parses types."""
 
@@ -57,14 +65,17 @@ class TypeParser(TokenCursor):
         first, name = self.index, self.texts[self.index]
         if self.kind != NAME:
             self.raise_unexpected("a type")
-        if name not in _SIMPLE_TYPES and name not in _TYPES_WITH_PARTS:
+        if name not in SIMPLE_TYPES and name not in TYPES_WITH_PARTS:
+            if self.language > 1 and not self.is_next("("):
+                self.advance()
+                return syntax.NamedType(name, span=self.span_from(first))
             return self._recover_unknown_type(name)
         if level > MAX_TYPE_DEPTH:
             message = f"types are nested at most {MAX_TYPE_DEPTH} levels deep"
             self.report("too-deep", message, self.current_span(), "give a part of it a field of its own")
             raise ParseAbandoned
         self.advance()
-        if name in _SIMPLE_TYPES:
+        if name in SIMPLE_TYPES:
             return syntax.SimpleType(name, span=self.span_from(first))
         opening = self.index
         self.expect("(", help_=f"`{name}` is written as in `{_NOTATION_EXAMPLES[name]}`")
@@ -73,9 +84,7 @@ class TypeParser(TokenCursor):
     def _recover_unknown_type(self, name: str) -> syntax.TypeExpr:
         """Report it, skip its parentheses, and continue with any type in its place."""
         first = self.index
-        plain = name.translate(_LOWERCASE)
-        meant = plain if plain in _TYPE_FIXES else self.suggestions.find_nearest(plain, _TYPE_FIXES)
-        help_ = None if meant is None else f"did you mean `{_TYPE_FIXES[meant]}`?"
+        help_ = suggest_type(name, self.suggestions)
         self.report("unknown-type", f"there is no type `{name}`", self.current_span(), help_)
         self.advance()
         if self.accept("("):
@@ -134,6 +143,20 @@ class OperandParser(TypeParser, ABC):
     def parse_expr(self) -> syntax.Expr:
         """Parse a whole expression."""
 
+    @abstractmethod
+    def is_at_fact_query(self) -> bool:
+        """Whether `Battery for` or `all Component for` stands here."""
+
+    @abstractmethod
+    def parse_fact_query(self) -> syntax.Expr: ...
+
+    @abstractmethod
+    def parse_interpolation(self) -> syntax.Expr: ...
+
+    @abstractmethod
+    def parse_match(self) -> syntax.Match:
+        """Parse `match subject { … }`; the cursor is at its first word."""
+
     # Depth
 
     def enter_level(self) -> None:
@@ -168,13 +191,29 @@ class OperandParser(TypeParser, ABC):
 
     # Operands
 
+    def parse_members(self, first: int, expr: syntax.Expr) -> syntax.Expr:
+        """Parse the `.member.member` of level 2 behind the operand that starts at word `first`."""
+        if self.language == 1:
+            return expr
+        while self.accept("."):
+            member = self.parse_name("the name of a member after the `.`")
+            self.record_height(self.height, first)
+            expr = syntax.Member(expr, member, span=self.span_from(first))
+        return expr
+
     def parse_primary(self) -> syntax.Expr:
         kind, start, text = self.kind, self.starts[self.index], self.texts[self.index]
         if kind == NAME:
+            if text == "match" and self.language > 1:
+                return self.parse_match()
             if self.kinds[self.index + 1] == "(":
                 return self._parse_call(text)
+            if self.language > 1 and self.is_at_fact_query():
+                return self.parse_fact_query()
             expr: syntax.Expr = syntax.VariableRef(text, span=make_span((start, start + len(text))))
         elif kind == TEXT:
+            if self.language > 1 and "{" in text:
+                return self.parse_interpolation()
             expr = syntax.TextLiteral(decode_text(text), span=make_span((start, start + len(text))))
         elif kind == NUMBER:
             expr = syntax.NumberLiteral(text, span=make_span((start, start + len(text))))
@@ -268,7 +307,7 @@ class OperandParser(TypeParser, ABC):
         first = self.index
         function = syntax.Name(name, span=self.current_span())
         self.advance()
-        arguments = self._parse_items(first, ")", self._parse_argument)
+        arguments = self.parse_items(first, ")", self._parse_argument)
         return syntax.Call(function, tuple(arguments), span=self.span_from(first))
 
     def _parse_argument(self) -> syntax.Expr:
@@ -276,14 +315,14 @@ class OperandParser(TypeParser, ABC):
 
     def _parse_list(self) -> syntax.ListLiteral:
         first = self.index
-        items = self._parse_items(first, "]", self.parse_expr)
+        items = self.parse_items(first, "]", self.parse_expr)
         return syntax.ListLiteral(tuple(items), span=self.span_from(first))
 
     def _parse_record(self) -> syntax.RecordLiteral:
         first = self.index
         if self.is_next("}"):
             self.report("empty-record", "a record needs at least one member", self.span_at(first))
-        members = self._parse_items(first, "}", self._parse_member)
+        members = self.parse_items(first, "}", self._parse_member)
         return syntax.RecordLiteral(tuple(members), span=self.span_from(first))
 
     def _parse_member(self) -> tuple[syntax.Name, syntax.Expr]:
@@ -291,7 +330,7 @@ class OperandParser(TypeParser, ABC):
         self.expect(":", "`:` and the member's value")
         return name, self.parse_expr()
 
-    def _parse_items(self, first: int, closing: str, parse_item: Callable[[], T]) -> list[T]:
+    def parse_items(self, first: int, closing: str, parse_item: Callable[[], T]) -> list[T]:
         """Parse what stands in brackets, separated by commas. The cursor is at the opening bracket.
 
         The expression starts at word `first`. After a mistake, parsing continues after the closing bracket.

@@ -6,15 +6,15 @@ the stack; parsing stops after `MAX_ERRORS` mistakes.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from bpc.core.language import syntax
-from bpc.core.language.parsing.expressions import ConstantParser
-from bpc.core.language.parsing.lexer import END, NAME
+from bpc.core.language.parsing.lexer import END, NAME, NUMBER
 from bpc.core.language.parsing.operands import T
-from bpc.core.language.parsing.token_cursor import ParseAbandoned
+from bpc.core.language.parsing.tables import TableParser
+from bpc.core.language.parsing.testing_blocks import TestBlockParser
+from bpc.core.language.parsing.token_cursor import DECLARATION_SIGNS, ParseAbandoned
 from bpc.core.language.source import (
     MAX_ERRORS,
     Diagnostic,
@@ -26,32 +26,50 @@ from bpc.core.language.source import (
 )
 
 AUDIENCES: Final = ("public", "interest", "authority")
+LANGUAGE_LEVELS: Final = (1, 2)
+_ITEMS: Final = "`field`, `example` or `property`"
+_LEVEL_TWO_ITEMS: Final = "`field`, `def`, `const`, `enum`, `table`, `fixture`, `example`, `cases` or `property`"
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRules:
-    """The part of a file without mistakes, and every mistake."""
+    """The part of a file without mistakes, and every mistake.
+
+    `has_unparsed_declaration` says that a name may be declared in the part that could not be parsed.
+    """
 
     tree: syntax.SyntaxTree
     diagnostics: tuple[Diagnostic, ...]
     unparsed_fields: tuple[str, ...] = ()
+    unparsed_definitions: tuple[str, ...] = ()
+    has_unparsed_declaration: bool = False
 
 
-def parse(source: Source, *, tests_only: bool = False) -> ParsedRules:
-    """Parse a rules file or, with `tests_only`, a tests file, in which a rule is a mistake."""
-    parser = _FileParser(source, tests_only=tests_only)
+def parse(source: Source, *, tests_only: bool = False, language: int = 1) -> ParsedRules:
+    """Parse a rules file or, with `tests_only`, a tests file, in which a rule is a mistake.
+
+    `language` is the level of a text that states none: a tests file has that of its rules.
+    """
+    parser = _FileParser(source, tests_only=tests_only, language=language)
     parser.parse_file()
     comments = tuple(
         syntax.Comment(text.rstrip(" \t\r"), span=Span(at, at + len(text))) for at, text in parser.comments
     )
+    tree = syntax.SyntaxTree(
+        tuple(parser.items), comments, parser.language, parser.language_span, tuple(parser.overrides)
+    )
     return ParsedRules(
-        syntax.SyntaxTree(tuple(parser.items), comments), parser.collect_diagnostics(), tuple(parser.unparsed_fields)
+        tree,
+        parser.collect_diagnostics(),
+        tuple(parser.unparsed_fields),
+        tuple(parser.unparsed_definitions),
+        parser.has_unparsed_declaration,
     )
 
 
-def parse_expression(source: Source) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
+def parse_expression(source: Source, *, language: int = 1) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
     """Parse a single expression; nothing may follow it."""
-    parser = _FileParser(source, tests_only=False)
+    parser = _FileParser(source, tests_only=False, language=language)
     expr: syntax.Expr | None = None
     try:
         parser.start()
@@ -64,24 +82,57 @@ def parse_expression(source: Source) -> tuple[syntax.Expr | None, tuple[Diagnost
     return (None if diagnostics else expr), diagnostics
 
 
-class _FileParser(ConstantParser):
+class _FileParser(TestBlockParser, TableParser):
     """Parses items one after another, and drops those with a mistake."""
 
-    def __init__(self, source: Source, *, tests_only: bool) -> None:
-        super().__init__(source)
+    def __init__(self, source: Source, *, tests_only: bool, language: int) -> None:
+        super().__init__(source, language)
         self.items: list[syntax.Item] = []
+        self.overrides: list[syntax.Override] = []
         self.unparsed_fields: list[str] = []
+        self.unparsed_definitions: list[str] = []
+        self.has_unparsed_declaration = False
+        self.language_span: Span | None = None
         self._tests_only = tests_only
         self._path: tuple[syntax.Name, ...] = ()
 
     def parse_file(self) -> None:
         try:
             self.start()
+            self._parse_language()
             is_lost = False
             while self.kind != END:
                 is_lost = not self._parse_next_item(is_lost)
         except TooManyErrors:
             return
+
+    def _parse_language(self) -> None:
+        """Parse `language 2;`, which a file may begin with."""
+        if not self.is_word("language") or not self.is_next(NUMBER):
+            return
+        first = self.index
+        self.advance()
+        try:
+            level = self.parse_natural("a level, as in `language 2;`")
+            if level.digits not in map(str, LANGUAGE_LEVELS):
+                message = f"there is no level {level.digits[:40]} of the rule language"
+                self.report("unknown-language", message, level.span, "the levels are 1 and 2")
+                self.language = 1
+            self.expect_semicolon("the level")
+            self.language_span = self.span_from(first)
+        except ParseAbandoned:
+            self.skip_statement()
+
+    def _repeat_language(self) -> None:
+        """Parse the `language 2;` that the next file of a linked package begins with."""
+        level, stated_at = self.texts[self.index + 1], self.language_span
+        if level != str(self.language):
+            message = f"the package is of level {self.language}, not {level[:40]}"
+            self.report(
+                "unknown-language", message, self.span_at(self.index + 1), "all files of a package have one level"
+            )
+        self.skip_statement()
+        self.language_span = stated_at
 
     def collect_diagnostics(self) -> tuple[Diagnostic, ...]:
         errors = sort_diagnostics(self.errors)
@@ -91,9 +142,16 @@ class _FileParser(ConstantParser):
 
     def _parse_next_item(self, is_lost: bool) -> bool:
         """Parse one rule or test; False if there was none."""
+        if self.language > 1 and self.is_word("language") and self.is_next(NUMBER):
+            self._repeat_language()
+            return True
         mistakes_before = self.mistake_count
+        override_at = self.index
+        reason = self._parse_override()
         self._path = ()
+        self.defined_name = None
         self.level = self.lambdas = 0
+        is_declaration = self.language > 1 and self.kind == NAME and self.texts[self.index] in DECLARATION_SIGNS
         try:
             item = self._parse_item(is_lost)
         except ParseAbandoned:
@@ -101,9 +159,28 @@ class _FileParser(ConstantParser):
             item = None
         if item is not None and self.mistake_count == mistakes_before and not self._has_lexer_error(item.span):
             self.items.append(item)
+            if reason is not None:
+                position, span = len(self.items) - 1, self.span_at(override_at)
+                self.overrides.append(syntax.Override(position, reason, span=span))
+        elif is_declaration:
+            self.has_unparsed_declaration = True
         elif self._path:
             self.unparsed_fields.append(".".join(name.text for name in self._path))
+        elif self.defined_name is not None:
+            self.unparsed_definitions.append(self.defined_name.text)
         return item is not None
+
+    def _parse_override(self) -> syntax.TextLiteral | None:
+        """Parse `override "reason"`, which may stand before an item of level 2."""
+        if self.language == 1 or not self.is_at_override():
+            return None
+        self.advance()
+        reason = self.parse_text("a reason in quotes")
+        if not reason.value.strip():
+            self.report(
+                "bad-override", "an override needs a reason", reason.span, "say why this replaces what was there"
+            )
+        return reason
 
     def _has_lexer_error(self, span: Span) -> bool:
         at = bisect_left(self.lexer_error_starts, span.start)
@@ -113,10 +190,29 @@ class _FileParser(ConstantParser):
         if self.kind == "field":
             return self._parse_rule()
         if self.kind == "example":
-            return self._parse_example()
+            return self.parse_example()
         if self.kind == "property":
-            return self._parse_property()
-        self._skip_stray_words(is_lost)
+            return self.parse_property()
+        item = self._parse_level_two_item() if self.language > 1 else None
+        if item is None:
+            self._skip_stray_words(is_lost)
+        return item
+
+    def _parse_level_two_item(self) -> syntax.Item | None:  # noqa: PLR0911 (one row an item)
+        if self.is_word("fixture"):
+            return self.parse_shared_fixture()
+        if self.is_word("cases"):
+            return self.parse_case_table()
+        if self.kind == "fn":
+            return self._refuse_in_tests(self.index, self.parse_function())
+        if self.is_at_definition_word():
+            return self._refuse_in_tests(self.index, self.parse_definition())
+        if self.is_word("require"):
+            return self._refuse_in_tests(self.index, self.parse_requirement())
+        if self.is_word("enum"):
+            return self._refuse_in_tests(self.index, self.parse_enum())
+        if self.is_word("table"):
+            return self._refuse_in_tests(self.index, self.parse_table())
         return None
 
     def _skip_stray_words(self, is_lost: bool) -> None:
@@ -125,10 +221,11 @@ class _FileParser(ConstantParser):
         A rule without its `field` is reported each time.
         """
         try:
+            items = _ITEMS if self.language == 1 else _LEVEL_TWO_ITEMS
             if self._looks_like_rule():
-                self.raise_unexpected("`field`, `example` or `property`", "a rule starts with `field`")
+                self.raise_unexpected(items, "a rule starts with `field`")
             if not is_lost:
-                self.raise_unexpected("`field`, `example` or `property`")
+                self.raise_unexpected(items)
         except ParseAbandoned:
             self.advance()
         self.skip(lambda: self.kinds[self.index - 1] == ";" and self._looks_like_rule())
@@ -151,11 +248,17 @@ class _FileParser(ConstantParser):
                 return None
         self.expect("=", "`=` and an expression")
         body = self.parse_expr()
+        height = self.height
         self.expect_semicolon("the rule")
+        rule = None if head is None else syntax.Rule(*head, body, span=self.span_from(first), height=height)
+        return self._refuse_in_tests(first, rule)
+
+    def _refuse_in_tests(self, first: int, item: T) -> T:
+        """Return the item that starts at word `first`, which a tests file cannot contain."""
         if self._tests_only:
             message = "a tests file can contain only examples and properties"
             self.report("rule-in-tests", message, self.span_at(first), "move the rule to the rules file")
-        return None if head is None else syntax.Rule(*head, body, span=self.span_from(first))
+        return item
 
     def _parse_rule_head(self) -> tuple[tuple[syntax.Name, ...], tuple[syntax.Name, ...], syntax.TypeExpr]:
         """Parse the part of a rule before its `=`."""
@@ -178,166 +281,3 @@ class _FileParser(ConstantParser):
         elif audience.text in earlier:
             self.report("repeated-audience", f"`@{audience.text}` is already listed", audience.span)
         return audience
-
-    # Examples and properties
-
-    def _parse_example(self) -> syntax.Example:
-        first = self.index
-        self.advance()
-        name = self.parse_name("the name of the example")
-        self.expect(":")
-        fixtures = self._parse_fixtures(is_property=False)
-        self.expect("=>", "`=>` and what is expected")
-        expectations: list[syntax.Expectation | syntax.ErrorExpectation] = []
-        while not self._is_at_end():
-            if (expectation := self._parse_statement(self._parse_expectation, "the expectation")) is not None:
-                expectations.append(expectation)
-        self._expect_last_semicolon("example")
-        return syntax.Example(name, fixtures, tuple(expectations), span=self.span_from(first))
-
-    def _parse_property(self) -> syntax.Property:
-        first = self.index
-        self.advance()
-        name = self.parse_name("the name of the property")
-        self.expect(":")
-        cases = self._parse_amount("cases")
-        seed = self._parse_amount("seed")
-        fixtures: tuple[syntax.Fixture, ...] = ()
-        if self.is_word("given"):
-            self.advance()
-            fixtures = self._parse_fixtures(is_property=True)
-        self.expect("=>", "`=>` and what is claimed" if fixtures else "`given` or `=>`")
-        claims: list[syntax.Claim] = []
-        while not self._is_at_end():
-            if (claim := self._parse_statement(self._parse_claim, "the claim")) is not None:
-                claims.append(claim)
-        self._expect_last_semicolon("property")
-        return syntax.Property(name, cases, seed, fixtures, tuple(claims), span=self.span_from(first))
-
-    def _parse_amount(self, word: str) -> syntax.NumberLiteral:
-        self.expect_word(word)
-        return self._parse_in_parentheses(self.parse_natural, f"a number, such as `{word}(100)`")
-
-    def _parse_in_parentheses(self, parse: Callable[[str], T], what: str) -> T:
-        opening = self.index
-        self.expect("(")
-        item = parse(what)
-        self.expect_closing(")", opening)
-        return item
-
-    def _is_at_end(self) -> bool:
-        return self.kind in (";", END) or self.is_at_item()
-
-    def _expect_last_semicolon(self, what: str) -> None:
-        if not self.accept(";"):
-            self.report_missing(";", f"the {what}: it needs its own `;` after the `;` of its last line")
-
-    def _parse_statement(self, parse: Callable[[], T], what: str, *stop_at: str) -> T | None:
-        """Parse a statement of a test and its `;`. After a mistake, continue after the `;` or at `stop_at`."""
-        try:
-            statement = parse()
-            self.expect_semicolon(what)
-        except ParseAbandoned:
-            self.level = self.lambdas = 0
-            if not self.skip_statement(*stop_at):
-                raise
-            return None
-        return statement
-
-    # Fixtures
-
-    def _parse_fixtures(self, *, is_property: bool) -> tuple[syntax.Fixture, ...]:
-        opening = self.index
-        self.expect("{", "`{` and the fixtures")
-        fixtures: list[syntax.Fixture] = []
-        while self.kind not in ("}", END) and not self.is_at_item():
-            fixture = self._parse_statement(lambda: self._parse_fixture(is_property=is_property), "the fixture", "}")
-            if fixture is not None:
-                fixtures.append(fixture)
-        self.expect_closing("}", opening, "`fact`, `product`, `issued` or ")
-        return tuple(fixtures)
-
-    def _parse_fixture(self, *, is_property: bool) -> syntax.Fixture:
-        first = self.index
-        if self.is_word("fact"):
-            return self._parse_fact(is_property=is_property)
-        if self.is_word("product"):
-            self.advance()
-            sku, name = self._parse_two_texts('`product("sku", "name")`')
-            return syntax.ProductFixture(sku, name, span=self.span_from(first))
-        if not self.is_word("issued"):
-            self.raise_unexpected("`fact`, `product`, `issued` or `}`")
-        self.advance()
-        day = self._parse_in_parentheses(self.parse_text, 'a day, as in `issued("2026-02-28")`')
-        return syntax.IssuedFixture(day, span=self.span_from(first))
-
-    def _parse_fact(self, *, is_property: bool) -> syntax.FactFixture:
-        first = self.index
-        self.advance()
-        label = self.parse_variable("a label after `fact`")
-        fact_type, key = self._parse_two_texts('`fact b("Battery", "battery:1")`')
-        self.expect("=", "`=` and the fact's JSON")
-        payload: syntax.JsonObject | None = None
-        if self.is_word("any"):
-            if not is_property:
-                message = "only a property can have `any` fact"
-                self.report("unexpected-token", message, self.current_span(), "write the fact's JSON here")
-            self.advance()
-        else:
-            payload = self.parse_json_object(1)
-        return syntax.FactFixture(label, fact_type, key, payload, span=self.span_from(first))
-
-    def _parse_two_texts(self, notation: str) -> tuple[syntax.TextLiteral, syntax.TextLiteral]:
-        """Parse two texts in parentheses."""
-        opening = self.index
-        self.expect("(", help_=f"it is written {notation}")
-        first = self.parse_text(f"a text, as in {notation}")
-        self.expect(",", f"`,` and a second text, as in {notation}")
-        second = self.parse_text(f"a second text, as in {notation}")
-        self.expect_closing(")", opening)
-        return first, second
-
-    # Expectations and claims
-
-    def _parse_expectation(self) -> syntax.Expectation | syntax.ErrorExpectation:
-        first = self.index
-        if self.is_word("expect"):
-            return self._parse_expect(first)
-        if not self.is_word("expectError"):
-            self.raise_unexpected("`expect`, `expectError` or `;`")
-        self.advance()
-        code = self._parse_in_parentheses(self.parse_text, 'a code in quotes, as in `expectError("E001")`')
-        return syntax.ErrorExpectation(code, span=self.span_from(first))
-
-    def _parse_expect(self, first: int) -> syntax.Expectation:
-        self.advance()
-        opening = self.index
-        self.expect("(")
-        path = self.parse_path()
-        self.expect(",", "`,` and a comparison, as in `expect(battery.mass, == 5)`")
-        if self.kind not in syntax.COMPARATORS:
-            help_ = "`==` compares" if self.kind == "=" else None
-            self.raise_unexpected("a comparison, as in `expect(battery.mass, == 5)`", help_)
-        op = self.kind
-        self.advance()
-        constant = self.parse_constant(1)
-        self.expect_closing(")", opening)
-        return syntax.Expectation(path, op, constant, span=self.span_from(first))
-
-    def _parse_claim(self) -> syntax.Claim:
-        first = self.index
-        if not self.is_word("forall"):
-            self.raise_unexpected("`forall` or `;`")
-        self.advance()
-        variable = self.parse_variable("a variable after `forall`")
-        self.expect(":", "`:` and the variable's type")
-        type_ = self.parse_type()
-        self.expect(".", "`.` and `implies`")
-        self.expect_word("implies")
-        opening = self.index
-        self.expect("(")
-        premise = self.parse_expr()
-        self.expect(",", "an operator, or `,` and the conclusion")
-        conclusion = self.parse_expr()
-        self.expect_closing(")", opening, "an operator or ")
-        return syntax.Claim(variable, type_, premise, conclusion, span=self.span_from(first))

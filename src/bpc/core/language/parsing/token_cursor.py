@@ -11,7 +11,18 @@ from functools import partial
 from typing import Final, NoReturn
 
 from bpc.core.facts.units import UNITS
-from bpc.core.language.parsing.lexer import BAD, END, NAME, NUMBER, RESERVED, TEXT, Lexer, decode_text, is_natural
+from bpc.core.language.parsing.lexer import (
+    BAD,
+    END,
+    NAME,
+    NUMBER,
+    RESERVED,
+    TEXT,
+    Lexer,
+    decode_text,
+    find_language,
+    is_natural,
+)
 from bpc.core.language.source import MAX_ERRORS, Diagnostic, DiagnosticNote, Source, Span, TooManyErrors
 from bpc.core.language.suggestions import Suggestions
 from bpc.core.language.syntax import Name, NumberLiteral, TextLiteral
@@ -44,14 +55,30 @@ _FIXES_BY_PREVIOUS: Final = {
 _FIXES_AFTER_VALUE: Final = {
     "=": "`==` compares",
     ".": 'a field is read with `field("path")`, a member with `recordGet(record, "name")`',
+    "|": "`||` is the logical or",
     ")": "there is no matching `(`",
     "]": "there is no matching `[`",
     "}": "there is no matching `{`",
 }
+# Words of level 2 that start an item, and the sign that follows the item's name.
+DECLARATION_SIGNS: Final = {"enum": "=", "table": "("}
+# Words of level 2 that start an expression, so they name no variable.
+_LEVEL_TWO_WORDS: Final = frozenset({"match"})
 _STATEMENT_STARTS: Final = (END, "let", "assert")
 # After so many skipped words, search for the next rule or test at the start of a line.
 _MAX_SKIPPED_WORDS: Final = 4_000
 _ITEM_LINE: Final = re.compile(r"^[ \t]*(?:field|example|property)[ \t]+[A-Za-z_]", re.MULTILINE)
+# The words of level 2 that start an item, and what may follow the name after them.
+_DEFINITION_WORDS: Final = frozenset(("const", "def"))
+_AFTER_DEFINED_NAME: Final = frozenset((":", "="))
+_LEVEL_TWO_LINE: Final = re.compile(
+    rf"^[ \t]*(?:field|example|property|const|def|fn|require|{'|'.join(DECLARATION_SIGNS)})[ \t]+[A-Za-z_]",
+    re.MULTILINE,
+)
+
+
+# Words of level 2 that start a part of the tests, and the sign that follows its name.
+_TEST_SIGNS: Final = {"fixture": ":", "cases": "("}
 
 
 class ParseAbandoned(Exception):
@@ -63,16 +90,20 @@ class NestingTooDeep(ParseAbandoned):
 
 
 class TokenCursor:
-    """The words of `source`, the current one (`kind`, `index`), and the errors so far."""
+    """The words of `source`, the current one (`kind`, `index`), and the errors so far.
 
-    def __init__(self, source: Source) -> None:
+    `language` is the level that the text states, or else the one of its package.
+    """
+
+    def __init__(self, source: Source, language: int = 1) -> None:
         self.source = source
+        self.language = find_language(source.text) or language
         self.errors: list[Diagnostic] = []
         self.suggestions = Suggestions()
         self.mistake_count = 0
         self.lexer_error_starts: list[int] = []
         self._reported_starts: set[int] = set()
-        self._lexer = Lexer(source.text, self._report_lexer_error)
+        self._lexer = Lexer(source.text, self.report_lexer_error, self.language)
         self.kinds, self.texts, self.starts = self._lexer.kinds, self._lexer.texts, self._lexer.starts
         self._last_safe_index = -1
         self.index = 0
@@ -159,10 +190,10 @@ class TokenCursor:
         self.advance()
         return name
 
-    def parse_variable(self, what: str) -> Name:
-        if self.kind in RESERVED:
-            word = self.texts[self.index]
-            self.report("reserved-name", f"`{word}` is a reserved word and cannot name a variable", self.current_span())
+    def parse_variable(self, what: str, thing: str = "a variable") -> Name:
+        word = self.texts[self.index]
+        if self.kind in RESERVED or (self.language > 1 and word in _LEVEL_TWO_WORDS):
+            self.report("reserved-name", f"`{word}` is a reserved word and cannot name {thing}", self.current_span())
         return self.parse_name(what)
 
     def parse_text(self, what: str) -> TextLiteral:
@@ -201,7 +232,7 @@ class TokenCursor:
         if span.start not in self._reported_starts:
             self._add_error(Diagnostic(kind=kind, message=message, span=span, help=help_, notes=notes))
 
-    def _report_lexer_error(self, diagnostic: Diagnostic) -> None:
+    def report_lexer_error(self, diagnostic: Diagnostic) -> None:
         self.lexer_error_starts.append(diagnostic.span.start)
         self._add_error(diagnostic)
 
@@ -269,7 +300,7 @@ class TokenCursor:
             return None
         return "`--` starts a comment; a minus before a minus is written `-(-x)` or `a - (-b)`"
 
-    def expect_semicolon(self, after: str) -> None:
+    def expect_semicolon(self, after: str, or_else: str = "an operator") -> None:
         """Consume the `;` at the end of a statement. If something new starts instead, only the `;` is missing."""
         if self.kind == ";":
             self.advance()
@@ -280,7 +311,7 @@ class TokenCursor:
         ):
             self.report_missing(";", after)
         else:
-            self.raise_unexpected("an operator or `;`", _FIXES_AFTER_VALUE.get(self.kind))
+            self.raise_unexpected(f"{or_else} or `;`", _FIXES_AFTER_VALUE.get(self.kind))
 
     # Recover
 
@@ -288,9 +319,39 @@ class TokenCursor:
         """Whether a rule or test starts here: no expression contains these words."""
         if self.kind == "field":
             return self.kinds[self.index + 1] in _WORDS
+        if self.kind == NAME and self.language > 1 and self.is_at_override():
+            return True
+        if self.kind == "fn":
+            return self.language > 1 and self.kinds[self.index + 1] == NAME and self.kinds[self.index + 2] == "("
+        if self.kind == NAME:
+            return self.language > 1 and (self.is_at_definition() or self.is_at_declaration() or self.is_at_test_part())
         return self.kind in ("example", "property") and (
             self.kinds[self.index + 1] in _WORDS and self.kinds[self.index + 2] == ":"
         )
+
+    def is_at_declaration(self) -> bool:
+        """Whether an item of level 2 that declares a name starts here."""
+        sign = DECLARATION_SIGNS.get(self.texts[self.index])
+        return sign is not None and self.kinds[self.index + 1] in _WORDS and self.kinds[self.index + 2] == sign
+
+    def is_at_definition(self) -> bool:
+        """Whether a constant, definition or requirement of level 2 starts here."""
+        if self.texts[self.index] == "require":
+            return self.kinds[self.index + 1] in _WORDS and self.kinds[self.index + 2] == TEXT
+        return (
+            self.texts[self.index] in _DEFINITION_WORDS
+            and self.kinds[self.index + 1] in _WORDS
+            and self.kinds[self.index + 2] in _AFTER_DEFINED_NAME
+        )
+
+    def is_at_override(self) -> bool:
+        """Whether `override "reason"` of level 2 starts here."""
+        return self.texts[self.index] == "override" and self.kinds[self.index + 1] == TEXT
+
+    def is_at_test_part(self) -> bool:
+        """Whether a fixture or a table of level 2 starts here."""
+        sign = _TEST_SIGNS.get(self.texts[self.index])
+        return sign is not None and self.kinds[self.index + 1] in _WORDS and self.kinds[self.index + 2] == sign
 
     def skip_to_closing(self, kind: str) -> None:
         """Continue after the `kind` that closes the current bracket, or give up at the end of the statement."""
@@ -322,7 +383,8 @@ class TokenCursor:
 
     def _jump_to_item(self) -> None:
         """Skip to the next line that starts like a rule or a test."""
-        line = _ITEM_LINE.search(self.source.text, self.starts[self.index])
+        pattern = _ITEM_LINE if self.language == 1 else _LEVEL_TWO_LINE
+        line = pattern.search(self.source.text, self.starts[self.index])
         to = len(self.source.text) if line is None else line.start()
         while self.kind != END and self.starts[self.index] < to:
             if self.index >= self._last_safe_index and not self._lexer.is_complete:

@@ -66,6 +66,13 @@ class Meter:
                     break
         self.charge(total, span)
 
+    def charge_membership(self, kind: Type, value: Any, items: list[Any], span: Span) -> None:
+        """Charge `in`: the number of elements, times the size of a value with parts."""
+        size = 1
+        if isinstance(kind.item if isinstance(kind, Opt) else kind, List | Map | Record):
+            size = measure_size(value, self.max_steps - self.steps)
+        self.charge(len(items) * size, span)
+
     def charge_comparison(self, kind: Type, left: Any, span: Span) -> None:
         """Charge `==` and `!=` of values with parts: the size of the left side."""
         if isinstance(kind.item if isinstance(kind, Opt) else kind, List | Map | Record):
@@ -102,10 +109,12 @@ def _weigh_expression(expr: typed.Expr) -> tuple[int, Iterable[typed.Expr]]:
     match expr:
         case typed.Arithmetic(_, first, steps):
             return len(steps), (first, *(step.operand for step in steps))
-        case typed.Logic(_, _, first, operands):
+        case typed.Logic(_, _, first, operands) | typed.Coalesce(_, first, operands):
             return len(operands), (first,)
         case typed.TypedIf(_, branches):
             return 1, (branches[0].condition,)
+        case typed.TypedMatch(_, subject):
+            return 1, (subject,)
         case typed.TypedBlock(_, bindings, body):
             asserts = [binding.condition for binding in bindings if isinstance(binding, typed.TypedAssert)]
             values = [binding.value for binding in bindings if isinstance(binding, typed.TypedLet)]
@@ -125,13 +134,17 @@ def _weigh_simple_expression(expr: typed.Expr) -> tuple[int, Iterable[typed.Expr
             parts = (items,) if init is None else (items, init)
         case typed.TypedRecord(_, members):
             parts = tuple(member for _, member in members)
-        case typed.TypedList(_, items) | typed.BuiltinCall(_, _, items):
+        case typed.FunctionCall(_, _, arguments):
+            parts = arguments
+        case typed.TypedList(_, items) | typed.BuiltinCall(_, _, items) | typed.TableLookup(_, _, items):
             parts = items
         case typed.EmitCompliance(_, _, status, message):
             parts = (status, message)
         case typed.FactLookup(_, _, part) | typed.FactPrefixLookup(_, _, part) | typed.RequireSome(_, part):
             parts = (part,)
-        case typed.FieldValue():
+        case typed.RequirementsMet(_, checks):
+            parts = checks
+        case typed.FieldValue() | typed.DefinitionValue() | typed.RequirementCheck():
             parts = ()
         case _:
             return 0, ()

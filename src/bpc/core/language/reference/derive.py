@@ -8,7 +8,8 @@ where the two disagree. It does not hash nodes.
                         └──────► RuleFailure
     one field      ── explain ─► Explanation: its nodes, and the result or the failure
 
-In other files: values (arithmetic, comparison, built-ins, JSON), accounting (steps and nodes), and the walk.
+In other files: values (arithmetic, comparison, built-ins, JSON), accounting (steps and nodes), the walk over
+expressions, and definitions (the walk over fields and definitions).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +19,8 @@ from typing import Any, Final
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluation import MAX_STEPS, ComplianceEntry, RuleFailure, World
 from bpc.core.language.reference.accounting import NO_NODE, DerivationNode, LoopElement, Meter, NodesTooLarge, NodeTable
+from bpc.core.language.reference.definitions import ProgramWalker
 from bpc.core.language.reference.values import value_to_json
-from bpc.core.language.reference.walk import TreeWalker
 from bpc.core.language.typed import Program, ProgramField
 
 # Nobody could read more, and no proof is larger.
@@ -75,7 +76,7 @@ def derive(
     """
     by_path = sorted(program.fields, key=lambda field: field.path)
     meter, steps = Meter(max_steps), NodeTable(len(by_path) + 1, max_bytes)
-    walk = TreeWalker(program.source, world, meter, steps)
+    walk = ProgramWalker(program, world, meter, steps)
     for field in program.fields:
         walk.derive_field(field, salt(field.path)[1])
     fields = {field.path: value_to_json(field.type, walk.values[field.path]) for field in by_path}
@@ -93,7 +94,7 @@ def explain(program: Program, world: World, path: str, *, max_steps: int = MAX_S
     """Evaluate the field at `path` and those it needs, as `derive` would; a failure is part of the answer."""
     needed = _list_needed_fields(program, path)
     meter, steps = Meter(max_steps), NodeTable(0, MAX_EXPLAINED_BYTES)
-    walk = TreeWalker(program.source, world, meter, steps)
+    walk = ProgramWalker(program, world, meter, steps)
     failure = None
     try:
         for field in needed:
@@ -126,7 +127,9 @@ def _list_needed_fields(program: Program, path: str) -> list[ProgramField]:
     return [field for field in program.fields if field.path in needed_paths]
 
 
-def _build_field_node(field: ProgramField, fields: Mapping[str, Json], walk: TreeWalker, salt: str) -> DerivationNode:
+def _build_field_node(
+    field: ProgramField, fields: Mapping[str, Json], walk: ProgramWalker, salt: str
+) -> DerivationNode:
     data: dict[str, Json] = {
         "op": "field",
         "path": field.path,

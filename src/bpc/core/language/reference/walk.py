@@ -7,29 +7,42 @@ Two Python frames for each level of the tree: what may be long (chains, blocks, 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language import evaluation, typed
-from bpc.core.language.reference.accounting import NO_NODE, TEXT_UNIT, LoopElement, Meter, NodeTable, TracedValue
+from bpc.core.language.reference.accounting import (
+    NO_NODE,
+    TEXT_UNIT,
+    LoopElement,
+    Meter,
+    NodeTable,
+    TracedValue,
+    measure_size,
+)
+from bpc.core.language.reference.loops import LoopOutcome, conclude_loop, is_decided
 from bpc.core.language.reference.values import (
     MAGNITUDE_LIMITED,
+    OutsideCalendar,
     apply_builtin,
     calculate,
     compare,
+    compute_charge,
     is_below_limit,
     value_to_json,
 )
 from bpc.core.language.source import Source, Span
-from bpc.core.language.types import TEXT, List, Type, contains_fact_record
+from bpc.core.language.types import TEXT, Type, contains_fact_record
 
 _NO_STATIC_DATA: Final[Mapping[str, str | int]] = {}
 
 
 class TreeWalker:
-    """Evaluates fields one after another, in the order of the calls."""
+    """Evaluates expressions. Fields and definitions are evaluated by `ProgramWalker`."""
+
+    methods: ClassVar[Mapping[type[Any], Callable[[Any, Any], TracedValue]]]
 
     def __init__(self, source: Source, world: evaluation.World, meter: Meter, steps: NodeTable) -> None:
         self._source = source
@@ -49,20 +62,8 @@ class TreeWalker:
         self.compliance: list[evaluation.ComplianceEntry] = []
         self.failed_node: int = NO_NODE
 
-    def derive_field(self, field: typed.ProgramField, salt: str) -> None:
-        """Compute a field, and close its derivation over every node it made that nothing refers to."""
-        self._field = self._meter.field = field.path
-        start = self._steps.next_id
-        self._meter.enter(field.body, field.span)
-        result = self.evaluate(field.body)
-        self._meter.charge_parts((result.value,), field.span)
-        parentless = [node_id for node_id in self._steps.list_parentless(start) if node_id != result.node]
-        data: dict[str, Json] = {"op": "derivation", "salt": salt}
-        self.values[field.path] = result.value
-        self.derivations[field.path] = self._add_node("OP", data, (result.node, *parentless), field.span)
-
     def evaluate(self, expr: typed.Expr) -> TracedValue:
-        return _METHODS[type(expr)](self, expr)
+        return self.methods[type(expr)](self, expr)
 
     def _eval_const(self, const: typed.Const) -> TracedValue:
         if self._lambda_depth:
@@ -73,10 +74,12 @@ class TreeWalker:
         return self._variables[local.name]
 
     def _eval_field_value(self, reference: typed.FieldValue) -> TracedValue:
-        node = self._add_node(
+        return self._record_read(self.values[reference.path], self._add_field_reference(reference))
+
+    def _add_field_reference(self, reference: typed.FieldValue) -> int:
+        return self._add_node(
             "FIELD_REF", {"path": reference.path}, (self.derivations[reference.path],), reference.span
         )
-        return self._record_read(self.values[reference.path], node)
 
     def _eval_get_fact(self, call: typed.FactLookup) -> TracedValue:
         key = self.evaluate(call.key)
@@ -128,6 +131,16 @@ class TreeWalker:
             result = self._trace_op(chain.op, chain.type, sides[-1].value, sides, operand.span)
         return result
 
+    def _eval_coalesce(self, chain: typed.Coalesce) -> TracedValue:
+        """One node over all that were evaluated; the last of them is the value."""
+        sides = [self.evaluate(chain.first)]
+        for operand in chain.operands:
+            if sides[-1].value is not None:
+                break
+            self._meter.enter(operand.expr, operand.span)
+            sides.append(self.evaluate(operand.expr))
+        return self._trace_node("OP", {"op": "??"}, sides[-1].value, sides, chain.span)
+
     def _eval_choice(self, choice: typed.TypedIf) -> TracedValue:
         """Each `else if` is the `else` of the one before, so its node is made before that one's."""
         conditions: list[TracedValue] = []
@@ -136,18 +149,27 @@ class TreeWalker:
             if conditions:
                 self._meter.enter_else_if(branch)
             conditions.append(self.evaluate(branch.condition))
-            if conditions[-1].value:
+            if branch.binding is not None:
+                self._variables[branch.binding] = conditions[-1]
+            if _holds(branch, conditions[-1]):
                 body = branch.body
                 break
         last = choice.branches[len(conditions) - 1]
         self._meter.enter(body, last.span)
         result = self.evaluate(body)
-        branch_taken = "then" if conditions[-1].value else "else"
+        branch_taken = "then" if _holds(last, conditions[-1]) else "else"
         for condition, branch in zip(reversed(conditions), reversed(choice.branches[: len(conditions)]), strict=True):
-            data: dict[str, Json] = {"op": "if", "branch": branch_taken}
+            data: dict[str, Json] = {"op": "if" if branch.binding is None else "ifSome", "branch": branch_taken}
             result = self._trace_node("OP", data, result.value, (condition, result), branch.span)
             branch_taken = "else"
         return result
+
+    def _eval_match(self, match: typed.TypedMatch) -> TracedValue:
+        subject = self.evaluate(match.subject)
+        arm = next(arm for arm in match.arms if subject.value in arm.members)
+        self._meter.enter(arm.body, arm.span)
+        result = self.evaluate(arm.body)
+        return self._trace_node("OP", {"op": "match", "case": arm.label}, result.value, (subject, result), match.span)
 
     def _eval_list(self, literal: typed.TypedList) -> TracedValue:
         items = list(map(self.evaluate, literal.items))
@@ -170,7 +192,11 @@ class TreeWalker:
         arguments = list(map(self.evaluate, call.arguments))
         values = [argument.value for argument in arguments]
         self._charge_call(call, values)
-        value = apply_builtin(call, values, self._world)
+        try:
+            value = apply_builtin(call, values, self._world)
+        except OutsideCalendar:
+            message = evaluation.CALENDAR_MESSAGE
+            raise evaluation.RuleLimitExceeded(message, field=self._field, span=call.span) from None
         if call.op in MAGNITUDE_LIMITED:
             self._require_below_limit(call.type, value, call.span)
         if call.op == "some":
@@ -180,6 +206,8 @@ class TreeWalker:
     def _charge_call(self, call: typed.BuiltinCall, values: list[Any]) -> None:
         if call.op == "some":
             self._meter.charge_parts(values, call.span)
+        elif call.op == "in":
+            self._meter.charge_membership(call.arguments[0].type, values[0], values[1], call.span)
         elif call.op in {"sumDec", "sumQty"}:
             self._meter.charge(len(values[0]), call.span)
         elif call.op == "concat":
@@ -187,6 +215,8 @@ class TreeWalker:
             if length > evaluation.MAX_TEXT_LENGTH:
                 raise evaluation.RuleLimitExceeded(evaluation.TEXT_LENGTH_MESSAGE, field=self._field, span=call.span)
             self._meter.charge(length // TEXT_UNIT, call.span)
+        else:
+            self._meter.charge(compute_charge(call, values, self._meter.max_steps - self._meter.steps), call.span)
 
     def _eval_loop(self, loop: typed.Loop) -> TracedValue:
         items = self.evaluate(loop.items)
@@ -197,11 +227,13 @@ class TreeWalker:
         self._lambda_depth += 1
         results = self._run_lambda(loop, items.value, inputs[-1])
         self._lambda_depth -= 1
-        if loop.op != "filter":
-            self._meter.charge_parts(results, loop.span)
+        self._meter.charge_parts(results, loop.span)
+        outcome = conclude_loop(loop, items.value, inputs[-1].value, results, is_shown=not self._lambda_depth)
+        if loop.op == "groupBy":
+            self._meter.charge(measure_size(outcome.value, self._meter.max_steps - self._meter.steps), loop.span)
         if self._lambda_depth:
-            return TracedValue(_compute_loop_value(loop, items.value, inputs[-1].value, results), NO_NODE)
-        return self._add_loop_node(loop, inputs, results)
+            return TracedValue(outcome.value, NO_NODE)
+        return self._add_loop_node(loop, inputs, outcome)
 
     def _run_lambda(self, loop: typed.Loop, items: list[Any], accumulator: TracedValue) -> list[Any]:
         """What the lambda gives for each element; of a fold, the accumulator after it."""
@@ -214,20 +246,16 @@ class TreeWalker:
             accumulator = self.evaluate(loop.body)
             results.append(accumulator.value)
             self.elements.pop()
+            if is_decided(loop, accumulator.value):
+                break
         return results
 
-    def _add_loop_node(self, loop: typed.Loop, inputs: list[TracedValue], results: list[Any]) -> TracedValue:
-        data: dict[str, Json] = {"op": loop.op, "fn": list(self._source.byte_range(loop.lambda_span))}
-        value = _compute_loop_value(loop, inputs[0].value, inputs[-1].value, results)
-        if loop.op == "filter":
-            data["kept"] = [index for index, is_kept in enumerate(results) if is_kept]
-        else:
-            kind = _get_result_type(loop)
-            if not contains_fact_record(kind):
-                data["values"] = [value_to_json(kind, result) for result in results]
+    def _add_loop_node(self, loop: typed.Loop, inputs: list[TracedValue], outcome: LoopOutcome) -> TracedValue:
+        fn: list[Json] = list(self._source.byte_range(loop.lambda_span))
+        data: dict[str, Json] = {"op": loop.op, "fn": fn, **outcome.data}
         outer = dict.fromkeys(self._variables[name].node for name in loop.captured)
         children = [*(traced.node for traced in inputs), *outer, *self._reads]
-        return TracedValue(value, self._add_node("OP", data, children, loop.span))
+        return TracedValue(outcome.value, self._add_node("OP", data, children, loop.span))
 
     def _eval_require(self, call: typed.RequireSome) -> TracedValue:
         option = self.evaluate(call.option)
@@ -239,16 +267,18 @@ class TreeWalker:
 
     def _eval_emit(self, call: typed.EmitCompliance) -> TracedValue:
         status, message = self.evaluate(call.status), self.evaluate(call.message)
-        index = len(self.compliance)
-        self.compliance.append(evaluation.ComplianceEntry(call.code, self._field, message.value, status.value))
-        data: dict[str, Json] = {
-            "code": call.code,
-            "status": status.value,
-            "message": message.value,
-            "field": self._field,
-            "index": index,
-        }
+        entry = evaluation.ComplianceEntry(call.code, self._field, message.value, status.value)
+        if call.verdict is not None:
+            args = tuple((name, self.evaluate(arg).value) for name, arg in call.args)
+            entry = entry._replace(verdict=call.verdict, args=args)
+        data = self._record_entry(entry, is_requirement=call.verdict is not None)
         return self._trace_node("COMPLIANCE_EMIT", data, status.value != "FAIL", (status, message), call.span)
+
+    def _record_entry(self, entry: evaluation.ComplianceEntry, *, is_requirement: bool) -> dict[str, Json]:
+        """Add an entry; what its node says."""
+        data: dict[str, Json] = {**entry.to_json(), "index": len(self.compliance)}
+        self.compliance.append(entry)
+        return {**data, "args": dict(entry.args), "verdict": entry.verdict} if is_requirement else data
 
     def _eval_block(self, block: typed.TypedBlock) -> TracedValue:
         """An assert's node has what follows it as its body, so the last assert's node is made first."""
@@ -322,20 +352,12 @@ class TreeWalker:
         return self._steps.add(kind, data, children, field=self._field, span=span)
 
 
-def _compute_loop_value(loop: typed.Loop, items: list[Any], init: Any, results: list[Any]) -> Any:
-    if loop.op == "map":
-        return results
-    if loop.op == "filter":
-        return [item for item, is_kept in zip(items, results, strict=True) if is_kept]
-    return results[-1] if results else init
+def _holds(branch: typed.TypedBranch, condition: TracedValue) -> bool:
+    """Whether a branch is taken: its condition is true, or its option is there."""
+    return bool(condition.value) if branch.binding is None else condition.value is not None
 
 
-def _get_result_type(loop: typed.Loop) -> Type:
-    """The type of what the lambda gives: an element of map's list, fold's own type."""
-    return loop.type.item if loop.op == "map" and isinstance(loop.type, List) else loop.type
-
-
-_METHODS: Final[Mapping[type[Any], Callable[[TreeWalker, Any], TracedValue]]] = {
+TreeWalker.methods = {
     typed.Const: TreeWalker._eval_const,
     typed.Local: TreeWalker._eval_local,
     typed.FieldValue: TreeWalker._eval_field_value,
@@ -345,7 +367,9 @@ _METHODS: Final[Mapping[type[Any], Callable[[TreeWalker, Any], TracedValue]]] = 
     typed.Arithmetic: TreeWalker._eval_arithmetic,
     typed.TypedComparison: TreeWalker._eval_comparison,
     typed.Logic: TreeWalker._eval_logic,
+    typed.Coalesce: TreeWalker._eval_coalesce,
     typed.TypedIf: TreeWalker._eval_choice,
+    typed.TypedMatch: TreeWalker._eval_match,
     typed.TypedList: TreeWalker._eval_list,
     typed.TypedRecord: TreeWalker._eval_record,
     typed.BuiltinCall: TreeWalker._eval_apply,

@@ -17,6 +17,7 @@ from bpc.core.language.types import (
     QTY_SCALE,
     TEXT,
     Dec,
+    EnumType,
     FactRecordType,
     List,
     Map,
@@ -25,6 +26,7 @@ from bpc.core.language.types import (
     Record,
     Scalar,
     Type,
+    unwrap_option_type,
 )
 
 Members: TypeAlias = Mapping[str, Value]
@@ -123,6 +125,8 @@ def create_draw(kind: Type, level: int = 0) -> Draw:  # noqa: PLR0911 (one row a
             return _create_map_draw(create_draw(item, level + 1), LONGEST_LIST >> level)
         case Record(members):
             return _create_record_draw([(name, create_draw(item, level + 1)) for name, item in members])
+        case EnumType(_, enum_members):
+            return lambda stream: enum_members[stream.draw_below(len(enum_members))]
         case FactRecordType():
             raise TypeError(f"{kind} is drawn as a fact, not as a value")
         case _:
@@ -312,7 +316,7 @@ class FactUsage:
 def collect_fact_usage(program: Program) -> FactUsage:
     facts = set(program.facts)
     members: dict[FactRecordType, set[str]] = {}
-    pending: list[Any] = [field.body for field in program.fields]
+    pending: list[Any] = [*program.bodies]
     pending += [
         side for prop in program.properties for claim in prop.claims for side in (claim.premise, claim.conclusion)
     ]
@@ -320,8 +324,8 @@ def collect_fact_usage(program: Program) -> FactUsage:
         node = pending.pop()
         if isinstance(node, FactLookup | FactPrefixLookup):
             facts.add(node.fact)
-        elif isinstance(node, BuiltinCall) and node.op == "recordGet":
-            record = node.arguments[0].type
+        elif isinstance(node, BuiltinCall) and node.op in {"recordGet", "member"}:
+            record = unwrap_option_type(node.arguments[0].type)
             if isinstance(record, FactRecordType):
                 members.setdefault(record, set()).add(str(node.static["member"]))
         pending += _list_child_nodes(node)

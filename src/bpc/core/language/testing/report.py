@@ -5,8 +5,8 @@ down, so 100 means everything.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Final, Literal, cast
 
 from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact
@@ -70,8 +70,8 @@ class Coverage:
         }
 
     def _site_to_json(self, site: CoverageSite) -> dict[str, object]:
-        line, column = self.source.locate(site.span.start)
-        return {"kind": site.kind, "label": site.label, "file": self.source.name, "line": line, "column": column}
+        file, line, column = self.source.find_place(site.span.start)
+        return {"kind": site.kind, "label": site.label, "file": file, "line": line, "column": column}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ class TestError:
     span: Span | None
 
     def as_json(self) -> dict[str, object]:
-        place = None if self.span is None else self.source.locate(self.span.start)
+        place = None if self.span is None else self.source.find_place(self.span.start)
         return {
             "code": self.code,
             "rule_code": self.rule_code,
             "message": self.says,
             "field": self.field,
-            "file": self.source.name,
+            "file": place.file if place else self.source.name,
             "line": place and place.line,
             "column": place and place.column,
         }
@@ -199,7 +199,7 @@ class TestReport:
 
 def format_command(rules: Source, tests: Source, *, seed: int, test: str, case: int) -> str:
     """The shell command that runs one case alone."""
-    tests_option = [] if tests is rules else ["--tests", tests.name]
+    tests_option = [] if tests.name == rules.name else ["--tests", tests.name]
     options = [*tests_option, "--seed", str(seed), "--only", test, "--case", str(case)]
     return " ".join(map(_quote_argument, ["bpc", "rules", "test", rules.name, *options]))
 
@@ -224,6 +224,21 @@ class RunContext:
     max_steps: int
     fact_usage: FactUsage
     reached: set[int] = field(default_factory=set)
+    covers: bool = True
+    _emitters: dict[str, list[str]] = field(default_factory=dict)
+
+    def list_emitters(self, code: str) -> list[str]:
+        """The fields whose rules can have a finding with this code."""
+        if not self._emitters:
+            for program_field in self.program.fields:
+                for emitted in dict.fromkeys(_list_codes(program_field.body)):
+                    self._emitters.setdefault(emitted, []).append(program_field.path)
+            # A definition that is missing is a finding of each field that needs it.
+            missing = [definition.missing.code for definition in self.program.definitions if definition.missing]
+            paths = [program_field.path for program_field in self.program.fields if program_field.can_be_missing]
+            for emitted in missing:
+                self._emitters.setdefault(emitted, []).extend(paths)
+        return self._emitters.get(code, [])
 
     def build_world(self, test_inputs: Fixtures, facts: Iterable[SnapshotFact]) -> World:
         return World(
@@ -235,12 +250,12 @@ class RunContext:
 
     def open_session(self, world: World) -> Session:
         """Open the evaluation of one case; it records coverage until every site is reached."""
-        cover = len(self.reached) < len(self.machine.sites)
+        cover = self.covers and len(self.reached) < len(self.machine.sites)
         return self.machine.open_session(world, max_steps=self.max_steps, cover=cover)
 
     def record_reached(self, session: Session) -> None:
         """Add the sites that a case reached, if the case counts."""
-        if len(self.reached) < len(self.machine.sites):
+        if self.covers and len(self.reached) < len(self.machine.sites):
             self.reached.update(session.reached)
 
     def build_failure(
@@ -267,6 +282,19 @@ class RunContext:
             return TestError(failure.code, None, failure.says, None, tests, None)
         source = tests if failure.field is None else self.program.source
         return TestError(failure.code, get_rule_code(failure), failure.says, failure.field, source, failure.span)
+
+
+def _list_codes(node: object) -> Iterator[str]:
+    """The codes of the findings in an expression; also those of assertions, which no test asks for."""
+    code = getattr(node, "code", None)
+    if isinstance(code, str):
+        yield code
+    if isinstance(node, tuple):
+        for part in node:
+            yield from _list_codes(part)
+    elif is_dataclass(node) and not isinstance(node, Type):
+        for part in fields(node):
+            yield from _list_codes(getattr(node, part.name))
 
 
 def build_snapshot_fact(fixture: FixtureFact, payload: Mapping[str, object]) -> SnapshotFact:

@@ -10,18 +10,17 @@ give no value (an `assert` or `requireSome` that fails) does not hold. Every oth
     Property ── Cases (BPC-GEN-1) ── claims ── shrunk if it fails ┴─► TestReport
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.errors import Invalid
 from bpc.core.facts.fact_table import FactInvalid, SnapshotFact
 from bpc.core.language.evaluating.machine import CompiledExpression, Machine, Session
-from bpc.core.language.evaluating.values import format_as_literal
-from bpc.core.language.evaluation import MAX_STEPS, AssertionFailed, RuleFailure, World
-from bpc.core.language.reference.values import compare
+from bpc.core.language.evaluation import MAX_STEPS, AssertionFailed, RuleFailure
 from bpc.core.language.suggestions import Suggestions
-from bpc.core.language.testing.generation import Case, CaseGenerator, build_payload, collect_fact_usage
+from bpc.core.language.testing.examples import UNREADABLE_FACTS, CaseOutcome, run_example
+from bpc.core.language.testing.generation import Case, CaseGenerator, FactUsage, build_payload, collect_fact_usage
 from bpc.core.language.testing.report import (
     Coverage,
     FailedCase,
@@ -34,96 +33,11 @@ from bpc.core.language.testing.report import (
     get_rule_code,
 )
 from bpc.core.language.testing.shrinking import shrink_case
-from bpc.core.language.typed import Program, TypedErrorExpectation, TypedExample, TypedExpectation, TypedProperty
-
-MAX_NAMED_FIELDS: Final = 3  # fields named in a message; it gives the number of the others
+from bpc.core.language.typed import Program, TypedExample, TypedProperty
 
 TRIES_PER_CASE: Final = 10
 # Shrinking a case that takes long must not take five hundred times as long.
 SHRINKING_STEPS: Final = 2_000_000
-
-_UNREADABLE_FACTS: Final = "the facts cannot be read"
-
-
-class _CaseOutcome(NamedTuple):
-    """Whether a case counts, whether it evaluates a field of the rules, and what is wrong with it."""
-
-    counts: bool
-    evaluates_field: bool
-    failures: Sequence[TestFailure] = ()
-
-
-def _run_example(context: RunContext, example: TypedExample) -> _CaseOutcome:
-    """Run an example; every expectation that is not met is a failure, in the order of the text."""
-    facts = [build_snapshot_fact(fixture, fixture.payload or {}) for fixture in example.fixtures.facts]
-    try:
-        world = context.build_world(example.fixtures, facts)
-    except FactInvalid as invalid:
-        failures = _report_unreadable_facts(context, example, invalid)
-        return _CaseOutcome(counts=True, evaluates_field=False, failures=failures)
-    session = context.open_session(world)
-    outcomes = [
-        _check_expectation(context, example, expectation, session)
-        if isinstance(expectation, TypedExpectation)
-        else _check_expected_error(context, example, expectation, world)
-        for expectation in example.expectations
-    ]
-    context.record_reached(session)
-    failures = [failure for failure in outcomes if failure is not None]
-    # Every expectation evaluates the field it names, or all of them until one fails.
-    return _CaseOutcome(counts=True, evaluates_field=bool(outcomes), failures=failures)
-
-
-def _report_unreadable_facts(context: RunContext, example: TypedExample, invalid: FactInvalid) -> list[TestFailure]:
-    """Facts that do not fit their schema stop a compilation before any field, so every field fails with their code."""
-    return [
-        context.build_failure(example, expectation.span, f"{_UNREADABLE_FACTS}: {invalid.says}", invalid)
-        for expectation in example.expectations
-        if not (isinstance(expectation, TypedErrorExpectation) and expectation.code == invalid.code)
-    ]
-
-
-def _check_expectation(
-    context: RunContext, example: TypedExample, expectation: TypedExpectation, session: Session
-) -> TestFailure | None:
-    try:
-        value = session.compute_field(expectation.path)
-    except RuleFailure as failure:
-        says = f"`{expectation.path}` has no value: {failure.says}"
-        return context.build_failure(example, expectation.span, says, failure)
-    kind = next(field.type for field in context.program.fields if field.path == expectation.path)
-    constant = expectation.constant
-    if compare(expectation.op, (kind, value), (constant.type, constant.value)):
-        return None
-    expected = f"{expectation.op} {format_as_literal(constant.type, constant.value)}"
-    says = f"`{expectation.path}` is `{format_as_literal(kind, value)}`, expected `{expected}`"
-    return context.build_failure(example, expectation.span, says)
-
-
-def _check_expected_error(
-    context: RunContext, example: TypedExample, expectation: TypedErrorExpectation, world: World
-) -> TestFailure | None:
-    other_codes: dict[str, str] = {}
-    for path in (program_field.path for program_field in context.program.fields):
-        session = context.open_session(world)
-        try:
-            session.compute_field(path)
-        except RuleFailure as failure:
-            if expectation.code in {failure.code, get_rule_code(failure)}:
-                context.record_reached(session)
-                return None
-            other_codes[path] = get_rule_code(failure) or failure.code
-    says = f"expected the error `{expectation.code}`, but {_describe_other_errors(other_codes)}"
-    return context.build_failure(example, expectation.span, says)
-
-
-def _describe_other_errors(other_codes: Mapping[str, str]) -> str:
-    if not other_codes:
-        return "no field failed"
-    named = [f"`{path}` with `{code}`" for path, code in other_codes.items()][:MAX_NAMED_FIELDS]
-    more = f" and {len(other_codes) - MAX_NAMED_FIELDS} more" if len(other_codes) > MAX_NAMED_FIELDS else ""
-    return f"the fields failed differently: {', '.join(named)}{more}"
-
 
 # Properties
 
@@ -154,8 +68,9 @@ class _ClaimFailure(NamedTuple):
 class _PropertyRunner:
     """A property in a run: its claims compiled once, its cases drawn as they are asked for."""
 
-    def __init__(self, context: RunContext, prop: TypedProperty, seed: int) -> None:
+    def __init__(self, context: RunContext, prop: TypedProperty, seed: int, *, shrinks: bool = True) -> None:
         self._context = context
+        self._shrinks = shrinks
         self._property = prop
         self._seed = seed
         self._cases = CaseGenerator(prop, seed, context.fact_usage.members)
@@ -168,21 +83,21 @@ class _PropertyRunner:
             for claim in prop.claims
         ]
 
-    def run_case(self, number: int) -> _CaseOutcome:
+    def run_case(self, number: int) -> CaseOutcome:
         """Run one case. It does not count if no premise holds."""
         case = self._cases.draw_case(number)
         try:
             world = self._context.build_world(self._property.fixtures, self._build_facts(case))
         except FactInvalid as invalid:
-            says = f"{_UNREADABLE_FACTS}: {invalid.says}"
+            says = f"{UNREADABLE_FACTS}: {invalid.says}"
             failure = self._context.build_failure(self._property, self._property.span, says, invalid)
-            return _CaseOutcome(counts=True, evaluates_field=False, failures=[failure])
+            return CaseOutcome(counts=True, evaluates_field=False, failures=[failure])
         session = self._context.open_session(world)
         counts, claim_failure = self._check_claims(session, case)
         if counts:
             self._context.record_reached(session)
         failures = [] if claim_failure is None else [self._build_failure(case, claim_failure)]
-        return _CaseOutcome(counts=counts, evaluates_field=session.has_evaluated_field, failures=failures)
+        return CaseOutcome(counts=counts, evaluates_field=session.has_evaluated_field, failures=failures)
 
     def build_too_few_failure(self, counted: int) -> TestFailure:
         """What is wrong with a property whose premises hardly ever hold."""
@@ -234,7 +149,8 @@ class _PropertyRunner:
     def _build_failure(self, case: Case, claim_failure: _ClaimFailure) -> TestFailure:
         span = self._property.claims[claim_failure.claim].span
         says = f"case {case.number}: {claim_failure.says}"
-        failed_case = self._build_failed_case(self._shrink(case, claim_failure), claim_failure.claim)
+        simplest = self._shrink(case, claim_failure) if self._shrinks else case
+        failed_case = self._build_failed_case(simplest, claim_failure.claim)
         return self._context.build_failure(self._property, span, says, claim_failure.failure, failed_case)
 
     def _shrink(self, case: Case, claim_failure: _ClaimFailure) -> Case:
@@ -286,7 +202,7 @@ def run_tests(
     context = RunContext(program, Machine(program), max_steps, collect_fact_usage(program))
     tally = _Tally(total, progress)
     for example in examples:
-        tally.add_outcome(_run_example(context, example))
+        tally.add_outcome(run_example(context, example))
     for prop in properties:
         runner = _PropertyRunner(context, prop, seed)
         if case is None:
@@ -303,6 +219,47 @@ def run_tests(
     )
 
 
+class FieldsOfTest(NamedTuple):
+    """A test, the fields that its cases compute, and how many of them fail."""
+
+    test: str
+    fields: frozenset[str]
+    failed: int
+
+
+def trace_tests(program: Program, *, seed: int) -> Iterator[FieldsOfTest]:
+    """Run each test by itself and see what it computes."""
+    machine, usage = Machine(program), collect_fact_usage(program)
+    for test in _list_tests(program):
+        context, tally = RunContext(program, machine, MAX_STEPS, usage), _Tally(0, None)
+        _run_test(context, test, seed, tally)
+        sites = (machine.sites[number] for number in context.reached)
+        yield FieldsOfTest(test.name, frozenset(site.label for site in sites if site.kind == "field"), tally.failed)
+
+
+def find_failing_test(program: Program, names: Collection[str], usage: FactUsage, *, seed: int) -> str | None:
+    """The first test of these that fails, examples before properties. A failing case is not made simpler."""
+    context = RunContext(program, Machine(program), MAX_STEPS, usage, covers=False)
+    for test in _list_tests(program):
+        if test.name in names:
+            tally = _Tally(0, None)
+            _run_test(context, test, seed, tally)
+            if tally.failed:
+                return test.name
+    return None
+
+
+def _list_tests(program: Program) -> tuple[TypedExample | TypedProperty, ...]:
+    return (*program.examples, *program.properties)
+
+
+def _run_test(context: RunContext, test: TypedExample | TypedProperty, seed: int, tally: "_Tally") -> None:
+    if isinstance(test, TypedExample):
+        tally.add_outcome(run_example(context, test))
+    else:
+        _run_property(_PropertyRunner(context, test, seed, shrinks=False), test.cases, tally)
+
+
 def _run_property(runner: _PropertyRunner, case_count: int, tally: "_Tally") -> None:
     """Run cases until enough of them count, one fails or there are no more tries."""
     counted = 0
@@ -315,7 +272,7 @@ def _run_property(runner: _PropertyRunner, case_count: int, tally: "_Tally") -> 
         if counted == case_count:
             return
     failure = runner.build_too_few_failure(counted)
-    tally.add_outcome(_CaseOutcome(counts=True, evaluates_field=False, failures=[failure]))
+    tally.add_outcome(CaseOutcome(counts=True, evaluates_field=False, failures=[failure]))
 
 
 @dataclass(slots=True)
@@ -330,7 +287,7 @@ class _Tally:
     without_field: int = 0
     failures: list[TestFailure] = field(default_factory=list)
 
-    def add_outcome(self, outcome: _CaseOutcome) -> None:
+    def add_outcome(self, outcome: CaseOutcome) -> None:
         if not outcome.counts:
             self.discarded += 1
             return
@@ -351,7 +308,8 @@ def _select_tests(
         if case is not None:
             raise Invalid("a case number needs the name of a property", fix="name the property")
         return program.examples, program.properties
-    examples = tuple(example for example in program.examples if example.name == only)
+    # A table is named without the number of a row.
+    examples = tuple(example for example in program.examples if only in {example.name, example.name.partition("[")[0]})
     properties = tuple(prop for prop in program.properties if prop.name == only)
     if not examples and not properties:
         names = [*(example.name for example in program.examples), *(prop.name for prop in program.properties)]

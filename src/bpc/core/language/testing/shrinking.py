@@ -20,6 +20,7 @@ from bpc.core.language.types import (
     QTY_SCALE,
     TEXT,
     Dec,
+    EnumType,
     FactRecordType,
     List,
     Map,
@@ -113,7 +114,7 @@ def _create_member_check(members: Members, name: str, fails: FailCheck) -> FailC
     return lambda value: fails({**members, name: value})
 
 
-def get_simplest(kind: Type) -> Value:
+def get_simplest(kind: Type) -> Value:  # noqa: PLR0911 (one row a type)
     """The simplest value of a type."""
     match kind:
         case Scalar():
@@ -128,6 +129,8 @@ def get_simplest(kind: Type) -> Value:
             return {}
         case Record(members):
             return {name: get_simplest(item) for name, item in members}
+        case EnumType(_, enum_members):
+            return enum_members[0]
         case FactRecordType():
             raise TypeError(f"{kind} is shrunk as a fact, not as a value")
         case _:
@@ -163,6 +166,8 @@ def shrink_value(kind: Type, value: Any, fails: FailCheck) -> Value:  # noqa: PL
             return _shrink_members(
                 value, lambda name, part, still: shrink_value(_get_member_type(kind, name), part, still), fails
             )
+        case EnumType():
+            return simpler
         case FactRecordType():
             raise TypeError(f"{kind} is shrunk as a fact, not as a value")
         case _:

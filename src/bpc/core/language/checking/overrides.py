@@ -1,0 +1,72 @@
+"""Overrides: an item that replaces one of the same kind and name before it, with a reason.
+
+A package that extends another changes what it took over in this way only; without `override` a name that is used twice
+is a mistake. What makes the rules of a regulation weaker, or could, is told apart: whoever reads a package sees it.
+"""
+
+from typing import Final
+
+from bpc.core.language import syntax, typed
+from bpc.core.language.checking.context import Findings
+from bpc.core.language.source import Source
+
+# A field or definition that is computed in another way has to pass the tests of its package. All else is a demand, a
+# number of the regulation, or a test.
+_STRONG_WORDS: Final = frozenset({"field", "def", "fn"})
+
+
+def apply_overrides(
+    tree: syntax.SyntaxTree, findings: Findings, record: list[typed.AppliedOverride]
+) -> syntax.SyntaxTree:
+    """The tree without what is replaced. What was replaced why goes to `record`; to override nothing is a mistake."""
+    if not tree.overrides:
+        return tree
+    dropped_positions: set[int] = set()
+    newest: dict[tuple[str, str], int] = {}
+    reasons = {override.position: override for override in tree.overrides}
+    for position, item in enumerate(tree.items):
+        word, name = _get_first_word(item, findings.source), get_item_name(item)
+        before = newest.get((word, name))
+        override = reasons.get(position)
+        if override is not None and before is None:
+            message = f"there is no {word} `{name}` before it that it could override"
+            hint = "leave `override` out, or correct the name"
+            findings.error("bad-override", override.span, message, hint, ())
+        elif override is not None and before is not None:
+            dropped_positions.add(before)
+            weakens = word not in _STRONG_WORDS or _shows_more(tree.items[before], item)
+            record.append(
+                typed.AppliedOverride(word, name, override.reason.value, weakens, findings.source, override.span)
+            )
+        if before is None or override is not None:
+            newest[word, name] = position
+    items = tuple(item for position, item in enumerate(tree.items) if position not in dropped_positions)
+    return syntax.SyntaxTree(items, tree.comments, tree.language, tree.stated_at)
+
+
+def drop_overridden(tree: syntax.SyntaxTree, source: Source) -> syntax.SyntaxTree:
+    """The tree without what is replaced, for a text that was checked."""
+    return apply_overrides(tree, Findings(source), [])
+
+
+def get_item_name(item: syntax.Item) -> str:
+    if isinstance(item, syntax.Requirement):
+        return item.code.text
+    return item.dotted if isinstance(item, syntax.Rule) else item.name.text
+
+
+def _get_first_word(item: syntax.Item, source: Source) -> str:
+    """`field`, `const`, `example`: what kind of item it is, in the words of the text."""
+    text = source.text
+    end = item.span.start
+    while end < len(text) and (text[end] == "_" or "a" <= text[end] <= "z"):
+        end += 1
+    return text[item.span.start : end]
+
+
+def _shows_more(before: syntax.Item, item: syntax.Item) -> bool:
+    """Whether a field is visible to more audiences than before."""
+    if not isinstance(before, syntax.Rule) or not isinstance(item, syntax.Rule):
+        return False
+    earlier = {audience.text for audience in before.audiences}
+    return "public" not in earlier and not {audience.text for audience in item.audiences} <= earlier
