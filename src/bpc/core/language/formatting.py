@@ -87,7 +87,25 @@ class _FileLayout(ExpressionLayout):
     def _layout_rule(self, rule: syntax.Rule) -> Doc:
         audiences = "".join(f" @{audience.text}" for audience in rule.audiences)
         head = Concat((f"field {rule.dotted}{audiences}: ", self.layout_type(rule.type), " ="))
-        return Concat((head, Group(self.layout_below(rule.body)), ";"))
+        body = Group(self.layout_below(rule.body))
+        return Concat((head, body, "" if rule.about is None else self._layout_about(rule.about), ";"))
+
+    def _layout_about(self, about: syntax.About) -> Doc:
+        """The clauses each on its line; an order stands beside its group, a translation of help beside its label."""
+        point = "" if about.point is None else f"{about.point.text} "
+        parts: list[Doc] = [self.comments.take_before(about.span.start, NEW_LINE)]
+        parts.append(f"about {point}{quote_text(about.label.value)}")
+        lines: list[Doc] = []
+        before: syntax.AboutClause | None = None
+        for clause in about.clauses:
+            is_beside = before is not None and _stands_beside(before, clause)
+            gap = self.comments.take_before(clause.span.start, SPACE if is_beside else NEW_LINE)
+            if is_beside:
+                lines[-1] = Group(lines[-1], gap, _format_clause(clause))
+            else:
+                lines += [gap, _format_clause(clause)]
+            before = clause
+        return Nest(*parts, Nest(*lines))
 
     def _layout_definition(self, definition: syntax.Definition) -> Doc:
         word = "const" if definition.is_constant else "def"
@@ -118,6 +136,9 @@ class _FileLayout(ExpressionLayout):
             parts += [gap, "else ", self.layout_expr(requirement.message)]
         if requirement.severity is not None:
             parts += [SPACE, f"severity {requirement.severity.text}"]
+        if requirement.cite is not None:
+            gap = self.comments.take_before(requirement.cite.span.start, SPACE)
+            parts += [gap, f"cite {quote_text(requirement.cite.value)}"]
         title = self.layout_expr(requirement.heading)
         return Concat((Group(f"require {requirement.code.text} ", title, Nest(*parts)), ";"))
 
@@ -293,6 +314,21 @@ def _measure_columns(rows: Sequence[syntax.CaseRow], columns: int) -> list[int]:
             if not isinstance(cell, _COMPOUND):
                 widths[index] = max(widths[index], len(format_literal(cell)))
     return widths
+
+
+def _stands_beside(before: syntax.AboutClause, clause: syntax.AboutClause) -> bool:
+    """Whether a clause is written on the line of the one before it."""
+    words = before.word.text, clause.word.text
+    if words == ("group", "order"):
+        return True
+    is_translation = before.language is not None and clause.language is not None
+    return words == ("label", "help") and is_translation and before.language == clause.language
+
+
+def _format_clause(clause: syntax.AboutClause) -> str:
+    words = [clause.word.text] if clause.language is None else [clause.word.text, clause.language.text]
+    value = clause.value
+    return " ".join([*words, quote_text(value.value) if isinstance(value, syntax.TextLiteral) else value.digits])
 
 
 def _layout_cite(cite: syntax.TextLiteral | None) -> Doc:
