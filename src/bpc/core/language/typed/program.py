@@ -79,6 +79,11 @@ class ProgramField:
     can_be_missing: bool = False
     about: FieldAbout | None = None
 
+    @property
+    def title(self) -> str:
+        """What a sentence calls the field: its label with the path in brackets, or the path."""
+        return self.path if self.about is None else f"{self.about.label} ({self.path})"
+
 
 @dataclass(frozen=True, slots=True)
 class MissingValue:
