@@ -151,6 +151,12 @@ def note_denial(caller: Caller, request: Request, permission: str, decision: Dec
     return Forbidden(permission, decision)
 
 
+def queue_refusal(caller: Caller, request: Request, refusal: Refusal) -> None:
+    """Note a refusal to be recorded as a denial. Its details name the permission and the reason."""
+    permission, reason = str(refusal.details["permission"]), str(refusal.details["reason"])
+    _queue_denial(request, caller, {**_describe_request(request, permission, reason), **refusal.details})
+
+
 def _queue_denial(request: Request, caller: Caller, payload: Mapping[str, object]) -> None:
     denials: list[tuple[Caller, Mapping[str, object]]] = request.scope["state"].setdefault("denied", [])
     denials.append((caller, payload))

@@ -94,6 +94,9 @@ SELECT_ROLES: Final[LiteralString] = """
       FROM roles r
 """
 SELECT_ROLE: Final[LiteralString] = f"{SELECT_ROLES} WHERE r.tenant_id = $1 AND r.role_id = $2"
+SELECT_ROLES_BY_NAME: Final[LiteralString] = f"""
+    {SELECT_ROLES} WHERE r.tenant_id = $1 AND r.name = ANY($2::text[]) ORDER BY r.name
+"""
 SELECT_ROLE_PAGE: Final[LiteralString] = make_page_query(SELECT_ROLES, time="r.created_at", key="r.role_id")
 
 
@@ -127,6 +130,11 @@ async def _insert_role(
 
 async def get_role(conn: Connection, tenant: TenantId, role: RoleId) -> RoleRow:
     return await fetch_one(conn, RoleRow, SELECT_ROLE, tenant, role, kind="role")
+
+
+async def find_roles(conn: Connection, tenant: TenantId, names: Collection[str]) -> list[RoleRow]:
+    """The roles with these names, by name; a name that no role has is left out."""
+    return await fetch_rows(conn, RoleRow, SELECT_ROLES_BY_NAME, tenant, list(names))
 
 
 async def list_roles(conn: Connection, tenant: TenantId, page: PageQuery) -> Sequence[RoleRow]:
