@@ -157,6 +157,15 @@ async def set_role_permissions(
     return await get_role(conn, tenant, role)
 
 
+async def add_role_permissions(
+    conn: Connection, tenant: TenantId, role: RoleRow, permissions: Collection[str], *, act: Act
+) -> None:
+    """Add permissions that a role does not have, and append an event with all that it has then."""
+    await conn.execute(INSERT_PERMISSIONS, tenant, role.role_id, list(permissions))
+    payload = {"permissions": sorted({*role.permissions, *permissions})}
+    await events.append_act(conn, act, tenant, "Role", role.role_id, "ROLE_CHANGED", payload)
+
+
 # Actors -----------------------------------------------------------------------------------------------------------
 
 ActorType = Literal["USER", "API_CLIENT", "SERVICE"]
