@@ -222,13 +222,17 @@ class PermissionedRoute(APIRoute):
         self, conn: Connection, caller: Caller, key: str, request_hash: Digest, request: Request, answer: RouteHandler
     ) -> Response:
         """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
-        stored_answer = await api_requests.lock_key_and_find_response(conn, caller.tenant_id, key)
+        stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
         if stored_answer is not None:
             return _repeat_answer(stored_answer, request_hash)
         response = await answer(request)
         if response.status_code < 300:
             await api_requests.store_response(
-                conn, caller.tenant_id, key, self._to_stored_answer(response, request_hash)
+                conn,
+                caller.tenant_id,
+                key,
+                self._to_stored_answer(response, request_hash),
+                actor=caller.actor_id,
             )
         return response
 
