@@ -254,7 +254,7 @@ async def open_migrated_database(
             await require_server_version(conn)
             if migrate_first:
                 report("applying migrations")
-                await migrate(conn, list_migrations())
+                await migrate_and_complete(conn)
             await require_current_schema(conn, list_migrations())
         database = await open_database(
             location.address, pool_size=settings.db_pool_size, restart_server=location.restart_server
@@ -263,6 +263,17 @@ async def open_migrated_database(
             yield database
         finally:
             await database.close()
+
+
+async def migrate_and_complete(conn: Connection) -> list[str]:
+    """Apply pending migrations, and do what SQL files cannot: changes that are events. Return the files' names."""
+    from bpc.storage.access.added_permissions import (  # noqa: PLC0415 (it needs this module)
+        add_permissions_to_older_tenants,
+    )
+
+    names = await migrate(conn, list_migrations())
+    await add_permissions_to_older_tenants(conn)
+    return names
 
 
 async def require_server_version(conn: Connection) -> None:
