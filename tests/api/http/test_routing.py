@@ -147,6 +147,8 @@ async def test_another_request_under_the_same_key_is_a_conflict(
         case "method":
             method, path = "DELETE", f"/v1/webhook-endpoints/{two_tenants.own.ids['idle_webhook_endpoint_id']}"
             how = {}
+        case _:
+            raise ValueError(other)
     answer = await admin.send(method, path, idempotency_key=key, headers=headers, **how)
 
     assert first.status_code == 201

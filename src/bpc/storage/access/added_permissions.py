@@ -11,7 +11,7 @@ from typing import Final, LiteralString
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.core.policies import ADDED_PERMISSIONS, MATRIX_ROLES, ROLES
-from bpc.storage.access import tenants_and_actors
+from bpc.storage.access import policies, tenants_and_actors
 from bpc.storage.audit import events
 from bpc.storage.connection import SYSTEM_ROLE, Connection
 from bpc.storage.database import begin_transaction
@@ -36,7 +36,7 @@ async def add_permissions_to_older_tenants(conn: Connection) -> None:
     for row in rows:
         tenant = TenantId(row["tenant_id"])
         async with begin_transaction(conn, SYSTEM_ROLE, tenant):
-            await tenants_and_actors.policies.lock_access(conn, tenant)
+            await policies.lock_access(conn, tenant)
             if not await conn.fetchval(IS_DONE, tenant):
                 await _add_permissions(conn, tenant, row["at"])
 
