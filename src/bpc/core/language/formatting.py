@@ -108,7 +108,12 @@ class _FileLayout(ExpressionLayout):
     def _layout_requirement(self, requirement: syntax.Requirement) -> Doc:
         """The clauses each on a line of its own, if not all of it fits one."""
         parts: list[Doc] = []
-        clauses = (("when", requirement.scope), ("in force from", requirement.start), ("to", requirement.end))
+        clauses = (
+            ("when", requirement.scope),
+            ("in force from", requirement.start),
+            ("to", requirement.end),
+            ("on", requirement.day),
+        )
         for word, expr in clauses:
             if expr is not None:
                 parts += [SPACE, f"{word}", self.layout_value(expr)]

@@ -66,7 +66,8 @@ def _mark_row(emitter: Emitter, table: typed.TypedTable, row: str) -> None:
 def _list_node_texts(table: typed.TypedTable) -> tuple[str, ...]:
     """What the node of each row says, and of no row."""
     values: list[tuple[int | None, Json]] = [
-        (number, value_to_json(table.type, row.value)) for number, row in enumerate(table.rows)
+        (number, None if row.value is None else value_to_json(table.type, row.value))
+        for number, row in enumerate(table.rows)
     ]
     return tuple(
         encode_data(op="table", row=number, table=table.name, value=value) for number, value in [*values, (None, None)]

@@ -118,9 +118,9 @@ class FunctionDefinition(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Requirement(SyntaxNode):
-    """`require CODE "title" when scope in force from start to end: condition else message severity warn;`
+    """`require CODE "title" when scope in force from start to end on day: condition else message severity warn;`
 
-    `heading` is the title, `severity` the word that is written, `fail` or `warn`.
+    `heading` is the title, `severity` the word that is written, `fail` or `warn`. Without `day` it is the day of issue.
     """
 
     code: Name
@@ -131,6 +131,7 @@ class Requirement(SyntaxNode):
     condition: Expr
     message: Expr | None
     severity: Name | None
+    day: Expr | None = field(default=None, kw_only=True)
     height: int = field(default=0, compare=False, kw_only=True)
 
 
