@@ -156,7 +156,7 @@ def _emit_groups(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], 
     listing, kind = emitter.code, expr.body.type
     is_hashed = not isinstance(unwrap_option_type(kind), List | Map | Record)
     group = listing.register(
-        "g",
+        "G",
         emitter.get_type_info(kind).number,
         lambda: runtime.create_grouping(None if is_hashed else create_writer(kind)),
     )
