@@ -31,7 +31,7 @@ CASES = Path(__file__).parent / "cases"
 WORDS = [
     *r"""
     field example property let if then else assert fn true false none date qty fact given any cases seed forall
-    implies product issued expect expectError fixture with without because expectFinding override
+    implies product issued expect expectError fixture with without because expectFinding override verdict args
     enum match table cite from to | EV LMT Category size
     Bool Int Text Dec Qty Opt List Map Record kWh g a b x y getFact
     recordGet map fold filter toDec some count concat "a" "Battery" "E1" 0 1 2.5 007 75.500000 ( ) [ ] { } , ; : .

@@ -7,6 +7,7 @@ import typer
 
 from bpc.cli.offline.rules_eval import evaluate_rules
 from bpc.cli.offline.rules_mutate import mutate_rules
+from bpc.cli.offline.rules_shipped import list_shipped_packages
 from bpc.cli.online.rules_publish import list_rules, publish_rules
 from bpc.cli.support.arguments import command_group
 from bpc.cli.support.output import (
@@ -22,6 +23,7 @@ from bpc.cli.support.output import (
     read_bytes,
     replace_file,
 )
+from bpc.cli.support.package_folders import list_package_files, locate_package
 from bpc.cli.support.progress import show_progress
 from bpc.cli.support.rule_files import (
     RulesArgument,
@@ -29,7 +31,6 @@ from bpc.cli.support.rule_files import (
     count_diagnostics,
     diagnostics_to_json,
     exit_with_diagnostics,
-    list_package_files,
     print_diagnostics,
     print_test_failure,
     read_package_files,
@@ -49,7 +50,8 @@ STDIN: Final = "-"
 MAX_PLACES_LISTED: Final = 20
 
 RuleFilesArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE", help="Rule files, or folders of packages; `-` is standard input.")
+    list[str],
+    typer.Argument(metavar="FILE", help="Rule files, folders of packages, or `shipped:NAME`; `-` is standard input."),
 ]
 
 
@@ -144,9 +146,10 @@ def format_files(
 
 def _format_path(path: str) -> list[FormatResult]:
     """A file, or each file of a folder, which is a package of level 2."""
-    if path == STDIN or not Path(path).is_dir():
+    folder = locate_package(path)
+    if folder is None:
         return [_format_file(path)]
-    return [_format_file(str(Path(path) / file), language=2) for file in list_package_files(Path(path))]
+    return [_format_file(str(folder / file), language=2) for file in list_package_files(folder)]
 
 
 def _format_file(file: str, *, language: int = 1) -> FormatResult:
@@ -278,3 +281,4 @@ rules_app.command("mutate")(mutate_rules)
 rules_app.command("eval")(evaluate_rules)
 rules_app.command("publish")(publish_rules)
 rules_app.command("list")(list_rules)
+rules_app.command("shipped")(list_shipped_packages)

@@ -263,7 +263,10 @@ class _FileLayout(ExpressionLayout):
         if isinstance(expectation, syntax.FindingExpectation):
             texts = [text for text in (expectation.code, expectation.status, expectation.message) if text is not None]
             word = "expectNoFinding" if expectation.status is None else "expectFinding"
-            return f"{word}({', '.join(map(_format_text, texts))}){because}"
+            head = f"{word}({', '.join(map(_format_text, texts))}"
+            head += "" if expectation.verdict is None else f", verdict {_format_text(expectation.verdict)}"
+            args = "" if expectation.args is None else Concat((", args ", self._layout_json(expectation.args)))
+            return Concat((head, args, f"){because}"))
         head = f"expect({expectation.dotted}, {expectation.op} "
         return Concat((head, self._layout_constant(expectation.constant), f"){because}"))
 

@@ -14,7 +14,7 @@ from bpc.core.language import syntax, typed
 from bpc.core.language.checking import literals, operators
 from bpc.core.language.checking.context import Checker, FieldDeclaration, Node
 from bpc.core.language.checking.definitions import CheckedBody
-from bpc.core.language.source import DiagnosticNote, Span
+from bpc.core.language.source import DiagnosticNote, Source, Span
 from bpc.core.language.types import BOOL, DATE, TEXT, Opt
 
 REQUIREMENTS_PATH: Final = "requirements.met"
@@ -146,6 +146,17 @@ def _check_governing_day(checker: Checker, node: Node) -> typed.Expr | None:
     return None
 
 
+def name_arguments(node: syntax.Interpolation, source: Source) -> list[str | None]:
+    """What each part of a message is called as an argument: its own name, or its text; None for a fixed text."""
+    own_names = node.names or (None,) * len(node.parts)
+    return [
+        None
+        if isinstance(part, syntax.TextLiteral)
+        else name or " ".join(source.text[part.span.start : part.span.end].split())
+        for part, name in zip(node.parts, own_names, strict=True)
+    ]
+
+
 def _check_text(checker: Checker, node: Node) -> _Text | None:
     expr = literals.check_text_argument(checker, node, "the message of a requirement must be a `Text`")
     if expr is None or not isinstance(node, syntax.Interpolation) or not isinstance(expr, typed.BuiltinCall):
@@ -153,7 +164,8 @@ def _check_text(checker: Checker, node: Node) -> _Text | None:
     bindings: list[typed.TypedLet] = []
     parts: list[typed.Expr] = []
     args: list[tuple[str, typed.Expr]] = []
-    for part_node, part in zip(node.parts, expr.arguments, strict=True):
+    names = name_arguments(node, checker.findings.source)
+    for part_node, part, argument in zip(node.parts, expr.arguments, names, strict=True):
         if isinstance(part_node, syntax.TextLiteral):
             parts.append(part)
             continue
@@ -161,7 +173,6 @@ def _check_text(checker: Checker, node: Node) -> _Text | None:
         bindings.append(typed.TypedLet(name, part, part_node.span))
         local = typed.Local(TEXT, name, part_node.span)
         parts.append(local)
-        text = checker.findings.source.text[part_node.span.start : part_node.span.end]
-        args.append((" ".join(text.split()), local))
+        args.append((str(argument), local))
     message = typed.BuiltinCall(TEXT, "concat", tuple(parts), {}, node.span)
     return _Text(tuple(bindings), message, tuple(dict(args).items()))

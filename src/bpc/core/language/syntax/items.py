@@ -257,7 +257,7 @@ class ErrorExpectation(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class FindingExpectation(SyntaxNode):
-    """`expectFinding("CODE", "STATUS", "message")`; without a message any will do.
+    """`expectFinding("CODE", "STATUS", "message", verdict "expired", args { … })`; what is left out may be anything.
 
     `expectNoFinding("CODE")` has no status.
     """
@@ -266,6 +266,8 @@ class FindingExpectation(SyntaxNode):
     status: TextLiteral | None
     message: TextLiteral | None = None
     because: TextLiteral | None = None
+    verdict: TextLiteral | None = None
+    args: JsonObject | None = None
 
 
 AnyExpectation: TypeAlias = Expectation | ErrorExpectation | FindingExpectation

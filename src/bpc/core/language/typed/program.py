@@ -92,13 +92,18 @@ class TypedErrorExpectation:
 
 @dataclass(frozen=True, slots=True)
 class TypedFindingExpectation:
-    """The findings with this code have this status and, if there is one, this message; status None: there are none."""
+    """The findings with this code have this status; status None: there are none.
+
+    They have this message and this verdict, if there is one, and these of their arguments.
+    """
 
     code: str
     status: str | None
     message: str | None
     span: Span
     because: str | None = None
+    verdict: str | None = None
+    args: tuple[tuple[str, str], ...] = ()
 
 
 AnyTypedExpectation: TypeAlias = TypedExpectation | TypedErrorExpectation | TypedFindingExpectation
