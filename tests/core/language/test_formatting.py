@@ -71,6 +71,14 @@ table limit(metal: Category, on: Date , n : Text): Record(a: Int, b: Opt(Text)) 
     cite "a citation that makes the row longer than it may be"; };
 table size(n: Int): Text { from 2: "a"; }
 example e: {} => expect(a, != 1); ;
+-- what it is, for people
+field b.c @public: Int = if (true) then 1 else 2 -- one or two
+  about -- so
+  DP43.2 "A label" order 3 group "Group" order 4 -- twice
+  help "help" label de "Beschriftung" -- on German
+  help de "Hilfe" label fr "Une étiquette" cite "Annex VI" ; -- behind
+require R1 "title": true else "message" cite "Art. 8(2)" -- cited
+  severity warn;
 -- the end
 """
 

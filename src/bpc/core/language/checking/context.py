@@ -162,6 +162,7 @@ class FieldDeclaration:
     span: Span
     type_span: Span
     can_be_missing: bool = False
+    about: typed.FieldAbout | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import literals, operators
+from bpc.core.language.checking.abouts import check_line
 from bpc.core.language.checking.context import Checker, FieldDeclaration, Node
 from bpc.core.language.checking.definitions import CheckedBody
 from bpc.core.language.source import DiagnosticNote, Source, Span
@@ -63,6 +64,8 @@ def _check_requirement(checker: Checker, node: syntax.Requirement) -> typed.Requ
     condition = _check_bool(checker, node.condition, "what is required")
     title = _check_text(checker, node.heading)
     message = title if node.message is None else _check_text(checker, node.message)
+    if node.cite is not None:
+        check_line(checker, node.cite, "citation")
     if len(checker.findings.errors) > errors or condition is None or title is None or message is None:
         return None
     severity: Literal["FAIL", "WARN"] = "WARN" if node.severity is not None and node.severity.text == "warn" else "FAIL"
@@ -71,7 +74,8 @@ def _check_requirement(checker: Checker, node: syntax.Requirement) -> typed.Requ
     body = writer.limit_period(start, end, day, body)
     if scope is not None:
         body = writer.choose(scope, body, writer.emit("NOT_APPLICABLE", "out_of_scope"))
-    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span)
+    cite = None if node.cite is None else node.cite.value
+    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span, cite)
 
 
 class _RequirementWriter:

@@ -238,12 +238,20 @@ class DefinitionParser(ConstantParser):
         if self.accept("else"):
             message = self.parse_expr()
             height = max(height, self.height)
+        cite = self.parse_cite()
         severity = self._parse_severity() if self.is_word("severity") else None
-        self.expect_semicolon("the requirement")
+        cite = cite or self.parse_cite()
+        self.expect_semicolon("the requirement", "an operator, `severity`, `cite`" if cite is None else "`severity`")
         span = self.span_from(first)
         return syntax.Requirement(
-            code, title, scope, start, end, condition, message, severity, day=day, span=span, height=height + 8
+            code, title, scope, start, end, condition, message, severity, cite, day=day, span=span, height=height + 8
         )
+
+    def parse_cite(self) -> syntax.TextLiteral | None:
+        if not self.is_word("cite"):
+            return None
+        self.advance()
+        return self.parse_text('the citation in quotes, as in `cite "Article 8(2)"`')
 
     def _parse_clause(self, word: str) -> syntax.Expr | None:
         if not self.is_word(word):

@@ -52,13 +52,32 @@ JsonValue: TypeAlias = JsonAtom | JsonList | JsonObject | ColumnRef
 
 
 @dataclass(frozen=True, slots=True)
+class AboutClause(SyntaxNode):
+    """`group "…"`, `order 10`, `label de "…"`: its word, perhaps a language, and what it says."""
+
+    word: Name
+    language: Name | None
+    value: TextLiteral | NumberLiteral
+
+
+@dataclass(frozen=True, slots=True)
+class About(SyntaxNode):
+    """`about DP10 "label" group "…" order 10 …`: what a field is, for people. `point` is the data point as written."""
+
+    point: Name | None
+    label: TextLiteral
+    clauses: tuple[AboutClause, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Rule(SyntaxNode):
-    """`field path @audience : type = body;`"""
+    """`field path @audience : type = body about DP10 "label";`"""
 
     path: tuple[Name, ...]
     audiences: tuple[Name, ...]
     type: TypeExpr
     body: Expr
+    about: About | None = None
     height: int = field(default=0, compare=False, kw_only=True)
 
     @property
@@ -118,7 +137,7 @@ class FunctionDefinition(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Requirement(SyntaxNode):
-    """`require CODE "title" when scope in force from start to end on day: condition else message severity warn;`
+    """`require CODE "title" when scope in force from start to end on day: condition else message severity warn cite "…";`
 
     `heading` is the title, `severity` the word that is written, `fail` or `warn`. Without `day` it is the day of issue.
     """
@@ -131,6 +150,7 @@ class Requirement(SyntaxNode):
     condition: Expr
     message: Expr | None
     severity: Name | None
+    cite: TextLiteral | None = None
     day: Expr | None = field(default=None, kw_only=True)
     height: int = field(default=0, compare=False, kw_only=True)
 

@@ -279,13 +279,14 @@ class EmitCompliance(TypedNode):
 class RequirementCheck(TypedNode):
     """A requirement: `body` emits its one entry. If a definition that it needs is missing, the entry says so.
 
-    `severity` is the status of an entry that is not met.
+    `severity` is the status of an entry that is not met, `cite` what the requirement cites.
     """
 
     code: str
     severity: Literal["FAIL", "WARN"]
     body: "Expr"
     span: Span
+    cite: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
