@@ -230,7 +230,9 @@ def _declare(
         first = declared.setdefault(path, rule)
         if first is rule:
             access = tuple(sorted({audience.text for audience in rule.audiences}))
-            checker.fields[path] = FieldDeclaration(kind, access, get_path_span(rule.path), rule.type.span)
+            checker.fields[path] = FieldDeclaration(
+                kind, access, get_path_span(rule.path), rule.type.span, extent=rule.body.span
+            )
             continue
         note = DiagnosticNote(get_path_span(first.path), "it is first declared here")
         message = f"the field `{path}` is declared twice"
@@ -333,6 +335,7 @@ def _build_fields(
                 span=declared.span,
                 declared_type=declared.type,
                 can_be_missing=path in missable,
+                extent=declared.extent,
             )
         )
     return tuple(fields) if len(fields) == len(bodies) else None

@@ -69,7 +69,7 @@ def _check_requirement(checker: Checker, node: syntax.Requirement) -> typed.Requ
     body = writer.limit_period(start, end, body)
     if scope is not None:
         body = writer.choose(scope, body, writer.emit("NOT_APPLICABLE", "out_of_scope"))
-    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span)
+    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span, node.span)
 
 
 class _RequirementWriter:

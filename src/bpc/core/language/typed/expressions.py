@@ -279,13 +279,14 @@ class EmitCompliance(TypedNode):
 class RequirementCheck(TypedNode):
     """A requirement: `body` emits its one entry. If a definition that it needs is missing, the entry says so.
 
-    `severity` is the status of an entry that is not met.
+    `severity` is the status of an entry that is not met, `extent` the whole requirement in the text.
     """
 
     code: str
     severity: Literal["FAIL", "WARN"]
     body: "Expr"
     span: Span
+    extent: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,4 +367,4 @@ def iterate_parts(expr: object) -> Iterator[Any]:
 @cache
 def _list_part_names(kind: Any) -> tuple[str, ...]:
     # Not into types: a type of shared parts can be far larger than the memory it takes.
-    return tuple(member.name for member in fields(kind) if member.name not in {"type", "span"})
+    return tuple(member.name for member in fields(kind) if member.name not in {"type", "span", "extent"})
