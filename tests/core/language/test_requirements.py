@@ -105,10 +105,11 @@ def test_the_field_of_the_requirements_is_shown_to_nobody_and_never_absent() -> 
     assert (field.path, field.access, str(field.type)) == ("requirements.met", (), "Bool")
 
 
-def test_the_proof_has_every_entry_below_the_requirements() -> None:
+def test_every_entry_is_below_the_requirements() -> None:
     derivation = derive_rules(
         'language 2; def d = Battery for "x" else missing("none"); require A "is {1}": true; '
-        'require B "b": count([d]) > 0;'
+        'require B "b": count([d]) > 0;',
+        by_operator=True,
     )
 
     (met,) = find_nodes(derivation, "requirements")

@@ -75,7 +75,7 @@ def _check_requirement(checker: Checker, node: syntax.Requirement) -> typed.Requ
     if scope is not None:
         body = writer.choose(scope, body, writer.emit("NOT_APPLICABLE", "out_of_scope"))
     cite = None if node.cite is None else node.cite.value
-    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span, cite)
+    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span, node.span, cite)
 
 
 class _RequirementWriter:

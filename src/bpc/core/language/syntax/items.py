@@ -137,7 +137,7 @@ class FunctionDefinition(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Requirement(SyntaxNode):
-    """`require CODE "title" when scope in force from start to end on day: condition else message severity warn cite "…";`
+    """`require CODE "title" when … in force from … to … on day: condition else message severity warn cite "…";`
 
     `heading` is the title, `severity` the word that is written, `fail` or `warn`. Without `day` it is the day of issue.
     """
