@@ -128,7 +128,7 @@ class _FileLayout(ExpressionLayout):
         return Concat((head, Group(self.layout_below(function.body)), ";"))
 
     def _layout_requirement(self, requirement: syntax.Requirement) -> Doc:
-        """What is asked for on one line and what is said else on the next; each clause on its own if that is too long."""
+        """What is asked for on one line and what is said else on the next; a clause a line if that is too long."""
         parts: list[Doc] = []
         clauses = (
             ("when", requirement.scope),
