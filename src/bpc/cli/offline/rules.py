@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from bpc.cli.offline.rules_eval import evaluate_rules
+from bpc.cli.offline.rules_fields import list_fields_as_json, print_fields
 from bpc.cli.offline.rules_mutate import mutate_rules
 from bpc.cli.offline.rules_shipped import list_shipped_packages
 from bpc.cli.online.rules_publish import list_rules, publish_rules
@@ -71,13 +72,16 @@ def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json
     packages = {file: read_package_files(file, tests) for file in files}
     diagnostics = [diagnostic for package in packages.values() for diagnostic in package.diagnostics]
     if as_json:
-        overrides = [
-            override.as_json()
-            for package in packages.values()
-            if package.program
-            for override in package.program.overrides
-        ]
-        print_json({"diagnostics": diagnostics_to_json(diagnostics), **({"overrides": overrides} if overrides else {})})
+        programs = [package.program for package in packages.values() if package.program]
+        overrides = [override.as_json() for program in programs for override in program.overrides]
+        fields = [field for program in programs for field in program.fields if field.about is not None]
+        print_json(
+            {
+                "diagnostics": diagnostics_to_json(diagnostics),
+                **({"overrides": overrides} if overrides else {}),
+                **({"fields": list_fields_as_json(fields)} if fields else {}),
+            }
+        )
     else:
         print_diagnostics(diagnostics)
         for file, package in packages.items():
@@ -279,6 +283,7 @@ rules_app.command("fmt")(format_files)
 rules_app.command("test")(run_rule_tests)
 rules_app.command("mutate")(mutate_rules)
 rules_app.command("eval")(evaluate_rules)
+rules_app.command("fields")(print_fields)
 rules_app.command("publish")(publish_rules)
 rules_app.command("list")(list_rules)
 rules_app.command("shipped")(list_shipped_packages)
