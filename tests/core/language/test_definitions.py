@@ -82,7 +82,7 @@ def test_the_node_of_a_definition_covers_what_nothing_else_refers_to() -> None:
     assert steps[-1] == '4 OP op="definition" name="one" <- 3, 2'
 
 
-def test_the_proof_says_why_a_field_is_absent() -> None:
+def test_the_nodes_say_why_a_field_is_absent() -> None:
     rules = (
         'language 2; def sheet = Battery for "x" else missing("none"); def twin = sheet; '
         'field a: Int = count([twin]); field b: Int = field("a");'
@@ -130,7 +130,7 @@ def test_a_definition_that_is_first_needed_in_a_function_is_a_read_of_it() -> No
     rules = "language 2; def d = 1 + 1; field a: List(Int) = map([1, 2], fn(x) => x * d);"
     machine = create_machine(rules)
 
-    nodes = derive_rules(rules).nodes
+    nodes = derive_rules(rules, by_operator=True).nodes
     (loop,) = [node for node in nodes if node.data.get("op") == "map"]
 
     assert prove(machine, create_world(machine)).values.to_json() == {"a": [2, 4]}
@@ -349,3 +349,14 @@ def test_both_evaluators_agree_on_a_battery_without_a_mass() -> None:
     derivation = derive_rules(MASS.replace("productSku()", '"SKU-1"', 1), [create_battery(chemistry="LFP")])
 
     assert [entry.code for entry in derivation.compliance] == ["DP10", "DP10", "DP10"]
+
+
+def test_a_function_may_stand_beside_groups() -> None:
+    rules = """language 2;
+      fn double(x: Int): Int = x * 2;
+      fn triple(x: Int): Int = x * 3;
+      field groups: List(Int) = map(groupBy([1, 2, 1], fn(x) => x), fn(group) => triple(group.key));
+      field pairs: List(Int) = map(groupBy([1, 1], fn(x) => { key: x }), fn(group) => double(group.key.key));
+    """
+
+    assert evaluate(rules).fields == derive_rules(rules, []).fields == {"groups": [3, 6], "pairs": [2]}

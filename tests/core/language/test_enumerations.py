@@ -9,15 +9,12 @@ from bpc.core.language.parsing.parse import parse, parse_expression
 from bpc.core.language.source import Source
 from tests.core.language.check_helpers import check_program, list_diagnostics
 from tests.core.language.evaluating.evaluation import (
-    build_const,
-    build_op,
     create_fact,
     create_machine,
     create_world,
     evaluate,
-    list_proof_nodes,
 )
-from tests.core.language.reference.derivation import derive_rules
+from tests.core.language.reference.derivation import derive_rules, format_steps
 from tests.core.language.testing.runs import get_only_failure, run
 from tests.core.passport.test_why import explain_rules, format_reasons
 
@@ -168,26 +165,26 @@ def test_entering_a_case_costs_its_weight() -> None:
 # Proof, reasons, coverage, properties
 
 
-def test_a_proof_says_which_case_was_taken_and_what_a_text_means() -> None:
-    nodes = list_proof_nodes(
+def test_the_nodes_say_which_case_was_taken_and_what_a_text_means() -> None:
+    steps = format_steps(
         f'{ENUMS}field x: Int = match Category("lmt") {{ EV => 1, LMT | INDUSTRIAL => 2, none => 3 }};'
     )
 
-    assert nodes[2:-1] == [
-        build_const("Text", "lmt"),
-        build_op([2], op="toEnum", enum="Category", value="LMT"),
-        build_const("Int", 2),
-        build_op([3, 4], op="match", case="LMT | INDUSTRIAL"),
+    assert steps == [
+        '2 CONST type="Text" value="lmt"',
+        '3 OP op="toEnum" enum="Category" value="LMT" <- 2',
+        '4 CONST type="Int" value=2',
+        '5 OP op="match" case="LMT | INDUSTRIAL" <- 3, 4',
     ]
 
 
 def test_a_member_is_a_constant_of_its_enumeration() -> None:
-    nodes = list_proof_nodes(f"{ENUMS}field x: Bool = EV == LMT;")
+    steps = format_steps(f"{ENUMS}field x: Bool = EV == LMT;")
 
-    assert nodes[2:-1] == [
-        build_const("Category", "EV"),
-        build_const("Category", "LMT"),
-        build_op([2, 3], op="==", of="Category", value=False),
+    assert steps == [
+        '2 CONST type="Category" value="EV"',
+        '3 CONST type="Category" value="LMT"',
+        '4 OP op="==" of="Category" value=false <- 2, 3',
     ]
 
 

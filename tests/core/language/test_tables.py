@@ -8,15 +8,12 @@ from bpc.core.language.parsing.parse import parse_expression
 from bpc.core.language.source import Source
 from tests.core.language.check_helpers import check_program, list_diagnostics
 from tests.core.language.evaluating.evaluation import (
-    build_const,
-    build_op,
     create_fact,
     create_machine,
     create_world,
     evaluate,
-    list_proof_nodes,
 )
-from tests.core.language.reference.derivation import derive_rules
+from tests.core.language.reference.derivation import derive_rules, format_steps
 from tests.core.language.testing.runs import run
 from tests.core.passport.test_why import explain_rules, format_reasons, list_places
 
@@ -162,13 +159,14 @@ def test_a_lookup_costs_one_step_and_one_for_every_sixteen_rows() -> None:
             derive_rules(rules, max_steps=steps - 1)
 
 
-def test_a_proof_names_the_table_and_the_row() -> None:
-    nodes = list_proof_nodes(f"{TABLES}field x: Opt(Text) = size(2);\nfield y: Opt(Int) = count_class(-9);")
+def test_a_node_names_the_table_and_the_row() -> None:
+    steps = format_steps(f"{TABLES}field x: Opt(Text) = size(2);\nfield y: Opt(Int) = count_class(-9);")
 
-    assert nodes[3:5] == [build_const("Dec(2)", "2.00"), build_op([3], op="table", table="size", row=1, value="medium")]
-    assert nodes[6:8] == [
-        build_const("Int", -9),
-        build_op([6], op="table", table="count_class", row=None, value=None),
+    assert steps == [
+        '3 CONST type="Dec(2)" value="2.00"',
+        '4 OP op="table" table="size" row=1 value="medium" <- 3',
+        '6 CONST type="Int" value=-9',
+        '7 OP op="table" table="count_class" row=null value=null <- 6',
     ]
 
 
@@ -233,3 +231,21 @@ def test_tables_enumerations_and_definitions_work_together() -> None:
     sheet = create_fact("Battery", "battery:SKU-1", category="lmt")
     values = derive_rules(rules, [sheet])
     assert (values.fields["due"], values.fields["limits"]) == (True, ["0.00", "0.00"])
+
+
+def test_a_row_may_say_that_nobody_knows_its_value_yet() -> None:
+    rules = """language 2;
+      enum Act = FORMAT | METHOD;
+      table adopted_on(act: Act): Date cite "Article 7" {
+        FORMAT: none cite "not adopted";
+        METHOD: date("2027-03-01");
+      }
+      field format: Opt(Date) = adopted_on(FORMAT);
+      field method: Opt(Date) = adopted_on(METHOD);
+    """
+
+    evaluation, derived = evaluate(rules), derive_rules(rules, [])
+
+    assert evaluation.fields == derived.fields == {"format": None, "method": "2027-03-01"}
+    assert list_diagnostics(rules) == []
+    assert format_reasons(explain_rules(rules, "format"))[-1].endswith(': none cite "not adopted"')

@@ -1,23 +1,26 @@
 """Field sources: which members of facts a field's value is made of.
 
 Pure. What decides whether or which value there is (a condition, a comparison, a key, an assertion) is not what the
-value is made of. Outside of lambdas the proof says what was read; inside of them, where proofs have no nodes, the rule
-text does. A member that was absent gave nothing. A field that is shown to nobody is a step on the way: who reads it
-has read what it read. Any other field that is read stands in the passport itself, unless it is repeated as it is.
+value is made of. Outside of lambdas the nodes of the operators say what was read: those of the proof or, for rules of
+level 2, those that the reference evaluator gives. Inside of lambdas, where there are no nodes, the rule text does. A
+member that was absent gave nothing. A field that is shown to nobody is a step on the way: who reads it has read what it
+read. Any other field that is read stands in the passport itself, unless it is repeated as it is.
 
     FieldSources(opened bundle).trace_field(node) ──► ValueSources(reads, codes)
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import typed
+from bpc.core.language.evaluation import build_world
 from bpc.core.language.package import read_program
+from bpc.core.language.reference.derive import derive
 from bpc.core.language.types import FactRecordType, unwrap_option_type
 from bpc.core.verify.canonical import OpenedBundle
-from bpc.core.verify.proof_structure import ParsedNode, parse_nodes
+from bpc.core.verify.proof_structure import parse_nodes
 
 # What these give is not what they are given, only something about it.
 NON_VALUE_OPS: Final = frozenset(
@@ -41,6 +44,12 @@ _LAMBDA_OPS: Final = frozenset({"map", "filter", "fold", "groupBy"})
 _CHOOSING_OPS: Final = frozenset({"filter", "sortBy", "latestBy"})
 
 
+class _Node(NamedTuple):
+    type: str
+    data: Mapping[str, Any]
+    children: Sequence[int]
+
+
 class MemberRead(NamedTuple):
     """A member of a fact type. `value` is None where a lambda read it, of facts that the proof does not repeat."""
 
@@ -60,8 +69,8 @@ class FieldSources:
     """The proof and the rules of a bundle, asked for what fields are made of."""
 
     def __init__(self, bundle: OpenedBundle) -> None:
-        nodes, count = parse_nodes(bundle)
         program = read_program(bundle.entries["rules.bpc"])
+        nodes, count = _list_operator_nodes(bundle, program)
         self._nodes = nodes
         self._hidden_paths = {
             node.data["path"] for node in nodes[:count] if not node.data["access"] and node.data["value"] is not None
@@ -95,7 +104,7 @@ class FieldSources:
             result = self._nodes[self._nodes[result].children[0]].children[0]
         return result
 
-    def _list_reads(self, node: ParsedNode) -> Iterator[MemberRead]:
+    def _list_reads(self, node: _Node) -> Iterator[MemberRead]:
         op = node.data.get("op")
         if op in _MEMBER_OPS and node.data.get("value") is not None:
             fact = self._find_fact(node.children[0])
@@ -107,14 +116,14 @@ class FieldSources:
             if loop is not None:
                 yield from _iterate_members(loop.body, _Names({}, self._program))
 
-    def _list_attached_points(self, node: ParsedNode) -> Iterator[str]:
+    def _list_attached_points(self, node: _Node) -> Iterator[str]:
         """The code of the data point whose attached files a node looks up: their key names it."""
         if node.type == "FACT_GET" and node.data["fact_type"] == "Attachment":
             match = _ATTACHMENT_KEY.match(str(self._nodes[node.children[0]].data.get("value")))
             if match is not None:
                 yield f"DP{match[1]}"
 
-    def _list_value_children(self, node: ParsedNode) -> Sequence[int]:
+    def _list_value_children(self, node: _Node) -> Sequence[int]:
         """The children that a node's value is made of."""
         op, children = node.data.get("op"), node.children
         if node.type == "FIELD_REF":
@@ -138,6 +147,20 @@ class FieldSources:
             at = value_children[0]
         data = self._nodes[at].data
         return FactRecordType(data["fact_type"], data["schema_version"])
+
+
+def _list_operator_nodes(bundle: OpenedBundle, program: typed.Program) -> tuple[Sequence[_Node], int]:
+    """The nodes of a bundle's computation, one for each operator, and the number of fields."""
+    if program.language == 1:
+        nodes, count = parse_nodes(bundle)
+        return [_Node(node.type, node.data, node.children) for node in nodes], count
+    product, issued_at = bundle.payload["battery_product"], bundle.receipt.issued_at
+    world = build_world(bundle.facts, program.facts, sku=product["sku"], name=product["name"], issued_at=issued_at)
+    # No salt is shown; the path in its place keeps equal derivations apart.
+    derivation = derive(
+        program, world, battery_product=product, facts_hash="", salt=lambda path: (path, path), by_operator=True
+    )
+    return [_Node(node.type, node.data, node.children) for node in derivation.nodes], len(derivation.field_index)
 
 
 def _iterate_loops(program: typed.Program) -> Iterator[typed.Loop]:

@@ -76,10 +76,10 @@ class MissingCause(NamedTuple):
 class ValueMissing(Exception):
     """Ends a field or definition that needs a definition which is missing; never leaves an evaluator.
 
-    `node` is the node, in the proof, of what is missing: a definition, or a reference to a field.
+    `node` is the node of what is missing, a definition or a reference to a field, where each operator has a node.
     """
 
-    def __init__(self, cause: MissingCause, node: int) -> None:
+    def __init__(self, cause: MissingCause, node: int = 0) -> None:
         super().__init__(cause.message)
         self.cause = cause
         self.node = node

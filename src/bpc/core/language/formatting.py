@@ -91,13 +91,17 @@ class _FileLayout(ExpressionLayout):
         return Concat((head, body, "" if rule.about is None else self._layout_about(rule.about), ";"))
 
     def _layout_about(self, about: syntax.About) -> Doc:
-        """The clauses each on its line; an order stands beside its group, a translation of help beside its label."""
+        """The clauses each on its line; beside the label its unit, beside a group its order and the citation."""
         point = "" if about.point is None else f"{about.point.text} "
         parts: list[Doc] = [self.comments.take_before(about.span.start, NEW_LINE)]
         parts.append(f"about {point}{quote_text(about.label.value)}")
         lines: list[Doc] = []
         before: syntax.AboutClause | None = None
-        for clause in about.clauses:
+        clauses = about.clauses
+        if clauses and clauses[0].word.text == "unit":
+            parts += [self.comments.take_before(clauses[0].span.start, " "), _format_clause(clauses[0])]
+            clauses = clauses[1:]
+        for clause in clauses:
             is_beside = before is not None and _stands_beside(before, clause)
             gap = self.comments.take_before(clause.span.start, SPACE if is_beside else NEW_LINE)
             if is_beside:
@@ -124,23 +128,39 @@ class _FileLayout(ExpressionLayout):
         return Concat((head, Group(self.layout_below(function.body)), ";"))
 
     def _layout_requirement(self, requirement: syntax.Requirement) -> Doc:
-        """The clauses each on a line of its own, if not all of it fits one."""
+        """What is asked for on one line and what is said else on the next; a clause a line if that is too long."""
         parts: list[Doc] = []
-        clauses = (("when", requirement.scope), ("in force from", requirement.start), ("to", requirement.end))
+        clauses = (
+            ("when", requirement.scope),
+            ("in force from", requirement.start),
+            ("to", requirement.end),
+            ("on", requirement.day),
+        )
         for word, expr in clauses:
             if expr is not None:
                 parts += [SPACE, f"{word}", self.layout_value(expr)]
         parts += [":", self.layout_below(requirement.condition)]
+        title = self.layout_expr(requirement.heading)
+        head = Group(f"require {requirement.code.text} ", title, Nest(*parts))
+        return Concat((Group(head, Nest(*self._layout_requirement_end(requirement))), ";"))
+
+    def _layout_requirement_end(self, requirement: syntax.Requirement) -> list[Doc]:
+        """What is said else, the severity and the citation: beside each other where they fit a line."""
+        ends: list[tuple[Doc, Doc]] = []
         if requirement.message is not None:
             gap = self.comments.take_before(requirement.message.span.start, SPACE)
-            parts += [gap, "else ", self.layout_expr(requirement.message)]
+            ends.append((gap, Concat(("else ", self.layout_expr(requirement.message)))))
         if requirement.severity is not None:
-            parts += [SPACE, f"severity {requirement.severity.text}"]
+            ends.append((SPACE, f"severity {requirement.severity.text}"))
         if requirement.cite is not None:
             gap = self.comments.take_before(requirement.cite.span.start, SPACE)
-            parts += [gap, f"cite {quote_text(requirement.cite.value)}"]
-        title = self.layout_expr(requirement.heading)
-        return Concat((Group(f"require {requirement.code.text} ", title, Nest(*parts)), ";"))
+            ends.append((gap, f"cite {quote_text(requirement.cite.value)}"))
+        if not ends:
+            return []
+        first_gap, beside = ends[0]
+        for gap, end in ends[1:]:
+            beside = Group(beside, gap, end)
+        return [first_gap, beside]
 
     def _layout_missing(self, missing: syntax.MissingClause) -> Doc:
         texts = [quote_text(text.value) for text in (missing.code, missing.message) if text is not None]
@@ -322,7 +342,7 @@ def _measure_columns(rows: Sequence[syntax.CaseRow], columns: int) -> list[int]:
 def _stands_beside(before: syntax.AboutClause, clause: syntax.AboutClause) -> bool:
     """Whether a clause is written on the line of the one before it."""
     words = before.word.text, clause.word.text
-    if words == ("group", "order"):
+    if words in {("group", "order"), ("group", "cite"), ("order", "cite")}:
         return True
     is_translation = before.language is not None and clause.language is not None
     return words == ("label", "help") and is_translation and before.language == clause.language

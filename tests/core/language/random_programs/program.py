@@ -119,6 +119,8 @@ class _RuleWriter(TableWriter):
             text += f" in force from {write(DATE) if known else option}"
             if self.rng.random() < 0.5:
                 text += f" to {write(DATE)}"
+            if self.rng.random() < 0.3:
+                text += f" on {write(DATE)}"
         text += f": {write(BOOL)}"
         if self.rng.random() < 0.6:
             text += f" else {write(TEXT)}"

@@ -28,9 +28,19 @@ def read_program_and_facts(rules: str, facts: Sequence[SnapshotFact] = ()) -> tu
     return program, World(product_sku="SKU-1", product_name="Cell", issued_on="2027-02-18", facts=table)
 
 
-def derive_rules(rules: str, facts: Sequence[SnapshotFact] = (), max_steps: int = MAX_STEPS) -> Derivation:
+def derive_rules(
+    rules: str, facts: Sequence[SnapshotFact] = (), max_steps: int = MAX_STEPS, *, by_operator: bool = False
+) -> Derivation:
     program, world = read_program_and_facts(rules, facts)
-    return derive(program, world, battery_product={}, facts_hash="", salt=_create_salts, max_steps=max_steps)
+    return derive(
+        program,
+        world,
+        battery_product={},
+        facts_hash="",
+        salt=_create_salts,
+        max_steps=max_steps,
+        by_operator=by_operator,
+    )
 
 
 def derive_value(type_text: str, expression: str, facts: Sequence[SnapshotFact] = ()) -> Json:
@@ -46,8 +56,8 @@ def catch_failure(rules: str, facts: Sequence[SnapshotFact] = (), max_steps: int
 
 
 def format_steps(rules: str, facts: Sequence[SnapshotFact] = ()) -> list[str]:
-    """The steps of a derivation from its first on, without those that close a field."""
-    derivation = derive_rules(rules, facts)
+    """The steps of a derivation by operator from its first on, without those that close a field."""
+    derivation = derive_rules(rules, facts, by_operator=True)
     first = len(derivation.field_index) + 1
     numbered_nodes = enumerate(derivation.nodes)
     return [

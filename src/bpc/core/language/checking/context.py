@@ -154,7 +154,8 @@ class Scope:
 class FieldDeclaration:
     """A declared field. `type` is None if its declaration is wrong; `type_span` is a place in the rules.
 
-    `can_be_missing` is known once all rules are checked: whether it is absent where a definition is missing.
+    `can_be_missing` is known once all rules are checked: whether it is absent where a definition is missing. `extent`
+    is its expression in the rules.
     """
 
     type: Type | None
@@ -163,6 +164,7 @@ class FieldDeclaration:
     type_span: Span
     can_be_missing: bool = False
     about: typed.FieldAbout | None = None
+    extent: Span | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -233,7 +233,9 @@ def _declare(
         about = None if rule.about is None else check_about(checker, rule.about)
         if first is rule:
             access = tuple(sorted({audience.text for audience in rule.audiences}))
-            checker.fields[path] = FieldDeclaration(kind, access, get_path_span(rule.path), rule.type.span, about=about)
+            checker.fields[path] = FieldDeclaration(
+                kind, access, get_path_span(rule.path), rule.type.span, about=about, extent=rule.body.span
+            )
             continue
         note = DiagnosticNote(get_path_span(first.path), "it is first declared here")
         message = f"the field `{path}` is declared twice"
@@ -337,6 +339,7 @@ def _build_fields(
                 declared_type=declared.type,
                 can_be_missing=path in missable,
                 about=declared.about,
+                extent=declared.extent,
             )
         )
     return tuple(fields) if len(fields) == len(bodies) else None

@@ -337,7 +337,9 @@ def build_definitions(
         needs = tuple(sorted(dependencies.list_fields(definition.body.reads)))
         can_be_missing = make_definition_key(name) in missable
         built.append(
-            typed.ProgramDefinition(name, definition.type, expr, missing, needs, can_be_missing, node.name.span)
+            typed.ProgramDefinition(
+                name, definition.type, expr, missing, needs, can_be_missing, node.name.span, node.body.span
+            )
         )
     return tuple(built)
 

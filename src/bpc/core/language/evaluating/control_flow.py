@@ -64,16 +64,13 @@ def emit_coalesce(emitter: Emitter, expr: typed.Coalesce) -> Emission:
     listing = emitter.code
     first = yield expr.first
     value = listing.store(first.value)
-    nodes = listing.store(f"[{first.node}]") if emitter.proving else ""
     with listing.indent_block("while True:"):
         for operand in expr.operands:
             listing.write_line(f"if {value} is not None: break")
             right = yield from _emit_branch_body(emitter, operand.expr, operand.span, "??")
             listing.write_line(f"{value} = {right.value}")
-            if nodes:
-                listing.write_line(f"{nodes}.append({right.node})")
         listing.write_line("break")
-    return emitter.emit_fixed_node(proof.OP, value, [OperandCode("", f"*{nodes}")], op="??")
+    return OperandCode(value)
 
 
 def emit_choice(emitter: Emitter, expr: typed.TypedIf) -> Emission:
@@ -81,13 +78,12 @@ def emit_choice(emitter: Emitter, expr: typed.TypedIf) -> Emission:
         return (yield from _emit_else_if_chain(emitter, expr))
     branch, result = expr.branches[0], _allocate_result(emitter)
     condition = _bind_option(emitter, branch, (yield branch.condition))
-    op = _get_choice_op(branch)
     with emitter.code.indent_block(_format_test(branch, condition)):
         body = yield from _emit_branch_body(emitter, branch.body, branch.span, "then")
-        _assign_choice(emitter, result, condition, body, "then", op)
+        _assign_choice(emitter, result, condition, body, "then")
     with emitter.code.indent_block("else:"):
         body = yield from _emit_branch_body(emitter, expr.otherwise, branch.span, "else")
-        _assign_choice(emitter, result, condition, body, "else", op)
+        _assign_choice(emitter, result, condition, body, "else")
     return result
 
 
@@ -95,12 +91,8 @@ def _bind_option(emitter: Emitter, branch: typed.TypedBranch, condition: Operand
     """Of `if some`: make its name stand for the option, which is the value itself where it is present."""
     if branch.binding is None:
         return condition
-    bound = emitter.scope[branch.binding] = OperandCode(emitter.code.ensure_temporary(condition.value), condition.node)
+    bound = emitter.scope[branch.binding] = OperandCode(emitter.code.ensure_temporary(condition.value))
     return bound
-
-
-def _get_choice_op(branch: typed.TypedBranch) -> str:
-    return "if" if branch.binding is None else "ifSome"
 
 
 def _format_test(branch: typed.TypedBranch, condition: OperandCode) -> str:
@@ -116,20 +108,19 @@ def _emit_else_if_chain(emitter: Emitter, expr: typed.TypedIf) -> Emission:
             if number > 0:
                 emitter.charge(compute_else_weight(branch.condition), branch.span)
             condition = _bind_option(emitter, branch, (yield branch.condition))
-            op = _get_choice_op(branch)
             with listing.indent_block(_format_test(branch, condition)):
                 body = yield from _emit_branch_body(emitter, branch.body, branch.span, "then")
-                _assign_choice(emitter, result, condition, body, "then", op)
+                _assign_choice(emitter, result, condition, body, "then")
                 listing.write_line("break")
             if emitter.proving:
-                maker = emitter.register_plain_maker(proof.OP, encode_data(op=op, branch="else"))
-                listing.write_line(f"{failed_conditions}.append(({maker}, {condition.node}))")
+                listing.write_line(f"{failed_conditions}.append({condition.node})")
         body = yield from _emit_branch_body(emitter, expr.otherwise, expr.branches[-1].span, "else")
         _assign_result(emitter, result, body)
         listing.write_line("break")
     if emitter.proving:
-        maker, node = listing.create_temporary(), listing.create_temporary()
-        with listing.indent_block(f"for {maker}, {node} in {failed_conditions}[::-1]:"):
+        maker = emitter.register_plain_maker(proof.OP, encode_data(op="if", branch="else"))
+        node = listing.create_temporary()
+        with listing.indent_block(f"for {node} in {failed_conditions}[::-1]:"):
             listing.write_line(f"{result.node} = {maker}(q, {node}, {result.node})")
     return result
 
@@ -143,17 +134,15 @@ def emit_match(emitter: Emitter, expr: typed.TypedMatch) -> Emission:
         for arm in expr.arms[:-1]:
             members = ", ".join("None" if name is None else listing.register_text(name) for name in arm.members)
             with listing.indent_block(f"if {value} in ({members},):"):
-                yield from _emit_arm(emitter, subject, arm, result)
-        yield from _emit_arm(emitter, subject, expr.arms[-1], result)
+                yield from _emit_arm(emitter, arm, result)
+        yield from _emit_arm(emitter, expr.arms[-1], result)
     return result
 
 
 def _emit_arm(
-    emitter: Emitter, subject: OperandCode, arm: typed.TypedMatchArm, result: OperandCode
+    emitter: Emitter, arm: typed.TypedMatchArm, result: OperandCode
 ) -> Generator[typed.Expr, OperandCode, None]:
-    body = yield from _emit_branch_body(emitter, arm.body, arm.span, arm.label)
-    node = emitter.emit_fixed_node(proof.OP, body.value, (subject, body), op="match", case=arm.label)
-    _assign_result(emitter, result, node)
+    _assign_result(emitter, result, (yield from _emit_branch_body(emitter, arm.body, arm.span, arm.label)))
     emitter.code.write_line("break")
 
 
@@ -170,11 +159,11 @@ def _allocate_result(emitter: Emitter) -> OperandCode:
 
 
 def _assign_choice(
-    emitter: Emitter, target: OperandCode, condition: OperandCode, body: OperandCode, branch: str, op: str
+    emitter: Emitter, target: OperandCode, condition: OperandCode, body: OperandCode, branch: str
 ) -> None:
     """Assign what a branch gave, with the node of its `if`."""
     sides = (condition, body)
-    _assign_result(emitter, target, emitter.emit_fixed_node(proof.OP, body.value, sides, op=op, branch=branch))
+    _assign_result(emitter, target, emitter.emit_fixed_node(proof.OP, body.value, sides, op="if", branch=branch))
 
 
 def _assign_result(emitter: Emitter, target: OperandCode, operand: OperandCode) -> None:

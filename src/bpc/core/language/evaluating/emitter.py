@@ -63,6 +63,8 @@ class Emitter:
     def __init__(self, code: CodeWriter, mode: Mode, program: Program) -> None:
         self.code = code
         self.mode = mode
+        # Level 2 is proven by expression: nodes are made of what is read, and outside of this code (expressions.py).
+        self.records_reads = mode == "proof" and program.language > 1
         self.fields = {field.path: position for position, field in enumerate(program.fields)}
         self.missable_paths = {field.path for field in program.fields if field.can_be_missing}
         self.functions = {function.name: (at, function) for at, function in enumerate(program.functions)}
@@ -89,7 +91,8 @@ class Emitter:
 
     @property
     def proving(self) -> bool:
-        return self.mode == "proof" and self.reads is None
+        """Whether there is a node for each operator here."""
+        return self.mode == "proof" and self.reads is None and not self.records_reads
 
     # Failures and charges
 

@@ -58,7 +58,7 @@ from bpc.core.language.source import Span
 class GeneratedCode(NamedTuple):
     """What the functions name. Field `i` in the order of evaluation is `f<i>(s)`, an expression `e(s, …)`.
 
-    Definition `i` is `d<i>(s)`. A function returns the value, in proof mode the value and its node's id.
+    Definition `i` is `d<i>(s)`. A function returns the value; in proof mode of level 1 the value and its node's id.
     """
 
     names: dict[str, Any]
@@ -96,7 +96,7 @@ def generate_expression(
 
 
 def _create_emitter(mode: Mode, program: typed.Program, sink: CodeSink) -> Emitter:
-    code = CodeWriter(sink, PROOF_HEADER if mode == "proof" else ())
+    code = CodeWriter(sink, PROOF_HEADER if mode == "proof" and program.language == 1 else ())
     code.names.update(_RUNTIME_NAMES)
     return Emitter(code, mode, program)
 
@@ -115,23 +115,12 @@ def _write_functions(emitter: Emitter, program: typed.Program) -> None:
     """A failure in one has no field here: it is one of the field that calls it."""
     emitter.field = None
     for position, function in enumerate(program.functions):
-        _write_function(emitter, f"g{position}", function)
-        if emitter.mode == "proof":
-            _write_function(emitter, f"v{position}", function, in_lambda=True)
-
-
-def _write_function(emitter: Emitter, name: str, function: typed.ProgramFunction, *, in_lambda: bool = False) -> None:
-    emitter.code.open_function()
-    reads = emitter.code.create_temporary() if in_lambda else None
-    emitter.reads = reads
-    values = [emitter.code.create_temporary() for _ in function.parameters]
-    nodes = [emitter.code.create_temporary() for _ in function.parameters] if emitter.proving else []
-    operands = zip(values, nodes, strict=True) if nodes else ((value, "") for value in values)
-    emitter.scope = {name: OperandCode(*operand) for name, operand in zip(function.parameters, operands, strict=True)}
-    operand = _emit_expression(emitter, function.body)
-    parameters = [*([reads] if reads else []), *values, *nodes]
-    emitter.code.close_function(name, parameters, _format_result(emitter, operand))
-    emitter.reads = None
+        emitter.code.open_function()
+        parameters = [emitter.code.create_temporary() for _ in function.parameters]
+        named = zip(function.parameters, parameters, strict=True)
+        emitter.scope = {name: OperandCode(atom) for name, atom in named}
+        operand = _emit_expression(emitter, function.body)
+        emitter.code.close_function(f"g{position}", parameters, operand.value)
 
 
 def _write_definition(emitter: Emitter, position: int, definition: typed.ProgramDefinition) -> None:
@@ -147,7 +136,7 @@ def _write_definition(emitter: Emitter, position: int, definition: typed.Program
             emitter.mark_reached("branch", definition.span, "missing")
         with emitter.code.indent_block("else:"):
             emitter.mark_reached("branch", definition.span, "present")
-    emitter.code.close_function(f"d{position}", (), _format_result(emitter, operand))
+    emitter.code.close_function(f"d{position}", (), operand.value)
 
 
 def _format_result(emitter: Emitter, operand: OperandCode) -> str:

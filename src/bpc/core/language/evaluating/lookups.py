@@ -7,11 +7,9 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any, Final
 
-from bpc.core.formats.canonical_json import Json
 from bpc.core.language import typed
 from bpc.core.language.evaluating import runtime
-from bpc.core.language.evaluating.emitter import CoverageSite, Emission, Emitter, OperandCode, encode_data
-from bpc.core.language.evaluating.values import value_to_json
+from bpc.core.language.evaluating.emitter import CoverageSite, Emission, Emitter, OperandCode
 from bpc.core.language.types import EnumType, unwrap_option_type
 
 # So many rows of a table cost one step (BPC-COST-1).
@@ -28,7 +26,7 @@ def emit_to_enum(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) ->
 
 
 def emit_table_lookup(emitter: Emitter, expr: typed.TableLookup) -> Emission:
-    """The row is a number, -1 if none applies; the last value and the last node's text are those of no row."""
+    """The row is a number, -1 if none applies; the last value is that of no row."""
     arguments = []
     for argument in expr.arguments:
         arguments.append((yield argument))  # noqa: PERF401 - a comprehension cannot ask for parts
@@ -40,13 +38,7 @@ def emit_table_lookup(emitter: Emitter, expr: typed.TableLookup) -> Emission:
     _mark_row(emitter, table, row)
     values = code.register("V", table.name, lambda: (*(each.value for each in table.rows), None))
     value = code.store(f"{values}[{row}]")
-    if not emitter.proving:
-        return OperandCode(value)
-    make = emitter.register_maker(
-        ("table", table.name), lambda first: runtime.create_row_maker(_list_node_texts(table), first)
-    )
-    nodes = [argument.node for argument in arguments]
-    return OperandCode(value, emitter.emit_node(make, [row, *nodes], large=True))
+    return OperandCode(value)
 
 
 def _mark_row(emitter: Emitter, table: typed.TypedTable, row: str) -> None:
@@ -61,16 +53,6 @@ def _mark_row(emitter: Emitter, table: typed.TypedTable, row: str) -> None:
         ]
     first = emitter.sites.index(first_site)
     emitter.code.write_line(f"if {row} >= 0: s[{runtime.REACHED}][{first} + {row}] = 1")
-
-
-def _list_node_texts(table: typed.TypedTable) -> tuple[str, ...]:
-    """What the node of each row says, and of no row."""
-    values: list[tuple[int | None, Json]] = [
-        (number, value_to_json(table.type, row.value)) for number, row in enumerate(table.rows)
-    ]
-    return tuple(
-        encode_data(op="table", row=number, table=table.name, value=value) for number, value in [*values, (None, None)]
-    )
 
 
 def create_row_finder(table: typed.TypedTable) -> Callable[..., int]:

@@ -12,7 +12,7 @@ from bpc.core.language.evaluating import runtime
 from bpc.core.language.evaluating.control_flow import compute_weight
 from bpc.core.language.evaluating.emitter import Emission, Emitter, OperandCode, ValueTemplate, encode_data
 from bpc.core.language.evaluating.values import create_writer
-from bpc.core.language.types import INT, List, Map, Opt, Record, Type, is_unit_size, unwrap_option_type
+from bpc.core.language.types import INT, List, Map, Record, Type, is_unit_size, unwrap_option_type
 from bpc.core.passport import proof
 
 
@@ -22,7 +22,9 @@ def emit_loop(emitter: Emitter, expr: typed.Loop) -> Emission:
     if expr.init is not None:
         inputs.append((yield expr.init))
     _charge_iterations(emitter, expr, items)
-    run = _LOOP_EMITTERS[expr.op]
+    run = _LOOP_EMITTERS.get(expr.op)
+    if run is None:
+        return OperandCode((yield from _UNSHOWN_LOOP_EMITTERS[expr.op](emitter, expr, items)))
     if not emitter.proving:
         value, _ = yield from run(emitter, expr, inputs, with_node=False)
         return OperandCode(value)
@@ -63,6 +65,9 @@ def _collect_outer_nodes(emitter: Emitter, expr: typed.Loop) -> list[str]:
 
 _LoopEmission: TypeAlias = Generator[typed.Expr, OperandCode, tuple[str, _LoopNodeData]]
 """The loop as it is written; in the end its value and, if it is shown, what its node says."""
+
+_UnshownLoopEmission: TypeAlias = Generator[typed.Expr, OperandCode, str]
+"""One of level 2, which has no node of its own; in the end its value."""
 
 
 def _emit_map(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], *, with_node: bool) -> _LoopEmission:
@@ -110,24 +115,23 @@ def _emit_filter(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], 
     return results, _describe_kept_positions(emitter, expr, kept_positions) if with_node else _NO_NODE_DATA
 
 
-def _emit_search(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], *, with_node: bool) -> _LoopEmission:
+def _emit_search(emitter: Emitter, expr: typed.Loop, items: OperandCode) -> _UnshownLoopEmission:
     """any and all: the loop ends at the element that decides."""
     listing = emitter.code
     position, decisive = listing.create_temporary(), listing.store("None")
-    with _open_element_loop(emitter, expr, inputs[0], position):
+    with _open_element_loop(emitter, expr, items, position):
         body = yield expr.body
         with listing.indent_block(f"if {body.value}:" if expr.op == "any" else f"if not {body.value}:"):
             listing.write_line(f"{decisive} = {position}")
             listing.write_line("break")
-    value = listing.store(f"{decisive} is {'not ' if expr.op == 'any' else ''}None")
-    return value, _describe_position(emitter, expr, decisive) if with_node else _NO_NODE_DATA
+    return listing.store(f"{decisive} is {'not ' if expr.op == 'any' else ''}None")
 
 
-def _emit_latest(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], *, with_node: bool) -> _LoopEmission:
+def _emit_latest(emitter: Emitter, expr: typed.Loop, items: OperandCode) -> _UnshownLoopEmission:
     listing, kind = emitter.code, expr.body.type
     total = "" if is_unit_size(kind) else listing.store("0")
     position, latest, largest = listing.create_temporary(), listing.store("None"), listing.store("None")
-    with _open_element_loop(emitter, expr, inputs[0], position):
+    with _open_element_loop(emitter, expr, items, position):
         body = yield expr.body
         key = listing.ensure_temporary(body.value)
         if total:
@@ -137,39 +141,30 @@ def _emit_latest(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], 
             listing.write_line(f"{largest} = {key}")
     if total:
         emitter.charge(total, expr.span)
-    value = listing.store(f"None if {latest} is None else {inputs[0].value}[{latest}]")
-    return value, _describe_position(emitter, expr, latest) if with_node else _NO_NODE_DATA
+    return listing.store(f"None if {latest} is None else {items.value}[{latest}]")
 
 
-def _emit_sort(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], *, with_node: bool) -> _LoopEmission:
-    keys = yield from _emit_keys(emitter, expr, inputs[0])
+def _emit_sort(emitter: Emitter, expr: typed.Loop, items: OperandCode) -> _UnshownLoopEmission:
+    keys = yield from _emit_keys(emitter, expr, items)
     order = emitter.code.store(f"rank({keys})")
-    value = emitter.code.store(f"[{inputs[0].value}[x] for x in {order}]")
-    if not with_node:
-        return value, _NO_NODE_DATA
-    before = encode_data(fn=list(emitter.source.byte_range(expr.lambda_span)), op=expr.op)[:-1]
-    return value, _LoopNodeData(ValueTemplate(f'{before},"order":', List(INT)), order)
+    return emitter.code.store(f"[{items.value}[x] for x in {order}]")
 
 
-def _emit_groups(emitter: Emitter, expr: typed.Loop, inputs: list[OperandCode], *, with_node: bool) -> _LoopEmission:
-    keys = yield from _emit_keys(emitter, expr, inputs[0])
+def _emit_groups(emitter: Emitter, expr: typed.Loop, items: OperandCode) -> _UnshownLoopEmission:
+    keys = yield from _emit_keys(emitter, expr, items)
     listing, kind = emitter.code, expr.body.type
     is_hashed = not isinstance(unwrap_option_type(kind), List | Map | Record)
     group = listing.register(
-        "g",
+        "G",
         emitter.get_type_info(kind).number,
         lambda: runtime.create_grouping(None if is_hashed else create_writer(kind)),
     )
     groups = listing.store(f"{group}({keys})")
     names = [listing.register_text(name) for name in ("items", "key", "positions")]
-    elements = f"[{inputs[0].value}[x] for x in y[{names[2]}]]"
+    elements = f"[{items.value}[x] for x in y[{names[2]}]]"
     value = listing.store(f"[{{{names[0]}: {elements}, {names[1]}: y[{names[1]}]}} for y in {groups}]")
     emitter.charge_size(value, expr.type, expr.span)
-    if not with_node:
-        return value, _NO_NODE_DATA
-    before = encode_data(fn=list(emitter.source.byte_range(expr.lambda_span)))[:-1]
-    shown = List(Record((("key", kind), ("positions", List(INT)))))
-    return value, _LoopNodeData(ValueTemplate(f'{before},"groups":', shown, ',"op":"groupBy"}'), groups)
+    return value
 
 
 def _emit_keys(emitter: Emitter, expr: typed.Loop, items: OperandCode) -> Generator[typed.Expr, OperandCode, str]:
@@ -183,10 +178,8 @@ def _emit_keys(emitter: Emitter, expr: typed.Loop, items: OperandCode) -> Genera
     return keys
 
 
-_LOOP_EMITTERS = {
-    "map": _emit_map,
-    "filter": _emit_filter,
-    "fold": _emit_fold,
+_LOOP_EMITTERS = {"map": _emit_map, "filter": _emit_filter, "fold": _emit_fold}
+_UNSHOWN_LOOP_EMITTERS = {
     "any": _emit_search,
     "all": _emit_search,
     "latestBy": _emit_latest,
@@ -212,11 +205,6 @@ def _describe_results(emitter: Emitter, expr: typed.Loop, results: str) -> _Loop
     if emitter.get_type_info(kind).holds_facts:
         return _LoopNodeData(ValueTemplate(data, kind))
     return _LoopNodeData(ValueTemplate(f'{data[:-1]},"values":', List(kind)), results)
-
-
-def _describe_position(emitter: Emitter, expr: typed.Loop, position: str) -> _LoopNodeData:
-    before = encode_data(fn=list(emitter.source.byte_range(expr.lambda_span)), op=expr.op)[:-1]
-    return _LoopNodeData(ValueTemplate(f'{before},"position":', Opt(INT)), position)
 
 
 def _describe_kept_positions(emitter: Emitter, expr: typed.Loop, positions: str) -> _LoopNodeData:

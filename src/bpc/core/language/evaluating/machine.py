@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest
-from bpc.core.language.evaluating.definitions import DefinitionStore, add_missing_node, record_missing_field
+from bpc.core.language.evaluating.definitions import DefinitionStore, record_missing_field
 from bpc.core.language.evaluating.emitter import CoverageSite, Mode
+from bpc.core.language.evaluating.field_nodes import FieldProver, FieldTemplate, create_field_template
 from bpc.core.language.evaluating.generator import generate, generate_expression
 from bpc.core.language.evaluating.runtime import (
     COMPLIANCE,
@@ -35,14 +36,7 @@ from bpc.core.language.evaluating.runtime import (
     STEPS_LEFT,
     create_state,
 )
-from bpc.core.language.evaluating.values import (
-    LengthMeasure,
-    ValueWriter,
-    create_length_measure,
-    create_writer,
-    quote_text,
-    value_to_json,
-)
+from bpc.core.language.evaluating.values import quote_text, value_to_json
 from bpc.core.language.evaluation import (
     MAX_STEPS,
     AssertionFailed,
@@ -87,22 +81,6 @@ class CompiledExpression(NamedTuple):
     function: _Function
     variables: tuple[str, ...]
     needs: tuple[int, ...] = ()  # the fields that its definitions read
-
-
-class _FieldTemplate(NamedTuple):
-    """What a proof says about a field that is known before it is computed."""
-
-    position: int
-    before_salt: str
-    before_value: str
-    write: ValueWriter
-    length: LengthMeasure
-
-    def build_node(self, salt: str, value: Any, derivation: int, room: int) -> proof.ProofStep:
-        if self.length(value, room) > room:
-            raise proof.StepsTooLarge
-        data = f"{self.before_salt}{quote_text(salt)}{self.before_value}{self.write(value)}}}"
-        return proof.OP, data, (derivation,)
 
 
 class _Functions(NamedTuple):
@@ -161,22 +139,16 @@ class Machine:
         state[NODES], state[LARGE_NODES], state[DERIVATIONS] = steps, {}, derivations
         state[ROOM] = proof.MAX_PROOF_BYTES
         salts = [salt(path) for path in self._paths]
-        first = len(salts) + 1
         functions = self._proving_functions
-        state[GET_DEFINITION] = self._open_definitions(functions, state, first)
+        state[GET_DEFINITION] = self._open_definitions(functions, state, len(salts) + 1)
+        prover = FieldProver(self.program, state)
         for position, (function, (_, derivation_salt)) in enumerate(zip(functions.fields, salts, strict=True)):
-            node_count_before = len(steps)
             try:
-                value, node = function(state)
-            except ValueMissing as missing:
-                value, node = None, add_missing_node(steps, first, missing)
-                record_missing_field(state, position, self._paths[position], missing.cause)
+                value, derivation = prover.prove(position, function, derivation_salt)
             except RuleFailure as failure:
                 raise _name_field(failure, self._paths[position]) from None
-            proof.check_step_count(steps)
             state.append(value)
-            data = f'{{"op":"derivation","salt":{quote_text(derivation_salt)}}}'
-            derivations.append(proof.add_derivation(steps, first, node_count_before, node, data))
+            derivations.append(derivation)
         fields, room = [], state[ROOM]
         for field in self._field_templates:
             position = field.position
@@ -201,8 +173,9 @@ class Machine:
         self, functions: "_Functions", state: list[Any], first_step: int | None = None
     ) -> _Function | None:
         """What generated code reads definitions with; None if there is none."""
-        definitions = self.program.definitions
-        return DefinitionStore(definitions, functions.definitions, state, first_step).read if definitions else None
+        if not self.program.definitions:
+            return None
+        return DefinitionStore(self.program, functions.definitions, state, first_step).read
 
     def compile_expression(self, expr: Expr, variables: Sequence[str]) -> CompiledExpression:
         """An expression over `variables` that may read fields. It is a block: entering it is charged."""
@@ -261,8 +234,8 @@ class Machine:
         return sorted(self.program.fields, key=lambda field: field.path)
 
     @cached_property
-    def _field_templates(self) -> list[_FieldTemplate]:
-        return [_create_field_template(field, self._positions[field.path]) for field in self._by_path]
+    def _field_templates(self) -> list[FieldTemplate]:
+        return [create_field_template(field, self._positions[field.path]) for field in self._by_path]
 
     @cached_property
     def _field_index(self) -> str:
@@ -293,7 +266,7 @@ class Session:
         self._max_steps = max_steps
         self._reached = reached
         self._state = create_state(world, max_steps)
-        self._definitions = DefinitionStore(machine.program.definitions, functions.definitions, self._state)
+        self._definitions = DefinitionStore(machine.program, functions.definitions, self._state)
         self._state[GET_FIELD], self._state[REACHED] = self._read_field, reached
         self._state[GET_DEFINITION] = self._definitions.read
         self._state += [None] * len(self._fields)
@@ -351,7 +324,7 @@ class Session:
     def _read_field(self, position: int) -> Value:
         self._compute_needed(position)
         if position in self._state[MISSING]:
-            raise ValueMissing(self._state[MISSING][position], 0)
+            raise ValueMissing(self._state[MISSING][position])
         value: Value = self._state[FIRST_FIELD + position]
         return value
 
@@ -373,15 +346,6 @@ def _name_field(failure: RuleFailure, path: str) -> RuleFailure:
     """The same failure; one in a definition is one of the field that needs it."""
     failure.field = failure.field or path
     return failure
-
-
-def _create_field_template(field: ProgramField, position: int) -> _FieldTemplate:
-    access = canonical_json.encode_typed(list(field.access)).decode()
-    before_salt = f'{{"access":{access},"op":"field","path":{quote_text(field.path)},"salt":'
-    before_value = f',"type":{quote_text(str(field.type))},"value":'
-    return _FieldTemplate(
-        position, before_salt, before_value, create_writer(field.type), create_length_measure(field.type)
-    )
 
 
 def _load_function(function: str, names: dict[str, Any]) -> None:

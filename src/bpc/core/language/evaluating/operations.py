@@ -11,6 +11,7 @@ from bpc.core.facts.units import find_conversion
 from bpc.core.language import typed
 from bpc.core.language.evaluating import runtime
 from bpc.core.language.evaluating.emitter import Emission, Emitter, OperandCode, encode_data
+from bpc.core.language.evaluating.expressions import create_entry_recorder, create_fact_recorder, create_facts_recorder
 from bpc.core.language.evaluating.lookups import emit_to_enum
 from bpc.core.language.evaluating.numbers import (
     emit_limit_check,
@@ -69,20 +70,24 @@ def emit_field_value(emitter: Emitter, expr: typed.FieldValue) -> OperandCode:
     if emitter.lazy:
         return OperandCode(emitter.code.store(f"s[{runtime.GET_FIELD}]({position})"))
     value = emitter.code.store(f"s[{runtime.FIRST_FIELD + position}]")
-    node = ""
-    if emitter.mode == "proof":
-        derivation = f"s[{runtime.DERIVATIONS}][{position}]"
+    derivation = f"s[{runtime.DERIVATIONS}][{position}]"
+    if emitter.records_reads:
+        emitter.code.write_line(f"s[{runtime.READS}][{derivation}] = None")
+    elif emitter.mode == "proof":
         node = emitter.emit_plain_node(proof.FIELD_REF, encode_data(path=expr.path), [derivation])
+        return OperandCode(value, emitter.record_read(node))
     if expr.path in emitter.missable_paths:
         missing = f"s[{runtime.MISSING}]"
-        emitter.code.write_line(f"if {position} in {missing}: raise Missing({missing}[{position}], {node or 0})")
-    return OperandCode(value, emitter.record_read(node)) if node else OperandCode(value)
+        emitter.code.write_line(f"if {position} in {missing}: raise Missing({missing}[{position}])")
+    return OperandCode(value)
 
 
 def emit_get_fact(emitter: Emitter, expr: typed.FactLookup) -> Emission:
     key = yield expr.key
     fact = expr.fact
     value = emitter.code.store(f"s[{runtime.GET_FACT}]({_register_fact(emitter, fact)}, {key.value})")
+    if emitter.records_reads:
+        return _record_fact_read(emitter, fact, value, key, create_fact_recorder)
     if emitter.mode != "proof":
         return OperandCode(value)
     before, after = f'{{"fact_type":"{fact.name}","payload_hash":', f',"schema_version":{fact.version}}}'
@@ -95,11 +100,25 @@ def emit_get_facts(emitter: Emitter, expr: typed.FactPrefixLookup) -> Emission:
     fact = expr.fact
     value = emitter.code.store(f"s[{runtime.GET_FACTS}]({_register_fact(emitter, fact)}, {prefix.value})")
     emitter.charge(f"len({value})", expr.span)
+    if emitter.records_reads:
+        return _record_fact_read(emitter, fact, value, prefix, create_facts_recorder)
     if emitter.mode != "proof":
         return OperandCode(value)
     before, after = f',"fact_type":"{fact.name}","list_hash":"', f'","schema_version":{fact.version}}}'
     make = emitter.register_maker(("facts", fact), lambda first: runtime.create_facts_maker(before, after, first))
     return _emit_read(emitter, make, value, prefix)
+
+
+def _record_fact_read(
+    emitter: Emitter,
+    fact: FactRecordType,
+    value: str,
+    key: OperandCode,
+    create_recorder: Callable[[FactRecordType, int], runtime.NodeMaker],
+) -> OperandCode:
+    record = emitter.register_maker((create_recorder, fact), lambda first: create_recorder(fact, first))
+    emitter.code.write_line(f"{record}(s, {value}, {key.value})")
+    return OperandCode(value)
 
 
 def _register_fact(emitter: Emitter, fact: FactRecordType) -> str:
@@ -135,6 +154,9 @@ def emit_compliance(emitter: Emitter, expr: typed.EmitCompliance) -> Emission:
     entry = f"Compliance({code}, {path}, {message.value}, {status.value})"
     value = listing.store(f"{status.value} != {listing.register_text('FAIL')}")
     if not emitter.proving:
+        if emitter.records_reads:
+            entry = listing.store(entry)
+            listing.write_line(f"{emitter.register_maker('entry', create_entry_recorder)}(s, {entry})")
         listing.write_line(f"s[{runtime.COMPLIANCE}].append({entry})")
         return OperandCode(value)
     before = f'{{"code":{quote_text(expr.code)},"field":{quote_text(field)},"index":'
@@ -315,11 +337,16 @@ def _emit_convert(emitter: Emitter, expr: typed.BuiltinCall, atom: str) -> str:
 
 
 def _emit_text(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
-    kind = expr.arguments[0].type
-    if kind in {TEXT, DATE}:
-        return atoms[0]
-    write = emitter.code.register("x", emitter.get_type_info(kind).number, lambda: create_text_writer(kind))
-    return emitter.code.store(f"{write}({atoms[0]})")
+    """What is absent is written as `-`."""
+    kind = unwrap_option_type(expr.arguments[0].type)
+    value = atoms[0] if kind is expr.arguments[0].type else emitter.code.ensure_temporary(atoms[0])
+    written = value
+    if kind not in {TEXT, DATE}:
+        write = emitter.code.register("x", emitter.get_type_info(kind).number, lambda: create_text_writer(kind))
+        written = f"{write}({value})"
+    if kind is not expr.arguments[0].type:
+        written = f"'-' if {value} is None else {written}"
+    return written if written is value else emitter.code.store(written)
 
 
 def _emit_later_day(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:

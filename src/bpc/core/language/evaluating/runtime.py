@@ -12,10 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from bpc.core.facts.fact_table import FactRecord
 from bpc.core.formats import canonical_json
-from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language.evaluating.values import LengthMeasure, ValueWriter, quote_text
-from bpc.core.language.evaluation import ComplianceEntry, RuleFailure, World
+from bpc.core.language.evaluation import RuleFailure, World
 from bpc.core.passport.proof import COMPLIANCE_EMIT, CONST, FACT_GET, MAX_PROOF_STEPS, OP, ProofSteps, StepsTooLarge
 
 # The state generated code works on: a list, because a list is read faster than an object's members.
@@ -38,14 +37,16 @@ ROOM: Final = 12
 # Gives a definition's value, in proof mode also its node. The fields that are missing, by their place, and why.
 GET_DEFINITION: Final = 13
 MISSING: Final = 14
-FIRST_FIELD: Final = 15
+# With a proof by expression: the nodes that the expression computed now has read, in order.
+READS: Final = 15
+FIRST_FIELD: Final = 16
 
 
 def create_state(world: World, max_steps: int) -> list[Any]:
     """The state before anything is computed, without coverage and proof."""
     facts = world.facts
     inputs = [max_steps, facts.get, facts.find_by_prefix, world.product_sku, world.product_name, world.issued_on]
-    return [*inputs, [], None, None, None, None, None, None, None, {}]
+    return [*inputs, [], None, None, None, None, None, None, None, {}, {}]
 
 
 NodeMaker: TypeAlias = Callable[..., int]
@@ -233,31 +234,12 @@ def create_key_maker(first: int) -> NodeMaker:
     return make_node
 
 
-def create_row_maker(texts: tuple[str, ...], first: int) -> NodeMaker:
-    """Of a lookup in a table: the text of each row is known, that of no row is the last."""
-
-    def make_node(state: list[Any], row: int, *children: int) -> int:
-        return add_limited_node(state, OP, texts[row], children, first)
-
-    return make_node
-
-
 def create_compliance_maker(before: str, first: int) -> NodeMaker:
     """Of a compliance entry that is about to be added."""
 
     def make_node(state: list[Any], status: str, message: str, *children: int) -> int:
         entry_data = f'{len(state[COMPLIANCE])},"message":{quote_text(message)},"status":{quote_text(status)}}}'
         return add_limited_node(state, COMPLIANCE_EMIT, before + entry_data, children, first)
-
-    return make_node
-
-
-def create_entry_maker(first: int) -> NodeMaker:
-    """Of the entry of a requirement that is about to be added."""
-
-    def make_node(state: list[Any], entry: ComplianceEntry, *children: int) -> int:
-        data: dict[str, Json] = {**entry.to_payload_json(2), "index": len(state[COMPLIANCE])}
-        return add_limited_node(state, COMPLIANCE_EMIT, canonical_json.encode_typed(data).decode(), children, first)
 
     return make_node
 

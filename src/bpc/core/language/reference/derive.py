@@ -9,7 +9,7 @@ where the two disagree. It does not hash nodes.
     one field      ── explain ─► Explanation: its nodes, and the result or the failure
 
 In other files: values (arithmetic, comparison, built-ins, JSON), accounting (steps and nodes), the walk over
-expressions, and definitions (the walk over fields and definitions).
+expressions, definitions (the walk over fields and definitions), and expressions (the nodes of rules of level 2).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluation import MAX_STEPS, ComplianceEntry, RuleFailure, World
 from bpc.core.language.reference.accounting import NO_NODE, DerivationNode, LoopElement, Meter, NodesTooLarge, NodeTable
 from bpc.core.language.reference.definitions import ProgramWalker
+from bpc.core.language.reference.expressions import ExpressionWalker
 from bpc.core.language.reference.values import value_to_json
 from bpc.core.language.typed import Program, ProgramField
 
@@ -68,15 +69,20 @@ def derive(
     salt: Callable[[str], tuple[str, str]],
     max_steps: int = MAX_STEPS,
     max_bytes: int | None = None,
+    by_operator: bool = False,
 ) -> Derivation:
     """Evaluate every field in the program's order; the first `RuleFailure` ends it.
+
+    The nodes are those of the proof. `by_operator` asks for a node for each operator of rules of level 2 too, whose
+    proof has one for each expression.
 
     `salt(path)` is the field node's salt and the derivation node's. A caller that compares with a proof passes the
     proof's length as `max_bytes`: larger nodes (`NodesTooLarge`) cannot be equal and are not worth the memory.
     """
     by_path = sorted(program.fields, key=lambda field: field.path)
     meter, steps = Meter(max_steps), NodeTable(len(by_path) + 1, max_bytes)
-    walk = ProgramWalker(program, world, meter, steps)
+    walker = ProgramWalker if program.language == 1 or by_operator else ExpressionWalker
+    walk = walker(program, world, meter, steps)
     for field in program.fields:
         walk.derive_field(field, salt(field.path)[1])
     fields = {field.path: value_to_json(field.type, walk.values[field.path]) for field in by_path}

@@ -137,9 +137,9 @@ class FunctionDefinition(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Requirement(SyntaxNode):
-    """`require CODE "title" when scope in force from start to end: condition else message severity warn cite "…";`
+    """`require CODE "title" when … in force from … to … on day: condition else message severity warn cite "…";`
 
-    `heading` is the title, `severity` the word that is written, `fail` or `warn`.
+    `heading` is the title, `severity` the word that is written, `fail` or `warn`. Without `day` it is the day of issue.
     """
 
     code: Name
@@ -151,6 +151,7 @@ class Requirement(SyntaxNode):
     message: Expr | None
     severity: Name | None
     cite: TextLiteral | None = None
+    day: Expr | None = field(default=None, kw_only=True)
     height: int = field(default=0, compare=False, kw_only=True)
 
 

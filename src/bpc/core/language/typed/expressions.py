@@ -279,13 +279,14 @@ class EmitCompliance(TypedNode):
 class RequirementCheck(TypedNode):
     """A requirement: `body` emits its one entry. If a definition that it needs is missing, the entry says so.
 
-    `severity` is the status of an entry that is not met, `cite` what the requirement cites.
+    `severity` is the status of an entry that is not met, `extent` the whole requirement, `cite` what it cites.
     """
 
     code: str
     severity: Literal["FAIL", "WARN"]
     body: "Expr"
     span: Span
+    extent: Span
     cite: str | None = None
 
 
@@ -367,4 +368,4 @@ def iterate_parts(expr: object) -> Iterator[Any]:
 @cache
 def _list_part_names(kind: Any) -> tuple[str, ...]:
     # Not into types: a type of shared parts can be far larger than the memory it takes.
-    return tuple(member.name for member in fields(kind) if member.name not in {"type", "span"})
+    return tuple(member.name for member in fields(kind) if member.name not in {"type", "span", "extent"})

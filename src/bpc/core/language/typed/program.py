@@ -66,7 +66,8 @@ class ProgramField:
     """A rule. `access` is sorted; `needs` are the paths it reads, sorted; `span` is its path in the text.
 
     `needs` also names what definitions read for it. A field that needs a definition which may be missing
-    (`can_be_missing`) is then absent: its `type` is an option of the `declared_type`.
+    (`can_be_missing`) is then absent: its `type` is an option of the `declared_type`. `extent` is its expression in the
+    text; the field of all requirements has none.
     """
 
     path: str
@@ -78,6 +79,7 @@ class ProgramField:
     declared_type: Type
     can_be_missing: bool = False
     about: FieldAbout | None = None
+    extent: Span | None = None
 
     @property
     def title(self) -> str:
@@ -98,7 +100,7 @@ class ProgramDefinition:
     """A constant or a definition. `needs` are the fields it reads, directly or through others.
 
     The body of one that says what is `missing` gives an option; the definition is what is in it. `can_be_missing` says
-    whether this one, or one that it needs, may be missing.
+    whether this one, or one that it needs, may be missing. `extent` is its expression in the text.
     """
 
     name: str
@@ -108,6 +110,7 @@ class ProgramDefinition:
     needs: tuple[str, ...]
     can_be_missing: bool
     span: Span
+    extent: Span
 
 
 @dataclass(frozen=True, slots=True)
