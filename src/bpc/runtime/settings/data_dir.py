@@ -146,6 +146,17 @@ def load_next_pepper(settings: Settings) -> bytes | None:
     return _decode_optional_pepper(settings.api_key_pepper_next_base64)
 
 
+def load_stored_secret_keys(settings: Settings) -> tuple[bytes, ...]:
+    """What the keys of stored secrets are derived from: first the one that encrypts, then those that only decrypt.
+
+    Peppers are among them: without a key of its own, the pepper is the key, and a pepper is replaced too.
+    """
+    configured = (settings.stored_secrets_key_base64, settings.stored_secrets_key_previous_base64)
+    keys = [_decode_optional_pepper(secret) for secret in configured]
+    peppers = [load_pepper(settings), load_previous_pepper(settings), load_next_pepper(settings)]
+    return tuple(key for key in (*keys, *peppers) if key is not None)
+
+
 def has_pepper(settings: Settings) -> bool:
     """Whether there is one; loading it would create it."""
     return settings.api_key_pepper_base64 is not None or (settings.data_dir / "keys" / "pepper.key").exists()

@@ -33,6 +33,7 @@ from bpc.runtime.settings.value_types import (
     ProdWords,
     Seconds,
     SigningKeyText,
+    StoredSecretsKey,
     WorkerId,
     decode_pepper,
 )
@@ -185,6 +186,15 @@ class Settings(BaseModel):
     )
     api_key_pepper_previous_base64: PepperText | None = Field(
         None, description="The previous pepper during a change: accepted until all used keys are rehashed."
+    )
+
+    stored_secrets_key_base64: StoredSecretsKey | None = Field(
+        None,
+        description="Key that stored secrets, those of webhooks, are encrypted with, base64 of at least 16 bytes.",
+        json_schema_extra={"default": "derived from the pepper"},
+    )
+    stored_secrets_key_previous_base64: StoredSecretsKey | None = Field(
+        None, description="The previous one during a change: it only decrypts."
     )
 
     worker_id: WorkerId = Field(

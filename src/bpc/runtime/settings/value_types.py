@@ -167,6 +167,7 @@ Destinations = Annotated[tuple[str, ...], BeforeValidator(_parse_destinations)]
 DatabaseUrl = Annotated[SecretStr, _make_secret_check(partial(check_url, schemes=DATABASE_SCHEMES))]
 BrokerUrl = Annotated[SecretStr, _make_secret_check(partial(check_url, schemes=BROKER_SCHEMES))]
 SigningKeyText = Annotated[SecretStr, _make_secret_check(decode_seed)]
+StoredSecretsKey = Annotated[SecretStr, _make_secret_check(decode_pepper)]
 PepperText = Annotated[SecretStr, _make_secret_check(decode_pepper)]
 
 
