@@ -99,6 +99,9 @@ def _print_summary(file: str, package: CheckedPackage) -> None:
         verb = "weakens" if override.weakens else "overrides"
         place = override.source.find_place(override.span.start)
         print_line(escape_controls(f"  {verb} {override.kind} {override.name} at {place}: {override.reason}"))
+        if override.before is not None:
+            print_line(escape_controls(f"    was: {override.before or 'nothing'}"))
+            print_line(escape_controls(f"    is:  {override.after or 'nothing'}"))
 
 
 def count_contents(program: Program) -> str:

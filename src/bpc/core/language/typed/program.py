@@ -222,7 +222,10 @@ def list_requirements(program: "Program") -> tuple[RequirementCheck, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AppliedOverride:
-    """Something that was replaced: its kind (`field`, `const`, `cases`), its name and why. `span` is the `override`."""
+    """Something that was replaced: its kind (`field`, `const`, `cases`), its name and why. `span` is the `override`.
+
+    Of a constant `before` and `after` are what it was and is, of a table the rows that differ; else they are None.
+    """
 
     kind: str
     name: str
@@ -230,9 +233,12 @@ class AppliedOverride:
     weakens: bool
     source: Source
     span: Span
+    before: str | None = None
+    after: str | None = None
 
     def as_json(self) -> dict[str, object]:
         place = self.source.find_place(self.span.start)
+        values = {} if self.before is None else {"before": self.before, "after": self.after}
         return {
             "kind": self.kind,
             "name": self.name,
@@ -240,6 +246,7 @@ class AppliedOverride:
             "weakens": self.weakens,
             "file": place.file,
             "line": place.line,
+            **values,
         }
 
 
