@@ -1,7 +1,8 @@
 """The shipped package of the Batteries Regulation, and passports that it compiles from documents and facts."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +11,16 @@ from bpc.cli.support.package_folders import SHIPPED_RULES
 from bpc.cli.support.rule_files import read_package_texts
 from bpc.core.documents.reader import DocumentFacts, read_document
 from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.plausibility import find_implausible
 from bpc.core.facts.schemas import SCHEMA_VERSION
 from bpc.core.language.evaluating.machine import Machine
 from bpc.core.language.package import read_program
 from bpc.core.passport.compile import compile_passport
 from bpc.core.passport.compile_input import read_input
+from bpc.core.readiness.assess import assess_readiness
+from bpc.core.readiness.issues import Readiness
+from bpc.core.readiness.rule_reads import RuleReads
+from bpc.core.readiness.trial import try_rules
 
 FOLDER = SHIPPED_RULES / "eu-battery"
 REPOSITORY = Path(__file__).parents[2]
@@ -82,3 +88,10 @@ def compile_facts(facts: Iterable[SnapshotFact], *, sku: str | None = None, issu
     passport = compile_passport(compile_input, machine=make_machine())
     payload = json.loads(passport.payload)
     return Passport(payload, {entry["code"]: entry for entry in payload["compliance"]}, len(passport.proof))
+
+
+def assess_facts(facts: Sequence[SnapshotFact]) -> Readiness:
+    """What keeps these facts of one battery from a passport."""
+    sku, findings = find_sku(facts), tuple(find_implausible(facts))
+    trial = try_rules(make_machine(), facts, sku=sku, name=sku, issued_at=datetime(2027, 2, 18, tzinfo=UTC))
+    return assess_readiness(sku, facts, findings, trial, RuleReads(make_machine().program))

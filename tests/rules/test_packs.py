@@ -10,7 +10,7 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.plausibility import find_implausible
 from bpc.core.passport.compile import DEFAULT_LIMITS
 from tests.measurements import RecordMeasurement
-from tests.rules.shipped_package import EXAMPLES, Passport, compile_facts, make_fact, read_facts
+from tests.rules.shipped_package import EXAMPLES, Passport, assess_facts, compile_facts, make_fact, read_facts
 
 NAMES = sorted(path.stem for path in (EXAMPLES / "eu-battery").glob("*.json"))
 # What a battery is, and on which day; without it, other rules apply or none.
@@ -38,6 +38,14 @@ def test_a_complete_new_pack_passes_the_gate(name: str) -> None:
     assert passport.list_codes("FAIL") == passport.list_codes("WARN") == []
     assert passport.get_value("requirements.met") is True
     assert [finding.says for finding in find_implausible(read_pack(name)) if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_complete_new_pack_is_ready(name: str) -> None:
+    readiness = assess_facts(read_pack(name))
+
+    assert readiness.is_ready
+    assert {issue.code for issue in readiness.issues} <= {"URL_EXAMPLE"}
 
 
 @pytest.mark.parametrize("name", NAMES)

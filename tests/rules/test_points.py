@@ -36,7 +36,8 @@ def fill(kind: Type) -> Any:
         case Opt(item):
             return fill(item)
         case _:
-            return {TEXT: "x", INT: 1, BOOL: True, DATE: "2027-01-15"}[kind]
+            values: dict[Type, Any] = {TEXT: "x", INT: 1, BOOL: True, DATE: "2027-01-15"}
+            return values[kind]
 
 
 @cache

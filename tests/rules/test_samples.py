@@ -9,7 +9,7 @@ import pytest
 
 from bpc.core.exports.data_points import CATEGORIES, POINTS, find_category
 from tests.core.documents.public_files import read_published_file
-from tests.rules.shipped_package import Passport, compile_facts, read_facts
+from tests.rules.shipped_package import Passport, assess_facts, compile_facts, read_facts
 
 NAMES = ("ev", "lmt", "industrial-without-bms")
 FORMS = ("source", "gefeg")
@@ -90,6 +90,17 @@ def test_items_of_a_point_are_named_one_by_one() -> None:
     assert get_message("ev.gefeg", "DP43") == f"{ITEMS_OF_WASTE}(d); (e)"
     assert get_message("ev.source", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}2; 3; 4 (")
     assert get_message("ev.gefeg", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}1; 2; 3; 4; 5; 6 (")
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_the_readiness_report_names_the_same_points_and_each_once(name: str) -> None:
+    readiness = assess_facts(read_facts(read_published_file(f"{name}.json")))
+
+    missing = [issue for issue in readiness.issues if issue.kind == "missing" and issue.severity == "error"]
+
+    assert [issue.code for issue in missing] == [f"DP{number:02}" for number in MISSING[name]]
+    assert not readiness.is_ready
+    assert "FOOTPRINT_STAGES" in {issue.code for issue in readiness.issues if issue.severity == "error"}
 
 
 @pytest.mark.parametrize("name", NAMES)

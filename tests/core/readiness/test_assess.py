@@ -251,3 +251,29 @@ def test_a_field_fills_the_part_of_a_point_that_it_names() -> None:
 
     assert len(open_parts) == 5
     assert not [says for says in open_parts if "(e)" in says]
+
+
+REQUIREMENTS = """language 2;
+def battery = Battery for productSku();
+field chemistry @public: Opt(Text) = battery.chemistry;
+require DP12 "the chemistry is stated": battery.chemistry is present else "the chemistry is missing";
+require DP20 "recycled cobalt is stated" when battery.chemistry != some("LFP"): battery.recycled_cobalt_pct is present
+  else "the recycled share of cobalt is missing";
+"""
+
+
+def test_a_point_that_a_requirement_misses_is_one_issue_with_the_words_of_the_rule() -> None:
+    readiness = assess(make_battery(category="ev"), rules=REQUIREMENTS)
+
+    (issue,) = list_issues(readiness, 12)
+    assert (issue.kind, issue.severity, issue.code) == ("missing", "error", "DP12")
+    assert issue.says == "FAIL: the chemistry is missing"
+    assert issue.members == ("chemistry",)
+    assert list_issues(readiness, 10)[0].says.startswith("data point 10")
+
+
+def test_a_point_that_does_not_apply_is_not_missing() -> None:
+    readiness = assess(make_battery(category="ev", chemistry="LFP"), rules=REQUIREMENTS)
+
+    assert list_issues(readiness, 20) == list_issues(readiness, 12) == []
+    assert [issue.kind for issue in list_issues(readiness, 22)] == ["missing"]

@@ -17,6 +17,7 @@ from bpc.core.facts.evidence_findings import CONFLICTING, UNREADABLE
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, Severity
 from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.language.types import FactRecordType
 from bpc.core.passport.gate import FINDING_STATUSES
@@ -93,7 +94,7 @@ class _Assessment:
         issues = [
             *failures,
             *(self._describe_problem(problem) for problem in self._trial.problems),
-            *self._list_compliance(),
+            *self._list_compliance(open_parts),
             *self._list_findings(),
             *self._list_open_parts(open_parts, failures),
             *self._list_not_shown(open_parts),
@@ -190,20 +191,22 @@ class _Assessment:
             cells=_list_cells([member] if member else []),
         )
 
-    def _list_compliance(self) -> Iterator[ReadinessIssue]:
+    def _list_compliance(self, open_parts: Mapping[int, Sequence[PointPart]]) -> Iterator[ReadinessIssue]:
         # A finding that a rule emits is listed as the finding: it knows the fact and the members.
         # An entry with another status than that of the finding says more, and is listed, too.
         of_findings = {(finding.code, FINDING_STATUSES.get(finding.severity)) for finding in self._findings}
         for entry in self._trial.compliance:
             if entry.status in _COMPLIANCE_SEVERITIES and (entry.code, entry.status) not in of_findings:
-                yield self._describe_entry(entry)
+                number = read_point_code(entry.code) if entry.field == REQUIREMENTS_PATH else None
+                is_open = number is not None and bool(open_parts[number])
+                yield self._describe_entry(entry, "missing" if is_open else "failing")
 
-    def _describe_entry(self, entry: ComplianceEntry) -> ReadinessIssue:
+    def _describe_entry(self, entry: ComplianceEntry, kind: IssueKind) -> ReadinessIssue:
         members = _sort_members(self._reads.get_entry_members(entry.field, entry.code))
         stated = self._reads.get_stated_point(entry.field)
         point = read_point_code(entry.code) or (None if stated is None else stated[0])
         return ReadinessIssue(
-            kind="failing",
+            kind=kind,
             severity=_COMPLIANCE_SEVERITIES[entry.status],
             says=f"{entry.status}: {entry.message}",
             points=(point,) if point is not None else tuple(sorted(_collect_points(members))),
@@ -241,17 +244,23 @@ class _Assessment:
         """The parts of each point that nothing fills: no fact, and no field that names the point or the part.
 
         Rules may compute a value, such as a fade, from others. A field that names a point of several parts fills one of
-        them if it says which.
+        them if it says which. A point whose requirement is met, or does not apply to this battery, has no open parts.
         """
+        settled_points = self._list_required_points("PASS", "NOT_APPLICABLE")
         valued_paths = [path for path, value in self._trial.fields.items() if not is_blank(value)]
         computed_points = {point for path in valued_paths for point in self._reads.list_points_named(path)}
         computed_parts = {self._reads.get_stated_point(path) for path in valued_paths}
         return {
             number: ()
-            if number in computed_points and len(PARTS[number]) == 1
+            if number in settled_points or (number in computed_points and len(PARTS[number]) == 1)
             else tuple(part for part in parts if (number, PARTS[number].index(part) + 1) not in computed_parts)
             for number, parts in find_open_parts(self._facts).items()
         }
+
+    def _list_required_points(self, *statuses: str) -> set[int | None]:
+        """The points that a requirement names by its code and gives one of these statuses."""
+        entries = (entry for entry in self._trial.compliance if entry.field == REQUIREMENTS_PATH)
+        return {read_point_code(entry.code) for entry in entries if entry.status in statuses}
 
     def _list_open_parts(
         self, open_parts: Mapping[int, Sequence[PointPart]], failures: Sequence[ReadinessIssue]
@@ -259,9 +268,13 @@ class _Assessment:
         """Parts that nothing fills, unless a rule said so already or a value for them could not be read."""
         named_members = {(point, member) for issue in failures for point in issue.points for member in issue.members}
         named_points = {point for point, _ in named_members}
+        required_points = self._list_required_points("FAIL", "WARN")
         for point in POINTS:
             status, parts = self._get_status(point), open_parts[point.number]
-            if status not in {"M", "C"} or (point.number in named_points and len(PARTS[point.number]) == 1):
+            is_said = point.number in required_points or (
+                point.number in named_points and len(PARTS[point.number]) == 1
+            )
+            if status not in {"M", "C"} or is_said:
                 continue
             for part in parts:
                 ways = {FactMember(way.fact_type, _get_top_member(name)) for way in part.ways for name in way.members}
