@@ -288,12 +288,18 @@ def _holds_despite_parse_errors(located: LocatedDiagnostic, rules: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageField:
-    """A field of checked rules. It is `required` unless its type is an option."""
+    """A field of checked rules. It is `required` unless its type is an option.
+
+    `label`, `point` and `citation` are what its rule says that it is, for people.
+    """
 
     field_path: str
     field_type: str
     audiences: Sequence[str]
     required: bool
+    label: str | None = None
+    point: str | None = None
+    citation: str | None = None
 
 
 def list_fields(program: typed.Program) -> list[PackageField]:
@@ -304,6 +310,9 @@ def list_fields(program: typed.Program) -> list[PackageField]:
             field_type=str(field.type),
             audiences=sorted(field.access),
             required=not isinstance(field.type, Opt),
+            label=None if field.about is None else field.about.label,
+            point=None if field.about is None else field.about.point,
+            citation=None if field.about is None else field.about.citation,
         )
         for field in program.fields
     ]
