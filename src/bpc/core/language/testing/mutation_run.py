@@ -249,8 +249,7 @@ class MutationRun:
     def _list_tests(self, position: int, baseline: Baseline) -> list[int]:
         if position not in self._tests_of_item:
             item = self._rules.items[position]
-            is_field = isinstance(item, syntax.Rule)
-            tracing = baseline.tests_of_field.get(item.dotted, frozenset()) if is_field else None
+            tracing = baseline.tests_of_field.get(item.dotted, frozenset()) if isinstance(item, syntax.Rule) else None
             self._tests_of_item[position] = self._reach.list_tests(position, tracing)
         return self._tests_of_item[position]
 
