@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from bpc.core.language.source import Source, Span
+from bpc.core.language.tree_nodes import tree_node
 from bpc.core.language.typed.expressions import Const, Expr, RequirementCheck, RequirementsMet, Value
 from bpc.core.language.types import EnumType, FactRecordType, Type
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProgramField:
     """A rule. `access` is sorted; `needs` are the paths it reads, sorted; `span` is its path in the text.
 
@@ -29,7 +30,7 @@ class ProgramField:
     extent: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class MissingValue:
     """What is said where a definition has no value: the code and the message of the entries."""
 
@@ -37,7 +38,7 @@ class MissingValue:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProgramDefinition:
     """A constant or a definition. `needs` are the fields it reads, directly or through others.
 
@@ -55,7 +56,7 @@ class ProgramDefinition:
     extent: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FixtureFact:
     """A fact of a test; `payload` None asks for any."""
 
@@ -65,7 +66,7 @@ class FixtureFact:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Fixtures:
     """The world of a test, defaults filled in. `issued_on` is a day."""
 
@@ -75,7 +76,7 @@ class Fixtures:
     facts: tuple[FixtureFact, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedExpectation:
     """The field's value compared with a constant of a type it compares with (for Decs: any scale)."""
 
@@ -86,14 +87,14 @@ class TypedExpectation:
     because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedErrorExpectation:
     code: str
     span: Span
     because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedFindingExpectation:
     """The findings with this code have this status and, if there is one, this message; status None: there are none."""
 
@@ -107,7 +108,7 @@ class TypedFindingExpectation:
 AnyTypedExpectation: TypeAlias = TypedExpectation | TypedErrorExpectation | TypedFindingExpectation
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedExample:
     """`source` is the text its spans point into: the rules file, or a tests file beside it."""
 
@@ -118,7 +119,7 @@ class TypedExample:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedClaim:
     """`forall variable: type . implies(premise, conclusion)`; each side is a block."""
 
@@ -129,7 +130,7 @@ class TypedClaim:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedProperty:
     name: str
     cases: int
@@ -140,7 +141,7 @@ class TypedProperty:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProgramFunction:
     """A function of the rules. `needs` are the fields that it reads, directly or through others."""
 
@@ -157,7 +158,7 @@ def list_requirements(program: "Program") -> tuple[RequirementCheck, ...]:
     return next((body.items for body in bodies if isinstance(body, RequirementsMet)), ())
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class AppliedOverride:
     """Something that was replaced: its kind (`field`, `const`, `cases`), its name and why. `span` is the `override`."""
 
@@ -187,7 +188,7 @@ class TypedRange(NamedTuple):
     high: int | str | None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedRow:
     """A row: for each column its keys, or a range, as rules hold values."""
 
@@ -197,7 +198,7 @@ class TypedRow:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedTable:
     """A table. For any arguments at most one row applies: rows that overlap are an error."""
 
