@@ -26,7 +26,7 @@ else:
         return make_node_class
 
 
-def _is_equal(node: Any, other: object) -> bool:
+def _is_equal(node: Any, other: object) -> Any:
     if other.__class__ is not node.__class__:
         return NotImplemented
     return all(getattr(node, name) == getattr(other, name) for name in _list_compared(node))
