@@ -31,7 +31,7 @@ from service_jobs.job import lowest_id_at
 
 from bench import Table
 from bench.passport_kinds import PassportKind, make_reference_kind, make_small_kind
-from bpc.cli.setup.access import seed_database
+from bpc.cli.setup.seed import seed_database
 from bpc.core.audit.events import Act
 from bpc.core.documents.reader import ExtractedFact
 from bpc.core.facts.fact_table import SnapshotFact

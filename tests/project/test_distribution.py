@@ -93,6 +93,8 @@ def test_packages_carry_all_that_they_need_at_run_time(built: Path) -> None:
     ).stdout
     assert {name.removeprefix("src/") for name in tracked.split() if (ROOT / name).exists()} <= packed
     with tarfile.open(built / f"bpc-{__version__}.tar.gz") as source:
+        # The root has a link to it, which must not take its place.
+        assert f"bpc-{__version__}/src/bpc/rules/README.md" in source.getnames()
         assert not any(member.name.endswith((".key", ".env")) for member in source.getmembers())
 
 

@@ -19,7 +19,7 @@ import asyncpg
 import pytest
 from bpc_client import Client
 
-from bpc.cli.setup.access import seed_database
+from bpc.cli.setup.seed import seed_database
 from bpc.core.api_keys import ApiKeySecret
 from bpc.core.audit.events import Act
 from bpc.core.audit.signing import parse_public_key

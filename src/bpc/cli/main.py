@@ -44,7 +44,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Set it up": {
         "migrate": ("setup.database:migrate_tables", "Bring the database's tables up to date."),
-        "seed": ("setup.access:seed_installation", "Register the signing key; outside prod, create a tenant."),
+        "seed": ("setup.seed:seed_installation", "Register the signing key; outside prod, create a tenant."),
         "tenants": (
             "setup.access:tenant_app",
             "Create, list, deactivate and reactivate tenants; show and change settings.",

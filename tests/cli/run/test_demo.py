@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import Program
-from tests.cli.setup.test_access_seed import PROD
+from tests.cli.setup.test_seed import PROD
 from tools.pictures.demo import RECORDINGS, clean_output
 
 ROOT = Path(__file__).resolve().parents[3]

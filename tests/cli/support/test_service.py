@@ -2,7 +2,7 @@
 
 from bpc.runtime.running_service import RunningService, announce_service
 from tests.cli.program import Program
-from tests.cli.setup.test_access_seed import PROD
+from tests.cli.setup.test_seed import PROD
 
 HERE = RunningService(url="http://127.0.0.1:9", api_key="bpc_here_key")  # nobody answers there
 

@@ -92,6 +92,27 @@ audiences = st.lists(st.sampled_from(["public", "interest", "authority"]), uniqu
     lambda chosen: tuple(syntax.Name(text, **SPAN_KEYWORD) for text in chosen)
 )
 rules = st.builds(syntax.Rule, paths, audiences, types, expressions, span=st.just(NOWHERE))
+points = st.from_regex(r"DP[0-9]{1,2}(\.[0-9]{1,2})?", fullmatch=True).map(
+    lambda text: syntax.Name(text, **SPAN_KEYWORD)
+)
+
+
+def build_clauses(words: list[str], languages: st.SearchStrategy, values: st.SearchStrategy) -> st.SearchStrategy:
+    names_of = st.sampled_from(words).map(lambda text: syntax.Name(text, **SPAN_KEYWORD))
+    return st.builds(syntax.AboutClause, names_of, languages, values, span=st.just(NOWHERE))
+
+
+about_clauses = st.one_of(
+    build_clauses(["group", "cite", "unit", "help"], st.none(), texts),
+    build_clauses(["order"], st.none(), naturals),
+    build_clauses(["label", "help"], st.one_of(names, st.just(syntax.Name("de", **SPAN_KEYWORD))), texts),
+)
+abouts = st.builds(
+    syntax.About, st.one_of(st.none(), points), texts, build_tuples(about_clauses, 0, 6), span=st.just(NOWHERE)
+)
+level_two_rules = st.builds(
+    syntax.Rule, paths, audiences, types, expressions, st.one_of(st.none(), abouts), span=st.just(NOWHERE)
+)
 
 json = st.recursive(
     st.one_of(texts.map(lambda text: text.value), st.integers(-(10**30), 10**30), st.booleans(), st.none()).map(
@@ -214,7 +235,7 @@ case_tables = st.builds(
 
 @st.composite
 def build_level_two_files(draw: st.DrawFn) -> syntax.SyntaxTree:
-    items = draw(st.lists(st.one_of(rules, shared_fixtures, level_two_examples, case_tables), max_size=3))
+    items = draw(st.lists(st.one_of(level_two_rules, shared_fixtures, level_two_examples, case_tables), max_size=3))
     reasons_of = [draw(reasons) for _ in items]
     overrides = tuple(
         syntax.Override(position, reason, span=NOWHERE)

@@ -349,3 +349,14 @@ def test_both_evaluators_agree_on_a_battery_without_a_mass() -> None:
     derivation = derive_rules(MASS.replace("productSku()", '"SKU-1"', 1), [create_battery(chemistry="LFP")])
 
     assert [entry.code for entry in derivation.compliance] == ["DP10", "DP10", "DP10"]
+
+
+def test_a_function_may_stand_beside_groups() -> None:
+    rules = """language 2;
+      fn double(x: Int): Int = x * 2;
+      fn triple(x: Int): Int = x * 3;
+      field groups: List(Int) = map(groupBy([1, 2, 1], fn(x) => x), fn(group) => triple(group.key));
+      field pairs: List(Int) = map(groupBy([1, 1], fn(x) => { key: x }), fn(group) => double(group.key.key));
+    """
+
+    assert evaluate(rules).fields == derive_rules(rules, []).fields == {"groups": [3, 6], "pairs": [2]}

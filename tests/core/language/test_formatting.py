@@ -45,7 +45,8 @@ language 2;
 fixture pack: { product("SKU-7", "Pack"); fact b("Battery", "k") = {"a": 1}; };
 fixture other: with pack, { issued("2026-01-01"); without("Battery", "k"); };
 example e: with pack, other, { fact b("Battery", "k") = {"a": 2}; } =>
-  expect(a.b, == 1) because "so it is"; expectFinding("DP10", "FAIL"); expectFinding("X", "PASS", "m") because "n"; ;
+  expect(a.b, == 1) because "so it is"; expectFinding("DP10", "FAIL"); expectFinding("X", "PASS", "m") because "n";
+  expectFinding("X", "PASS", verdict "expired", args {"a": "1" , "b b": 2}); expectFinding("Y", "PASS", "m", args {}); ;
 cases t(x, y): with pack, { product(x, "n"); fact b("Battery", x) = {"a": y, "b": [y, {"c": x}]}; } =>
   expect(a.b, >= y); expectError(x); expect(c, == [some(y), {m: x}]);
 { "one", 1; "three hundred", -300.25; "list", [1, 2]; };
@@ -70,6 +71,14 @@ table limit(metal: Category, on: Date , n : Text): Record(a: Int, b: Opt(Text)) 
     cite "a citation that makes the row longer than it may be"; };
 table size(n: Int): Text { from 2: "a"; }
 example e: {} => expect(a, != 1); ;
+-- what it is, for people
+field b.c @public: Int = if (true) then 1 else 2 -- one or two
+  about -- so
+  DP43.2 "A label" order 3 group "Group" order 4 -- twice
+  help "help" label de "Beschriftung" -- on German
+  help de "Hilfe" label fr "Une étiquette" cite "Annex VI" ; -- behind
+require R1 "title": true else "message" cite "Art. 8(2)" -- cited
+  severity warn;
 -- the end
 """
 

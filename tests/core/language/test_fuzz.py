@@ -31,8 +31,9 @@ CASES = Path(__file__).parent / "cases"
 WORDS = [
     *r"""
     field example property let if then else assert fn true false none date qty fact given any cases seed forall
-    implies product issued expect expectError fixture with without because expectFinding override
-    enum match table cite from to | EV LMT Category size
+    implies product issued expect expectError fixture with without because expectFinding override verdict args
+    enum match table cite from to | EV LMT Category size require severity
+    about DP10 DP43.2 DP07.x group order unit help label de en xx " "
     Bool Int Text Dec Qty Opt List Map Record kWh g a b x y getFact
     recordGet map fold filter toDec some count concat "a" "Battery" "E1" 0 1 2.5 007 75.500000 ( ) [ ] { } , ; : .
     = == != < <= > >= + - * / && || ! => @public @ -- \ # é

@@ -129,3 +129,23 @@ def test_a_mistake_is_reported_where_it_is(expression: str, kind: str) -> None:
 
 def test_the_words_are_names_at_level_1() -> None:
     assert evaluate("field a: Int = let is = 1; let in = 2; let some = 3; is + in + some;").fields == {"a": 6}
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ({}, "- kg, -, -, -"),
+        (
+            {"mass_kg": "12.50", "model": "M", "manufactured_on": "2027-01-01", "has_bms": False},
+            "12.5 kg, M, 2027-01-01, false",
+        ),
+    ],
+)
+def test_a_text_names_what_may_be_absent(members: dict[str, Json], says: str) -> None:
+    rules = """language 2;
+      def battery = getFact("Battery", "battery:1");
+      field a: Text = "{battery.mass_kg} kg, {battery.model}, {battery.manufactured_on}, {text(battery.has_bms)}";
+    """
+    sheet = create_fact("Battery", "battery:1", **members)
+
+    assert evaluate(rules, sheet).fields == derive_rules(rules, [sheet]).fields == {"a": says}

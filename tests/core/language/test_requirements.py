@@ -159,3 +159,38 @@ def test_rules_test_their_requirements() -> None:
 )
 def test_a_mistake_is_reported_where_it_is(rules: str, kind: str) -> None:
     assert require_one_error(rules).kind == kind
+
+
+DUTY = """language 2;
+def battery = Battery for productSku();
+require MINIMUM "the minimum is kept"
+  in force from date("2031-08-18")
+  to date("2036-08-18")
+  on battery.placed_on_market_on ?? issuedOn():
+    battery.recycled_cobalt_pct ?? 0 >= 16;
+"""
+
+
+@pytest.mark.parametrize(
+    ("placed_on", "verdict"),
+    [
+        ("2031-08-17", "not_yet_in_force"),
+        ("2031-08-18", "assessed"),
+        ("2036-08-17", "assessed"),
+        ("2036-08-18", "expired"),
+        (None, "not_yet_in_force"),
+    ],
+)
+def test_the_day_that_a_requirement_names_decides_what_is_in_force(placed_on: str | None, verdict: str) -> None:
+    members = {"recycled_cobalt_pct": "16"} | ({} if placed_on is None else {"placed_on_market_on": placed_on})
+
+    assert [entry.verdict for entry in list_entries(DUTY, **members)] == [verdict]
+
+
+def test_the_day_that_decides_is_never_absent() -> None:
+    rules = DUTY.replace("battery.placed_on_market_on ?? issuedOn()", "«battery.placed_on_market_on»")
+
+    diagnostic = require_one_error(rules)
+
+    assert diagnostic.message == "what is in force is decided by a `Date`, but this is `Opt(Date)`"
+    assert diagnostic.help == "say which day counts where it is absent: `day ?? issuedOn()`"

@@ -231,3 +231,21 @@ def test_tables_enumerations_and_definitions_work_together() -> None:
     sheet = create_fact("Battery", "battery:SKU-1", category="lmt")
     values = derive_rules(rules, [sheet])
     assert (values.fields["due"], values.fields["limits"]) == (True, ["0.00", "0.00"])
+
+
+def test_a_row_may_say_that_nobody_knows_its_value_yet() -> None:
+    rules = """language 2;
+      enum Act = FORMAT | METHOD;
+      table adopted_on(act: Act): Date cite "Article 7" {
+        FORMAT: none cite "not adopted";
+        METHOD: date("2027-03-01");
+      }
+      field format: Opt(Date) = adopted_on(FORMAT);
+      field method: Opt(Date) = adopted_on(METHOD);
+    """
+
+    evaluation, derived = evaluate(rules), derive_rules(rules, [])
+
+    assert evaluation.fields == derived.fields == {"format": None, "method": "2027-03-01"}
+    assert list_diagnostics(rules) == []
+    assert format_reasons(explain_rules(rules, "format"))[-1].endswith(': none cite "not adopted"')

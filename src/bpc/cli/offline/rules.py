@@ -17,11 +17,11 @@ from bpc.cli.support.output import (
     read_bytes,
     replace_file,
 )
+from bpc.cli.support.package_folders import list_package_files, locate_package
 from bpc.cli.support.rule_files import (
     TestsFileOption,
     count_diagnostics,
     diagnostics_to_json,
-    list_package_files,
     print_diagnostics,
     read_package_files,
     select_errors,
@@ -37,7 +37,8 @@ from bpc.core.language.typed import Program
 STDIN: Final = "-"
 
 RuleFilesArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE", help="Rule files, or folders of packages; `-` is standard input.")
+    list[str],
+    typer.Argument(metavar="FILE", help="Rule files, folders of packages, or `shipped:NAME`; `-` is standard input."),
 ]
 
 
@@ -132,9 +133,10 @@ def format_files(
 
 def _format_path(path: str) -> list[FormatResult]:
     """A file, or each file of a folder, which is a package of level 2."""
-    if path == STDIN or not Path(path).is_dir():
+    folder = locate_package(path)
+    if folder is None:
         return [_format_file(path)]
-    return [_format_file(str(Path(path) / file), language=2) for file in list_package_files(Path(path))]
+    return [_format_file(str(folder / file), language=2) for file in list_package_files(folder)]
 
 
 def _format_file(file: str, *, language: int = 1) -> FormatResult:
@@ -192,5 +194,6 @@ rules_app = imported_group(
         "eval": "offline.rules_eval:evaluate_rules",
         "publish": "online.rules_publish:publish_rules",
         "list": "online.rules_publish:list_rules",
+        "shipped": "offline.rules_shipped:list_shipped_packages",
     },
 )

@@ -23,7 +23,7 @@ from bpc_client.models import Fact
 from bpc.api.http.server import listen, open_service
 from bpc.cli.offline.bundles import explain_bundle
 from bpc.cli.online.remote_rules import RuleAndTestTexts, publish_version, run_tests_remotely, store_rules
-from bpc.cli.setup.access import create_admin_key, find_or_create_tenant, seed_database
+from bpc.cli.setup.seed import create_admin_key, find_or_create_tenant, seed_database
 from bpc.cli.support.output import AsJson, name_program, print_json, print_line, replace_file
 from bpc.cli.support.session import (
     format_url,

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from bpc.cli.run.worker import MAX_WORKERS, WorkerGroup, build_worker_spec
-from bpc.cli.setup.access import DEV_TENANT, TENANT_DEACTIVATED, SeedResult, seed_database
+from bpc.cli.setup.seed import DEV_TENANT, TENANT_DEACTIVATED, SeedResult, seed_database
 from bpc.cli.support.arguments import PortOption
 from bpc.cli.support.output import AsJson, print_json, print_line, print_nothing, print_progress
 from bpc.cli.support.session import choose_address, format_url, load_settings_and_logs, stop_on_sigterm

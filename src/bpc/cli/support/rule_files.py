@@ -15,6 +15,7 @@ from bpc.cli.support.output import (
     print_refusal,
     read_bytes,
 )
+from bpc.cli.support.package_folders import locate_package, read_folder, read_folder_manifest
 from bpc.core.errors import Invalid
 from bpc.core.facts.fact_table import FactTable, SnapshotFact, is_day
 from bpc.core.facts.snapshot import order_facts, read_fact
@@ -23,14 +24,7 @@ from bpc.core.formats.canonical_json import Json, read_json
 from bpc.core.formats.timestamps import format_time, parse_sent_time
 from bpc.core.language.checking.context import LocatedDiagnostic
 from bpc.core.language.evaluation import World
-from bpc.core.language.linking import (
-    MANIFEST,
-    MAX_PACKAGES,
-    TESTS_FOLDER,
-    PackageFiles,
-    link_package,
-    read_manifest,
-)
+from bpc.core.language.linking import TESTS_FOLDER, link_package
 from bpc.core.language.package import CheckedPackage, PackageTexts, read_package
 from bpc.core.language.source import Source, Span, diagnostic_to_json, render_diagnostic, render_excerpt
 from bpc.core.language.types import FactRecordType
@@ -42,7 +36,10 @@ if TYPE_CHECKING:
 
 
 RulesArgument = Annotated[
-    str, typer.Argument(metavar="RULES", help="The rule file, or the folder of a package; `-` is standard input.")
+    str,
+    typer.Argument(
+        metavar="RULES", help="The rule file, the folder of a package, or `shipped:NAME`; `-` is standard input."
+    ),
 ]
 TestsFileOption = Annotated[
     str | None, typer.Option("--tests", metavar="FILE", help="A file with more tests for these rules.")
@@ -94,44 +91,19 @@ def exit_with_diagnostics(diagnostics: Sequence[LocatedDiagnostic], *, as_json: 
 
 def read_package_texts(rules: str, tests: str | None = None) -> PackageTexts:
     """The rules and, in a second file, more tests; or what a folder is linked to."""
-    if rules == "-" or not Path(rules).is_dir():
+    folder = locate_package(rules)
+    if folder is None:
         return PackageTexts(read_bytes(rules), b"" if tests is None else read_bytes(tests), rules, tests or "tests.bpc")
     if tests is not None:
         raise typer.BadParameter(f"A folder has its tests in its folder {TESTS_FOLDER!r}: leave --tests out.")
-    linked = link_package(read_folder(Path(rules)))
+    linked = link_package(read_folder(folder))
     return PackageTexts(linked.rules, linked.tests, rules, rules)
 
 
 def get_package_name(rules: str) -> str:
     """What a folder says it is, or the name of a file without its ending."""
-    folder = Path(rules)
-    if not folder.is_dir():
-        return folder.stem
-    return read_manifest(str(folder / MANIFEST), read_bytes(str(folder / MANIFEST))).name
-
-
-def read_folder(folder: Path) -> list[PackageFiles]:
-    """A package and those it extends, the oldest first."""
-    packages: list[PackageFiles] = []
-    seen = [folder.resolve()]
-    while True:
-        manifest = read_manifest(str(folder / MANIFEST), read_bytes(str(folder / MANIFEST)))
-        files = {path: read_bytes(str(folder / path)) for path in list_package_files(folder)}
-        packages.insert(0, PackageFiles(manifest, files))
-        if manifest.extends is None:
-            return packages
-        folder = folder / manifest.extends.folder
-        if folder.resolve() in seen or len(seen) >= MAX_PACKAGES:
-            fix = f"a package extends another, and that one others, up to {MAX_PACKAGES} in all, never itself"
-            raise Invalid(f"`{packages[-1].manifest.name}` extends too many packages, or itself", fix=fix)
-        seen.append(folder.resolve())
-
-
-def list_package_files(folder: Path) -> list[str]:
-    """The rule files of a package, sorted, without its manifest and without hidden ones."""
-    paths = [file.relative_to(folder) for file in folder.rglob("*.bpc") if file.is_file()]
-    visible = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
-    return sorted(path.as_posix() for path in visible if path.as_posix() != MANIFEST)
+    folder = locate_package(rules)
+    return Path(rules).stem if folder is None else read_folder_manifest(folder).name
 
 
 def read_package_files(rules: str, tests: str | None = None) -> CheckedPackage:

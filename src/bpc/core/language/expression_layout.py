@@ -141,8 +141,8 @@ class ExpressionLayout:
                 return self._layout_comparison(expr)
             case syntax.Unary():
                 return self._layout_unary(expr)
-            case syntax.Interpolation(parts):
-                return self._layout_interpolation(parts)
+            case syntax.Interpolation(parts, names):
+                return self._layout_interpolation(parts, names or (None,) * len(parts))
             case syntax.TextLiteral(value) if self.language > 1:
                 return quote_text(value).replace("{", "\\{")
             case syntax.Presence(operand, is_present):
@@ -230,14 +230,15 @@ class ExpressionLayout:
         # Without parentheses it would be one more branch of this `if`.
         return Group(*parts, "else ", self._layout_parenthesised(node.otherwise))
 
-    def _layout_interpolation(self, parts: Sequence[syntax.Expr]) -> str:
+    def _layout_interpolation(self, parts: Sequence[syntax.Expr], names: Sequence[str | None]) -> str:
         """On one line, however long it is: a text has no line ends."""
         pieces = []
-        for part in parts:
+        for part, name in zip(parts, names, strict=True):
             if isinstance(part, syntax.TextLiteral):
                 pieces.append(quote_text(part.value)[1:-1].replace("{", "\\{"))
             else:
-                pieces.append(f"{{{flatten(self.layout_expr(part))}}}")
+                head = "" if name is None else f"{name}: "
+                pieces.append(f"{{{head}{flatten(self.layout_expr(part))}}}")
         return f'"{"".join(pieces)}"'
 
     def _layout_condition(self, branch: syntax.Branch, word: str) -> Doc:

@@ -87,7 +87,29 @@ class _FileLayout(ExpressionLayout):
     def _layout_rule(self, rule: syntax.Rule) -> Doc:
         audiences = "".join(f" @{audience.text}" for audience in rule.audiences)
         head = Concat((f"field {rule.dotted}{audiences}: ", self.layout_type(rule.type), " ="))
-        return Concat((head, Group(self.layout_below(rule.body)), ";"))
+        body = Group(self.layout_below(rule.body))
+        return Concat((head, body, "" if rule.about is None else self._layout_about(rule.about), ";"))
+
+    def _layout_about(self, about: syntax.About) -> Doc:
+        """The clauses each on its line; beside the label its unit, beside a group its order and the citation."""
+        point = "" if about.point is None else f"{about.point.text} "
+        parts: list[Doc] = [self.comments.take_before(about.span.start, NEW_LINE)]
+        parts.append(f"about {point}{quote_text(about.label.value)}")
+        lines: list[Doc] = []
+        before: syntax.AboutClause | None = None
+        clauses = about.clauses
+        if clauses and clauses[0].word.text == "unit":
+            parts += [self.comments.take_before(clauses[0].span.start, " "), _format_clause(clauses[0])]
+            clauses = clauses[1:]
+        for clause in clauses:
+            is_beside = before is not None and _stands_beside(before, clause)
+            gap = self.comments.take_before(clause.span.start, SPACE if is_beside else NEW_LINE)
+            if is_beside:
+                lines[-1] = Group(lines[-1], gap, _format_clause(clause))
+            else:
+                lines += [gap, _format_clause(clause)]
+            before = clause
+        return Nest(*parts, Nest(*lines))
 
     def _layout_definition(self, definition: syntax.Definition) -> Doc:
         word = "const" if definition.is_constant else "def"
@@ -106,20 +128,39 @@ class _FileLayout(ExpressionLayout):
         return Concat((head, Group(self.layout_below(function.body)), ";"))
 
     def _layout_requirement(self, requirement: syntax.Requirement) -> Doc:
-        """The clauses each on a line of its own, if not all of it fits one."""
+        """What is asked for on one line and what is said else on the next; a clause a line if that is too long."""
         parts: list[Doc] = []
-        clauses = (("when", requirement.scope), ("in force from", requirement.start), ("to", requirement.end))
+        clauses = (
+            ("when", requirement.scope),
+            ("in force from", requirement.start),
+            ("to", requirement.end),
+            ("on", requirement.day),
+        )
         for word, expr in clauses:
             if expr is not None:
                 parts += [SPACE, f"{word}", self.layout_value(expr)]
         parts += [":", self.layout_below(requirement.condition)]
+        title = self.layout_expr(requirement.heading)
+        head = Group(f"require {requirement.code.text} ", title, Nest(*parts))
+        return Concat((Group(head, Nest(*self._layout_requirement_end(requirement))), ";"))
+
+    def _layout_requirement_end(self, requirement: syntax.Requirement) -> list[Doc]:
+        """What is said else, the severity and the citation: beside each other where they fit a line."""
+        ends: list[tuple[Doc, Doc]] = []
         if requirement.message is not None:
             gap = self.comments.take_before(requirement.message.span.start, SPACE)
-            parts += [gap, "else ", self.layout_expr(requirement.message)]
+            ends.append((gap, Concat(("else ", self.layout_expr(requirement.message)))))
         if requirement.severity is not None:
-            parts += [SPACE, f"severity {requirement.severity.text}"]
-        title = self.layout_expr(requirement.heading)
-        return Concat((Group(f"require {requirement.code.text} ", title, Nest(*parts)), ";"))
+            ends.append((SPACE, f"severity {requirement.severity.text}"))
+        if requirement.cite is not None:
+            gap = self.comments.take_before(requirement.cite.span.start, SPACE)
+            ends.append((gap, f"cite {quote_text(requirement.cite.value)}"))
+        if not ends:
+            return []
+        first_gap, beside = ends[0]
+        for gap, end in ends[1:]:
+            beside = Group(beside, gap, end)
+        return [first_gap, beside]
 
     def _layout_missing(self, missing: syntax.MissingClause) -> Doc:
         texts = [quote_text(text.value) for text in (missing.code, missing.message) if text is not None]
@@ -258,7 +299,10 @@ class _FileLayout(ExpressionLayout):
         if isinstance(expectation, syntax.FindingExpectation):
             texts = [text for text in (expectation.code, expectation.status, expectation.message) if text is not None]
             word = "expectNoFinding" if expectation.status is None else "expectFinding"
-            return f"{word}({', '.join(map(_format_text, texts))}){because}"
+            head = f"{word}({', '.join(map(_format_text, texts))}"
+            head += "" if expectation.verdict is None else f", verdict {_format_text(expectation.verdict)}"
+            args = "" if expectation.args is None else Concat((", args ", self._layout_json(expectation.args)))
+            return Concat((head, args, f"){because}"))
         head = f"expect({expectation.dotted}, {expectation.op} "
         return Concat((head, self._layout_constant(expectation.constant), f"){because}"))
 
@@ -293,6 +337,21 @@ def _measure_columns(rows: Sequence[syntax.CaseRow], columns: int) -> list[int]:
             if not isinstance(cell, _COMPOUND):
                 widths[index] = max(widths[index], len(format_literal(cell)))
     return widths
+
+
+def _stands_beside(before: syntax.AboutClause, clause: syntax.AboutClause) -> bool:
+    """Whether a clause is written on the line of the one before it."""
+    words = before.word.text, clause.word.text
+    if words in {("group", "order"), ("group", "cite"), ("order", "cite")}:
+        return True
+    is_translation = before.language is not None and clause.language is not None
+    return words == ("label", "help") and is_translation and before.language == clause.language
+
+
+def _format_clause(clause: syntax.AboutClause) -> str:
+    words = [clause.word.text] if clause.language is None else [clause.word.text, clause.language.text]
+    value = clause.value
+    return " ".join([*words, quote_text(value.value) if isinstance(value, syntax.TextLiteral) else value.digits])
 
 
 def _layout_cite(cite: syntax.TextLiteral | None) -> Doc:

@@ -4,11 +4,12 @@ Pure. A package is a folder with a file `package.bpc`, which states its name, it
 
     language 2;
     package "acme-battery" "2027.1";
-    extends "eu-battery" "2027.1" at "../eu-battery";
+    extends "eu-battery" "2027.1";
 
-All other files of the folder are its rules, which see each other; those in its folder `tests` are its tests. The text
-is what is stored, compiled and verified: nothing is looked up later. Each file stands in it byte for byte, below a line
-that names package, release, path, hash and length. What a package extends stands before it.
+What it extends is shipped with the product, or is in a folder: `extends "acme" "1" at "../acme";`. All other files of
+the folder are its rules, which see each other; those in its folder `tests` are its tests. The text is what is stored,
+compiled and verified: nothing is looked up later. Each file stands in it byte for byte, below a line that names
+package, release, path, hash and length. What a package extends stands before it.
 
     PackageFiles, parents first ── link_package ──► LinkedTexts(rules, tests) ── recognise_files ──► LinkedSource
 """
@@ -38,20 +39,20 @@ _PATH: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _STATEMENT: Final = re.compile(
     r'\s*(?:(?P<level>language\s+2)|package\s+"(?P<name>[^"]*)"\s+"(?P<release>[^"]*)"'
-    r'|extends\s+"(?P<parent>[^"]*)"\s+"(?P<parent_release>[^"]*)"\s+at\s+"(?P<folder>[^"]*)")\s*;'
+    r'|extends\s+"(?P<parent>[^"]*)"\s+"(?P<parent_release>[^"]*)"(?:\s+at\s+"(?P<folder>[^"]*)")?)\s*;'
 )
-_NOTATION: Final = 'package "acme-battery" "2027.1"; and perhaps extends "eu-battery" "2027.1" at "../eu-battery";'
+_NOTATION: Final = 'package "acme-battery" "2027.1"; and perhaps extends "eu-battery" "2027.1";'
 
 
 # The manifest
 
 
 class ParentPackage(NamedTuple):
-    """The package that another one extends, and its folder as the manifest writes it."""
+    """The package that another one extends, and its folder as the manifest writes it; None if it is a shipped one."""
 
     name: str
     release: str
-    folder: str
+    folder: str | None
 
 
 class Manifest(NamedTuple):

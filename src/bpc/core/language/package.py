@@ -26,6 +26,7 @@ from bpc.core.language.checking.declarations import CheckedRules, check_rules
 from bpc.core.language.checking.definitions import warn_of_unused_definitions
 from bpc.core.language.checking.enumerations import declare_enums, register_enum
 from bpc.core.language.checking.expressions import HANDLERS
+from bpc.core.language.checking.findings_of_rules import KnownFindings
 from bpc.core.language.checking.overrides import apply_overrides
 from bpc.core.language.checking.tables import declare_tables, register_table
 from bpc.core.language.checking.testing_blocks import PackageTests, check_tests
@@ -72,7 +73,7 @@ def check(
     shared = PackageContext(tree.language)
     shared.fields.update((path, UNPARSED_FIELD) for path in unparsed_fields)
     shared.definitions.update((name, DefinitionDeclaration(None, Span(0, 0))) for name in unparsed_definitions)
-    package_tests = PackageTests(tree.items)
+    package_tests = PackageTests(KnownFindings(tree.items, source))
     rules_findings = Findings(source)
     rules = _check_rules_and_tests(Checker(shared, rules_findings, HANDLERS, in_rules=True), tree, package_tests)
     diagnostics = rules_findings.list_located()

@@ -76,6 +76,11 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "unknown-finding": DiagnosticKind(_TYPE_ERROR, "no rule has such a finding"),
     "duplicate-test": DiagnosticKind(_TYPE_ERROR, "a test name is used twice"),
     "ambiguous-member": DiagnosticKind(_TYPE_ERROR, "a member of several enumerations"),
+    # What a field is, for people
+    "unknown-point": DiagnosticKind(_TYPE_ERROR, "there is no such data point"),
+    "unknown-language-code": DiagnosticKind(_TYPE_ERROR, "not an official language of the Union"),
+    "duplicate-clause": DiagnosticKind(_TYPE_ERROR, "a clause of `about` is written twice"),
+    "bad-label": DiagnosticKind(_TYPE_ERROR, "a text for people that is blank or has several lines"),
     # Types
     "wrong-type": DiagnosticKind(_TYPE_ERROR, "a value of another type is expected"),
     "operands-disagree": DiagnosticKind(_TYPE_ERROR, "the operands have types that cannot be combined"),
@@ -110,6 +115,7 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "wrong-cells": DiagnosticKind(_TYPE_ERROR, "a row that does not fit its table"),
     "bad-cases": DiagnosticKind(_TYPE_ERROR, "invalid number of cases or seed"),
     # Warnings
+    "missing-about": DiagnosticKind(_TYPE_ERROR, "a field that people see by its path", "warning"),
     "unused-let": DiagnosticKind(_TYPE_ERROR, "a `let` that is never used", "warning"),
     "unused-definition": DiagnosticKind(_TYPE_ERROR, "a definition that is never used", "warning"),
     "unused-column": DiagnosticKind(_TYPE_ERROR, "a column that is never used", "warning"),

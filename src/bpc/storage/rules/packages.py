@@ -30,6 +30,7 @@ SELECT_PACKAGES: Final[LiteralString] = """
     SELECT rule_package_id, name, description, is_active, created_at FROM rule_packages
 """
 SELECT_PACKAGE: Final[LiteralString] = f"{SELECT_PACKAGES} WHERE tenant_id = $1 AND rule_package_id = $2"
+SELECT_PACKAGE_BY_NAME: Final[LiteralString] = f"{SELECT_PACKAGES} WHERE tenant_id = $1 AND name = $2"
 SELECT_PACKAGE_FOR_UPDATE: Final[LiteralString] = f"{SELECT_PACKAGE} FOR NO KEY UPDATE"
 SELECT_PACKAGE_FOR_SHARE: Final[LiteralString] = f"{SELECT_PACKAGE} FOR SHARE"
 INSERT_VERSION: Final[LiteralString] = """
@@ -153,6 +154,7 @@ class RuleSourcesExist(Conflict):
             fix="use the existing version",
             details={"rule_package_version_id": str(version), "rule_package_id": str(package)},
         )
+        self.version_id = version
 
 
 async def create_package(
@@ -170,6 +172,11 @@ async def create_package(
 
 async def get_package(conn: Connection, tenant: TenantId, package: RulePackageId) -> RulePackageRow:
     return await fetch_one(conn, RulePackageRow, SELECT_PACKAGE, tenant, package, kind="rule package")
+
+
+async def find_package_by_name(conn: Connection, tenant: TenantId, name: str) -> RulePackageRow | None:
+    row = await conn.fetchrow(SELECT_PACKAGE_BY_NAME, tenant, name)
+    return None if row is None else RulePackageRow(**dict(row))
 
 
 async def lock_package(conn: Connection, tenant: TenantId, package: RulePackageId) -> RulePackageRow:

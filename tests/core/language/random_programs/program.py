@@ -24,6 +24,7 @@ from bpc.core.language.types import (
     Record,
     Type,
 )
+from tests.core.language.random_programs.abouts import write_about
 from tests.core.language.random_programs.syntax import OPEN, ProgramSize, Way, write_type
 from tests.core.language.random_programs.tables import TableWriter
 from tests.core.language.random_programs.worlds import draw_day, draw_facts, draw_text, quote_text
@@ -70,7 +71,8 @@ class _RuleWriter(TableWriter):
             path = self.create_path(number)
             self.fields[path] = kind
             access = self.rng.sample(["@public", "@interest", "@authority"], self.rng.choice([0, 0, 1, 1, 2, 3]))
-            texts.append(f"field {path}{' '.join(['', *access])}: {write_type(self.rng, kind)} =\n  {body};\n")
+            about = write_about(self.rng) if self.language > 1 else ""
+            texts.append(f"field {path}{' '.join(['', *access])}: {write_type(self.rng, kind)} =\n  {body}{about};\n")
         if self.language > 1:
             texts += [self.write_requirement(number) for number in range(self.rng.choice([0, 0, 1, 2, 3]))]
         self.rng.shuffle(texts)
@@ -117,10 +119,13 @@ class _RuleWriter(TableWriter):
             text += f" in force from {write(DATE) if known else option}"
             if self.rng.random() < 0.5:
                 text += f" to {write(DATE)}"
+            if self.rng.random() < 0.3:
+                text += f" on {write(DATE)}"
         text += f": {write(BOOL)}"
         if self.rng.random() < 0.6:
             text += f" else {write(TEXT)}"
-        text += self.rng.choice(["", " severity warn", " severity fail"])
+        severity = self.rng.choice(["", " severity warn", " severity fail"])
+        text += self.rng.choice(["", severity, f'{severity} cite "Art. 8(2)"', f' cite "Art. 10"{severity}'])
         self.in_definition = False
         return f"{text};\n"
 

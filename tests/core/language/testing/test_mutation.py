@@ -119,6 +119,12 @@ property p: cases(1) seed(1) => forall i: Int . implies(i > 0, i > 0); ;
     assert list_changes(rules) == []
 
 
+def test_what_a_field_is_for_people_is_not_changed() -> None:
+    rules = 'language 2; field a @public: Bool = true about DP10 "A" group "G" order 10 label de "B";'
+
+    assert list_changes(rules) == ["`true` becomes `false`"]
+
+
 def test_a_threshold_that_is_tested_on_one_side_is_named() -> None:
     survivors = list_survivors(SIZE, create_size_example("20", "small"))
 

@@ -163,6 +163,7 @@ class FieldDeclaration:
     span: Span
     type_span: Span
     can_be_missing: bool = False
+    about: typed.FieldAbout | None = None
     extent: Span | None = None
 
 

@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.language import syntax, typed
+from bpc.core.language.checking.abouts import check_about, warn_of_missing_abouts
 from bpc.core.language.checking.context import Checker, FieldDeclaration
 from bpc.core.language.checking.definitions import (
     CheckedBody,
@@ -158,6 +159,7 @@ def check_rules(
     paths = [rule.dotted for rule in rules]
     kinds = [resolve_type(checker, rule.type) for rule in rules]
     declared = _declare(checker, paths, rules, kinds)
+    warn_of_missing_abouts(checker, declared)
     declare_requirements(checker, requirements)
     declare_functions(checker, functions)
     checked_definitions = {
@@ -228,10 +230,11 @@ def _declare(
     declared: dict[str, syntax.Rule] = {}
     for path, rule, kind in zip(paths, rules, kinds, strict=True):
         first = declared.setdefault(path, rule)
+        about = None if rule.about is None else check_about(checker, rule.about)
         if first is rule:
             access = tuple(sorted({audience.text for audience in rule.audiences}))
             checker.fields[path] = FieldDeclaration(
-                kind, access, get_path_span(rule.path), rule.type.span, extent=rule.body.span
+                kind, access, get_path_span(rule.path), rule.type.span, about=about, extent=rule.body.span
             )
             continue
         note = DiagnosticNote(get_path_span(first.path), "it is first declared here")
@@ -335,6 +338,7 @@ def _build_fields(
                 span=declared.span,
                 declared_type=declared.type,
                 can_be_missing=path in missable,
+                about=declared.about,
                 extent=declared.extent,
             )
         )

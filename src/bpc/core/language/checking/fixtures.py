@@ -242,8 +242,10 @@ def fill_expectation(expectation: syntax.AnyExpectation, cells: Cells, row: Span
         case syntax.FindingExpectation():
             status = None if expectation.status is None else _fill_text(expectation.status, cells)
             message = None if expectation.message is None else _fill_text(expectation.message, cells)
+            verdict = None if expectation.verdict is None else _fill_text(expectation.verdict, cells)
+            args = None if expectation.args is None else cast("syntax.JsonObject", _fill_json(expectation.args, cells))
             code = _fill_text(expectation.code, cells)
-            return replace(expectation, code=code, status=status, message=message, span=row)
+            return replace(expectation, code=code, status=status, message=message, verdict=verdict, args=args, span=row)
 
 
 def _fill_text(text: syntax.TextLiteral, cells: Cells) -> syntax.TextLiteral:

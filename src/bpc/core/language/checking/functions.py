@@ -228,11 +228,12 @@ def check_text_of(checker: Checker, node: syntax.Call, _want: Type | None) -> ty
 
 
 def write_as_text(checker: Checker, node: Node, expr: typed.Expr, span: Span) -> typed.Expr | None:
-    kind = expr.type
+    """What is absent is written as `-`."""
+    kind = unwrap_option_type(expr.type)
     if isinstance(kind, Dec | Qty | Scalar | EnumType):
         of = "Dec" if isinstance(kind, Dec) else checker.types.to_text(kind)
         return typed.BuiltinCall(TEXT, "text", (expr,), {"of": of}, span)
-    explain.report_wrong_argument(checker, node, "`text` writes Bool, Int, Dec, Qty, Date, Text and members", kind)
+    explain.report_wrong_argument(checker, node, "`text` writes Bool, Int, Dec, Qty, Date, Text and members", expr.type)
     return None
 
 

@@ -4,6 +4,7 @@ A package that extends another changes what it took over in this way only; witho
 is a mistake. What makes the rules of a regulation weaker, or could, is told apart: whoever reads a package sees it.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from bpc.core.language import syntax, typed
@@ -21,6 +22,7 @@ def apply_overrides(
     """The tree without what is replaced. What was replaced why goes to `record`; to override nothing is a mistake."""
     if not tree.overrides:
         return tree
+    items = list(tree.items)
     dropped_positions: set[int] = set()
     newest: dict[tuple[str, str], int] = {}
     reasons = {override.position: override for override in tree.overrides}
@@ -34,14 +36,15 @@ def apply_overrides(
             findings.error("bad-override", override.span, message, hint, ())
         elif override is not None and before is not None:
             dropped_positions.add(before)
+            items[position] = _keep_about(items[before], item)
             weakens = word not in _STRONG_WORDS or _shows_more(tree.items[before], item)
             record.append(
                 typed.AppliedOverride(word, name, override.reason.value, weakens, findings.source, override.span)
             )
         if before is None or override is not None:
             newest[word, name] = position
-    items = tuple(item for position, item in enumerate(tree.items) if position not in dropped_positions)
-    return syntax.SyntaxTree(items, tree.comments, tree.language, tree.stated_at)
+    kept_items = tuple(item for position, item in enumerate(items) if position not in dropped_positions)
+    return syntax.SyntaxTree(kept_items, tree.comments, tree.language, tree.stated_at)
 
 
 def drop_overridden(tree: syntax.SyntaxTree, source: Source) -> syntax.SyntaxTree:
@@ -62,6 +65,13 @@ def _get_first_word(item: syntax.Item, source: Source) -> str:
     while end < len(text) and (text[end] == "_" or "a" <= text[end] <= "z"):
         end += 1
     return text[item.span.start : end]
+
+
+def _keep_about(before: syntax.Item, item: syntax.Item) -> syntax.Item:
+    """The item; a field that says nothing of what it is for people is still what it was."""
+    if isinstance(before, syntax.Rule) and isinstance(item, syntax.Rule) and item.about is None:
+        return replace(item, about=before.about)
+    return item
 
 
 def _shows_more(before: syntax.Item, item: syntax.Item) -> bool:

@@ -45,7 +45,7 @@ def _check_table(checker: Checker, node: syntax.TableDeclaration) -> typed.Typed
     columns = _check_columns(checker, node)
     kind = literals.resolve_type(checker, node.type)
     if isinstance(kind, Opt):
-        message = "the values of a table are never options: where no row applies, the lookup gives `none`"
+        message = "the values of a table are never options: a lookup gives one, and a row may say `none`"
         checker.error("bad-table", node.type.span, message, f"write `{checker.types.to_text(kind.item)}`")
         return None
     if columns is None or kind is None:
@@ -121,7 +121,7 @@ def _check_row(
         checker.because = DiagnosticNote(place.span, f"the column `{name.text}` is {checker.format_type(column)}")
         cells.append(_check_cell(checker, cell, column, is_range=position == ranged))
     checker.because = DiagnosticNote(node.type.span, f"the values are {checker.format_type(kind)}")
-    value = _read(checker, row.value, kind)
+    value = (None,) if isinstance(row.value, syntax.NoneLiteral) else _read(checker, row.value, kind)
     checker.because = None
     complete_cells = require_all(cells)
     if complete_cells is None or value is None:

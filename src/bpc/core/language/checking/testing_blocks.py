@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
 from bpc.core.language import syntax, typed
-from bpc.core.language.checking import explain, functions, literals, operators
+from bpc.core.language.checking import explain, literals, operators
 from bpc.core.language.checking.context import BoundVariable, Checker, require_all
 from bpc.core.language.checking.declarations import get_path_span
-from bpc.core.language.checking.definitions import get_missing_code
 from bpc.core.language.checking.expressions import report_unknown_field
+from bpc.core.language.checking.findings_of_rules import KnownFindings, check_finding
 from bpc.core.language.checking.fixtures import (
     CellUnfit,
     DeclaredFixture,
@@ -42,20 +42,13 @@ _FORMS: Final[Mapping[type, str]] = {
 class PackageTests:
     """The tests of a package, from one file or two. `complete` is False if one of them has a mistake."""
 
-    rules: tuple[syntax.Item, ...] = ()
+    findings: KnownFindings
     examples: list[typed.TypedExample] = field(default_factory=list)
     properties: list[typed.TypedProperty] = field(default_factory=list)
     names: dict[str, tuple[Source, Span]] = field(default_factory=dict)
     fixtures: dict[str, DeclaredFixture] = field(default_factory=dict)
     overrides: list[typed.AppliedOverride] = field(default_factory=list)
     complete: bool = True
-    _codes: frozenset[str] | None = None
-
-    def list_codes(self) -> frozenset[str]:
-        """The codes of the rules' findings, looked for when a test first asks for one."""
-        if self._codes is None:
-            self._codes = frozenset(list_finding_codes(self.rules))
-        return self._codes
 
 
 def check_tests(checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests) -> None:
@@ -124,7 +117,7 @@ def _check_expectation(
     if isinstance(node, syntax.ErrorExpectation):
         return typed.TypedErrorExpectation(node.code.value, node.span, because)
     if isinstance(node, syntax.FindingExpectation):
-        return _check_finding(checker, node, tests)
+        return check_finding(checker, node, tests.findings)
     declared = checker.fields.get(node.dotted)
     if declared is None:
         report_unknown_field(checker, node.dotted, get_path_span(node.path))
@@ -141,45 +134,6 @@ def _check_expectation(
     if expected is None:
         return None
     return typed.TypedExpectation(node.dotted, cast("Any", node.op), expected, node.span, because)
-
-
-def _check_finding(
-    checker: Checker, node: syntax.FindingExpectation, tests: PackageTests
-) -> typed.TypedFindingExpectation | None:
-    before = len(checker.findings.errors)
-    codes = tests.list_codes()
-    if node.code.value not in codes:
-        hint = checker.shared.suggestions.suggest(node.code.value, codes, '"{}"')
-        checker.error("unknown-finding", node.code.span, f"no rule has a finding `{node.code.value[:80]}`", hint)
-    if node.status is not None and node.status.value not in functions.STATUSES:
-        hint = checker.shared.suggestions.suggest(node.status.value, functions.STATUSES, '"{}"')
-        checker.error("bad-status", node.status.span, f"`{node.status.value[:80]}` is not a status", hint)
-    if len(checker.findings.errors) > before:
-        return None
-    return typed.TypedFindingExpectation(
-        node.code.value,
-        None if node.status is None else node.status.value,
-        None if node.message is None else node.message.value,
-        node.span,
-        None if node.because is None else node.because.value,
-    )
-
-
-def list_finding_codes(node: Any) -> Iterator[str]:
-    """The codes of the findings that a part of the rules can have."""
-    if isinstance(node, tuple):
-        for part in node:
-            yield from list_finding_codes(part)
-    elif isinstance(node, syntax.SyntaxNode | syntax.ChainLink):
-        if isinstance(node, syntax.Call) and node.function.text == "emitCompliance" and node.arguments:
-            code = node.arguments[0]
-            yield from [code.value] if isinstance(code, syntax.TextLiteral) else []
-        if isinstance(node, syntax.Definition) and node.missing is not None:
-            yield get_missing_code(node)
-        if isinstance(node, syntax.Requirement):
-            yield node.code.text
-        for part in fields(node):
-            yield from list_finding_codes(getattr(node, part.name))
 
 
 # Tables of cases

@@ -337,11 +337,16 @@ def _emit_convert(emitter: Emitter, expr: typed.BuiltinCall, atom: str) -> str:
 
 
 def _emit_text(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:
-    kind = expr.arguments[0].type
-    if kind in {TEXT, DATE}:
-        return atoms[0]
-    write = emitter.code.register("x", emitter.get_type_info(kind).number, lambda: create_text_writer(kind))
-    return emitter.code.store(f"{write}({atoms[0]})")
+    """What is absent is written as `-`."""
+    kind = unwrap_option_type(expr.arguments[0].type)
+    value = atoms[0] if kind is expr.arguments[0].type else emitter.code.ensure_temporary(atoms[0])
+    written = value
+    if kind not in {TEXT, DATE}:
+        write = emitter.code.register("x", emitter.get_type_info(kind).number, lambda: create_text_writer(kind))
+        written = f"{write}({value})"
+    if kind is not expr.arguments[0].type:
+        written = f"'-' if {value} is None else {written}"
+    return written if written is value else emitter.code.store(written)
 
 
 def _emit_later_day(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:

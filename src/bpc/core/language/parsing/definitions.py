@@ -219,7 +219,7 @@ class DefinitionParser(ConstantParser):
         return syntax.FunctionDefinition(name, tuple(parameters), type_, body, span=span, height=height)
 
     def parse_requirement(self) -> syntax.Requirement:
-        """Parse `require CODE "title" when … in force from … to …: condition else "message" severity warn;`."""
+        """Parse `require CODE "title" when … in force from … to … on …: condition else "message" severity warn;`."""
         first, height = self.index, 0
         self.advance()
         code = self.parse_name("the code of the requirement, such as `DP10`")
@@ -230,6 +230,7 @@ class DefinitionParser(ConstantParser):
         height = max(height, self.height)
         start = self._parse_period_start()
         end = self._parse_clause("to") if start is not None else None
+        day = self._parse_clause("on") if start is not None else None
         self.expect(":", "`:` and what is required")
         condition = self.parse_expr()
         height = max(height, self.height)
@@ -237,12 +238,20 @@ class DefinitionParser(ConstantParser):
         if self.accept("else"):
             message = self.parse_expr()
             height = max(height, self.height)
+        cite = self.parse_cite()
         severity = self._parse_severity() if self.is_word("severity") else None
-        self.expect_semicolon("the requirement")
+        cite = cite or self.parse_cite()
+        self.expect_semicolon("the requirement", "an operator, `severity`, `cite`" if cite is None else "`severity`")
         span = self.span_from(first)
         return syntax.Requirement(
-            code, title, scope, start, end, condition, message, severity, span=span, height=height + 8
+            code, title, scope, start, end, condition, message, severity, cite, day=day, span=span, height=height + 8
         )
+
+    def parse_cite(self) -> syntax.TextLiteral | None:
+        if not self.is_word("cite"):
+            return None
+        self.advance()
+        return self.parse_text('the citation in quotes, as in `cite "Article 8(2)"`')
 
     def _parse_clause(self, word: str) -> syntax.Expr | None:
         if not self.is_word(word):

@@ -4,6 +4,7 @@ Pure. Recursion is bounded by the levels of the language, and trees are at most 
 can recurse over them. Chains, `else if` and `let` are parsed with loops and may be long.
 """
 
+import re
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, Self
@@ -302,6 +303,7 @@ class ExpressionParser(OperandParser):
         """Parse a text with expressions in braces: `"{mass} kg are stated"`."""
         first, start, lexeme = self.index, self.starts[self.index], self.texts[self.index]
         parts: list[syntax.Expr] = []
+        names: list[str | None] = []
         height, at = 0, 1
         self.enter_level()
         while at < len(lexeme) - 1:
@@ -309,8 +311,11 @@ class ExpressionParser(OperandParser):
             if lexeme[at] != "{":
                 span = make_span((start + at, start + end))
                 parts.append(syntax.TextLiteral(decode_text(f'"{lexeme[at:end]}"'), span=span))
+                names.append(None)
             else:
-                parts.append(self._parse_piece(start + at, start + end))
+                name = _PIECE_NAME.match(lexeme, at, end)
+                parts.append(self._parse_piece(start + (name.end() - 1 if name else at), start + end))
+                names.append(name["name"] if name else None)
                 height = max(height, self.height)
             at = end
         self.level -= 1
@@ -319,7 +324,8 @@ class ExpressionParser(OperandParser):
             self.height = 1
             return syntax.TextLiteral(decode_text(lexeme), span=self.span_from(first))
         self.record_height(height, first)
-        return syntax.Interpolation(tuple(parts), span=self.span_from(first))
+        own_names = tuple(names) if any(names) else ()
+        return syntax.Interpolation(tuple(parts), own_names, span=self.span_from(first))
 
     def _parse_piece(self, start: int, end: int) -> syntax.Expr:
         """Parse the expression in the braces from `start` to `end`."""
@@ -352,6 +358,10 @@ class ExpressionParser(OperandParser):
             message = "an expression in a text cannot contain a comment"
             self.report("unexpected-token", message, make_span((at, at + len(text))))
         return inner
+
+
+# The name of a piece, with the brace before it and the colon after it.
+_PIECE_NAME: Final = re.compile(r"\{[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*:")
 
 
 def _find_piece_end(lexeme: str, at: int) -> int:

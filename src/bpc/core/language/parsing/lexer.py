@@ -20,6 +20,8 @@ NAME: Final = "name"
 NUMBER: Final = "number"
 TEXT: Final = "text"
 BAD: Final = "bad"
+# The `.2` of the data point `DP43.2`, at level 2.
+SUB_ITEM: Final = "sub-item"
 END: Final = ""
 
 RESERVED: Final = frozenset(
@@ -56,6 +58,8 @@ _LEXEME: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_POINT: Final = re.compile(r"DP[0-9]{1,2}")
+_SUB_ITEM: Final = re.compile(r"\.[0-9]{1,2}")
 _GOOD_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _ESCAPE: Final = re.compile(
     r"\\u([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})|\\u([0-9A-Fa-f]{4})|\\(.)", re.DOTALL
@@ -186,6 +190,8 @@ class Lexer:
                 self._report_text_faults(lexeme, start)
                 if not (lexeme[0] == '"' and _CLOSED_TEXT.fullmatch(lexeme)):
                     kinds[index] = BAD
+            elif kind == _FAULTY_NUMBER and self._is_sub_item(lexeme, lexemes[index - 1] if index else None, start):
+                kinds[index] = SUB_ITEM
             elif kind == _FAULTY_NUMBER:
                 self._report_fault(start, lexeme, *_explain_number(lexeme))
             elif kind == BAD:
@@ -195,6 +201,14 @@ class Lexer:
                 self._long_names.add(lexeme)
                 message = f"a name has at most {MAX_NAME_LENGTH} characters, this one has {len(lexeme):,}"
                 self._report_fault(start, lexeme, "name-too-long", message)
+
+    def _is_sub_item(self, lexeme: str, before: str | None, start: int) -> bool:
+        """Whether a lexeme ends the name of a data point that stands directly before it, perhaps in another window."""
+        if self._language == 1 or not _SUB_ITEM.fullmatch(lexeme):
+            return False
+        if before is None and self.texts and self.starts[-1] + len(self.texts[-1]) == start:
+            before = self.texts[-1]
+        return before is not None and _POINT.fullmatch(before) is not None
 
     def _report_text_faults(self, lexeme: str, start: int) -> None:
         if lexeme[0] != '"':

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bpc.core.language import syntax
+from bpc.core.language.parsing.abouts import ABOUT_WORDS, AboutParser
 from bpc.core.language.parsing.lexer import END, NAME, NUMBER
 from bpc.core.language.parsing.operands import T
 from bpc.core.language.parsing.tables import TableParser
@@ -82,7 +83,7 @@ def parse_expression(source: Source, *, language: int = 1) -> tuple[syntax.Expr 
     return (None if diagnostics else expr), diagnostics
 
 
-class _FileParser(TestBlockParser, TableParser):
+class _FileParser(TestBlockParser, TableParser, AboutParser):
     """Parses items one after another, and drops those with a mistake."""
 
     def __init__(self, source: Source, *, tests_only: bool, language: int) -> None:
@@ -249,8 +250,9 @@ class _FileParser(TestBlockParser, TableParser):
         self.expect("=", "`=` and an expression")
         body = self.parse_expr()
         height = self.height
-        self.expect_semicolon("the rule")
-        rule = None if head is None else syntax.Rule(*head, body, span=self.span_from(first), height=height)
+        about = self.parse_about() if self.language > 1 and self.is_word("about") else None
+        self.expect_semicolon("the rule", "an operator" if about is None else ABOUT_WORDS)
+        rule = None if head is None else syntax.Rule(*head, body, about, span=self.span_from(first), height=height)
         return self._refuse_in_tests(first, rule)
 
     def _refuse_in_tests(self, first: int, item: T) -> T:

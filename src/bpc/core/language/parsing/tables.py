@@ -20,7 +20,7 @@ class TableParser(EnumerationParser):
         columns = self._parse_table_columns()
         self.expect(":", f"`:` and the type of the values, {_NOTATION}")
         type_ = self.parse_type()
-        cite = self._parse_cite()
+        cite = self.parse_cite()
         opening = self.index
         self.expect("{", "`{` and the rows" if cite else "`cite`, or `{` and the rows")
         rows = []
@@ -45,12 +45,6 @@ class TableParser(EnumerationParser):
         self.expect(":", "`:` and the type of the column")
         return name, self.parse_type()
 
-    def _parse_cite(self) -> syntax.TextLiteral | None:
-        if not self.is_word("cite"):
-            return None
-        self.advance()
-        return self.parse_text('the citation in quotes, as in `cite "Article 8(2)"`')
-
     def _parse_table_row_statement(self) -> syntax.LookupRow | None:
         """Parse a row and its `;`. After a mistake, continue behind the `;` or at the end of the table."""
         try:
@@ -69,7 +63,7 @@ class TableParser(EnumerationParser):
             cells.append(self._parse_table_cell())
         self.expect(":", "`,` and the next cell, or `:` and the value of the row")
         value = self.parse_constant(1)
-        return syntax.LookupRow(tuple(cells), value, self._parse_cite(), span=self.span_from(first))
+        return syntax.LookupRow(tuple(cells), value, self.parse_cite(), span=self.span_from(first))
 
     def _parse_table_cell(self) -> syntax.KeyCell | syntax.RangeCell:
         first = self.index

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bpc.core.language import syntax
 from bpc.core.language.parsing.definitions import ConstantParser
-from bpc.core.language.parsing.lexer import END
+from bpc.core.language.parsing.lexer import END, NAME, TEXT
 from bpc.core.language.parsing.operands import T
 from bpc.core.language.parsing.token_cursor import ParseAbandoned
 
@@ -241,9 +241,30 @@ class TestBlockParser(ConstantParser):
         code = self.parse_text(f"a code in quotes, as in {notation}")
         self.expect(",", f"`,` and a status, as in {notation}")
         status = self.parse_text(f"a status in quotes, as in {notation}")
-        message = self.parse_text("the message in quotes") if self.accept(",") else None
-        self.expect_closing(")", opening, "" if message else "`,` or ")
-        return syntax.FindingExpectation(code, status, message, self._parse_reason(), span=self.span_from(first))
+        message, verdict, args = self._parse_finding_details()
+        self.expect_closing(")", opening, "" if args else "`,` or ")
+        because = self._parse_reason()
+        return syntax.FindingExpectation(code, status, message, because, verdict, args, span=self.span_from(first))
+
+    def _parse_finding_details(
+        self,
+    ) -> tuple[syntax.TextLiteral | None, syntax.TextLiteral | None, syntax.JsonObject | None]:
+        """Parse what else is expected of a finding, in this order: its message, its verdict, its arguments."""
+        message: syntax.TextLiteral | None = None
+        verdict: syntax.TextLiteral | None = None
+        while self.accept(","):
+            # A column may have the same name; no text follows it.
+            if self.is_word("verdict") and verdict is None and (self.is_next(TEXT) or self.is_next(NAME)):
+                self.advance()
+                verdict = self.parse_text('a verdict in quotes, such as "not_yet_in_force"')
+            elif self.is_word("args") and self.is_next("{"):
+                self.advance()
+                return message, verdict, self.parse_json_object(1)
+            elif message is None and verdict is None:
+                message = self.parse_text('the message in quotes, `verdict "…"` or `args { … }`')
+            else:
+                self.raise_unexpected("`args { … }`" if verdict else '`verdict "…"` or `args { … }`')
+        return message, verdict, None
 
     def _parse_expect(self, first: int) -> syntax.Expectation:
         self.advance()

@@ -46,6 +46,7 @@ _FIXES: Final = {
     "null": "the missing value is written `none`",
     "elif": "it is written `else if`",
     "elseif": "it is written `else if`",
+    "about": "`about` stands at the end of a field, in a file that begins with `language 2;`",
 }
 # The same for a name that was parsed as a variable before the mistake was noticed.
 _FIXES_BY_PREVIOUS: Final = {
@@ -307,7 +308,7 @@ class TokenCursor:
         elif (
             self.is_at_item()
             or self.kind in _STATEMENT_STARTS
-            or "\n" in self.source.text[self.previous_end() : self.starts[self.index]]
+            or ("\n" in self.source.text[self.previous_end() : self.starts[self.index]] and not self.is_word("about"))
         ):
             self.report_missing(";", after)
         else:

@@ -136,8 +136,10 @@ class OutsideCalendar(Exception):
 
 
 def write_text(call: BuiltinCall, value: Any) -> str:
-    kind = call.arguments[0].type
+    kind = unwrap_option_type(call.arguments[0].type)
     match kind:
+        case _ if value is None:
+            return "-"
         case Dec(scale):
             return _format_number(value, scale)
         case Qty(unit):

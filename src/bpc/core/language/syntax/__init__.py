@@ -52,6 +52,8 @@ from bpc.core.language.syntax.expressions import (
     VariableRef,
 )
 from bpc.core.language.syntax.items import (
+    About,
+    AboutClause,
     AnyExpectation,
     CaseRow,
     CaseTable,
@@ -98,6 +100,8 @@ __all__ = [
     "COMPARISON_LEVEL",
     "ESCAPES",
     "PRECEDENCE",
+    "About",
+    "AboutClause",
     "AnyExpectation",
     "AnyLiteral",
     "Assert",

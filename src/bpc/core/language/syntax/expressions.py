@@ -45,9 +45,13 @@ class TextLiteral(SyntaxNode):
 
 @tree_node(frozen=True, slots=True)
 class Interpolation(SyntaxNode):
-    """`"{mass} kg are stated"`: texts, and expressions that are written as texts. At least one is an expression."""
+    """`"{mass} kg are stated"`: texts, and expressions that are written as texts. At least one is an expression.
+
+    `{stated: mass}` names a part, for the arguments of a requirement; `names` is empty if no part has a name.
+    """
 
     parts: "tuple[Expr, ...]"
+    names: tuple[str | None, ...] = ()
 
 
 @tree_node(frozen=True, slots=True)

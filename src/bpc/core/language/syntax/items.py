@@ -53,13 +53,32 @@ JsonValue: TypeAlias = JsonAtom | JsonList | JsonObject | ColumnRef
 
 
 @tree_node(frozen=True, slots=True)
+class AboutClause(SyntaxNode):
+    """`group "…"`, `order 10`, `label de "…"`: its word, perhaps a language, and what it says."""
+
+    word: Name
+    language: Name | None
+    value: TextLiteral | NumberLiteral
+
+
+@tree_node(frozen=True, slots=True)
+class About(SyntaxNode):
+    """`about DP10 "label" group "…" order 10 …`: what a field is, for people. `point` is the data point as written."""
+
+    point: Name | None
+    label: TextLiteral
+    clauses: tuple[AboutClause, ...]
+
+
+@tree_node(frozen=True, slots=True)
 class Rule(SyntaxNode):
-    """`field path @audience : type = body;`"""
+    """`field path @audience : type = body about DP10 "label";`"""
 
     path: tuple[Name, ...]
     audiences: tuple[Name, ...]
     type: TypeExpr
     body: Expr
+    about: About | None = None
     height: int = field(default=0, compare=False, kw_only=True)
 
     @property
@@ -119,9 +138,9 @@ class FunctionDefinition(SyntaxNode):
 
 @tree_node(frozen=True, slots=True)
 class Requirement(SyntaxNode):
-    """`require CODE "title" when scope in force from start to end: condition else message severity warn;`
+    """`require CODE "title" when … in force from … to … on day: condition else message severity warn cite "…";`
 
-    `heading` is the title, `severity` the word that is written, `fail` or `warn`.
+    `heading` is the title, `severity` the word that is written, `fail` or `warn`. Without `day` it is the day of issue.
     """
 
     code: Name
@@ -132,6 +151,8 @@ class Requirement(SyntaxNode):
     condition: Expr
     message: Expr | None
     severity: Name | None
+    cite: TextLiteral | None = None
+    day: Expr | None = field(default=None, kw_only=True)
     height: int = field(default=0, compare=False, kw_only=True)
 
 
@@ -257,7 +278,7 @@ class ErrorExpectation(SyntaxNode):
 
 @tree_node(frozen=True, slots=True)
 class FindingExpectation(SyntaxNode):
-    """`expectFinding("CODE", "STATUS", "message")`; without a message any will do.
+    """`expectFinding("CODE", "STATUS", "message", verdict "expired", args { … })`; what is left out may be anything.
 
     `expectNoFinding("CODE")` has no status.
     """
@@ -266,6 +287,8 @@ class FindingExpectation(SyntaxNode):
     status: TextLiteral | None
     message: TextLiteral | None = None
     because: TextLiteral | None = None
+    verdict: TextLiteral | None = None
+    args: JsonObject | None = None
 
 
 AnyExpectation: TypeAlias = Expectation | ErrorExpectation | FindingExpectation

@@ -113,16 +113,18 @@ def _check_expected_finding(
     entries = [entry for entry in session.compliance if entry.code == expectation.code]
     if expectation.status is None:
         return _check_no_finding(context, example, expectation, entries)
-    expected = (
-        f"{format_finding(expectation.code, expectation.status, expectation.message)}{_format_reason(expectation)}"
-    )
+    expected = f"{_format_expected_finding(expectation)}{_format_reason(expectation)}"
     if not entries:
         says = f"there is no finding `{expectation.code}`, expected {expected}"
         return context.build_failure(example, expectation.span, says)
     for entry in entries:
-        if entry.status != expectation.status or expectation.message not in {None, entry.message}:
-            says = f"found {format_finding(entry.code, entry.status, entry.message)}, expected {expected}"
-            return context.build_failure(example, expectation.span, says)
+        if not _is_expected(entry, expectation):
+            message = None if expectation.message is None and entry.status == expectation.status else entry.message
+            verdict = None if expectation.verdict is None else entry.verdict
+            names = {name for name, _ in expectation.args}
+            args = tuple((name, value) for name, value in entry.args if name in names)
+            actual = format_finding(entry.code, entry.status, message, verdict, args)
+            return context.build_failure(example, expectation.span, f"found {actual}, expected {expected}")
     return None
 
 
@@ -141,8 +143,31 @@ def _check_no_finding(
     return context.build_failure(example, expectation.span, says)
 
 
-def format_finding(code: str, status: str, message: str | None) -> str:
-    return f"`{code}` {status}" if message is None else f"`{code}` {status} `{message}`"
+def _is_expected(entry: ComplianceEntry, expectation: TypedFindingExpectation) -> bool:
+    return (
+        entry.status == expectation.status
+        and expectation.message in {None, entry.message}
+        and expectation.verdict in {None, entry.verdict}
+        and set(expectation.args) <= set(entry.args)
+    )
+
+
+def _format_expected_finding(expected: TypedFindingExpectation) -> str:
+    return format_finding(expected.code, str(expected.status), expected.message, expected.verdict, expected.args)
+
+
+def format_finding(
+    code: str,
+    status: str,
+    message: str | None,
+    verdict: str | None = None,
+    args: Sequence[tuple[str, str]] = (),
+) -> str:
+    words = [f"`{code}`", status]
+    words += [] if message is None else [f"`{message}`"]
+    words += [] if verdict is None else [f"({verdict})"]
+    words += [f"with {', '.join(f'`{name}` `{value}`' for name, value in args)}"] if args else []
+    return " ".join(words)
 
 
 def _check_expected_error(

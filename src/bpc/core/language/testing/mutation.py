@@ -117,7 +117,7 @@ def _list_changes(node: Any, parent: Any, source: Source) -> Iterator[Change]:
         for part in node:
             yield from _list_changes(part, parent, source)
         return
-    if not isinstance(node, syntax.SyntaxNode | syntax.ChainLink) or isinstance(node, syntax.FieldRef):
+    if not isinstance(node, syntax.SyntaxNode | syntax.ChainLink) or isinstance(node, syntax.FieldRef | syntax.About):
         return
     yield from _change_node(node, parent, source)
     if isinstance(node, syntax.QuantityLiteral | syntax.DateLiteral):

@@ -46,6 +46,8 @@ from bpc.core.language.typed.expressions import (
 from bpc.core.language.typed.program import (
     AnyTypedExpectation,
     AppliedOverride,
+    FieldAbout,
+    FieldTranslation,
     FixtureFact,
     Fixtures,
     MissingValue,
@@ -79,6 +81,8 @@ __all__ = [
     "Expr",
     "FactLookup",
     "FactPrefixLookup",
+    "FieldAbout",
+    "FieldTranslation",
     "FieldValue",
     "FixtureFact",
     "Fixtures",

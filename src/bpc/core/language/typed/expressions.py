@@ -280,7 +280,7 @@ class EmitCompliance(TypedNode):
 class RequirementCheck(TypedNode):
     """A requirement: `body` emits its one entry. If a definition that it needs is missing, the entry says so.
 
-    `severity` is the status of an entry that is not met, `extent` the whole requirement in the text.
+    `severity` is the status of an entry that is not met, `extent` the whole requirement, `cite` what it cites.
     """
 
     code: str
@@ -288,6 +288,7 @@ class RequirementCheck(TypedNode):
     body: "Expr"
     span: Span
     extent: Span
+    cite: str | None = None
 
 
 @tree_node(frozen=True, slots=True)

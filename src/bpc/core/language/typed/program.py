@@ -1,13 +1,65 @@
 """A checked package: its fields, its definitions, and its tests with their fixtures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from bpc.core.language.source import Source, Span
 from bpc.core.language.tree_nodes import tree_node
 from bpc.core.language.typed.expressions import Const, Expr, RequirementCheck, RequirementsMet, Value
 from bpc.core.language.types import EnumType, FactRecordType, Type
+
+
+class FieldTranslation(NamedTuple):
+    """A label and a help in another language than English; None where there is none."""
+
+    label: str | None = None
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldAbout:
+    """What a field is, for people. It is no part of a passport's payload or proof, and changes no value.
+
+    `point` is the data point that the field serves, such as "10", or "43.2" for a part of one. `label` and `help` are
+    English; `translations` has those of other languages, by their codes.
+    """
+
+    point: str | None
+    label: str
+    group: str | None = None
+    order: int | None = None
+    citation: str | None = None
+    unit: str | None = None
+    help: str | None = None
+    translations: Mapping[str, FieldTranslation] = field(default_factory=dict, hash=False)
+
+    @property
+    def point_number(self) -> int | None:
+        """The number of the data point, without the part."""
+        return None if self.point is None else int(self.point.partition(".")[0])
+
+    def get_label(self, language: str) -> str:
+        """The label in a language, or else the English one."""
+        return self.translations.get(language, FieldTranslation()).label or self.label
+
+    def get_help(self, language: str) -> str | None:
+        return self.translations.get(language, FieldTranslation()).help or self.help
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "point": self.point,
+            "label": self.label,
+            "group": self.group,
+            "order": self.order,
+            "citation": self.citation,
+            "unit": self.unit,
+            "help": self.help,
+            "translations": {
+                language: {"label": translation.label, "help": translation.help}
+                for language, translation in sorted(self.translations.items())
+            },
+        }
 
 
 @tree_node(frozen=True, slots=True)
@@ -27,6 +79,7 @@ class ProgramField:
     span: Span
     declared_type: Type
     can_be_missing: bool = False
+    about: FieldAbout | None = None
     extent: Span | None = None
 
 
@@ -96,13 +149,18 @@ class TypedErrorExpectation:
 
 @tree_node(frozen=True, slots=True)
 class TypedFindingExpectation:
-    """The findings with this code have this status and, if there is one, this message; status None: there are none."""
+    """The findings with this code have this status; status None: there are none.
+
+    They have this message and this verdict, if there is one, and these of their arguments.
+    """
 
     code: str
     status: str | None
     message: str | None
     span: Span
     because: str | None = None
+    verdict: str | None = None
+    args: tuple[tuple[str, str], ...] = ()
 
 
 AnyTypedExpectation: TypeAlias = TypedExpectation | TypedErrorExpectation | TypedFindingExpectation

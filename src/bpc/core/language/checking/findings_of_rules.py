@@ -1,0 +1,106 @@
+"""Check what tests expect of findings: codes, statuses, verdicts and arguments that the rules have."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, Final
+
+from bpc.core.language import syntax, typed
+from bpc.core.language.checking import functions
+from bpc.core.language.checking.context import Checker
+from bpc.core.language.checking.definitions import get_missing_code
+from bpc.core.language.checking.requirements import name_arguments
+from bpc.core.language.source import Source
+
+VERDICTS: Final = ("assessed", "not_yet_in_force", "undetermined", "expired", "out_of_scope")
+
+
+class KnownFindings:
+    """The findings that the rules of `source` can have, looked for when a test first asks for one."""
+
+    def __init__(self, rules: tuple[syntax.Item, ...], source: Source) -> None:
+        self._rules = rules
+        self._source = source
+
+    @cached_property
+    def codes(self) -> frozenset[str]:
+        return frozenset(list_finding_codes(self._rules))
+
+    @cached_property
+    def arguments(self) -> Mapping[str, frozenset[str]]:
+        """The names of the arguments of each requirement, by its code."""
+        return {
+            item.code.text: frozenset(
+                name
+                for text in (item.heading, item.message)
+                if isinstance(text, syntax.Interpolation)
+                for name in name_arguments(text, self._source)
+                if name is not None
+            )
+            for item in self._rules
+            if isinstance(item, syntax.Requirement)
+        }
+
+
+def list_finding_codes(node: Any) -> Iterator[str]:
+    """The codes of the findings that a part of the rules can have."""
+    if isinstance(node, tuple):
+        for part in node:
+            yield from list_finding_codes(part)
+    elif isinstance(node, syntax.SyntaxNode | syntax.ChainLink):
+        if isinstance(node, syntax.Call) and node.function.text == "emitCompliance" and node.arguments:
+            code = node.arguments[0]
+            yield from [code.value] if isinstance(code, syntax.TextLiteral) else []
+        if isinstance(node, syntax.Definition) and node.missing is not None:
+            yield get_missing_code(node)
+        if isinstance(node, syntax.Requirement):
+            yield node.code.text
+        for part in fields(node):
+            yield from list_finding_codes(getattr(node, part.name))
+
+
+def check_finding(
+    checker: Checker, node: syntax.FindingExpectation, known: KnownFindings
+) -> typed.TypedFindingExpectation | None:
+    """The expectation; None after a mistake that was reported."""
+    before = len(checker.findings.errors)
+    if node.code.value not in known.codes:
+        hint = checker.shared.suggestions.suggest(node.code.value, known.codes, '"{}"')
+        checker.error("unknown-finding", node.code.span, f"no rule has a finding `{node.code.value[:80]}`", hint)
+    _check_word(checker, node.status, functions.STATUSES, "a status")
+    _check_word(checker, node.verdict, VERDICTS, "a verdict")
+    args = () if node.args is None else tuple(_read_arguments(checker, node, node.args, known))
+    if len(checker.findings.errors) > before:
+        return None
+    return typed.TypedFindingExpectation(
+        node.code.value,
+        None if node.status is None else node.status.value,
+        None if node.message is None else node.message.value,
+        node.span,
+        None if node.because is None else node.because.value,
+        None if node.verdict is None else node.verdict.value,
+        args,
+    )
+
+
+def _check_word(checker: Checker, node: syntax.TextLiteral | None, words: Any, what: str) -> None:
+    if node is not None and node.value not in words:
+        hint = checker.shared.suggestions.suggest(node.value, words, '"{}"')
+        checker.error("bad-status", node.span, f"`{node.value[:80]}` is not {what}", hint)
+
+
+def _read_arguments(
+    checker: Checker, node: syntax.FindingExpectation, args: syntax.JsonObject, known: KnownFindings
+) -> Iterator[tuple[str, str]]:
+    """The arguments that are expected, by name; each is a text in the finding's message."""
+    names = known.arguments.get(node.code.value, frozenset())
+    for name, value in args.members:
+        if node.code.value in known.codes and name.value not in names:
+            hint = checker.shared.suggestions.suggest(name.value, names, '"{}"')
+            message = f"the finding `{node.code.value[:80]}` has no argument `{name.value[:80]}`"
+            checker.error("unknown-finding", name.span, message, hint)
+        elif isinstance(value, syntax.JsonAtom) and isinstance(value.value, str | int):
+            is_bool = isinstance(value.value, bool)
+            yield name.value, str(value.value).lower() if is_bool else str(value.value)
+        else:
+            checker.error("wrong-type", value.span, "an argument is a text", 'write it like `"15.99"`')
