@@ -40,6 +40,19 @@ by value; a name that is similar to one of these is reported as a warning.
 Without `DATABASE_URL` and `BPC_DB_HOST` the embedded PostgreSQL is used, even where another one listens on
 localhost.
 
+## Production
+
+With `BPC_ENV=prod`, `bpc up`, `bpc api` and `bpc worker` do not start, and `bpc doctor` fails, with:
+
+| what | instead |
+|---|---|
+| a signing key that is published in a standard or in our tests, or that is a text | `bpc keygen` |
+| a pepper of fewer than 32 bytes, or one that is not random | `openssl rand -base64 32` |
+| a password of the database or of RabbitMQ that everybody tries first | a random one |
+| a remote database without TLS | `sslmode=verify-full`, or `plaintext-database` in `BPC_PROD_ALLOW` |
+| a login that passes row-level security, as superusers do | [a plain login](database.md), or `superuser-database` |
+| the embedded PostgreSQL | `DATABASE_URL`, or `embedded-database` |
+
 This page is made from the code: `python tools/settings_reference.py` writes it.
 """
 

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from bpc.core.audit.signing import derive_public_key, to_base64
-from bpc.core.exports.data_points import _ACCOMPANYING_MEMBERS, export_data_points
 from bpc.core.exports.disclosure import disclose_opened, open_for_export
 from bpc.core.exports.json_ld import export_json_ld
+from bpc.core.exports.point_filling import _ACCOMPANYING_MEMBERS, export_data_points
 from bpc.core.exports.xml_document import NAMESPACE
 from bpc.core.passport.bundle import ENTRIES, MANIFEST_MEMBERS, read_bundle, write_archive
 from bpc.core.passport.compile import ArtifactLimits

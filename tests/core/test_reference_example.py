@@ -16,8 +16,9 @@ import pytest
 from bpc.core.audit.signing import Signer
 from bpc.core.documents.reader import DocumentFacts, read_document
 from bpc.core.errors import Refusal
-from bpc.core.exports.data_points import POINTS, export_data_points
+from bpc.core.exports.data_points import POINTS
 from bpc.core.exports.disclosure import open_for_export
+from bpc.core.exports.point_filling import export_data_points
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.language.evaluating.machine import Machine
 from bpc.core.language.package import read_program

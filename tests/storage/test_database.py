@@ -16,7 +16,7 @@ from bpc.runtime import clock
 from bpc.runtime.postgres.address import Address
 from bpc.storage import database as database_module
 from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, Connection
-from bpc.storage.database import Database, open_database
+from bpc.storage.database import Database, PowerfulLogin, open_database, require_plain_login
 from tests.storage import evidence_rows
 from tests.storage.probes import get_backend_pid, is_working
 from tests.storage.statements import insert_row
@@ -239,3 +239,12 @@ async def test_a_cancelled_task_returns_its_connection_clean(
 
     async with single_connection.tenant(tenant) as conn:
         assert await conn.fetchval("SELECT count(*) FROM documents") == 0
+
+
+async def test_a_service_in_prod_is_no_superuser(superuser: Connection, database: Database) -> None:
+    async with database.plain() as conn:
+        await require_plain_login(conn)
+
+    with pytest.raises(PowerfulLogin) as refused:
+        await require_plain_login(superuser)
+    assert (refused.value.code, refused.value.hint) == ("CONFIG_MISSING", "use a plain login")

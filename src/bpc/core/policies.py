@@ -24,31 +24,26 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.ids import ActorId, parse_uuid
 from bpc.core.formats.timestamps import parse_time
 
-PERMISSIONS: Final = (
-    "passport:read",
-    "passport:compile",
-    "passport:sign",
-    "passport:replay",
-    "passport:revoke",
-    "passport:waive",
-    "rules:read",
-    "rules:write",
-    "rules:publish",
-    "rules:test",
-    "docs:upload",
-    "docs:read",
-    "snapshot:build",
-    "snapshot:seal",
-    "audit:read",
-    "access:admin",
-    "tenant:admin",
-    "jobs:read",
-    "jobs:admin",
-)
-
-# The three roles every tenant starts with.
-ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Admin": PERMISSIONS,
+# The published matrix, which does not change.
+MATRIX_ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Admin": (
+        "passport:read",
+        "passport:compile",
+        "passport:sign",
+        "passport:replay",
+        "passport:revoke",
+        "rules:read",
+        "rules:write",
+        "rules:publish",
+        "rules:test",
+        "docs:upload",
+        "docs:read",
+        "snapshot:build",
+        "snapshot:seal",
+        "audit:read",
+        "access:admin",
+        "tenant:admin",
+    ),
     "ComplianceOfficer": (
         "passport:read",
         "passport:compile",
@@ -57,9 +52,23 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
         "docs:read",
         "snapshot:build",
         "snapshot:seal",
-        "jobs:read",
     ),
     "Auditor": ("passport:read", "rules:read", "audit:read"),
+}
+# Permissions that the matrix does not have, and the roles that start with them. docs/api.md shows the same table.
+ADDED_PERMISSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "passport:bundle": ("Admin", "ComplianceOfficer", "Auditor"),
+    "passport:waive": ("Admin",),
+    "view:interest": ("Admin",),
+    "view:authority": ("Admin",),
+    "jobs:read": ("Admin", "ComplianceOfficer"),
+    "jobs:admin": ("Admin",),
+}
+PERMISSIONS: Final = (*MATRIX_ROLES["Admin"], *ADDED_PERMISSIONS)
+# The three roles every tenant starts with.
+ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    role: (*permissions, *(added for added, roles in ADDED_PERMISSIONS.items() if role in roles))
+    for role, permissions in MATRIX_ROLES.items()
 }
 
 Effect = Literal["ALLOW", "DENY"]

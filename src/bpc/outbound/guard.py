@@ -97,23 +97,32 @@ def _explain_connect_error(authority: str, error: BaseException) -> OutboundFail
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name by the resolver of this machine, in the order to try them."""
+    """The addresses of a name by the resolver of this machine, in the order to try them; none if there is no such name.
+
+    Raises `OutboundFailed` if no name server answers: then nobody knows.
+    """
     loop = asyncio.get_running_loop()
     try:
         records = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError):
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_AGAIN:
+            raise OutboundFailed("no name server answers at the moment", fix=CHECK_SERVER_HINT) from None
+        return []
+    except UnicodeError:
         return []
     return list(dict.fromkeys(str(record[4][0]) for record in records))
 
 
 async def find_addresses(remote: Destination, *, allow: Sequence[str], resolve: Resolve) -> Sequence[Address]:
-    """The addresses to try. Raises `OutboundBlocked`, or `OutboundFailed` for a name without an address."""
+    """The addresses to try. Raises `OutboundBlocked`.
+
+    A name without an address is refused with the same words as one with a private address: otherwise a tenant could
+    find out which names our own network has.
+    """
     addresses: list[Address] = [remote.address] if remote.address is not None else []
     if remote.address is None:
         addresses = [ip_address(text) for text in await resolve(remote.host, remote.port)]
-    if not addresses:
-        raise OutboundFailed(f"the name `{remote.host}` has no address", fix="check its spelling and its DNS records")
-    if not all(may_reach(remote, address, allow) for address in addresses):
+    if not addresses or not all(may_reach(remote, address, allow) for address in addresses):
         raise OutboundBlocked
     return addresses[:MAX_ADDRESSES]
 

@@ -19,9 +19,9 @@ from typing import Any, Final, assert_never
 
 import typst
 
-from bpc.core.exports.data_points import export_data_points
 from bpc.core.exports.disclosure import Audience, ExportFormat, disclose_opened, open_for_export
 from bpc.core.exports.json_ld import export_json_ld
+from bpc.core.exports.point_filling import export_data_points
 from bpc.core.exports.sheet import build_sheet
 from bpc.core.exports.xml_document import export_xml
 from bpc.core.passport.bundle import Bundle, write_bundle

@@ -12,6 +12,10 @@ OPERATOR_STEPS: Final[Mapping[str, str]] = {
     "reach the database": (
         "check that it is running and that DATABASE_URL or BPC_DB_* is correct; `bpc doctor` checks"
     ),
+    "use a plain login": (
+        "give the service a login of its own with the three roles and nothing else (docs/database.md), "
+        "or name `superuser-database` in BPC_PROD_ALLOW"
+    ),
     "check the login": "check DATABASE_URL or BPC_DB_*",
     "enlarge the pool": "try again; if it happens often, raise BPC_DB_POOL_SIZE",
     "upgrade the server": "upgrade the server, or unset DATABASE_URL to use the embedded one",

@@ -202,6 +202,20 @@ async def _create_database(conn: Connection, database: str) -> None:
 # From settings to an open database --------------------------------------------------------------------------------
 
 MIN_SERVER_VERSION: Final = 150000
+SELECT_IS_POWERFUL: Final[LiteralString] = """
+    SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user
+"""
+
+
+class PowerfulLogin(SchemaMismatch):
+    """The login of a service is a superuser or passes row-level security."""
+
+    code = "CONFIG_MISSING"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the login of the database is a superuser, or passes row-level security", hint="use a plain login"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,16 +259,25 @@ async def _use_embedded_server(folder: Path) -> EmbeddedServer:
 
 @asynccontextmanager
 async def open_migrated_database(
-    settings: Settings, *, migrate_first: bool = False, report: Callable[[str], None] = lambda _: None
+    settings: Settings,
+    *,
+    migrate_first: bool = False,
+    serving: bool = False,
+    report: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Database]:
-    """Yield a pool on a database that has every migration of this build. `report` is called with each step."""
+    """Yield a pool on a database that has every migration of this build. `report` is called with each step.
+
+    Whoever serves others must not be logged in as a superuser in prod: row-level security does not bind superusers.
+    """
     report("starting the database" if settings.database_dsn is None else "connecting to the database")
     async with locate_database(settings) as location:
         async with open_connection(location.address) as conn:
             await require_server_version(conn)
+            if serving and settings.env == "prod" and "superuser-database" not in settings.prod_allow:
+                await require_plain_login(conn)
             if migrate_first:
                 report("applying migrations")
-                await migrate(conn, list_migrations())
+                await migrate_and_complete(conn)
             await require_current_schema(conn, list_migrations())
         database = await open_database(
             location.address, pool_size=settings.db_pool_size, restart_server=location.restart_server
@@ -265,6 +288,17 @@ async def open_migrated_database(
             await database.close()
 
 
+async def migrate_and_complete(conn: Connection) -> list[str]:
+    """Apply pending migrations, and do what SQL files cannot: changes that are events. Return the files' names."""
+    from bpc.storage.access.added_permissions import (  # noqa: PLC0415 (it needs this module)
+        add_permissions_to_older_tenants,
+    )
+
+    names = await migrate(conn, list_migrations())
+    await add_permissions_to_older_tenants(conn)
+    return names
+
+
 async def require_server_version(conn: Connection) -> None:
     """Refuse PostgreSQL before version 15."""
     number = int(await conn.fetchval("SELECT current_setting('server_version_num')"))
@@ -272,6 +306,12 @@ async def require_server_version(conn: Connection) -> None:
         raise SchemaMismatch(
             f"PostgreSQL {number // 10000} is too old; bpc needs 15 or later", hint="upgrade the server"
         )
+
+
+async def require_plain_login(conn: Connection) -> None:
+    """Refuse a login that passes row-level security."""
+    if await conn.fetchval(SELECT_IS_POWERFUL):
+        raise PowerfulLogin
 
 
 async def read_server_version(conn: Connection) -> str:

@@ -642,6 +642,20 @@ BEGIN
   SELECT i.request_hash::bytea, i.response_status, i.response_headers::text, i.response_body
     FROM idempotency_keys i WHERE i.tenant_id = p_tenant AND i.key = p_key;
 END $$;
+CREATE FUNCTION answered_by(p_tenant uuid, p_actor uuid, p_key text, p_hash bytea) RETURNS TABLE(request_hash bytea, response_status integer, response_headers text, response_body bytea)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('idempotency/' || p_tenant || '/' || p_key, 0));
+  RETURN QUERY
+  SELECT i.request_hash::bytea, i.response_status, i.response_headers::text, i.response_body
+    FROM idempotency_keys i
+   WHERE i.tenant_id = p_tenant AND i.key = p_key
+     AND (i.actor_id = p_actor
+          OR (i.actor_id = '00000000-0000-0000-0000-000000000000' AND i.request_hash::bytea = p_hash))
+   ORDER BY i.actor_id = p_actor DESC
+   LIMIT 1;
+END $$;
 CREATE FUNCTION api_keys_by_pepper() RETURNS TABLE(slug text, pepper_id text, keys bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -959,6 +973,8 @@ REVOKE ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority sma
 GRANT ALL ON FUNCTION jobs.wake(p_tenant uuid, p_limit_key text, p_priority smallint) TO bpc_app;
 REVOKE ALL ON FUNCTION answered(p_tenant uuid, p_key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION answered(p_tenant uuid, p_key text) TO bpc_app;
+REVOKE ALL ON FUNCTION answered_by(p_tenant uuid, p_actor uuid, p_key text, p_hash bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION answered_by(p_tenant uuid, p_actor uuid, p_key text, p_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION api_keys_by_pepper() FROM PUBLIC;
 GRANT ALL ON FUNCTION api_keys_by_pepper() TO bpc_system;
 REVOKE ALL ON FUNCTION count_compliance(payload bytea, wanted text) FROM PUBLIC;
@@ -1607,10 +1623,11 @@ CREATE TABLE idempotency_keys (
     response_status integer NOT NULL,
     response_headers jsonb NOT NULL,
     response_body bytea NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    actor_id uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL
 );
 ALTER TABLE idempotency_keys FORCE ROW LEVEL SECURITY;
-ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
+ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key, actor_id);
 ALTER TABLE idempotency_keys ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys USING btree (tenant_id, created_at);
 ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;

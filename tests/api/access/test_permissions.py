@@ -45,6 +45,9 @@ MATRIX = """
     tenant:admin      yes no  no
     jobs:read         yes yes no
     jobs:admin        yes no  no
+    passport:bundle   yes yes yes
+    view:interest     yes no  no
+    view:authority    yes no  no
 """
 # Method, path, permission: each is a route.
 DECLARED = """
@@ -120,7 +123,7 @@ DECLARED = """
     GET    /v1/passport-versions/{passport_version_id}/proof                passport:read
     GET    /v1/passport-versions/{passport_version_id}/receipt              passport:read
     GET    /v1/passport-versions/{passport_version_id}/qr.png               passport:read
-    GET    /v1/passport-versions/{passport_version_id}/bundle               passport:read
+    GET    /v1/passport-versions/{passport_version_id}/bundle               passport:bundle
     GET    /v1/passport-versions/{passport_version_id}/view                 passport:read
     GET    /v1/passport-versions/{passport_version_id}/diff/{other_version_id} passport:read
     POST   /v1/passport-versions/{passport_version_id}/activate             passport:compile

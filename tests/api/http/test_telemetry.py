@@ -16,6 +16,7 @@ from service_jobs import schedules
 
 from bpc.api.http import health_checks
 from bpc.api.http.app import create_app
+from bpc.api.http.metrics_server import serve_metrics
 from bpc.api.http.request_context import Service
 from bpc.runtime import clock
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
@@ -25,6 +26,7 @@ from bpc.storage.database import Database
 from bpc.tasks import job_types
 from tests.api.conftest import Api
 from tests.fixtures import TestServer
+from tests.ports import find_free_ports
 
 NAMES = {
     "bpc_http_requests_total": {"method", "path", "status"},
@@ -199,3 +201,22 @@ async def test_switched_off_there_is_no_such_route(service: Service) -> None:
 
     assert answer.status_code == 404
     assert answer.json()["error"]["message"] == unknown.json()["error"]["message"]
+
+
+async def test_metrics_have_a_port_of_their_own_and_are_not_public_in_prod(service: Service) -> None:
+    changes = {"metrics_public": False, "metrics_port": find_free_ports(1)[0]}
+    private = replace(service, settings=service.settings.model_copy(update=changes))
+    transport = httpx2.ASGITransport(app=create_app(private))
+
+    async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as http:
+        public = await http.get("/v1/metrics")
+    async with serve_metrics(private, "127.0.0.1") as port, httpx2.AsyncClient() as http:
+        own = [await http.get(f"http://127.0.0.1:{port}{path}") for path in ("/metrics", "/v1/metrics")]
+        other = await http.get(f"http://127.0.0.1:{port}/v1/passports")
+    async with serve_metrics(service, "127.0.0.1") as no_port:
+        pass
+
+    assert (public.status_code, public.json()["error"]["code"]) == (404, "NOT_FOUND")
+    assert [answer.status_code for answer in own] == [200, 200]
+    assert all("bpc_ready" in answer.text for answer in own)
+    assert (port, other.status_code, no_port) == (changes["metrics_port"], 404, None)

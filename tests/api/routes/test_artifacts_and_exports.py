@@ -9,7 +9,7 @@ import pytest
 from service_jobs.testing import run_inline
 
 from bpc.api.http.request_context import Service
-from bpc.api.routes.artifacts_and_exports import (
+from bpc.api.http.stored_formats import (
     PassportPayload,
     PassportProof,
     PassportReceipt,

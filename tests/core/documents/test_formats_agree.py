@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bpc.core.documents.public.sentences import says_nothing, split_list
 from bpc.core.documents.read_options import ReadOptions
 from bpc.core.documents.reader import DocumentFacts, read_document
 from bpc.core.facts.schemas import SCHEMAS
@@ -19,9 +20,9 @@ SIGNS = st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]) | st.sampled_f
 
 
 def draw_texts(longest: int = 12) -> st.SearchStrategy[str]:
-    """Texts as cells hold them: something, without blanks around it, that is not a formula or its error."""
+    """Texts as cells hold them: they say something, have no blanks around them, and are not a formula or its error."""
     stripped = st.text(SIGNS, min_size=1, max_size=longest).map(lambda text: text.strip(" \t\r\n\u00a0"))
-    return stripped.filter(lambda text: text != "" and text[0] not in "#=")
+    return stripped.filter(lambda text: text != "" and text[0] not in "#=" and not says_nothing(text))
 
 
 def draw_names() -> st.SearchStrategy[str]:
@@ -35,7 +36,10 @@ def draw_values(kind: Type) -> st.SearchStrategy[Any]:
         case Dec(scale):
             return draw_numbers(scale)
         case List(item):
-            return st.lists(draw_values(item), min_size=1, max_size=3)
+            items = draw_values(item)
+            # A text that a cell would not hold as one item of a list, such as a dot or `a, b`, is one in JSON only.
+            one_item = items.filter(lambda text: split_list(text) == [text]) if item == TEXT else items
+            return st.lists(one_item, min_size=1, max_size=3)
         case Record(members):
             return st.fixed_dictionaries(
                 {}, optional={name: draw_values(member_type) for name, member_type in members}

@@ -292,6 +292,16 @@ def test_what_stands_for_nothing_is_no_text(cell: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("cell", [".", "•", "...", "|"])
+def test_a_sign_in_a_list_of_names_does_not_say_that_there_are_none(cell: str) -> None:
+    payloads, warnings = read(f"sku;critical_raw_materials\nA;{cell}\n".encode(), CSV)
+
+    assert payloads == [{"sku": "A"}]
+    assert [says.partition("; ")[2] for _, says in warnings] == [
+        "write `none` if there are none, or leave the cell empty; the value was left out"
+    ]
+
+
 def test_a_mass_beside_a_number_of_pieces_is_read_as_that_of_all() -> None:
     payloads, warnings = read(b"sku;Bauteil;Menge;Gewicht [g]\nA;cell;96;70\nA;case;1;9\n", CSV)
 

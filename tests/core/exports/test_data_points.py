@@ -1,33 +1,13 @@
-"""The Commission's data points: each filled by the fields whose values are made of what it asks for."""
+"""The table of the Commission's data points."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bpc.core.exports.data_points import CATEGORIES, POINTS, STATUSES, export_data_points, get_category
-from bpc.core.exports.disclosure import Audience, open_for_export
-from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.passport.bundle import Bundle
-from tests.core.exports.example_bundles import compile_bundle, compile_example
-from tests.core.sample_passports import make_fact
+from bpc.core.exports.data_points import CATEGORIES, POINTS, STATUSES
 
 PUBLIC_DATA = Path(__file__).parents[4] / "shared" / "domain" / "data" / "ec-guidance-datapoints.json"
-BATTERY = 'requireSome(getFact("Battery", "battery:SKU-1"), "B000", "none")'
-
-
-def export_points(bundle: Bundle, audience: Audience = "tenant") -> dict[str, Any]:
-    return dict(json.loads(export_data_points(open_for_export(bundle), audience)))
-
-
-def list_filled_points(rules: str, *facts: SnapshotFact, **members: Any) -> dict[int, list[str]]:
-    """The points that are filled, each with its fields; `members` are the battery's."""
-    battery = make_fact("Battery", "battery:SKU-1", sku="SKU-1", **members)
-    document = export_points(compile_bundle(rules.replace("BATTERY", BATTERY), battery, *facts))
-    return {
-        point["number"]: [field["path"] for field in point["fields"]] for point in document["points"] if point["filled"]
-    }
 
 
 def test_the_table_has_71_points_and_the_commissions_counts() -> None:
@@ -55,135 +35,3 @@ def test_the_table_says_what_the_guidance_says() -> None:
         assert (point.number, point.statuses) == (guidance_point["nr"], "".join(statuses))
         assert point.dynamic == (guidance_point["lifecycle"] == "dynamic")
         assert ("public" in point.access) == (guidance_point["accessTier"] == "public")
-
-
-def test_a_field_fills_the_point_of_the_member_it_shows() -> None:
-    rules = 'field a.chemistry @public: Opt(Text) = recordGet(BATTERY, "chemistry");'
-
-    assert list_filled_points(rules, chemistry="LFP") == {12: ["a.chemistry"]}
-    assert list_filled_points(rules) == {}
-
-
-def test_what_decides_is_not_what_a_value_is_made_of() -> None:
-    rules = """
-    field a.heavy @public: Bool = unwrapOr(recordGet(BATTERY, "mass_kg"), 0) > 100;
-    field a.kind @public: Text = if (isSome(recordGet(BATTERY, "chemistry"))) then "known" else "unknown";
-    field a.name @public: Text =
-      let b = BATTERY;
-      assert(unwrapOr(recordGet(b, "mass_kg"), 0) > 0, "E1", "no mass");
-      unwrapOr(recordGet(b, "model"), "none");
-    """
-
-    assert list_filled_points(rules, mass_kg="12", chemistry="LFP", model="M1") == {7: ["a.name"]}
-    assert list_filled_points(rules, mass_kg="12", chemistry="LFP") == {}, "a default is not a value"
-
-
-def test_members_that_are_read_inside_of_lambdas_count() -> None:
-    rules = """
-    field parts.cobalt @public: Dec(6) =
-      sumDec(6, map(getFactsByPrefix("Component", "component:SKU-1:"), fn(p) =>
-        let share = unwrapOr(recordGet(p, "recycled_post_pct"), 0);
-        toDec(6, unwrapOr(recordGet(p, "cobalt_g"), 0) * share / 100)));
-    field parts.critical @public: Int = count(filter(
-      getFactsByPrefix("Component", "component:SKU-1:"), fn(p) => unwrapOr(recordGet(p, "critical"), false)));
-    """
-    part = make_fact("Component", "component:SKU-1:1", cobalt_g="5", recycled_post_pct="10", critical=True)
-
-    assert list_filled_points(rules, part) == {20: ["parts.cobalt"]}, "recycled_post_pct alone would serve 20 to 23"
-    assert list_filled_points(rules) == {}, "nothing was read of no parts"
-
-
-def test_what_nobody_sees_is_a_step_on_the_way_and_other_fields_stand_for_themselves() -> None:
-    rules = """
-    field hidden.mass: Opt(Dec(6)) = recordGet(BATTERY, "mass_kg");
-    field shown.mass @public: Dec(6) = unwrapOr(field("hidden.mass"), 0);
-    field shown.double @public: Dec(6) = toDec(6, field("shown.mass") * 2);
-    field shown.again @public: Dec(6) = field("shown.mass");
-    """
-
-    assert list_filled_points(rules, mass_kg="12") == {10: ["hidden.mass", "shown.again", "shown.mass"]}
-
-
-def test_a_code_names_the_point_of_a_value_that_is_computed() -> None:
-    rules = """
-    field a.fade @public: Dec(2) =
-      let b = BATTERY;
-      assert(unwrapOr(recordGet(b, "rated_capacity_ah"), 0) > 0, "DP52", "no rated capacity");
-      toDec(2, 100 * (1 - unwrapOr(recordGet(b, "remaining_capacity_ah"), 0)
-                          / unwrapOr(recordGet(b, "rated_capacity_ah"), 1)));
-    """
-
-    assert 52 in list_filled_points(rules, rated_capacity_ah="100", remaining_capacity_ah="90")
-
-
-def test_what_only_goes_with_a_point_does_not_fill_it() -> None:
-    rules = 'field a.year @public: Opt(Int) = recordGet(BATTERY, "recycled_content_year");'
-
-    battery = make_fact("Battery", "battery:SKU-1", category="ev", recycled_content_year=2027)
-    document = export_points(compile_bundle(rules.replace("BATTERY", BATTERY), battery))
-
-    lead = document["points"][22]
-    assert (lead["number"], lead["filled"], lead["fields"]) == (23, False, [{"path": "a.year", "value": 2027}])
-    assert 23 in document["missing"]
-
-
-@pytest.mark.parametrize(
-    ("written", "category"), [("ev", "ev"), ("lmt", "lmt"), ("stationary", "industrial"), ("car", None), (None, None)]
-)
-def test_the_category_decides_what_is_mandatory(written: str | None, category: str | None) -> None:
-    battery = make_fact("Battery", "battery:SKU-1", **({} if written is None else {"category": written}))
-
-    document = export_points(compile_bundle('field a @public: Text = "x";', battery))
-
-    assert (document["category"], get_category(written)) == (category, category)
-    assert (document["counts"] is None) == (document["missing"] is None) == (category is None)
-    assert {point["status"] for point in document["points"]} <= ({None} if category is None else set(STATUSES))
-
-
-def test_the_reference_fills_what_it_says_it_fills() -> None:
-    document = export_points(compile_example("example-reference"))
-
-    assert document["category"] == "ev"
-    assert document["counts"]["M"] == {"filled": 51, "says": "mandatory", "total": 51}
-    assert document["missing"] == []
-    assert document["counts"]["P"]["says"] == "not to be filled as of February 2027"
-    by_number = {point["number"]: point for point in document["points"]}
-    assert by_number[15]["fields"][0]["path"] == "materials.critical"
-    assert {field["path"] for field in by_number[20]["fields"]} == {
-        "circularity.recycled.cobalt.post",
-        "circularity.recycled.cobalt.pre",
-        "circularity.recycled.plant",
-        "circularity.recycled.year",
-    }
-
-
-def test_attached_files_fill_the_point_that_their_key_names() -> None:
-    by_number = {point["number"]: point for point in export_points(compile_example("example-reference"))["points"]}
-
-    assert {
-        number: [field["path"] for field in point["fields"] if field["path"].endswith("files")]
-        for number, point in by_number.items()
-        if any(field["path"].endswith("files") for field in point["fields"])
-    } == {
-        40: ["labels.separate_collection_files"],
-        42: ["conformity.declaration_files"],
-        43: ["waste.files"],
-        48: ["circularity.dismantling.files"],
-        49: ["circularity.safety_files"],
-        50: ["conformity.test_report_files"],
-    }
-
-
-def test_an_audience_is_shown_the_points_that_are_meant_for_it() -> None:
-    sizes = {
-        audience: len(export_points(compile_example("example-reference"), audience)["points"])
-        for audience in ("public", "interest", "authority", "tenant")
-    }
-
-    assert sizes == {"public": 44, "interest": 70, "authority": 50, "tenant": 71}
-
-
-def test_equal_passports_give_equal_bytes() -> None:
-    opened = open_for_export(compile_example("example-reference"))
-
-    assert export_data_points(opened, "public") == export_data_points(opened, "public")

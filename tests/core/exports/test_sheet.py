@@ -1,10 +1,18 @@
 """What is printed: headings and labels from paths, words from values, and nothing but texts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bpc.core.exports.disclosure import Audience, disclose, disclose_opened, open_for_export, parse_type
+from bpc.core.exports.disclosure import (
+    Audience,
+    ExportRefused,
+    disclose,
+    disclose_opened,
+    open_for_export,
+    parse_type,
+)
 from bpc.core.exports.sheet import _format_label, _format_value, build_sheet, draw_qr_svg
 from bpc.core.passport.qr import encode_qr_modules
 from tests.core.exports.example_bundles import CASES, compile_bundle, compile_example
@@ -114,6 +122,73 @@ def test_what_nobody_reads_to_its_end_is_cut_visibly() -> None:
 
     assert text["value"] == "x" * 10_000 + "… (and 5 more characters)"
     assert (len(cells["cells"]), cells["cells"][-1]) == (1_001, ["… and 3 more"])
+
+
+DESCRIBED = """language 2;
+field battery.mass_kg @public: Opt(Dec(3)) = some(412.5)
+  about DP10 "Mass of the battery" group "General information" order 10 cite "Annex VI, Part A, point 5" unit "kg";
+field battery.cells @public: List(Int) = [96, 2] about "Cells" group "Composition" order 40 unit "pieces";
+field battery.maker @public: Opt(Text) = none about DP3 "Manufacturer" group "General information" order 3 unit "kg";
+field battery.model @public: Text = "P1" about DP7 "Model" group "General information";
+field battery.energy @public: Qty(kWh) = qty(75, kWh) about DP11 "Energy" group "General information" order 11 unit "x";
+field battery.plant @public: Text = "Ulm" about DP8 "Place of manufacture";
+field battery.rows @public: List(Record(a: Int)) = [{ a: 1 }] about DP45 "Rows" group "Composition" cite "Annex XIII";
+field summary @public: Text = "all";
+require DP10 "the mass": true cite "Article 13(1)";
+require DP11 "the energy": false;
+"""
+
+
+def test_fields_are_grouped_ordered_and_labelled_as_their_rules_say() -> None:
+    sections = build_sheet(disclose(compile_bundle(DESCRIBED), "tenant"))["sections"]
+
+    assert [
+        (section["title"], [(row["label"], row.get("value", row.get("cells"))) for row in section["rows"]])
+        for section in sections
+    ] == [
+        (
+            "General information",
+            [("Manufacturer", "–"), ("Mass of the battery", "412.5 kg"), ("Energy", "75 kWh"), ("Model", "P1")],
+        ),
+        ("Composition", [("Cells", "96, 2 pieces"), ("Rows", [["1"]])]),
+        ("Battery", [("Place of manufacture", "Ulm")]),
+        ("Requirements", [("Met", "No")]),
+        ("Summary", [("Summary", "all")]),
+    ]
+    assert {row["label"]: (row["point"], row["citation"]) for section in sections for row in section["rows"]} == {
+        "Manufacturer": ("3", ""),
+        "Mass of the battery": ("10", "Annex VI, Part A, point 5"),
+        "Energy": ("11", ""),
+        "Model": ("7", ""),
+        "Cells": ("", ""),
+        "Rows": ("45", "Annex XIII"),
+        "Place of manufacture": ("8", ""),
+        "Met": ("", ""),
+        "Summary": ("", ""),
+    }
+
+
+def test_key_figures_have_the_labels_of_their_rules() -> None:
+    figures = build_sheet(disclose(compile_bundle(DESCRIBED), "public"))["figures"]
+
+    assert ("Mass of the battery", "412.5 kg") in [(figure["label"], figure["value"]) for figure in figures]
+
+
+def test_an_entry_of_a_requirement_says_what_it_cites() -> None:
+    entries = build_sheet(disclose(compile_bundle(DESCRIBED), "tenant"))["compliance"]
+
+    assert [(entry["code"], entry["field"]) for entry in entries] == [
+        ("DP10", "Article 13(1)"),
+        ("DP11", "Requirement"),
+    ]
+
+
+def test_labels_of_rules_that_the_receipt_does_not_name_are_not_shown() -> None:
+    bundle = compile_bundle(DESCRIBED)
+    entries = {**bundle.entries, "rules.bpc": DESCRIBED.replace("Mass of", "Price of").encode()}
+
+    with pytest.raises(ExportRefused, match=r"rules\.bpc has the hash"):
+        disclose(replace(bundle, entries=entries), "public")
 
 
 def test_the_code_is_drawn_module_by_module() -> None:

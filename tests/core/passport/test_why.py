@@ -8,6 +8,7 @@ from bpc.core.facts.fact_table import FactTable, SnapshotFact
 from bpc.core.language.evaluation import World
 from bpc.core.language.package import read_program
 from bpc.core.language.reference.derive import explain
+from bpc.core.language.typed import list_requirements
 from bpc.core.passport.why import MAX_DEPTH, Reason, explain_field
 
 
@@ -137,7 +138,8 @@ def test_a_requirement_is_told_by_its_code() -> None:
     )
 
     explanation = explain(program, world, "requirements.met")
-    reason = explain_field(program.fields[0], explanation, program.source, facts, requirement="DP11")
+    (_, requirement) = list_requirements(program)
+    reason = explain_field(program.fields[0], explanation, program.source, facts, requirement=requirement)
 
     assert format_reasons(reason)[:8] == [
         "false, because the condition is true",

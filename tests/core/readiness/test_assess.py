@@ -221,3 +221,33 @@ def test_errors_come_first_and_then_the_order_is_that_of_the_points() -> None:
 def test_a_product_is_ready_without_errors_only() -> None:
     assert not assess(change_battery(category="ev")).is_ready
     assert [point.number for point in assess(GOOD_BATTERY).points] == [point.number for point in POINTS]
+
+
+DESCRIBED = """language 2;
+def battery = Battery for productSku() else missing("there is no data sheet");
+field a.fade @interest: Dec(2) =
+  requireSome(battery.capacity_fade_pct, "FADE", "the fade is missing")
+  about DP52 "Capacity fade" cite "Annex XIII 4(a)";
+field waste.labels @public: Text = "https://example.org/labels" about DP43.5 "Meaning of labels";
+field waste.all @public: List(Opt(Text)) = [none] about DP44 "Instructions";
+field general.mass @public: Opt(Dec(6)) = battery.mass_kg about DP10 "Mass of the battery";
+require DP10 "the mass": battery.mass_kg is present else "the mass is missing";
+require SUM "a sum": false else "the sum is wrong";
+"""
+
+
+def test_issues_call_fields_by_their_labels_and_name_the_points_that_rules_state() -> None:
+    issues = {issue.code: issue for issue in assess(change_battery(mass_kg=None), rules=DESCRIBED).issues}
+
+    assert issues["FADE"].says.endswith("Capacity fade (a.fade) has no value, because no document says it")
+    assert (issues["FADE"].points, issues["FADE"].fields) == ((52,), ("a.fade",))
+    assert issues["FADE"].labels == ("Capacity fade (a.fade)",)
+    assert issues["DP10"].labels == ("Mass of the battery (general.mass)",)
+    assert issues["SUM"].labels == ("requirement SUM",)
+
+
+def test_a_field_fills_the_part_of_a_point_that_it_names() -> None:
+    open_parts = [issue.says for issue in list_issues(assess(change_battery(), rules=DESCRIBED), 43)]
+
+    assert len(open_parts) == 5
+    assert not [says for says in open_parts if "(e)" in says]

@@ -214,3 +214,15 @@ def test_a_definition_that_was_changed_is_a_cause() -> None:
         "a": ("the definition `LIMIT`, which it needs, was changed",),
         "b": ("the definition `LIMIT`, which it needs, was changed",),
     }
+
+
+def test_a_field_is_called_by_its_newest_label_which_is_no_cause() -> None:
+    rules = 'language 2; def b = Battery for productSku(); field a @public: Opt(Dec(6)) = b.capacity_kwh about "{}";'
+    larger = make_fact("Battery", "battery:SKU-1", sku="SKU-1", capacity_kwh="76")
+
+    relabelled = compare([BATTERY], [BATTERY], rules=rules.format("Capacity"), new_rules=rules.format("Energy"))
+    differing = compare([BATTERY], [larger], rules=rules.format("Capacity"), new_rules=rules.format("Energy"))
+
+    assert relabelled.is_empty
+    assert [field.title for field in differing.fields] == ["Energy (a)"]
+    assert not [cause for cause in differing.fields[0].causes if "rule" in cause]

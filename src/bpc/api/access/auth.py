@@ -13,7 +13,7 @@ Denials are collected on the request. `write_denials` writes them when the reque
 that waits for a connection must not hold one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -28,13 +28,14 @@ from bpc.api.http.request_context import RequestContext, Service
 from bpc.core.api_keys import ApiKeySecret, Peppers, Unauthorized, compute_pepper_id
 from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import sha256
+from bpc.core.formats.ids import PassportVersionId
 from bpc.core.policies import AccessRequest, Decision, Resource, decide_access, depends_on_sku
 from bpc.runtime.logs import get_logger
 from bpc.storage.access import api_requests
 from bpc.storage.access.api_requests import Caller, PepperedHash
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
-from bpc.storage.passports import passports
+from bpc.storage.passports import passport_sources, passports
 
 NO_KEY_HASH: Final = sha256(b"")
 OTHER_KEY: Final = "use another, or ask an administrator for a new one"
@@ -127,15 +128,28 @@ async def take_rate_token(service: Service, conn: Connection, caller: Caller, re
         raise RateLimited("requests with this key", max(1, ceil(token.wait)))
 
 
-async def authorise(conn: Connection, caller: Caller, request: Request, permission: str, resource: str | None) -> None:
+async def authorise(
+    conn: Connection,
+    caller: Caller,
+    request: Request,
+    permission: str,
+    resource: str | None,
+    alternatives: Sequence[str] = (),
+) -> None:
     """Raise `Forbidden` unless the caller may do this. The denial will be recorded.
 
-    `conn` is not in a transaction; one is opened only if a policy depends on a SKU.
+    One of the `alternatives` opens the route too, unless a policy denies the permission itself. `conn` is not in a
+    transaction; one is opened only if a policy depends on a SKU.
     """
     named_resource = None if resource is None else await _find_resource(conn, caller, resource, request.path_params)
     decision = decide_for(caller, permission, named_resource, request.state.now)
-    if not decision.allowed:
-        raise note_denial(caller, request, permission, decision)
+    if decision.allowed:
+        return
+    if decision.policy is None:
+        for alternative in alternatives:
+            if decide_for(caller, alternative, named_resource, request.state.now).allowed:
+                return
+    raise note_denial(caller, request, permission, decision)
 
 
 def note_denial(caller: Caller, request: Request, permission: str, decision: Decision) -> Forbidden:
@@ -149,6 +163,12 @@ def note_denial(caller: Caller, request: Request, permission: str, decision: Dec
         }
     _queue_denial(request, caller, payload)
     return Forbidden(permission, decision)
+
+
+def queue_refusal(caller: Caller, request: Request, refusal: Refusal) -> None:
+    """Note a refusal to be recorded as a denial. Its details name the permission and the reason."""
+    permission, reason = str(refusal.details["permission"]), str(refusal.details["reason"])
+    _queue_denial(request, caller, {**_describe_request(request, permission, reason), **refusal.details})
 
 
 def _queue_denial(request: Request, caller: Caller, payload: Mapping[str, object]) -> None:
@@ -230,6 +250,40 @@ async def load_resource(ctx: RequestContext, kind: str, resource_id: UUID) -> Re
     if depends_on_sku(ctx.caller.policies):
         sku = await passports.find_sku(ctx.conn, ctx.tenant, kind, resource_id)
     return Resource(type=kind, id=resource_id, sku=sku)
+
+
+SOURCE_PERMISSIONS: Final[Mapping[str, str]] = {
+    "Fact": "docs:read",
+    "Document": "docs:read",
+    "DocumentVersion": "docs:read",
+    "DataSnapshot": "snapshot:build",
+    "RulePackage": "rules:read",
+    "RulePackageVersion": "rules:read",
+}
+
+
+async def require_sources_not_denied(
+    ctx: RequestContext, request: Request, version: PassportVersionId, *, read: Callable[..., Any] | None = None
+) -> None:
+    """Raise `Forbidden` if a policy denies a fact, document, snapshot or rule that a version was made of.
+
+    A proof and a bundle contain all of them. They are shown whole or not at all. `read` runs a query where the
+    connection is shared.
+    """
+    if all(policy.effect == "ALLOW" for policy in ctx.caller.policies):
+        return
+    sources = [Resource(type=kind) for kind in SOURCE_PERMISSIONS]
+    if any(policy.conditions.resource is not None for policy in ctx.caller.policies):
+        if read is None:
+            named = await passport_sources.list_sources(ctx.conn, ctx.tenant, version)
+        else:
+            named = await read(passport_sources.list_sources, version)
+        sources += [Resource(type=kind, id=source_id) for kind, source_id in named]
+    for source in sources:
+        permission = SOURCE_PERMISSIONS[source.type]
+        decision = decide_for(ctx.caller, permission, source, ctx.act.at)
+        if decision.policy is not None and not decision.allowed:
+            raise note_denial(ctx.caller, request, permission, decision)
 
 
 def list_fact_resources(ctx: RequestContext) -> list[Resource]:

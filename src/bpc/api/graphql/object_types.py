@@ -5,6 +5,7 @@ from typing import Any, Self
 import strawberry
 from service_jobs import Status
 
+from bpc.api.access.auth import require_sources_not_denied
 from bpc.api.graphql.query_context import (
     Json,
     ModelType,
@@ -185,12 +186,12 @@ class PassportVersionType(ModelType):
     async def proof_nodes(self, info: QueryInfo, start: int = 0, first: int = DEFAULT_PAGE_SIZE) -> list[ProofNodeType]:
         if start < 0 or not 1 <= first <= MAX_PAGE_SIZE:
             raise Invalid(f"`start` is 0 or more, `first` is 1 to {MAX_PAGE_SIZE}")
-        proof = await self._load_artifact(info, "proof")
+        proof = await self._load_proof(info)
         return [ProofNodeType(**node) for node in proof["nodes"][start : start + first]]
 
     @describe_field("One node of its proof.")
     async def proof_node(self, info: QueryInfo, id: int) -> ProofNodeType | None:  # noqa: A002
-        nodes = (await self._load_artifact(info, "proof"))["nodes"]
+        nodes = (await self._load_proof(info))["nodes"]
         return ProofNodeType(**nodes[id]) if 0 <= id < len(nodes) else None
 
     snapshot = declare_link(
@@ -203,6 +204,13 @@ class PassportVersionType(ModelType):
     async def _load_artifact(self, info: QueryInfo, which: passport_versions.ArtifactName) -> Any:
         await info.context.require_readable(self)
         return await info.context.read(_load_decoded, self.passport_version_id, which)
+
+    async def _load_proof(self, info: QueryInfo) -> Any:
+        await info.context.require_readable(self)
+        query = info.context
+        version = PassportVersionId(self.passport_version_id)
+        await require_sources_not_denied(query.ctx, query.request, version, read=query.read)
+        return await self._load_artifact(info, "proof")
 
 
 @type_from_model(

@@ -99,6 +99,7 @@ class PermissionedRoute(APIRoute):
 
     kind: Kind
     permission: str  # empty if the route is open to everybody
+    alternatives: tuple[str, ...]  # permissions that open the route too; the route decides what they show
     resource: str | None
     secret: str | None
     heavy: bool | HeavyBody
@@ -190,7 +191,7 @@ class PermissionedRoute(APIRoute):
         caller = await authenticate(service, conn, request, key, request.state.now)
         await take_rate_token(service, conn, caller, request)
         await api_requests.record_key_use(conn, caller, request.state.now)
-        await authorise(conn, caller, request, self.permission, self.resource)
+        await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
         return caller
 
     @asynccontextmanager
@@ -209,7 +210,7 @@ class PermissionedRoute(APIRoute):
             request.state.now = clock.now()
             if time.monotonic() - admission.at > RECHECK_AFTER_SECONDS:
                 caller = await authenticate(service, conn, request, admission.key, request.state.now)
-                await authorise(conn, caller, request, self.permission, self.resource)
+                await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
             request.state.context = ctx = _make_context(service, conn, caller, request)
             yield conn
         service.jobs.notify_committed(ctx.submitted)
@@ -221,13 +222,17 @@ class PermissionedRoute(APIRoute):
         self, conn: Connection, caller: Caller, key: str, request_hash: Digest, request: Request, answer: RouteHandler
     ) -> Response:
         """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
-        stored_answer = await api_requests.lock_key_and_find_response(conn, caller.tenant_id, key)
+        stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
         if stored_answer is not None:
             return _repeat_answer(stored_answer, request_hash)
         response = await answer(request)
         if response.status_code < 300:
             await api_requests.store_response(
-                conn, caller.tenant_id, key, self._to_stored_answer(response, request_hash)
+                conn,
+                caller.tenant_id,
+                key,
+                self._to_stored_answer(response, request_hash),
+                actor=caller.actor_id,
             )
         return response
 
@@ -336,6 +341,7 @@ class RouteFamily(APIRouter):
         *,
         kind: Kind,
         permission: str = "",
+        alternatives: Sequence[str] = (),
         resource: str | None = None,
         status: int = 200,
         secret: str | None = None,
@@ -357,6 +363,8 @@ class RouteFamily(APIRouter):
 
         def declare(function: F) -> F:
             extra = build_openapi_extra(kind, path, permission, errors, takes_file=takes_file)
+            if alternatives:
+                extra["x-permission-alternatives"] = list(alternatives)
             responses = {**extra.pop("responses"), **options.pop("responses", {})}
             self.add_api_route(
                 path,
@@ -371,7 +379,7 @@ class RouteFamily(APIRouter):
             route = self.routes[-1]
             if not isinstance(route, PermissionedRoute):
                 raise TypeError(f"{path} is not one of our routes")
-            route.kind, route.permission = kind, permission
+            route.kind, route.permission, route.alternatives = kind, permission, tuple(alternatives)
             route.resource = None if kind == "open" else resource or self._resource
             route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
             return function

@@ -5,7 +5,15 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints
 from starlette.requests import Request
 
-from bpc.api.access.auth import require_not_denied
+from bpc.api.access.grants import (
+    add_roles,
+    list_named_roles,
+    load_holder,
+    require_actor_not_denied,
+    require_held,
+    require_held_by_role,
+    require_roles_not_denied,
+)
 from bpc.api.http.models import (
     Id,
     IdOf,
@@ -22,8 +30,9 @@ from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import ActorId, ApiKeyId, RoleId
-from bpc.core.policies import PERMISSIONS, Resource
-from bpc.storage.access import api_keys, tenants_and_actors
+from bpc.core.grants import Holder
+from bpc.core.policies import PERMISSIONS
+from bpc.storage.access import api_keys, policies, tenants_and_actors
 from bpc.storage.access.api_keys import IssuedApiKey, TimeNotInFuture
 from bpc.storage.access.tenants_and_actors import ActorType
 
@@ -69,8 +78,12 @@ class Actor(ResponseBody):
 
 
 @actor_routes.write("/v1/actors", permission="access:admin", status=201, errors=("NOT_FOUND",))
-async def create_actor(ctx: Context, body: NewActor) -> Actor:
-    """Create an actor with roles. It needs an API key to call."""
+async def create_actor(ctx: Context, request: Request, body: NewActor) -> Actor:
+    """Create an actor with roles. It needs an API key to call. Nobody gives a role with more than they have."""
+    roles = await list_named_roles(ctx, body.roles)
+    require_roles_not_denied(ctx, request, roles)
+    newcomer = Holder(actor_id=None, actor_type=body.type, roles=(), permissions=())
+    require_held(ctx, request, add_roles(newcomer, roles), before=newcomer)
     actor_id = await tenants_and_actors.create_actor(
         ctx.conn,
         ctx.tenant,
@@ -96,18 +109,36 @@ async def get_actor(ctx: Context, actor_id: IdOf[ActorId]) -> Actor:
 
 
 @actor_routes.write("/v1/actors/{actor_id}", permission="access:admin", method="PATCH")
-async def change_actor(ctx: Context, actor_id: IdOf[ActorId], body: ActorChange) -> Actor:
-    """Change an actor, or deactivate it. Nobody can deactivate themselves or the last administrator."""
+async def change_actor(ctx: Context, request: Request, actor_id: IdOf[ActorId], body: ActorChange) -> Actor:
+    """Change an actor, or deactivate it. Nobody can deactivate themselves or the last administrator.
+
+    Reactivating an actor gives back what its roles give: nobody gives back more than they have.
+    """
     changes = body.model_dump(exclude_unset=True)
     if not changes:
         raise NothingToChange(body)
+    if changes.get("is_active"):
+        before = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, actor_id)
+        if not before.is_active:
+            require_held(ctx, request, await load_holder(ctx, before))
     actor = await tenants_and_actors.change_actor(ctx.conn, ctx.tenant, actor_id, changes, act=ctx.act)
     return Actor.model_validate(actor)
 
 
 @actor_routes.write("/v1/actors/{actor_id}/roles", permission="access:admin", method="PUT")
-async def set_actor_roles(ctx: Context, actor_id: IdOf[ActorId], body: ActorRoles) -> Actor:
-    """Replace the roles of an actor. The last administrator cannot lose that role."""
+async def set_actor_roles(ctx: Context, request: Request, actor_id: IdOf[ActorId], body: ActorRoles) -> Actor:
+    """Replace the roles of an actor. The last administrator cannot lose that role.
+
+    Nobody gives a role with more than they have, nor takes one away that keeps a policy in force for the actor.
+    """
+    await policies.lock_access(ctx.conn, ctx.tenant)
+    before = await load_holder(ctx, await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, actor_id))
+    roles = await list_named_roles(ctx, {*body.roles, *before.roles})
+    require_roles_not_denied(
+        ctx, request, [role for role in roles if (role.name in body.roles) != (role.name in before.roles)]
+    )
+    after = add_roles(before, [role for role in roles if role.name in body.roles])
+    require_held(ctx, request, after, before=before)
     actor = await tenants_and_actors.set_actor_roles(ctx.conn, ctx.tenant, actor_id, body.roles, act=ctx.act)
     return Actor.model_validate(actor)
 
@@ -152,8 +183,9 @@ class Permissions(ResponseBody):
 
 
 @role_routes.write("/v1/roles", permission="access:admin", status=201)
-async def create_role(ctx: Context, body: NewRole) -> Role:
-    """Create a role."""
+async def create_role(ctx: Context, request: Request, body: NewRole) -> Role:
+    """Create a role. Nobody puts a permission into a role that they do not have."""
+    require_held_by_role(ctx, request, body.name, body.permissions)
     role = await tenants_and_actors.create_role(
         ctx.conn, ctx.tenant, name=body.name, permissions=body.permissions, act=ctx.act
     )
@@ -173,8 +205,14 @@ async def get_role(ctx: Context, role_id: IdOf[RoleId]) -> Role:
 
 
 @role_routes.write("/v1/roles/{role_id}/permissions", permission="access:admin", method="PUT")
-async def set_role_permissions(ctx: Context, role_id: IdOf[RoleId], body: RolePermissions) -> Role:
-    """Replace the permissions of a role. The last administrator cannot lose theirs."""
+async def set_role_permissions(ctx: Context, request: Request, role_id: IdOf[RoleId], body: RolePermissions) -> Role:
+    """Replace the permissions of a role. The last administrator cannot lose theirs.
+
+    Nobody adds a permission that they do not have.
+    """
+    await policies.lock_access(ctx.conn, ctx.tenant)
+    before = await tenants_and_actors.get_role(ctx.conn, ctx.tenant, role_id)
+    require_held_by_role(ctx, request, before.name, sorted(set(body.permissions) - set(before.permissions)))
     role = await tenants_and_actors.set_role_permissions(ctx.conn, ctx.tenant, role_id, body.permissions, act=ctx.act)
     return Role.model_validate(role)
 
@@ -237,12 +275,13 @@ class ApiKey(ResponseBody):
     errors=("NOT_FOUND",),
 )
 async def create_api_key(ctx: Context, request: Request, body: NewApiKey) -> ApiKeyMade:
-    """Create a key for an active actor. The answer is the only place where it is shown."""
-    require_not_denied(ctx, request, [Resource(type="Actor", id=body.actor_id)], "access:admin")
+    """Create a key for an active actor, who has no more than you. The answer is the only place where it is shown."""
+    require_actor_not_denied(ctx, request, body.actor_id)
     _require_future(ctx, expires_at=body.expires_at)
     actor = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, body.actor_id)
     if not actor.is_active:
         raise Conflict("this actor is deactivated", fix="reactivate it first")
+    require_held(ctx, request, await load_holder(ctx, actor))
     new_key = await api_keys.create_key(
         ctx.conn,
         ctx.tenant,
@@ -268,8 +307,9 @@ async def get_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId]) -> ApiKey:
 
 
 @api_key_routes.write("/v1/api-keys/{api_key_id}:revoke", permission="access:admin")
-async def revoke_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId]) -> ApiKey:
+async def revoke_api_key(ctx: Context, request: Request, api_key_id: IdOf[ApiKeyId]) -> ApiKey:
     """Revoke a key for good. The next request with it is refused."""
+    require_actor_not_denied(ctx, request, (await api_keys.get_key(ctx.conn, ctx.tenant, api_key_id)).actor_id)
     return ApiKey.model_validate(await api_keys.revoke_key_by_id(ctx.conn, ctx.tenant, api_key_id, act=ctx.act))
 
 
@@ -279,9 +319,18 @@ async def revoke_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId]) -> ApiKey:
     status=201,
     secret="api_key_id",  # noqa: S106 (as above)
 )
-async def rotate_api_key(ctx: Context, api_key_id: IdOf[ApiKeyId], body: ApiKeyRotation) -> ApiKeyMade:
-    """Create a second key for the same actor. Both are valid until the old key expires or is revoked."""
+async def rotate_api_key(
+    ctx: Context, request: Request, api_key_id: IdOf[ApiKeyId], body: ApiKeyRotation
+) -> ApiKeyMade:
+    """Create a second key for the same actor. Both are valid until the old key expires or is revoked.
+
+    The actor must have no more than you.
+    """
     _require_future(ctx, expires_at=body.expires_at, old_expires_at=body.old_expires_at)
+    old_key = await api_keys.get_key(ctx.conn, ctx.tenant, api_key_id)
+    require_actor_not_denied(ctx, request, old_key.actor_id)
+    actor = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, old_key.actor_id)
+    require_held(ctx, request, await load_holder(ctx, actor))
     new_key = await api_keys.rotate_key(
         ctx.conn,
         ctx.tenant,

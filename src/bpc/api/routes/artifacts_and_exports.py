@@ -6,15 +6,22 @@ from importlib import resources
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bpc.api.access.auth import load_resource, require_not_denied
+from bpc.api.access.auth import (
+    decide_for,
+    load_resource,
+    require_allowed,
+    require_not_denied,
+    require_sources_not_denied,
+)
 from bpc.api.http.etag import BYTES_RESPONSES, JSON, IfNoneMatch, serve_bytes
 from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
+from bpc.api.http.stored_formats import PassportPayload, PassportProof, PassportReceipt, PassportView
 from bpc.core.errors import Conflict, NotFound
 from bpc.core.exports.disclosure import Audience, ExportFormat, make_view
 from bpc.core.exports.json_ld import encode_context_document
@@ -27,6 +34,9 @@ from bpc.tasks.export import request_export
 
 artifact_routes = RouteFamily("Artifacts", resource="PassportVersion")
 
+READ_PERMISSION: Final = "passport:read"
+BUNDLE_PERMISSION: Final = "passport:bundle"
+VIEW_PERMISSIONS: Final = ("view:interest", "view:authority")
 PNG: Final = "image/png"
 ZIP: Final = "application/zip"
 XML_SCHEMA: Final = (resources.files("bpc.core.exports") / "passport.xsd").read_bytes()
@@ -34,123 +44,6 @@ ViewAudience = Annotated[
     Literal["public", "interest", "authority"],
     Query(description="The audience. The view contains what it may see; everything else is only a salted hash."),
 ]
-
-
-# The stored JSON formats, for the OpenAPI document only: nothing is read or written with these models. docs/formats
-# describes the formats; a later version of a format may have more members.
-
-
-class StoredFormat(BaseModel):
-    """Stored JSON."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class ProductOfPassport(StoredFormat):
-    battery_product_id: Id
-    name: str
-    sku: str = Field(examples=["SKU-123"])
-
-
-class Compliance(StoredFormat):
-    """The result of a compliance check: what a rule reported with `emitCompliance`, or a requirement.
-
-    Only entries of BPC-PASSPORT-2 have `verdict` and `args`.
-    """
-
-    code: str
-    field: str = Field(description="The path of the field whose rule reported it.")
-    message: str
-    status: Literal["PASS", "FAIL", "WARN", "NOT_APPLICABLE"]
-    verdict: str | None = Field(
-        default=None,
-        description="assessed, not_yet_in_force, undetermined, expired or out_of_scope.",
-        examples=["assessed"],
-    )
-    args: dict[str, str] | None = Field(
-        default=None, description="The texts in the message, as the rules name them.", examples=[{"cobalt": "15.99"}]
-    )
-
-
-class PassportPayload(StoredFormat):
-    """The passport itself: BPC-PASSPORT-1, or BPC-PASSPORT-2 for rules of level 2."""
-
-    access: dict[str, list[str]] = Field(description="By path of a field, the audiences that may see it.")
-    battery_product: ProductOfPassport
-    compliance: list[Compliance]
-    fields: dict[str, Any] = Field(
-        description="The values, nested by path.", examples=[{"battery": {"capacity_kwh": "75.500000"}}]
-    )
-    issued_at: Moment
-    passport_id: Id
-    passport_version_id: Id
-    payload_version: Literal["BPC-PASSPORT-1", "BPC-PASSPORT-2"]
-    salt: str = Field(examples=["650038642b8cd876caf4ee869d5a1381"])
-
-
-class ProofNode(StoredFormat):
-    """One step of a computation."""
-
-    children: list[int]
-    data: dict[str, Any] = Field(examples=[{"op": "+", "value": "3"}])
-    hash: Hash
-    id: int
-    type: str = Field(examples=["OP"])
-
-
-class PassportProof(StoredFormat):
-    """Every computation of a passport as a tree of hashed steps: BPC-PROOF-1, or BPC-PROOF-2 for rules of level 2."""
-
-    field_index: dict[str, int] = Field(description="By path of a field, the id of its node.")
-    nodes: list[ProofNode]
-    proof_version: Literal["BPC-PROOF-1", "BPC-PROOF-2"]
-    root_hash: Hash
-
-
-class PassportReceipt(StoredFormat):
-    """The hashes of the inputs and outputs of a version; this is what is signed. BPC-RECEIPT-1."""
-
-    battery_product_id: Id
-    compiler_build_id: str
-    dsl_sha256: Hash
-    issued_at: Moment
-    passport_id: Id
-    passport_version_id: Id
-    payload_hash: Hash
-    proof_root_hash: Hash
-    receipt_version: Literal["BPC-RECEIPT-1"]
-    rule_package_version_id: Id
-    signature: str = Field(
-        default_factory=str, description="Base64 of the signature; missing until the version is signed."
-    )
-    signature_alg: Literal["ED25519"]
-    signing_key_id: str
-    snapshot_hash: Hash
-    snapshot_id: Id
-    tenant_id: Id
-    tests_sha256: Hash
-
-
-class ViewField(StoredFormat):
-    child: Hash = Field(description="Hash of the computation of the field.")
-    data: dict[str, Any] = Field(description="`data` of the field's node in the proof.", examples=[{"op": "field"}])
-    id: int
-
-
-class ViewRoot(StoredFormat):
-    children: list[Hash] = Field(description="Hashes of all fields, also of those that are not shown.")
-    data: dict[str, Any] = Field(description="`data` of the root node in the proof.", examples=[{"op": "passport"}])
-    id: int
-
-
-class PassportView(StoredFormat):
-    """The fields of a passport that one audience may see, BPC-VIEW-1."""
-
-    audience: Literal["public", "interest", "authority"]
-    fields: list[ViewField]
-    receipt: PassportReceipt
-    root: ViewRoot
-    view_version: Literal["BPC-VIEW-1"]
 
 
 class NoQrCode(NotFound):
@@ -172,9 +65,13 @@ async def get_payload(
     "/v1/passport-versions/{passport_version_id}/proof", permission="passport:read", stored_json=PassportProof
 )
 async def get_proof(
-    ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+    ctx: Context, request: Request, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
 ) -> Response:
-    """Get the proof of every value as canonical JSON: how it was computed, step by step."""
+    """Get the proof of every value as canonical JSON: how it was computed, step by step.
+
+    It shows facts and rules: a policy that denies one of them denies the whole proof.
+    """
+    await require_sources_not_denied(ctx, request, passport_version_id)
     return serve_bytes(await _load_artifact(ctx, passport_version_id, "proof"), JSON, if_none_match)
 
 
@@ -198,18 +95,23 @@ async def get_qr_code(
 
 @artifact_routes.read(
     "/v1/passport-versions/{passport_version_id}/bundle",
-    permission="passport:read",
+    permission=BUNDLE_PERMISSION,
     media_type=ZIP,
     errors=("CONFLICT",),
     heavy=True,
 )
 async def get_bundle(
     ctx: Context,
+    request: Request,
     passport_version_id: IdOf[PassportVersionId],
     attachments: Annotated[bool, Query(description="Whether to include the files that the passport names.")] = False,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Get everything needed to verify a version offline. It contains the snapshot's secret and all fields."""
+    """Get everything needed to verify a version offline. It contains the snapshot's secret and all fields.
+
+    A policy that denies a fact, a document or a rule of it denies the whole bundle.
+    """
+    await require_sources_not_denied(ctx, request, passport_version_id)
     bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_attachments=attachments)
     content = await asyncio.to_thread(write_bundle, bundle)
     return serve_bytes(content, ZIP, if_none_match, attachment=True, name=f"{passport_version_id}.zip")
@@ -217,7 +119,8 @@ async def get_bundle(
 
 @artifact_routes.read(
     "/v1/passport-versions/{passport_version_id}/view",
-    permission="passport:read",
+    permission=READ_PERMISSION,
+    alternatives=VIEW_PERMISSIONS,
     stored_json=PassportView,
     header_names=("X-Waived-Entries",),
     errors=("CONFLICT",),
@@ -225,18 +128,32 @@ async def get_bundle(
 )
 async def get_view(
     ctx: Context,
+    request: Request,
     passport_version_id: IdOf[PassportVersionId],
     audience: ViewAudience,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get what one audience may see, as canonical JSON, which can still be verified.
 
-    The view does not change when entries are waived. The header `X-Waived-Entries` says how many are waived now.
+    `view:interest` and `view:authority` are for keys without `passport:read`: each opens the view of that audience,
+    and both open the view of the public. The view does not change when entries are waived. The header
+    `X-Waived-Entries` says how many are waived now.
     """
+    await _require_audience(ctx, request, passport_version_id, audience)
     bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_events=False)
     waived_count = await waivers.count_waived(ctx.conn, ctx.tenant, passport_version_id)
     view = await asyncio.to_thread(make_view, bundle, audience)
     return serve_bytes(view, JSON, if_none_match, headers_beside={"X-Waived-Entries": str(waived_count)})
+
+
+async def _require_audience(
+    ctx: RequestContext, request: Request, version: PassportVersionId, audience: Audience
+) -> None:
+    """Raise `Forbidden` if the caller has a permission for the view of another audience only."""
+    resource = await load_resource(ctx, "PassportVersion", version)
+    is_reader = decide_for(ctx.caller, READ_PERMISSION, resource, ctx.act.at).allowed
+    if not is_reader and audience != "public":
+        require_allowed(ctx, request, f"view:{audience}", resource)
 
 
 async def _load_artifact(ctx: RequestContext, version: PassportVersionId, which: ArtifactName) -> bytes:
@@ -248,7 +165,6 @@ async def _load_artifact(ctx: RequestContext, version: PassportVersionId, which:
 
 export_routes = RouteFamily("Exports")
 
-READ_PERMISSION: Final = "passport:read"
 VERSION_EXPORT_ROUTE: Final[dict[str, Any]] = {"permission": READ_PERMISSION, "resource": "PassportVersion"}
 JSON_LD: Final = "application/ld+json"
 XML: Final = "application/xml"
@@ -314,8 +230,15 @@ class ExportNotReady(Conflict):
 @export_routes.write(
     "/v1/passport-versions/{passport_version_id}/exports", status=202, errors=("CONFLICT",), **VERSION_EXPORT_ROUTE
 )
-async def create_export(ctx: Context, passport_version_id: IdOf[PassportVersionId], body: NewExport) -> ExportRequested:
-    """Export a signed version as PDF, JSON-LD, XML, a list of data points or a bundle. A job does it."""
+async def create_export(
+    ctx: Context, request: Request, passport_version_id: IdOf[PassportVersionId], body: NewExport
+) -> ExportRequested:
+    """Export a signed version as PDF, JSON-LD, XML, a list of data points or a bundle. A job does it.
+
+    A bundle also needs `passport:bundle`.
+    """
+    if body.format == "BUNDLE":
+        await _require_bundle(ctx, request, passport_version_id)
     export = await request_export(
         ctx.conn,
         ctx.queue,
@@ -357,6 +280,8 @@ async def get_export_content(
 ) -> Response:
     """Get the bytes of an export that is READY."""
     export = await _load_allowed_export(ctx, request, export_id)
+    if export.format == "BUNDLE":
+        await _require_bundle(ctx, request, export.passport_version_id)
     content = await exports.load_export_content(ctx.conn, ctx.tenant, export.export_id)
     if content is None:
         raise ExportNotReady(export)
@@ -381,3 +306,9 @@ async def _load_allowed_export(ctx: RequestContext, request: Request, export_id:
     version = await load_resource(ctx, "PassportVersion", export.passport_version_id)
     require_not_denied(ctx, request, [version], READ_PERMISSION)
     return export
+
+
+async def _require_bundle(ctx: RequestContext, request: Request, version: PassportVersionId) -> None:
+    resource = await load_resource(ctx, "PassportVersion", version)
+    require_allowed(ctx, request, BUNDLE_PERMISSION, resource)
+    await require_sources_not_denied(ctx, request, version)

@@ -10,18 +10,17 @@ from typing import Final, Literal
 
 import fastapi_offline
 import orjson
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.http.error_responses import build_error_response
-from bpc.api.http.health_checks import CheckState, InstallationMetrics, ReadinessChecker, ReadinessReport
+from bpc.api.http.health_checks import CheckState, ReadinessChecker, ReadinessReport
+from bpc.api.http.metrics_server import render_metrics
 from bpc.api.http.models import ResponseBody
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import RouteFamily
-from bpc.runtime.telemetry import merge_metrics
 
 health_routes = RouteFamily("Health")
 
@@ -93,19 +92,14 @@ def _to_checks(report: ReadinessReport) -> ReadinessChecks:
     errors=("NOT_FOUND",),
 )
 async def get_metrics(request: Request) -> Response:
-    """Get the metrics of this process; under `bpc up`, also of its workers. Answers 404 if metrics are switched off."""
+    """Get the metrics of this process; under `bpc up`, also of its workers.
+
+    Answers 404 if metrics are switched off, and in production: there they have a port of their own.
+    """
     service: Service = request.app.state.service
-    if not service.settings.metrics_enabled:
+    if not service.settings.has_public_metrics:
         raise HTTPException(404)
-    pool = service.database.pool
-    service.metrics.pool_in_use.set(pool.get_size() - pool.get_idle_size())
-    service.metrics.pool_size.set(pool.get_max_size())
-    installation: InstallationMetrics = request.app.state.installation
-    text = generate_latest(service.metrics.registry) + service.jobs.metrics.render_text() + await installation.render()
-    worker_text = None if service.read_worker_metrics is None else await service.read_worker_metrics()
-    if worker_text is not None:
-        text = merge_metrics([text, worker_text])
-    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+    return await render_metrics(service, request.app.state.installation)
 
 
 documentation_routes = RouteFamily("Documentation")

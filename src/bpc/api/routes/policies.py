@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, Stric
 from starlette.requests import Request
 
 from bpc.api.access.auth import require_not_denied
+from bpc.api.access.grants import require_conditions_not_denied, require_may_allow, require_may_lift
 from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, SentMoment, Text
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
@@ -27,6 +28,7 @@ from bpc.core.policies import (
     parse_target,
     sort_policies,
 )
+from bpc.runtime import clock
 from bpc.storage.access import policies, tenants_and_actors
 from bpc.storage.access.policies import PolicyText
 from bpc.storage.access.tenants_and_actors import ActorType
@@ -181,9 +183,11 @@ class DryRunAnswer(ResponseBody):
 
 
 @routes.write("/v1/policies", permission="access:admin", status=201)
-async def create_policy(ctx: Context, body: NewPolicy) -> Policy:
-    """Create a policy. Its version 1 is in force from the next request on."""
-    policy = await policies.create_policy(ctx.conn, ctx.tenant, name=body.name, text=_to_policy_text(body), act=ctx.act)
+async def create_policy(ctx: Context, request: Request, body: NewPolicy) -> Policy:
+    """Create a policy. Its version 1 is in force from the next request on. Nobody allows what they do not have."""
+    text = _to_policy_text(body)
+    await _require_grantable(ctx, request, text)
+    policy = await policies.create_policy(ctx.conn, ctx.tenant, name=body.name, text=text, act=ctx.act)
     return Policy.model_validate(policy)
 
 
@@ -223,9 +227,17 @@ async def get_policy(ctx: Context, policy_id: IdOf[PolicyId]) -> Policy:
 
 
 @routes.write("/v1/policies/{policy_id}/versions", permission="access:admin", status=201)
-async def create_policy_version(ctx: Context, policy_id: IdOf[PolicyId], body: NewPolicyVersion) -> PolicyVersion:
-    """Add a version. It replaces the version in force from the next request on."""
-    version = await policies.insert_policy_version(ctx.conn, ctx.tenant, policy_id, _to_policy_text(body), act=ctx.act)
+async def create_policy_version(
+    ctx: Context, request: Request, policy_id: IdOf[PolicyId], body: NewPolicyVersion
+) -> PolicyVersion:
+    """Add a version. It replaces the version in force from the next request on.
+
+    Nobody allows what they do not have. A policy that denies you something is changed by another administrator.
+    """
+    text = _to_policy_text(body)
+    await require_may_lift(ctx, request, policy_id)
+    await _require_grantable(ctx, request, text)
+    version = await policies.insert_policy_version(ctx.conn, ctx.tenant, policy_id, text, act=ctx.act)
     return PolicyVersion.model_validate(version)
 
 
@@ -237,8 +249,12 @@ async def list_policy_versions(ctx: Context, policy_id: IdOf[PolicyId], page: Pa
 
 
 @routes.write("/v1/policies/{policy_id}:deactivate", permission="access:admin")
-async def deactivate_policy(ctx: Context, policy_id: IdOf[PolicyId]) -> Policy:
-    """Deactivate a policy: none of its versions is in force. A new version activates it again."""
+async def deactivate_policy(ctx: Context, request: Request, policy_id: IdOf[PolicyId]) -> Policy:
+    """Deactivate a policy: none of its versions is in force. A new version activates it again.
+
+    A policy that denies you something is deactivated by another administrator.
+    """
+    await require_may_lift(ctx, request, policy_id)
     return Policy.model_validate(await policies.deactivate_policy(ctx.conn, ctx.tenant, policy_id, act=ctx.act))
 
 
@@ -246,6 +262,21 @@ def _to_policy_text(body: NewPolicyVersion) -> PolicyText:
     conditions = body.policy_json.model_dump(mode="json", exclude_none=True)
     parse_conditions(conditions)
     return PolicyText(effect=body.effect, target=body.target, priority=body.priority, policy_json=conditions)
+
+
+async def _require_grantable(ctx: RequestContext, request: Request, text: PolicyText) -> None:
+    """Refuse a policy that names what the caller is denied, or allows what the caller does not have."""
+    policy = PolicyInForce(
+        policy_id=clock.new_id(),
+        policy_version_id=clock.new_id(),
+        version=1,
+        effect=text.effect,
+        target=text.target,
+        priority=text.priority,
+        conditions=parse_conditions(text.policy_json),
+    )
+    await require_conditions_not_denied(ctx, request, policy.conditions)
+    await require_may_allow(ctx, request, policy)
 
 
 async def _build_question(ctx: RequestContext, body: DryRun) -> tuple[AccessRequest, frozenset[str]]:

@@ -96,6 +96,10 @@ class Issue(ResponseBody):
     points: list[int] = Field(description="Numbers of the data points that it is about.", examples=[[10]])
     code: str | None = Field(description="Code of the rule, the compliance entry or the finding.", examples=["DP10"])
     fields: list[str] = Field(description="Fields of the rules that it concerns.", examples=[["general.mass"]])
+    labels: list[str] = Field(
+        description="What people call these fields: the label of the rules with the path in brackets, or the path.",
+        examples=[["Mass of the battery (general.mass)"]],
+    )
     place: str | None = Field(description="Where the rules say so: line and column.", examples=["rules.bpc:110:15"])
     fact_type: str | None = Field(examples=["Battery"])
     fact_key: str | None = Field(examples=["battery:SKU-1"])

@@ -303,7 +303,7 @@ def _show_reason(explanation: Explanation, reason: Reason, path: str, picture: P
 def _write_picture(reason: Reason, path: str, file: Path) -> None:
     from bpc.printing.proof_picture import draw_proof  # noqa: PLC0415 (the PDF library is slow to import)
 
-    replace_file(file, draw_proof(reason, title=f"How {path} got its value").encode())
+    replace_file(file, draw_proof(reason, title=f"How {reason.subject or path} got its value").encode())
 
 
 def _explain_bundle_findings(data: bytes, name: str) -> list[Reason]:
@@ -342,7 +342,7 @@ def explain_bundle(data: bytes, path: str) -> tuple[Explanation, Reason]:
 def _explain(
     program: Program, path: str, rule_input: RuleInput, *, fact_label: str = "line {} of the facts"
 ) -> tuple[ProgramField, Explanation, Reason]:
-    requirement = next((check.code for check in list_requirements(program) if check.code == path), None)
+    requirement = next((check for check in list_requirements(program) if check.code == path), None)
     path = path if requirement is None else REQUIREMENTS_PATH
     field = next((field for field in program.fields if field.path == path), None)
     if field is None:
@@ -360,6 +360,7 @@ def _explain(
             program.source,
             rule_input.facts,
             tables=program.tables,
+            fields=program.fields,
             number_format=fact_label,
             requirement=requirement,
         ),

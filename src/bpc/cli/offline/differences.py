@@ -85,7 +85,7 @@ def _print_text(difference: PassportDifference) -> None:
     for sentence in difference.product:
         print_line(escape_controls(sentence))
     for field in difference.fields:
-        print_line(f"{field.path}: {_escape(field.before)} -> {_escape(field.after)}", bold=True)
+        print_line(f"{escape_controls(field.title)}: {_escape(field.before)} -> {_escape(field.after)}", bold=True)
         for cause in field.causes or ("no cause is known",):
             print_line(f"  {escape_controls(cause)}")
     for entry in difference.compliance:

@@ -5,6 +5,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from bpc.cli.offline.rules_fields import list_fields_as_json
 from bpc.cli.support.arguments import QuickCommand, imported_group, single_command
 from bpc.cli.support.output import (
     REFUSED,
@@ -58,13 +59,16 @@ def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json
     packages = {file: read_package_files(file, tests) for file in files}
     diagnostics = [diagnostic for package in packages.values() for diagnostic in package.diagnostics]
     if as_json:
-        overrides = [
-            override.as_json()
-            for package in packages.values()
-            if package.program
-            for override in package.program.overrides
-        ]
-        print_json({"diagnostics": diagnostics_to_json(diagnostics), **({"overrides": overrides} if overrides else {})})
+        programs = [package.program for package in packages.values() if package.program]
+        overrides = [override.as_json() for program in programs for override in program.overrides]
+        fields = [field for program in programs for field in program.fields if field.about is not None]
+        print_json(
+            {
+                "diagnostics": diagnostics_to_json(diagnostics),
+                **({"overrides": overrides} if overrides else {}),
+                **({"fields": list_fields_as_json(fields)} if fields else {}),
+            }
+        )
     else:
         print_diagnostics(diagnostics)
         for file, package in packages.items():
@@ -192,6 +196,7 @@ rules_app = imported_group(
         "test": "offline.rules_test:run_rule_tests",
         "mutate": "offline.rules_mutate:mutate_rules",
         "eval": "offline.rules_eval:evaluate_rules",
+        "fields": "offline.rules_fields:print_fields",
         "publish": "online.rules_publish:publish_rules",
         "list": "online.rules_publish:list_rules",
         "shipped": "offline.rules_shipped:list_shipped_packages",

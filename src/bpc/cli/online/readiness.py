@@ -197,7 +197,7 @@ def _describe_issue(issue: Issue) -> tuple[str, ...]:
     )
     return (
         ", ".join(str(number) for number in issue.points),
-        ", ".join(issue.fields[:3]) + (" …" if len(issue.fields) > 3 else ""),
+        ", ".join(issue.labels[:3]) + (" …" if len(issue.labels) > 3 else ""),
         ", ".join(issue.members),
         ", ".join(f"{cell.sheet}: {cell.column}" for cell in issue.cells),
         "; ".join(documents),
@@ -280,7 +280,7 @@ def _fill_issues(sheet: Any, products: Sequence[ProductReadiness], bold: Any) ->
     for count, (product, issue) in enumerate(rows, 1):
         points, _, members, cells, documents, says = _describe_issue(issue)
         head = product.sku, product.category or "", issue.severity, issue.kind.replace("_", " "), points
-        tail = ", ".join(issue.fields), members, cells, documents, issue.code or "", issue.place or "", says
+        tail = ", ".join(issue.labels), members, cells, documents, issue.code or "", issue.place or "", says
         sheet.write_row(count, 0, [text[:MAX_CELL_CHARS] for text in (*head, *tail)])
     sheet.autofilter(0, 0, max(count, 1), len(ISSUE_HEADERS) - 1)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bpc.api.http.metrics_server import serve_metrics
 from bpc.api.http.server import listen, loop_factory, open_service
 from bpc.cli.support.arguments import ChannelOption, HostOption, PortOption
 from bpc.cli.support.output import AsJson, print_result
@@ -58,7 +59,7 @@ async def _serve(
     host = address[0] if sock is None else sock.getsockname()[0]
     async with (
         open_parent_channel(descriptor, {}) as channel,
-        open_migrated_database(settings) as database,
+        open_migrated_database(settings, serving=True) as database,
         open_service(
             settings,
             database,
@@ -66,6 +67,7 @@ async def _serve(
             key_ring=KeyRing.from_settings(settings),
             read_worker_metrics=_make_metrics_source(channel),
         ) as service,
+        serve_metrics(service, host),
         listen(service, *address, sock=sock, on_end=stop.set) as bound_port,
     ):
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)

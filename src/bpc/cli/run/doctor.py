@@ -46,6 +46,7 @@ from bpc.core.errors import Refusal
 from bpc.runtime import clock
 from bpc.runtime.settings import ConfigMissing, Settings
 from bpc.runtime.settings.data_dir import has_signing_key, locate_key_file
+from bpc.runtime.settings.production import find_production_risks
 from bpc.storage.access import api_keys
 from bpc.storage.access.api_keys import PepperUsage
 from bpc.storage.audit import signing_keys
@@ -99,6 +100,10 @@ async def _examine() -> list[HealthCheck]:
         python,
         HealthCheck("settings", "ok", f"BPC_ENV={settings.env}"),
         *(HealthCheck("settings", "warn", warning) for warning in settings.warnings),
+        *(
+            HealthCheck("settings", "fail", risk.sentence, "prod does not start the service like this")
+            for risk in find_production_risks(settings)
+        ),
         _check_disk(settings),
         _check_keys(settings),
         *[check async for check in _check_database(settings)],

@@ -56,7 +56,7 @@ async def start_all(
     systemd_socket = take_systemd_socket(os.environ, os.getpid())
     with systemd_socket or open_listening_socket(host, requested_port, fix=PORT_TAKEN_FIX) as sock:
         host = sock.getsockname()[0] if systemd_socket else host
-        async with open_migrated_database(settings, migrate_first=True, report=report) as database:
+        async with open_migrated_database(settings, migrate_first=True, serving=True, report=report) as database:
             seed_result = await seed_database(database, settings)
             if stop.is_set():
                 return

@@ -143,7 +143,7 @@ async def _run_one(settings: Settings, descriptor: int | None, *, as_json: bool)
     answers: dict[str, Callable[[], Awaitable[str]]] = {}
     async with (
         open_parent_channel(descriptor, answers),
-        open_migrated_database(settings) as database,
+        open_migrated_database(settings, serving=True) as database,
         run_worker(settings, database, key_ring=KeyRing.from_settings(settings), on_end=stop.set) as running,
     ):
         pages = make_monitoring_source(settings, running, database)

@@ -35,8 +35,8 @@ from bpc.storage.backup import (
     take_backup,
 )
 from bpc.storage.connection import open_connection
-from bpc.storage.database import Database, locate_database, open_database, require_server_version
-from bpc.storage.migrate import SchemaComparison, SchemaState, compare_schema, list_migrations, migrate
+from bpc.storage.database import Database, locate_database, migrate_and_complete, open_database, require_server_version
+from bpc.storage.migrate import SchemaComparison, SchemaState, compare_schema, list_migrations
 from bpc.storage.passports import passport_versions
 from bpc.storage.restore import restore_base, restore_dump, restore_keys
 
@@ -60,7 +60,7 @@ async def migrate_tables(
             _print_comparison(await compare_schema(conn, migrations), as_json=as_json)
             return
         await require_server_version(conn)
-        applied_names = await migrate(conn, migrations)
+        applied_names = await migrate_and_complete(conn)
     says = "applied " + ", ".join(applied_names) if applied_names else "nothing to do: the database is current"
     print_result({"applied": applied_names}, says, as_json=as_json)
 
@@ -270,7 +270,7 @@ async def _restore_and_check(
         report.place = str(place.address)
         with report.measure("migrations"):
             async with open_connection(place.address) as conn:
-                report.migrations = await migrate(conn, list_migrations())
+                report.migrations = await migrate_and_complete(conn)
         database = await open_database(
             place.address, pool_size=settings.db_pool_size, restart_server=place.restart_server
         )

@@ -17,7 +17,7 @@ from bpc.core.audit.signing import Seed, parse_seed
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock, logs
 from bpc.runtime.postgres.cluster import Layout
-from bpc.runtime.settings import Settings, load_settings
+from bpc.runtime.settings import ConfigMissing, Settings, load_settings
 from bpc.runtime.settings.data_dir import (
     has_pepper,
     load_next_pepper,
@@ -25,12 +25,17 @@ from bpc.runtime.settings.data_dir import (
     load_previous_pepper,
     load_signing_seed,
 )
+from bpc.runtime.settings.model import READ_MORE
+from bpc.runtime.settings.production import find_production_risks
 from bpc.runtime.sockets import LOOPBACK
 
 if TYPE_CHECKING:
     from bpc.storage.access.tenants_and_actors import TenantRow
     from bpc.storage.connection import Connection
     from bpc.storage.database import Database
+
+
+SERVICES: Final = frozenset({"api", "worker", "up"})  # what serves others, and so takes no risk in prod
 
 
 def load_settings_and_logs(component: str, *, supervised: bool = False) -> Settings:
@@ -47,6 +52,8 @@ def load_settings_and_logs(component: str, *, supervised: bool = False) -> Setti
     )
     for warning in () if supervised else settings.warnings:
         logs.get_logger(__name__).warning(warning)
+    if component in SERVICES and (risks := find_production_risks(settings)):
+        raise ConfigMissing(risks, fix=f"prod does not start like this; {READ_MORE}")
     return settings
 
 

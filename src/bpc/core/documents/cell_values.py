@@ -17,7 +17,7 @@ from bpc.core.documents.fact_members import BLANKS
 from bpc.core.documents.header_names import ColumnTarget
 from bpc.core.documents.header_units import ONE, find_unit_factor
 from bpc.core.documents.number_texts import InvalidNumber, NumberLocale, parse_number_text, split_unit_from_number
-from bpc.core.documents.public.sentences import MAX_WORDS_OF_A_NAME, says_nothing, split_list
+from bpc.core.documents.public.sentences import MAX_WORDS_OF_A_NAME, says_none, says_nothing, split_list
 from bpc.core.facts.enumerations import ENUMERATIONS
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Type
 
@@ -45,9 +45,10 @@ def _convert_list(target: ColumnTarget, kind: List, cell: Cell) -> "RawValue | I
     if isinstance(cell, str):
         texts = [part.strip(BLANKS) for part in _LIST_SEPARATOR.split(cell)]
         is_list_of_names = target.steps[0] in _LISTS_OF_NAMES
-        if is_list_of_names and all(says_nothing(text) for text in texts):
-            return InvalidCell(f"is {quote_text(cell)}; write `none` if there are none, or leave the cell empty")
         parts = [*(item for text in texts for item in split_list(text))] if is_list_of_names else [*texts]
+        # A dash, a dot or a bullet names nothing, and does not say that there are none.
+        if is_list_of_names and (not parts or all(map(says_nothing, texts))) and not any(map(says_none, texts)):
+            return InvalidCell(f"is {quote_text(cell)}; write `none` if there are none, or leave the cell empty")
     item_target = ColumnTarget(target.steps, kind.item)
     items = [convert_cell(item_target, part, None) for part in parts if part != ""]
     invalid = next((item for item in items if isinstance(item, InvalidCell)), None)

@@ -7,24 +7,10 @@ batteries, in this order: M mandatory, C conditional, O optional, X not to be fi
 point 3 for authorities, point 4 for persons with a legitimate interest. The names are those of audiences in rules.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from bpc.core.exports.disclosure import (
-    TENANT,
-    Audience,
-    DisclosedField,
-    DisclosedPassport,
-    disclose_opened,
-    may_see_export,
-)
-from bpc.core.exports.field_sources import FieldSources, MemberRead
 from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.facts.schemas import SCHEMA_MEMBERS
-from bpc.core.formats import canonical_json
-from bpc.core.formats.canonical_json import Json
-from bpc.core.verify.canonical import OpenedBundle
 
 Category: TypeAlias = Literal["ev", "lmt", "industrial"]
 Status: TypeAlias = Literal["M", "C", "O", "X", "P"]
@@ -37,6 +23,7 @@ STATUSES: Final[Mapping[Status, str]] = {
     "X": "not to be filled",
     "P": "not to be filled as of February 2027",
 }
+VERSION: Final = "BPC-DATA-POINTS-1"
 GUIDANCE: Final = "European Commission, guidance on battery passport data points by category, 1.0, 28 July 2026"
 
 
@@ -143,119 +130,3 @@ def find_category(sku: str, facts: Iterable[SnapshotFact]) -> Category | None:
     """The category that the facts of a product name."""
     payloads = (fact.payload for fact in facts if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"))
     return next((category for each in payloads if (category := get_category(each.get("category")))), None)
-
-
-# BPC-DATA-POINTS-1: which of the Commission's 71 data points a passport fills, and with what.
-VERSION: Final = "BPC-DATA-POINTS-1"
-_POINT_CODE: Final = re.compile("DP([0-9]{2})")
-# What is said with a data point and does not fill it.
-_ACCOMPANYING_MEMBERS: Final = frozenset(
-    {
-        "recycled_content_year",
-        "recycled_content_plant",
-        "voltage_temperature_min_degc",
-        "voltage_temperature_max_degc",
-        "idle_temperature_test",
-    }
-)
-
-
-class PointFilling(NamedTuple):
-    """The fields that say something of a point, and whether one of them fills it."""
-
-    fields: Sequence[DisclosedField] = ()
-    filled: bool = False
-
-    def add_field(self, field: DisclosedField, *, fills: bool) -> "PointFilling":
-        return PointFilling((*self.fields, field), self.filled or fills)
-
-
-def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
-    """The data points of a bundle that is sound."""
-    passport, field_sources = disclose_opened(bundle, audience), FieldSources(bundle)
-    filling = {point.number: PointFilling() for point in POINTS}
-    category: Category | None = None
-    for field in passport.fields:
-        if field.value in (None, "", [], {}):
-            continue
-        sources = field_sources.trace_field(field.node)
-        category = category or _find_category_in_reads(sources.reads)
-        filled_numbers = _collect_numbers(
-            (read for read in sources.reads if read.member not in _ACCOMPANYING_MEMBERS), sources.codes
-        )
-        mentioned_numbers = _collect_numbers(
-            (read for read in sources.reads if read.member in _ACCOMPANYING_MEMBERS), ()
-        )
-        for number in filled_numbers | mentioned_numbers:
-            filling[number] = filling[number].add_field(field, fills=number in filled_numbers)
-    if category is None and audience == TENANT:
-        category = find_category(passport.product["sku"], bundle.facts)
-    return canonical_json.encode(_build_document(passport, category, filling))
-
-
-def _collect_numbers(reads: Iterable[MemberRead], codes: Iterable[str]) -> set[int]:
-    """The numbers of the points that what was read serves, and that codes name."""
-    point_sets = [set(_get_point_numbers(read)) for read in reads]
-    alone = {number for numbers in point_sets if len(numbers) == 1 for number in numbers}
-    by_members = {number for numbers in point_sets for number in (numbers & alone or numbers)}
-    matches = (_POINT_CODE.fullmatch(code) for code in codes)
-    return by_members | {int(match[1]) for match in matches if match and 1 <= int(match[1]) <= len(POINTS)}
-
-
-def _get_point_numbers(read: MemberRead) -> Sequence[int]:
-    member = SCHEMA_MEMBERS.get(read.fact, {}).get(read.member)
-    return () if member is None else member.points
-
-
-def _find_category_in_reads(reads: Sequence[MemberRead]) -> Category | None:
-    categories = (
-        get_category(read.value) for read in reads if (read.fact.name, read.member) == ("Battery", "category")
-    )
-    return next((category for category in categories if category is not None), None)
-
-
-def _build_document(
-    passport: DisclosedPassport, category: Category | None, filling: Mapping[int, PointFilling]
-) -> Mapping[str, Json]:
-    points = [point for point in POINTS if may_see_export(point.access, passport.audience)]
-    return {
-        "audience": passport.audience,
-        "battery_product": dict(passport.product),
-        "category": category,
-        "counts": None if category is None else _count_by_status(points, category, filling),
-        "data_points_version": VERSION,
-        "guidance": GUIDANCE,
-        "issued_at": passport.issued_at,
-        "missing": None if category is None else _list_missing(points, category, filling),
-        "passport_id": str(passport.receipt.passport_id),
-        "passport_version_id": str(passport.receipt.passport_version_id),
-        "points": [_build_point(point, category, filling[point.number]) for point in points],
-    }
-
-
-def _build_point(point: DataPoint, category: Category | None, filling: PointFilling) -> Json:
-    return {
-        "access": list(point.access),
-        "dynamic": point.dynamic,
-        "fields": [{"path": field.path, "value": field.value} for field in filling.fields],
-        "filled": filling.filled,
-        "number": point.number,
-        "source": point.source,
-        "status": None if category is None else point.get_status(category),
-        "title": point.name,
-    }
-
-
-def _count_by_status(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
-    """Of each status how many there are and how many are filled."""
-    counts: dict[str, Json] = {}
-    for status, says in STATUSES.items():
-        numbers = [point.number for point in points if point.get_status(category) == status]
-        filled_count = sum(filling[number].filled for number in numbers)
-        counts[status] = {"filled": filled_count, "says": says, "total": len(numbers)}
-    return counts
-
-
-def _list_missing(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
-    """The numbers of the mandatory points that no field fills."""
-    return [point.number for point in points if point.get_status(category) == "M" and not filling[point.number].filled]

@@ -14,6 +14,7 @@ Nobody can check an export by itself, so it is made only from a bundle that pass
   4. the receipt is this passport's, with the hash its QR code carries
   5. the key that the manifest names signed it
   6. its events, if it has any, are one hash-linked chain of this version
+  7. the rules, which say what the fields are, are those that the receipt names
 
 How many compliance entries were waived is not part of the signed payload. The events of a bundle say it; a caller that
 exports from a database knows it without them. Every audience sees the number; a bundle without events does not tell it.
@@ -29,7 +30,7 @@ It is made only if it hides what it should and checks:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.audit.signing import PublicKey, parse_public_key, to_base64
@@ -38,9 +39,9 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import PassportVersionId
-from bpc.core.language.package import list_overrides
+from bpc.core.language.package import list_overrides, read_words
 from bpc.core.language.parsing.operands import TYPES_WITH_PARTS
-from bpc.core.language.typed import AppliedOverride
+from bpc.core.language.typed import AppliedOverride, FieldAbout
 from bpc.core.language.types import (
     BOOL,
     DATE,
@@ -60,7 +61,13 @@ from bpc.core.passport.bundle import Bundle
 from bpc.core.passport.payload import Salts, find_blinding_key
 from bpc.core.passport.receipt import Receipt, unsigned_members
 from bpc.core.verify import CheckFailed, NotChecked
-from bpc.core.verify.artifacts import check_events, check_payload_hash, check_receipt_hash, check_signature
+from bpc.core.verify.artifacts import (
+    check_events,
+    check_payload_hash,
+    check_receipt_hash,
+    check_rules,
+    check_signature,
+)
 from bpc.core.verify.bundle import verify_view
 from bpc.core.verify.canonical import VIEW_AUDIENCES, OpenedBundle, check_canonical, may_see
 from bpc.core.verify.proof_structure import ParsedNode, check_proof_structure, parse_nodes
@@ -151,13 +158,17 @@ class ExportRefused(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class DisclosedField:
-    """A field that may be seen: its value as passports write it, `kind` its type, `node` its place in the proof."""
+    """A field that may be seen: its value as passports write it, `kind` its type, `node` its place in the proof.
+
+    `about` is what its rule says that it is, for people.
+    """
 
     path: str
     kind: Type
     access: Sequence[str]
     value: Json
     node: int
+    about: FieldAbout | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +177,7 @@ class DisclosedPassport:
 
     `waived` of all its compliance entries, also of those of hidden fields, did not block its activation; None if it is
     not known. `weakened` is what its rules override of the rules they extend, if that could make them weaker.
+    `citations` are what its requirements cite, by their codes.
     """
 
     audience: Audience
@@ -179,6 +191,7 @@ class DisclosedPassport:
     public_key: PublicKey
     qr_text: str
     weakened: Sequence[AppliedOverride] = ()
+    citations: Mapping[str, str] = field(default_factory=dict)
 
 
 def disclose(bundle: Bundle, audience: Audience) -> DisclosedPassport:
@@ -196,6 +209,7 @@ def open_for_export(bundle: Bundle) -> OpenedBundle:
         check_receipt_hash(checked_bundle)  # 4
         check_signature(checked_bundle, ())  # 5
         check_events(checked_bundle)  # 6
+        check_rules(checked_bundle)  # 7
     except NotChecked as reason:
         raise _refuse_unsound(str(reason)) from None
     except Refusal as refusal:
@@ -206,7 +220,12 @@ def open_for_export(bundle: Bundle) -> OpenedBundle:
 def disclose_opened(bundle: OpenedBundle, audience: Audience, waived_count: int | None = None) -> DisclosedPassport:
     """What `audience` may see of a bundle that is sound. Without `waived_count`, its events say how many are waived."""
     nodes, count = parse_nodes(bundle)
-    fields = [_build_field(at, nodes[at]) for at in range(count) if may_see_export(nodes[at].data["access"], audience)]
+    words = read_words(bundle.entries["rules.bpc"])
+    fields = [
+        _build_field(at, nodes[at], words.fields)
+        for at in range(count)
+        if may_see_export(nodes[at].data["access"], audience)
+    ]
     paths, payload = {field.path for field in fields}, bundle.payload
     return DisclosedPassport(
         audience=audience,
@@ -219,6 +238,7 @@ def disclose_opened(bundle: OpenedBundle, audience: Audience, waived_count: int 
         waived=_count_waived(bundle) if waived_count is None else waived_count,
         public_key=bundle.manifest.public_key,
         qr_text=bundle.qr_text,
+        citations=words.citations,
         weakened=[override for override in list_overrides(bundle.entries["rules.bpc"]) if override.weakens],
     )
 
@@ -249,9 +269,10 @@ def may_see_export(access: Sequence[str], audience: Audience) -> bool:
     return audience == TENANT or may_see(access, audience)
 
 
-def _build_field(at: int, node: ParsedNode) -> DisclosedField:
+def _build_field(at: int, node: ParsedNode, abouts: Mapping[str, FieldAbout]) -> DisclosedField:
     data: Mapping[str, Any] = node.data
-    return DisclosedField(data["path"], parse_type(data["type"]), data["access"], data["value"], at)
+    about = abouts.get(data["path"])
+    return DisclosedField(data["path"], parse_type(data["type"]), data["access"], data["value"], at, about)
 
 
 def _refuse_unsound(reason: str) -> ExportRefused:

@@ -247,13 +247,13 @@ def list_filling_members(number: int) -> list[tuple[str, str]]:
 def _find_filled_ways(fact: SnapshotFact) -> Iterator[FillingWay]:
     if fact.fact_type == "Reading":
         kind = fact.payload.get("kind")
-        if isinstance(kind, str) and any(not _is_blank(fact.payload.get(member)) for member in ("number", "text")):
+        if isinstance(kind, str) and any(not is_blank(fact.payload.get(member)) for member in ("number", "text")):
             yield FillingWay("Battery", (kind,))
         return
     for way, may_be_none in _WAYS_BY_FACT.get(fact.fact_type, ()):
         if way.location is None or _is_at(fact, way.location):
             values = [_get_value(fact.payload, member) for member in way.members]
-            if all(not _is_blank(value) or (may_be_none and value == []) for value in values):
+            if all(not is_blank(value) or (may_be_none and value == []) for value in values):
                 yield way
 
 
@@ -272,7 +272,7 @@ def _get_value(payload: Mapping[str, Json], path: str) -> Json:
     return [record.get(inner) for record in records if isinstance(record, Mapping)]
 
 
-def _is_blank(value: Json) -> bool:
+def is_blank(value: Json) -> bool:
     """Whether a value says nothing: absent, an empty text, or a list or record of nothing but those."""
     match value:
         case None:
@@ -280,8 +280,8 @@ def _is_blank(value: Json) -> bool:
         case str():
             return not value.strip()
         case list() | tuple():
-            return all(_is_blank(item) for item in value)
+            return all(is_blank(item) for item in value)
         case Mapping():
-            return all(_is_blank(item) for item in value.values())
+            return all(is_blank(item) for item in value.values())
         case _:
             return False

@@ -1,9 +1,10 @@
 """Sheet: a passport as a person reads it on paper. Texts in their order, no layout and no markup.
 
-Pure. Paths become headings and labels, values become words: `performance.voltage.nominal` and `{"unit":"V",…}` become
-"Performance", "Voltage · nominal" and "402 V". A number of more than six decimals, a text of more than 10,000 letters
-and a table of more than 1,000 rows are cut, visibly. What is on the sheet is JSON of texts only; the code that prints
-it (bpc.printing) shows texts as they are.
+Pure. What a field is for people is what its rule says of it (`about`): label, group, order, unit, data point, citation.
+Where it says nothing, its path becomes a heading and a label. Values become words: `performance.voltage.nominal` and
+`{"unit":"V",…}` become "Performance", "Voltage · nominal" and "402 V". A number of more than six decimals, a text of
+more than 10,000 letters and a table of more than 1,000 rows are cut, visibly. What is on the sheet is JSON of texts
+only; the code that prints it (bpc.printing) shows texts as they are.
 
     DisclosedPassport ── build_sheet ──► {"title", "sections": [{"title", "rows": [{"label", "value"}]}], …}
 """
@@ -15,7 +16,10 @@ from typing import Any, Final
 from bpc.core.audit.signing import to_base64
 from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, TENANT, DisclosedField, DisclosedPassport
 from bpc.core.formats.hashes import to_hex
-from bpc.core.language.types import BOOL, Dec, List, Map, Opt, Qty, Record, Type, unwrap_option_type
+from bpc.core.language.checking.abouts import MAX_ORDER
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
+from bpc.core.language.typed import FieldAbout
+from bpc.core.language.types import BOOL, INT, Dec, List, Map, Opt, Qty, Record, Type, unwrap_option_type
 from bpc.core.passport.qr import encode_qr_modules
 
 DECIMALS: Final = 6
@@ -92,10 +96,10 @@ def build_sheet(passport: DisclosedPassport) -> Mapping[str, Any]:
         "audience": _describe_audience(passport),
         "restricted": passport.audience == TENANT,
         "figures": [
-            {"label": _format_label(field.path), "value": _format_field(field)}
+            {"label": _get_label(field), "value": _format_field(field)}
             for field in _select_key_figures(passport.fields)
         ],
-        "compliance": [_build_entry(entry) for entry in passport.compliance],
+        "compliance": _build_entries(passport),
         "waived": _describe_waived(passport.waived),
         "sections": list(_build_sections(passport.fields)),
         "ids": [
@@ -143,14 +147,22 @@ def _describe_waived(waived_count: int | None) -> str:
     return f"The issuer waived {entries} of this passport, with a reason on record."
 
 
-def _build_entry(entry: Mapping[str, str]) -> Mapping[str, str]:
-    return {
-        "status": entry["status"],
-        "says": _STATUS_WORDS[entry["status"]],
-        "code": entry["code"],
-        "message": entry["message"],
-        "field": _format_label(entry["field"]),
-    }
+def _build_entries(passport: DisclosedPassport) -> list[Mapping[str, str]]:
+    """The entries, each with the label of its field, or what its requirement cites."""
+    labels = {field.path: _get_label(field) for field in passport.fields}
+    labels[REQUIREMENTS_PATH] = "Requirement"
+    return [
+        {
+            "status": entry["status"],
+            "says": _STATUS_WORDS[entry["status"]],
+            "code": entry["code"],
+            "message": entry["message"],
+            "field": passport.citations.get(entry["code"])
+            or labels.get(entry["field"])
+            or _format_label(entry["field"]),
+        }
+        for entry in passport.compliance
+    ]
 
 
 def _select_key_figures(fields: Sequence[DisclosedField]) -> list[DisclosedField]:
@@ -182,29 +194,51 @@ def _find_first_named(fields: Sequence[DisclosedField], names: Sequence[str]) ->
 
 
 def _build_sections(fields: Sequence[DisclosedField]) -> Iterator[Mapping[str, Any]]:
-    groups = {name: list(group) for name, group in groupby(fields, lambda field: field.path.split(".", 1)[0])}
+    """Groups that rules name, in the order of their first fields; then the others, by the first names of paths."""
+    named: dict[str, list[DisclosedField]] = {}
+    for field in sorted(fields, key=_get_order):
+        if field.about is not None and field.about.group is not None:
+            named.setdefault(field.about.group, []).append(field)
+    for title, members in named.items():
+        yield {"title": title, "rows": [_build_row(field) for field in members]}
+    others = [field for field in fields if field.about is None or field.about.group is None]
+    groups = {name: list(group) for name, group in groupby(others, lambda field: field.path.split(".", 1)[0])}
     for name in (
         *(name for name in _FIRST_SECTIONS if name in groups),
         *(name for name in groups if name not in _FIRST_SECTIONS),
     ):
-        yield {"title": _format_words(name), "rows": [_build_row(field) for field in groups[name]]}
+        yield {
+            "title": _format_words(name),
+            "rows": [_build_row(field) for field in sorted(groups[name], key=_get_order)],
+        }
+
+
+def _get_order(field: DisclosedField) -> int:
+    """Where a field stands; those that do not say it stand behind the others, by path."""
+    order = None if field.about is None else field.about.order
+    return MAX_ORDER + 1 if order is None else order
+
+
+def _get_label(field: DisclosedField) -> str:
+    return _format_label(field.path) if field.about is None else field.about.label
 
 
 def _build_row(field: DisclosedField) -> Mapping[str, Any]:
-    label_path = field.path.split(".", 1)[-1]
     note = "" if "public" in field.access else ", ".join(field.access) or "tenant only"
+    head = {"label": _get_label(field), "note": note, **_build_source(field.about)}
     kind = unwrap_option_type(field.kind)
     if isinstance(kind, List) and isinstance(kind.item, Record) and isinstance(field.value, list) and field.value:
         members = kind.item.members
         if len(members) <= MOST_COLUMNS:
             columns = [_format_words(name) for name, _ in members]
-            return {
-                "label": _format_dotted(label_path),
-                "note": note,
-                "columns": columns,
-                "cells": _build_cells(members, field.value),
-            }
-    return {"label": _format_dotted(label_path), "note": note, "value": _format_field(field)}
+            return {**head, "columns": columns, "cells": _build_cells(members, field.value)}
+    return {**head, "value": _format_field(field)}
+
+
+def _build_source(about: FieldAbout | None) -> Mapping[str, str]:
+    """The data point and the citation of a field, "" where its rule does not say them."""
+    point, citation = (None, None) if about is None else (about.point, about.citation)
+    return {"point": point or "", "citation": citation or ""}
 
 
 def _build_cells(members: Sequence[tuple[str, Type]], values: Sequence[Any]) -> list[list[str]]:
@@ -215,7 +249,17 @@ def _build_cells(members: Sequence[tuple[str, Type]], values: Sequence[Any]) -> 
 
 
 def _format_field(field: DisclosedField) -> str:
-    return _truncate(_format_value(field.kind, field.value))
+    text = _format_value(field.kind, field.value)
+    unit = None if field.about is None else field.about.unit
+    if unit is not None and text != ABSENT and _is_plain_number(field.kind):
+        text = f"{text} {unit}"
+    return _truncate(text)
+
+
+def _is_plain_number(kind: Type) -> bool:
+    """Whether values of this type are numbers without a unit, or lists of them."""
+    kind = unwrap_option_type(kind)
+    return kind == INT or isinstance(kind, Dec) or (isinstance(kind, List) and _is_plain_number(kind.item))
 
 
 def _truncate(text: str) -> str:

@@ -156,8 +156,8 @@ class ExpressionLayout:
                 )
                 return Concat((holder, f".{member.text}"))
             case syntax.Lambda(parameters, body):
-                names = ", ".join(parameter.text for parameter in parameters)
-                return Concat((f"fn({names}) =>", self.layout_value(body)))
+                parameter_names = ", ".join(parameter.text for parameter in parameters)
+                return Concat((f"fn({parameter_names}) =>", self.layout_value(body)))
             case syntax.FactQuery(fact, key, is_plural):
                 gap = self.comments.take_before(key.span.start, " ")
                 text = f"all {fact.text} for" if is_plural else f"{fact.text} for"

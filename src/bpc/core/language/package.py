@@ -8,11 +8,14 @@ here fails later only by `assert`, `requireSome`, a division by zero or a limit.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from bpc.core.errors import Refusal
 from bpc.core.language import syntax, typed
+from bpc.core.language.checking.abouts import check_about
 from bpc.core.language.checking.context import (
     UNPARSED_FIELD,
     Checker,
@@ -211,6 +214,31 @@ def list_overrides(rules: bytes) -> list[typed.AppliedOverride]:
         source, parsed, _ = _parse_text("rules.bpc", rules)
         apply_overrides(parsed.tree, Findings(source), overrides)
     return overrides
+
+
+class RuleWords(NamedTuple):
+    """What rules say for people: what fields are, by path, and what requirements cite, by code."""
+
+    fields: Mapping[str, typed.FieldAbout] = MappingProxyType({})
+    citations: Mapping[str, str] = MappingProxyType({})
+
+
+def read_words(rules: bytes) -> RuleWords:
+    """What the rules of a published package say for people, without checking them again."""
+    if b"about" not in rules and b"cite" not in rules:
+        return RuleWords()
+    source, parsed, _ = _parse_text("rules.bpc", rules)
+    findings = Findings(source)
+    checker = Checker(PackageContext(parsed.tree.language), findings, HANDLERS, in_rules=True)
+    abouts: dict[str, typed.FieldAbout] = {}
+    citations: dict[str, str] = {}
+    with suppress(TooManyErrors):
+        for item in apply_overrides(parsed.tree, findings, []).items:
+            if isinstance(item, syntax.Rule) and item.about is not None:
+                abouts.setdefault(item.dotted, check_about(checker, item.about))
+            elif isinstance(item, syntax.Requirement) and item.cite is not None:
+                citations.setdefault(item.code.text, item.cite.value)
+    return RuleWords(abouts, citations)
 
 
 def read_program(rules: bytes, tests: bytes = b"", **names: str) -> typed.Program:

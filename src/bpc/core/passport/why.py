@@ -8,7 +8,7 @@ text. The lines of a bill of materials are named by their facts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from bpc.core.facts.provenance import ProvenanceIndex, describe_place
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.reference.derive import DerivationNode, Explanation, value_to_json
 from bpc.core.language.source import Source, Span
-from bpc.core.language.typed import ProgramField, TypedTable
+from bpc.core.language.typed import ProgramField, RequirementCheck, TypedTable
 from bpc.core.passport.value_words import LOOPS, compute_values, describe_operation, format_member, format_value
 
 MAX_ELEMENTS: Final = 20
@@ -31,11 +31,15 @@ MAX_DEPTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One step in words, where the rule says so (`rules.bpc:3:7`), and what it rests on."""
+    """One step in words, where the rule says so (`rules.bpc:3:7`), and what it rests on.
+
+    `subject` is what the first step is about: the title of a field, or the code of a requirement.
+    """
 
     says: str
     place: str | None
     because: "tuple[Reason, ...]" = ()
+    subject: str | None = None
 
     def iterate_lines(self, depth: int = 0) -> Iterator[tuple[int, str, str | None]]:
         yield depth, self.says, self.place
@@ -53,35 +57,52 @@ def explain_field(
     facts: Sequence[SnapshotFact],
     *,
     tables: Sequence[TypedTable] = (),
+    fields: Sequence[ProgramField] = (),
     number_format: str = "line {} of the facts",
-    requirement: str | None = None,
+    requirement: RequirementCheck | None = None,
 ) -> Reason:
     """Why `field` is what it is, or why it is not; with `requirement`, why that one of all its requirements is.
 
     `facts` are in the order in which the reader has them, and `number_format` says what the number of one means there.
+    `fields` are those of the rules, which are called by their titles.
     """
     writer = _ReasonWriter(explained.nodes, source, facts, number_format)
     writer.tables = {table.name: table for table in tables}
+    writer.titles = {each.path: each.title for each in (*fields, field)}
     if explained.failure is not None:
         return _explain_failure(field, explained, writer)
     if requirement is not None and explained.result_node is not None:
-        return writer.explain_node(writer.find_requirement(explained.result_node, requirement))
-    says = f"{field.path} is {format_value(value_to_json(field.type, explained.value))} ({field.type})"
+        reason = writer.explain_node(writer.find_requirement(explained.result_node, requirement.code))
+        cited = (Reason(f"asked for by {requirement.cite}", None),) if requirement.cite else ()
+        return replace(reason, because=(*cited, *reason.because), subject=requirement.code)
+    says = f"{field.title} is {format_value(value_to_json(field.type, explained.value))} ({field.type})"
     result = (
         ()
         if explained.result_node is None
         else tuple(map(writer.explain_node, writer.select_result(explained.result_node)))
     )
-    return Reason(says, writer.format_place(field.span), (*writer.explain_other_compliance(field.path), *result))
+    because = (*_explain_source(field), *writer.explain_other_compliance(field.path), *result)
+    return Reason(says, writer.format_place(field.span), because, field.title)
+
+
+def _explain_source(field: ProgramField) -> Iterator[Reason]:
+    """Where the regulation asks for a field, if its rule says so."""
+    about = field.about
+    point = None if about is None or about.point is None else f"data point {about.point}"
+    citation = None if about is None else about.citation
+    if point or citation:
+        says = f"{citation} ({point})" if citation and point else citation or point
+        yield Reason(f"asked for by {says}", None)
 
 
 def _explain_failure(field: ProgramField, explained: Explanation, writer: "_ReasonWriter") -> Reason:
     failure = explained.failure
     if failure is None:
         raise ValueError("nothing failed")
-    says = f"{field.path} has no value: {failure.says}"
+    says = f"{field.title} has no value: {failure.says}"
     if failure.field != field.path:
-        says = f"{field.path} has no value because {failure.field} has none: {failure.says}"
+        cause = writer.get_title(str(failure.field))
+        says = f"{field.title} has no value because {cause} has none: {failure.says}"
     element_reasons = tuple(
         Reason(
             f"at element {element.position + 1}{_format_element(element.value, writer)}",
@@ -90,7 +111,7 @@ def _explain_failure(field: ProgramField, explained: Explanation, writer: "_Reas
         for element in explained.elements
     )
     because = () if explained.failed_node is None else (writer.explain_node(explained.failed_node),)
-    return Reason(says, writer.format_place(failure.span), (*element_reasons, *because))
+    return Reason(says, writer.format_place(failure.span), (*element_reasons, *because), field.title)
 
 
 def _format_element(value: Any, writer: "_ReasonWriter") -> str:
@@ -101,6 +122,7 @@ class _ReasonWriter:
     """Puts nodes into words. A node that was told before is only mentioned again."""
 
     tables: Mapping[str, TypedTable] = MappingProxyType({})
+    titles: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, nodes: Sequence[DerivationNode], source: Source, facts: Sequence[SnapshotFact], number_format: str
@@ -120,6 +142,9 @@ class _ReasonWriter:
 
     def format_place(self, span: Span | None) -> str | None:
         return None if span is None else str(self._source.find_place(span.start))
+
+    def get_title(self, path: str) -> str:
+        return self.titles.get(path, path)
 
     def format_key_number(self, key: str) -> str:
         return self._format_number(self._numbers_by_key.get(key))
@@ -223,7 +248,7 @@ class _ReasonWriter:
             case "FACT_GET":
                 return self._write_fact_sentence(node)
             case "FIELD_REF":
-                return f"field {node.data['path']} is {self._format_node(at)}"
+                return f"field {self.get_title(str(node.data['path']))} is {self._format_node(at)}"
             case "ASSERT":
                 return self._write_assert_sentence(at)
             case "COMPLIANCE_EMIT":

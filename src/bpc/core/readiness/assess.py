@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from bpc.core.exports.data_points import CATEGORIES, POINTS, DataPoint, Status, find_category
-from bpc.core.exports.point_parts import PARTS, PointPart, find_open_parts, list_filling_members
+from bpc.core.exports.point_parts import PARTS, PointPart, find_open_parts, is_blank, list_filling_members
 from bpc.core.facts.evidence_findings import CONFLICTING, UNREADABLE
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, Severity
@@ -137,20 +137,32 @@ class _Assessment:
         if (members and len(absent) == len(members)) or self._is_fact_absent(checked_reads):
             kind = "missing"
         fact_type = members[0].fact_type if members else next(iter(sorted(checked_reads.fact_types)), None)
-        points = {checked_reads.point} if checked_reads.point is not None else _collect_points(members)
+        stated = self._reads.get_stated_point(first.field)
+        points = _collect_points(members) if stated is None else {stated[0]}
+        points = points if checked_reads.point is None else {checked_reads.point}
         return ReadinessIssue(
             kind=kind,
             severity="error",
-            says=_describe_failure(kind, first, fields),
+            says=self._describe_failure(kind, first, fields),
             points=tuple(sorted(points)),
             code=first.rule_code or first.code,
             fields=fields,
+            labels=tuple(map(self._reads.get_title, fields)),
             place=first.place,
             fact_type=fact_type,
             fact_key=self._find_key(fact_type),
             members=tuple(each.member for each in members),
             cells=_list_cells(members),
         )
+
+    def _describe_failure(self, kind: IssueKind, failure: FieldFailure, fields: Sequence[str]) -> str:
+        others = len(fields) - 1
+        more = "" if not others else f" and {others} other field{'' if others == 1 else 's'}"
+        verb = "has" if not others else "have"
+        title = self._reads.get_title(failure.field)
+        title = f"`{title}`" if title == failure.field else title
+        says = f"{failure.says}: {title}{more} {verb} no value"
+        return f"{says}, because no document says it" if kind == "missing" else says
 
     def _is_fact_absent(self, checked_reads: CheckedReads) -> bool:
         known_types = {fact.fact_type for fact in self._facts}
@@ -188,7 +200,8 @@ class _Assessment:
 
     def _describe_entry(self, entry: ComplianceEntry) -> ReadinessIssue:
         members = _sort_members(self._reads.get_entry_members(entry.field, entry.code))
-        point = read_point_code(entry.code)
+        stated = self._reads.get_stated_point(entry.field)
+        point = read_point_code(entry.code) or (None if stated is None else stated[0])
         return ReadinessIssue(
             kind="failing",
             severity=_COMPLIANCE_SEVERITIES[entry.status],
@@ -196,6 +209,7 @@ class _Assessment:
             points=(point,) if point is not None else tuple(sorted(_collect_points(members))),
             code=entry.code,
             fields=(entry.field,),
+            labels=tuple(self._reads.list_entry_titles(entry.field, entry.code)),
             fact_type=members[0].fact_type if members else None,
             fact_key=self._find_key(members[0].fact_type) if members else None,
             members=tuple(each.member for each in members),
@@ -224,14 +238,18 @@ class _Assessment:
     # What the data points ask for ---------------------------------------------------------------------------------
 
     def _find_open_parts(self) -> Mapping[int, Sequence[PointPart]]:
-        """The parts of each point that nothing fills: no fact, and no field whose checks name the point.
+        """The parts of each point that nothing fills: no fact, and no field that names the point or the part.
 
-        Rules may compute a value, such as a fade, from others. A field does not say which of several parts it fills.
+        Rules may compute a value, such as a fade, from others. A field that names a point of several parts fills one of
+        them if it says which.
         """
-        valued_paths = [path for path, value in self._trial.fields.items() if value not in (None, "", [], {})]
+        valued_paths = [path for path, value in self._trial.fields.items() if not is_blank(value)]
         computed_points = {point for path in valued_paths for point in self._reads.list_points_named(path)}
+        computed_parts = {self._reads.get_stated_point(path) for path in valued_paths}
         return {
-            number: () if number in computed_points and len(PARTS[number]) == 1 else parts
+            number: ()
+            if number in computed_points and len(PARTS[number]) == 1
+            else tuple(part for part in parts if (number, PARTS[number].index(part) + 1) not in computed_parts)
             for number, parts in find_open_parts(self._facts).items()
         }
 
@@ -310,14 +328,6 @@ class _Assessment:
 
 def _get_finding_kind(finding: Finding) -> IssueKind:
     return _FINDING_KINDS.get(finding.code, "implausible")
-
-
-def _describe_failure(kind: IssueKind, failure: FieldFailure, fields: Sequence[str]) -> str:
-    others = len(fields) - 1
-    more = "" if not others else f" and {others} other field{'' if others == 1 else 's'}"
-    verb = "has" if not others else "have"
-    says = f"{failure.says}: `{failure.field}`{more} {verb} no value"
-    return f"{says}, because no document says it" if kind == "missing" else says
 
 
 def _get_order(issue: ReadinessIssue) -> tuple[int, int, int, str]:

@@ -76,6 +76,7 @@ class FieldDifference:
     """A field that differs, and why, in sentences. A field without a value, or not in the rules, is None."""
 
     path: str
+    title: str  # what a sentence calls it
     before: Json
     after: Json
     causes: tuple[str, ...]
@@ -218,7 +219,9 @@ def _index_rules(rules: bytes) -> dict[str, tuple[syntax.Item, ...]]:
     index: dict[str, tuple[syntax.Item, ...]] = {}
     for item in tree.items:
         if isinstance(item, syntax.Rule):
-            index[item.dotted] = (item, *_list_used_declarations(item, declarations))
+            # What it is for people causes no other value.
+            rule = dataclasses.replace(item, about=None)
+            index[item.dotted] = (rule, *_list_used_declarations(rule, declarations))
         elif isinstance(item, syntax.Definition):
             index[_make_definition_path(item.name.text)] = (item, *_list_used_declarations(item, declarations))
         elif isinstance(item, syntax.FunctionDefinition):
@@ -267,7 +270,8 @@ def _compare_fields(
     for path in paths:
         was, now = (_get_value(contents, path) for contents in (before, after))
         if canonical_json.encode(was) != canonical_json.encode(now):
-            yield FieldDifference(path=path, before=was, after=now, causes=tuple(causes.list_causes(path)))
+            own_causes = tuple(causes.list_causes(path))
+            yield FieldDifference(path=path, title=causes.get_title(path), before=was, after=now, causes=own_causes)
 
 
 def _get_value(contents: PassportContents, path: str) -> Json:
@@ -312,6 +316,10 @@ class _CauseFinder:
             self._facts.setdefault(FactMember(fact.fact_type, fact.member), []).append(fact)
         self._rules = {rule.path: rule.change for rule in rules}
         self._passport_changes = dict(_list_passport_changes(before.payload, after.payload))
+
+    def get_title(self, path: str) -> str:
+        """What the rules call a field, the newer ones first."""
+        return next((fields[path].title for fields in reversed(self._fields) if path in fields), path)
 
     def list_causes(self, path: str) -> Iterator[str]:
         """The causes in sentences: the field's own rule, rules that it reads, members, product and day."""

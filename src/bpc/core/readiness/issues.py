@@ -61,8 +61,8 @@ class ReadinessIssue:
     """One thing that is wrong or missing, where it is noticed, and where it is put right.
 
     `code` is the rule's own code, that of a compliance entry, or that of a finding. `fields` have no value or are in
-    doubt because of it; `place` is where the rules say so. `origins` are the places in documents that say it; of a
-    value that is missing, the documents about the same fact.
+    doubt because of it, and `labels` are what people call them; `place` is where the rules say so. `origins` are the
+    places in documents that say it; of a value that is missing, the documents about the same fact.
     """
 
     kind: IssueKind
@@ -71,6 +71,7 @@ class ReadinessIssue:
     points: tuple[int, ...] = ()
     code: str | None = None
     fields: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     place: str | None = None
     fact_type: str | None = None
     fact_key: str | None = None

@@ -90,16 +90,39 @@ class RuleReads:
         return self._passport_reads[path]
 
     def list_points_named(self, path: str) -> frozenset[int]:
-        """The data points that the checks of a rule name by their codes, such as `DP12`."""
+        """The data point that a rule is about or, if it says none, those that codes of its checks name (`DP12`)."""
         body = self._fields[path].body
         if isinstance(body, typed.RequirementsMet):  # whose checks say what is there, and show nothing
             return frozenset()
+        if (stated := self.get_stated_point(path)) is not None:
+            return frozenset([stated[0]])
         nodes = list(self._iterate_nodes(body))
         codes = [node.code for node in nodes if isinstance(node, _CHECKS)]
         names = {node.name for node in nodes if isinstance(node, typed.DefinitionValue)}
         clauses = [self._definitions[name].missing for name in names]
         codes += [clause.code for clause in clauses if clause is not None]
         return frozenset(point for code in codes if (point := read_point_code(code)) is not None)
+
+    def get_stated_point(self, path: str) -> tuple[int, int | None] | None:
+        """The data point that a rule says it is about, and the part of it where it names one."""
+        about = self._fields[path].about
+        if about is None or about.point is None:
+            return None
+        number, _, part = about.point.partition(".")
+        return int(number), int(part) if part else None
+
+    def get_title(self, path: str) -> str:
+        """What a sentence calls a field: its label with the path in brackets, or the path."""
+        return self._fields[path].title
+
+    def list_entry_titles(self, path: str, code: str) -> list[str]:
+        """What people call what an entry is about: its field or, for a requirement, the fields of its data point."""
+        if not isinstance(self._fields[path].body, typed.RequirementsMet):
+            return [self.get_title(path)]
+        number = read_point_code(code)
+        stated = ((other, self.get_stated_point(other)) for other in self._fields)
+        titles = [self.get_title(other) for other, point in stated if point is not None and point[0] == number]
+        return titles or [f"requirement {code}"]
 
     def find_reads_at(self, path: str, span: Span) -> CheckedReads:
         """What the check of a field's rule at this place asked for; nothing if no check is there."""

@@ -30,6 +30,7 @@ from bpc.runtime.settings.value_types import (
     KeyId,
     PepperText,
     Port,
+    ProdWords,
     Seconds,
     SigningKeyText,
     WorkerId,
@@ -99,6 +100,11 @@ class Settings(BaseModel):
 
     env: Literal["dev", "test", "prod"] = Field(
         "dev", description="Kind of environment. `prod` requires real secrets; `test` behaves like `dev`."
+    )
+    prod_allow: ProdWords = Field(
+        (),
+        description="What prod refuses unless it is listed here: `embedded-database`, `plaintext-database`, "
+        "`superuser-database`.",
     )
     data_dir: Path = Field(
         description="Folder of the embedded database and, outside prod, of generated keys.",
@@ -252,7 +258,17 @@ class Settings(BaseModel):
         description="One JSON object per line.",
         json_schema_extra={"default": "`true`, readable lines on a terminal"},
     )
-    metrics_enabled: bool = Field(True, description="Serve `/v1/metrics`.")
+    metrics_enabled: bool = Field(True, description="Serve metrics.")
+    metrics_public: bool | None = Field(
+        None,
+        description="Serve `/v1/metrics` of the API on the API's own port too.",
+        json_schema_extra={"default": "`true`, except in prod"},
+    )
+    metrics_port: AnyPort | None = Field(
+        None,
+        description="Port of the API's metrics, on the API's address; 0 switches it off.",
+        json_schema_extra={"default": "8082 in prod, otherwise none"},
+    )
 
     warnings: tuple[str, ...] = Field((), alias="warnings", description="What looks like a mistake but stops nothing.")
 
@@ -277,6 +293,12 @@ class Settings(BaseModel):
                 sslmode=self.db_sslmode,
             )
         )
+
+    @property
+    def has_public_metrics(self) -> bool:
+        """Whether everybody who reaches the API sees its metrics."""
+        is_public = self.env != "prod" if self.metrics_public is None else self.metrics_public
+        return self.metrics_enabled and is_public
 
     @field_validator("compiler_build_id")
     @classmethod

@@ -138,6 +138,12 @@ def _is_destination(item: str) -> bool:
     return True
 
 
+def _split_words(value: object) -> object:
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+ProdWord = Literal["embedded-database", "plaintext-database", "superuser-database"]
+ProdWords = Annotated[tuple[ProdWord, ...], BeforeValidator(_split_words)]
 AnyPort = Annotated[int, Field(ge=0, le=65535)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Days = Annotated[int, Field(ge=1, le=36500)]

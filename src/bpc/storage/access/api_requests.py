@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, LiteralString, NamedTuple
+from uuid import UUID
 
 import orjson
 
@@ -125,17 +126,19 @@ async def take_token(conn: Connection, tenant: TenantId, key_hash: bytes, *, bur
 
 # Idempotency keys -------------------------------------------------------------------------------------------------
 
+NO_ACTOR: Final = ActorId(UUID(int=0))  # of responses that an earlier release stored
 SELECT_RESPONSE: Final[LiteralString] = """
-    SELECT request_hash, response_status, response_headers, response_body FROM answered($1, $2)
+    SELECT request_hash, response_status, response_headers, response_body FROM answered_by($1, $2, $3, $4)
 """
 INSERT_RESPONSE: Final[LiteralString] = """
-    INSERT INTO idempotency_keys (tenant_id, key, request_hash, response_status, response_headers, response_body)
-    VALUES ($1, $2, $3, $4, $5::jsonb, $6)
+    INSERT INTO idempotency_keys
+           (tenant_id, actor_id, key, request_hash, response_status, response_headers, response_body)
+    VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7)
 """
 DELETE_OLD_RESPONSES: Final[LiteralString] = """
     WITH gone AS (
-      DELETE FROM idempotency_keys WHERE tenant_id = $1 AND key IN (
-        SELECT key FROM idempotency_keys
+      DELETE FROM idempotency_keys WHERE tenant_id = $1 AND (key, actor_id) IN (
+        SELECT key, actor_id FROM idempotency_keys
          WHERE tenant_id = $1 AND created_at < now() - make_interval(days => $2)
          ORDER BY created_at
          LIMIT $3)
@@ -154,9 +157,14 @@ class IdempotentResponse:
     body: bytes
 
 
-async def lock_key_and_find_response(conn: Connection, tenant: TenantId, key: str) -> IdempotentResponse | None:
-    """The stored response of this key. Locks the key: another request with it waits until this transaction ends."""
-    row = await conn.fetchrow(SELECT_RESPONSE, tenant, key)
+async def lock_key_and_find_response(
+    conn: Connection, caller: Caller, key: str, request_hash: bytes
+) -> IdempotentResponse | None:
+    """The stored response of this key of the caller, who waits for another request with the same key.
+
+    Keys belong to the actor. A response of an earlier release is found by the hash of its request.
+    """
+    row = await conn.fetchrow(SELECT_RESPONSE, caller.tenant_id, caller.actor_id, key, request_hash)
     if row is None:
         return None
     return IdempotentResponse(
@@ -167,9 +175,12 @@ async def lock_key_and_find_response(conn: Connection, tenant: TenantId, key: st
     )
 
 
-async def store_response(conn: Connection, tenant: TenantId, key: str, response: IdempotentResponse) -> None:
+async def store_response(
+    conn: Connection, tenant: TenantId, key: str, response: IdempotentResponse, *, actor: ActorId = NO_ACTOR
+) -> None:
     headers = orjson.dumps(dict(response.headers)).decode()
-    await conn.execute(INSERT_RESPONSE, tenant, key, response.request_hash, response.status, headers, response.body)
+    values = response.request_hash, response.status, headers, response.body
+    await conn.execute(INSERT_RESPONSE, tenant, actor, key, *values)
 
 
 async def delete_old_responses(conn: Connection, tenant: TenantId, *, days: int, limit: int) -> int:

@@ -7,7 +7,8 @@ A version never changes; at most one version of a policy is active. Whatever cha
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, cast
+from uuid import UUID
 
 import asyncpg
 import orjson
@@ -16,6 +17,7 @@ from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, UnknownResource
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import ActorId, PolicyId, PolicyVersionId, TenantId
+from bpc.core.grants import Holder
 from bpc.core.policies import (
     MAX_BYTES_IN_FORCE,
     MAX_POLICIES_IN_FORCE,
@@ -81,7 +83,7 @@ ROLE_NAMES_OF_ACTOR: Final[LiteralString] = """
                   WHERE ar.tenant_id = a.tenant_id AND ar.actor_id = a.actor_id ORDER BY r.name)
 """
 SELECT_ADMINISTRATORS: Final[LiteralString] = f"""
-    SELECT a.actor_id, a.type::text AS type, {ROLE_NAMES_OF_ACTOR} AS roles
+    SELECT a.actor_id, a.type::text AS actor_type, {ROLE_NAMES_OF_ACTOR} AS roles
       FROM actors a
      WHERE a.tenant_id = $1 AND a.is_active
        AND EXISTS (SELECT FROM actor_roles ar
@@ -95,14 +97,20 @@ async def lock_access(conn: Connection, tenant: TenantId) -> None:
     await conn.execute(LOCK_ACCESS, str(tenant))
 
 
+async def list_administrators(conn: Connection, tenant: TenantId) -> list[Holder]:
+    """The active actors that have `access:admin` by a role. Of their permissions, only that one is told."""
+    rows = await conn.fetch(SELECT_ADMINISTRATORS, tenant)
+    return [Holder(**row, permissions=(ADMIN_PERMISSION,)) for row in rows]
+
+
 async def require_administrator(conn: Connection, tenant: TenantId, now: datetime) -> None:
     """Refuse if, in this transaction, nobody can administer access: nobody could change access any more."""
     policies = [active.policy for active in await list_active_policies(conn, tenant)]
-    for row in await conn.fetch(SELECT_ADMINISTRATORS, tenant):
+    for administrator in await list_administrators(conn, tenant):
         question = AccessRequest(
-            actor_id=ActorId(row["actor_id"]),
-            actor_type=row["type"],
-            roles=row["roles"],
+            actor_id=ActorId(cast("UUID", administrator.actor_id)),
+            actor_type=administrator.actor_type,
+            roles=administrator.roles,
             permission=ADMIN_PERMISSION,
             resource=Resource(type="Policy"),
             now=now,

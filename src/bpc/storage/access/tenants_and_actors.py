@@ -94,6 +94,9 @@ SELECT_ROLES: Final[LiteralString] = """
       FROM roles r
 """
 SELECT_ROLE: Final[LiteralString] = f"{SELECT_ROLES} WHERE r.tenant_id = $1 AND r.role_id = $2"
+SELECT_ROLES_BY_NAME: Final[LiteralString] = f"""
+    {SELECT_ROLES} WHERE r.tenant_id = $1 AND r.name = ANY($2::text[]) ORDER BY r.name
+"""
 SELECT_ROLE_PAGE: Final[LiteralString] = make_page_query(SELECT_ROLES, time="r.created_at", key="r.role_id")
 
 
@@ -129,6 +132,11 @@ async def get_role(conn: Connection, tenant: TenantId, role: RoleId) -> RoleRow:
     return await fetch_one(conn, RoleRow, SELECT_ROLE, tenant, role, kind="role")
 
 
+async def find_roles(conn: Connection, tenant: TenantId, names: Collection[str]) -> list[RoleRow]:
+    """The roles with these names, by name; a name that no role has is left out."""
+    return await fetch_rows(conn, RoleRow, SELECT_ROLES_BY_NAME, tenant, list(names))
+
+
 async def list_roles(conn: Connection, tenant: TenantId, page: PageQuery) -> Sequence[RoleRow]:
     """Roles, newest first."""
     return await fetch_rows(conn, RoleRow, SELECT_ROLE_PAGE, tenant, *page)
@@ -147,6 +155,15 @@ async def set_role_permissions(
     payload = {"permissions": sorted_permissions}
     await events.append_act(conn, act, tenant, "Role", role, "ROLE_CHANGED", payload)
     return await get_role(conn, tenant, role)
+
+
+async def add_role_permissions(
+    conn: Connection, tenant: TenantId, role: RoleRow, permissions: Collection[str], *, act: Act
+) -> None:
+    """Add permissions that a role does not have, and append an event with all that it has then."""
+    await conn.execute(INSERT_PERMISSIONS, tenant, role.role_id, list(permissions))
+    payload = {"permissions": sorted({*role.permissions, *permissions})}
+    await events.append_act(conn, act, tenant, "Role", role.role_id, "ROLE_CHANGED", payload)
 
 
 # Actors -----------------------------------------------------------------------------------------------------------

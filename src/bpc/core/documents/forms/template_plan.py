@@ -8,6 +8,7 @@ to be filled in for the category is not asked. With `wanted`, only what is still
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 from bpc.core.documents.fact_members import list_columns
@@ -327,12 +328,13 @@ def _choose_mark(point: DataPoint, category: Category, *, is_first: bool) -> Mar
     return "conditional" if status == "C" else "optional"
 
 
-def _list_way_columns(way: FillingWay, fact_type: str) -> list[str]:
+@cache  # asked for every column of a template, of every way there is
+def _list_way_columns(way: FillingWay, fact_type: str) -> tuple[str, ...]:
     """The columns that must be filled in for a way, if it is of this fact type."""
     if way.fact_type != fact_type:
-        return []
+        return ()
     columns = (find_template_column(fact_type, member) for member in way.members)
-    return [column for column in columns if column is not None]
+    return tuple(column for column in columns if column is not None)
 
 
 def _is_column_of(column: str, member: str) -> bool:

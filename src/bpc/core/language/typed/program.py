@@ -82,6 +82,11 @@ class ProgramField:
     about: FieldAbout | None = None
     extent: Span | None = None
 
+    @property
+    def title(self) -> str:
+        """What a sentence calls the field: its label with the path in brackets, or the path."""
+        return self.path if self.about is None else f"{self.about.label} ({self.path})"
+
 
 @tree_node(frozen=True, slots=True)
 class MissingValue:

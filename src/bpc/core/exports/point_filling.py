@@ -1,0 +1,196 @@
+"""BPC-DATA-POINTS-1: which of the Commission's 71 data points a passport fills, and with what.
+
+Pure. A field serves the point that its rule names (`about DP10`). A field whose rule names none serves those of the
+members of facts that its value is made of. A point that rules name is filled by the fields that name it alone, and only
+when all its parts are: each part that is named (`DP43.2`) by a field of its own, or else all of them by the facts.
+
+    OpenedBundle, audience ── export_data_points ──► canonical bytes
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bpc.core.exports.data_points import (
+    GUIDANCE,
+    POINTS,
+    STATUSES,
+    VERSION,
+    Category,
+    DataPoint,
+    find_category,
+    get_category,
+)
+from bpc.core.exports.disclosure import (
+    TENANT,
+    Audience,
+    DisclosedField,
+    DisclosedPassport,
+    disclose_opened,
+    may_see_export,
+)
+from bpc.core.exports.field_sources import FieldSources, MemberRead
+from bpc.core.exports.point_parts import PARTS, find_open_parts, is_blank
+from bpc.core.facts.schemas import SCHEMA_MEMBERS
+from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
+from bpc.core.language.package import read_words
+from bpc.core.language.types import Opt
+from bpc.core.verify.canonical import OpenedBundle
+
+_POINT_CODE: Final = re.compile("DP([0-9]{2})")
+# What is said with a data point and does not fill it.
+_ACCOMPANYING_MEMBERS: Final = frozenset(
+    {
+        "recycled_content_year",
+        "recycled_content_plant",
+        "voltage_temperature_min_degc",
+        "voltage_temperature_max_degc",
+        "idle_temperature_test",
+    }
+)
+
+
+class PointFilling(NamedTuple):
+    """The fields that say something of a point, and whether one of them fills it."""
+
+    fields: Sequence[DisclosedField] = ()
+    filled: bool = False
+
+    def add_field(self, field: DisclosedField, *, fills: bool) -> "PointFilling":
+        return PointFilling((*self.fields, field), self.filled or fills)
+
+
+def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
+    """The data points of a bundle that is sound."""
+    passport, field_sources = disclose_opened(bundle, audience), FieldSources(bundle)
+    filling = {point.number: PointFilling() for point in POINTS}
+    category: Category | None = None
+    for field in passport.fields:
+        if field.value in (None, "", [], {}):
+            continue
+        sources = field_sources.trace_field(field.node)
+        category = category or _find_category_in_reads(sources.reads)
+        if field.about is not None and field.about.point is not None:
+            continue
+        filled_numbers = _collect_numbers(
+            (read for read in sources.reads if read.member not in _ACCOMPANYING_MEMBERS), sources.codes
+        )
+        mentioned_numbers = _collect_numbers(
+            (read for read in sources.reads if read.member in _ACCOMPANYING_MEMBERS), ()
+        )
+        for number in filled_numbers | mentioned_numbers:
+            filling[number] = filling[number].add_field(field, fills=number in filled_numbers)
+    filling.update(_fill_named_points(bundle, passport.fields, filling))
+    if category is None and audience == TENANT:
+        category = find_category(passport.product["sku"], bundle.facts)
+    return canonical_json.encode(_build_document(passport, category, filling))
+
+
+def _fill_named_points(
+    bundle: OpenedBundle, fields: Sequence[DisclosedField], by_members: Mapping[int, PointFilling]
+) -> Iterable[tuple[int, PointFilling]]:
+    """The points that rules name, with the fields that name them before those that only read what they ask for."""
+    abouts = read_words(bundle.entries["rules.bpc"]).fields.values()
+    named_points = {about.point for about in abouts if about.point is not None}
+    if not named_points:
+        return
+    open_parts = find_open_parts(bundle.facts)
+    telling = [field for field in fields if _says_something(field)]
+    told_points = {field.about.point for field in telling if field.about is not None}
+    for number in sorted({int(point.partition(".")[0]) for point in named_points}):
+        own = [field for field in telling if field.about is not None and field.about.point_number == number]
+        parts = {point for point in named_points if point.startswith(f"{number}.")}
+        if parts:
+            is_filled = parts <= told_points and len(parts) >= len(PARTS[number])
+        else:
+            is_filled = bool(own) and (len(PARTS[number]) == 1 or not open_parts[number])
+        yield number, PointFilling((*own, *by_members[number].fields), is_filled)
+
+
+def _says_something(field: DisclosedField) -> bool:
+    """Whether a field that names a point has a value for it: a list or record of nothing has none.
+
+    An empty list says that there are none, where that is an answer and the field could have been absent.
+    """
+    point = None if field.about is None else field.about.point
+    if point is None or not is_blank(field.value):
+        return point is not None
+    number, _, part = point.partition(".")
+    parts = PARTS[int(number)]
+    position = int(part or 1) - 1
+    may_be_none = position < len(parts) and parts[position].may_be_none
+    return field.value == [] and isinstance(field.kind, Opt) and may_be_none
+
+
+def _collect_numbers(reads: Iterable[MemberRead], codes: Iterable[str]) -> set[int]:
+    """The numbers of the points that what was read serves, and that codes name."""
+    point_sets = [set(_get_point_numbers(read)) for read in reads]
+    alone = {number for numbers in point_sets if len(numbers) == 1 for number in numbers}
+    by_members = {number for numbers in point_sets for number in (numbers & alone or numbers)}
+    matches = (_POINT_CODE.fullmatch(code) for code in codes)
+    return by_members | {int(match[1]) for match in matches if match and 1 <= int(match[1]) <= len(POINTS)}
+
+
+def _get_point_numbers(read: MemberRead) -> Sequence[int]:
+    member = SCHEMA_MEMBERS.get(read.fact, {}).get(read.member)
+    return () if member is None else member.points
+
+
+def _find_category_in_reads(reads: Sequence[MemberRead]) -> Category | None:
+    categories = (
+        get_category(read.value) for read in reads if (read.fact.name, read.member) == ("Battery", "category")
+    )
+    return next((category for category in categories if category is not None), None)
+
+
+def _build_document(
+    passport: DisclosedPassport, category: Category | None, filling: Mapping[int, PointFilling]
+) -> Mapping[str, Json]:
+    points = [point for point in POINTS if may_see_export(point.access, passport.audience)]
+    return {
+        "audience": passport.audience,
+        "battery_product": dict(passport.product),
+        "category": category,
+        "counts": None if category is None else _count_by_status(points, category, filling),
+        "data_points_version": VERSION,
+        "guidance": GUIDANCE,
+        "issued_at": passport.issued_at,
+        "missing": None if category is None else _list_missing(points, category, filling),
+        "passport_id": str(passport.receipt.passport_id),
+        "passport_version_id": str(passport.receipt.passport_version_id),
+        "points": [_build_point(point, category, filling[point.number]) for point in points],
+    }
+
+
+def _build_point(point: DataPoint, category: Category | None, filling: PointFilling) -> Json:
+    return {
+        "access": list(point.access),
+        "dynamic": point.dynamic,
+        "fields": [_build_field(field) for field in filling.fields],
+        "filled": filling.filled,
+        "number": point.number,
+        "source": point.source,
+        "status": None if category is None else point.get_status(category),
+        "title": point.name,
+    }
+
+
+def _build_field(field: DisclosedField) -> Json:
+    label: dict[str, Json] = {} if field.about is None else {"label": field.about.label}
+    return {**label, "path": field.path, "value": field.value}
+
+
+def _count_by_status(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
+    """Of each status how many there are and how many are filled."""
+    counts: dict[str, Json] = {}
+    for status, says in STATUSES.items():
+        numbers = [point.number for point in points if point.get_status(category) == status]
+        filled_count = sum(filling[number].filled for number in numbers)
+        counts[status] = {"filled": filled_count, "says": says, "total": len(numbers)}
+    return counts
+
+
+def _list_missing(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
+    """The numbers of the mandatory points that no field fills."""
+    return [point.number for point in points if point.get_status(category) == "M" and not filling[point.number].filled]
