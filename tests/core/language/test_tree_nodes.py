@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from bpc.core.language.source import Span
 from bpc.core.language.syntax import Name, NumberLiteral, TextLiteral
+from bpc.core.language.tree_nodes import change_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ def test_nodes_are_copied_and_matched() -> None:
     node = NumberLiteral("12", span=Span(0, 2))
 
     assert replace(node, negative=True) == NumberLiteral("12", negative=True, span=Span(9, 9))
+    assert change_node(node, negative=True) == replace(node, negative=True)
+    assert change_node(node, span=Span(5, 6)).span == Span(5, 6)
     assert copy.deepcopy(node) == pickle.loads(pickle.dumps(node)) == node
     assert [member.name for member in fields(node)] == ["span", "digits", "negative"]
     assert not hasattr(node, "__dict__")

@@ -1,5 +1,6 @@
 """`bpc rules`: its commands, and two of them: check and format. Nothing here is slow to import: editors check often."""
 
+import gc
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -56,6 +57,7 @@ def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json
     """
     if tests is not None and len(files) != 1:
         raise typer.BadParameter("--tests needs exactly one rule file.")
+    gc.disable()  # what is read is needed until the command ends
     packages = {file: read_package_files(file, tests) for file in files}
     diagnostics = [diagnostic for package in packages.values() for diagnostic in package.diagnostics]
     if as_json:

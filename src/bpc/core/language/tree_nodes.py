@@ -7,11 +7,11 @@ is made faster too.
 """
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 T = TypeVar("T")
 
-__all__ = ["tree_node"]
+__all__ = ["change_node", "list_members", "tree_node"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as tree_node
@@ -42,10 +42,27 @@ def _show(node: Any) -> str:
 
 
 _COMPARED: Final[dict[Any, tuple[str, ...]]] = {}
+_ALL: Final[dict[Any, tuple[str, ...]]] = {}
 
 
 def _list_compared(node: Any) -> tuple[str, ...]:
     names = _COMPARED.get(node.__class__)
     if names is None:
         names = _COMPARED[node.__class__] = tuple(member.name for member in fields(node) if member.compare)
+    return names
+
+
+def change_node(node: T, **changes: Any) -> T:
+    """`dataclasses.replace` of a node, in a quarter of the time."""
+    changed = object.__new__(node.__class__)
+    for name in list_members(node):
+        setattr(changed, name, changes[name] if name in changes else getattr(node, name))
+    return changed
+
+
+def list_members(node: object) -> tuple[str, ...]:
+    """The names of a node's members."""
+    names = _ALL.get(node.__class__)
+    if names is None:
+        names = _ALL[node.__class__] = tuple(member.name for member in fields(cast("Any", node)))
     return names
