@@ -99,14 +99,13 @@ def add_entry(state: list[Any], at: tuple[int, int], reads: tuple[int, ...], fir
 
 
 def add_expression(state: list[Any], data: Mapping[str, Json], reads: tuple[int, ...], first: int) -> int:
-    """The node of a field or a definition; what is None is not said."""
-    said = {name: value for name, value in data.items() if value is not None}
-    return add_limited_node(state, OP, canonical_json.encode_typed(said).decode(), reads, first)
+    """The node of a field or a definition."""
+    return add_limited_node(state, OP, canonical_json.encode_typed(data).decode(), reads, first)
 
 
-def show_missing(cause: MissingCause | None) -> Json:
+def show_missing(cause: MissingCause | None) -> dict[str, Json]:
     """What the node of something missing says of it."""
-    return None if cause is None else {"code": cause.code, "message": cause.message}
+    return {} if cause is None else {"missing": {"code": cause.code, "message": cause.message}}
 
 
 def show_value(kind: Type, value: Any) -> dict[str, Json]:
