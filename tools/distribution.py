@@ -38,6 +38,13 @@ REFERENCE: Final[Mapping[str, str]] = {
 # On the coordinator only.
 LOCAL: Final[Mapping[str, str]] = {
     "public.schema_migrations": "says what was done to this database; the coordinator is where migrations run",
+    "public.log_checkpoints": "of the log, which is one for all tenants",
+    "public.log_entries": "of the log, which is one for all tenants",
+    **dict.fromkeys(
+        ("public.log_openings", "public.log_outbox", "public.log_proofs"),
+        "the sequencer takes the rows of all tenants in one order",
+    ),
+    "public.log_state": "of the log, which is one for all tenants",
     "jobs.job_worker": "workers serve all tenants",
     **dict.fromkeys(
         (

@@ -129,6 +129,14 @@ ALTER TABLE public.passport_versions ADD CONSTRAINT passport_versions_tenant_id_
 -- On the coordinator only, as they are.
 -- says what was done to this database; the coordinator is where migrations run
 -- local: public.schema_migrations
+-- of the log, which is one for all tenants
+-- local: public.log_checkpoints
+-- local: public.log_entries
+-- local: public.log_state
+-- the sequencer takes the rows of all tenants in one order
+-- local: public.log_openings
+-- local: public.log_outbox
+-- local: public.log_proofs
 -- workers serve all tenants
 -- local: jobs.job_worker
 -- a worker claims for all tenants in one statement, with SKIP LOCKED, which Citus does on one shard only

@@ -30,6 +30,7 @@ from tests.api.route_calls import CALLS, Call
 PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("GET", "/v1/health/live"): "whoever watches the process has no key",
     ("GET", "/v1/health/ready"): "whoever watches the process has no key",
+    ("GET", "/v1/health/reads"): "whoever watches the process has no key",
     ("GET", "/v1/metrics"): "whoever watches the process has no key",
     ("GET", "/.well-known/bpc-keys.json"): "whoever checks a passport has no key",
     ("GET", "/v1/openapi.json"): "one reads it to learn how to get a key",

@@ -26,7 +26,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 BASE = KUBERNETES / "base"
 KNOWN_COMMANDS = {name for section in COMMANDS.values() for name in section}
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-PROBES = {"/v1/health/live", "/v1/health/ready", "/health/live", "/health/ready"}
+PROBES = {"/v1/health/live", "/v1/health/ready", "/v1/health/reads", "/health/live", "/health/ready"}
 
 
 def load_manifests() -> Iterator[Mapping[str, Any]]:

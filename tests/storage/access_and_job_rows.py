@@ -1,4 +1,4 @@
-"""The smallest honest rows of policies, webhooks, idempotency keys, rate limits and jobs."""
+"""The smallest honest rows of policies, webhooks, idempotency keys, rate limits, the log and jobs."""
 
 from uuid import UUID
 
@@ -26,6 +26,36 @@ async def insert_policy_version(conn: Connection, tenant: TenantId) -> UUID:
         policy_hash=sha256(b"{}"),
     )
     return version
+
+
+async def insert_log_rows(conn: Connection, tenant: TenantId) -> None:
+    """A row that waits for the log, and an entry with its opening, checkpoint and proof. Needs the system role."""
+    index = int.from_bytes(clock.random_bytes(4))  # another one for each tenant
+    aggregate = {"aggregate_type": "PassportVersion", "aggregate_id": clock.new_id()}
+    await insert_row(
+        conn,
+        "log_outbox",
+        tenant_id=tenant,
+        event_type="PASSPORT_SIGNED",
+        aggregate_version=1,
+        occurred_at=clock.now(),
+        event_hash=sha256(b"event"),
+        payload_canonical=b"{}",
+        **aggregate,
+    )
+    await insert_row(conn, "log_entries", log_index=index, entry=b"\x01" + sha256(b"entry"))
+    await insert_row(
+        conn,
+        "log_openings",
+        tenant_id=tenant,
+        log_index=index,
+        kind="PASSPORT_ISSUED",
+        statement=b"{}",
+        salt=bytes(32),
+        **aggregate,
+    )
+    await insert_row(conn, "log_checkpoints", size=index + 1, root=sha256(b"root"), note=b"note", has_quorum=True)
+    await insert_row(conn, "log_proofs", tenant_id=tenant, log_index=index, size=index + 1, hashes=sha256(b"hash"))
 
 
 async def insert_webhook(conn: Connection, tenant: TenantId, event: UUID) -> UUID:

@@ -25,6 +25,7 @@ from bpc.storage.passports import waivers
 from tests.storage.access_and_job_rows import (
     insert_idempotency_key,
     insert_jobs_in_every_state,
+    insert_log_rows,
     insert_policy_version,
     insert_rate_bucket,
     insert_webhook,
@@ -272,4 +273,5 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_rate_bucket(conn, tenant)
     async with database.system(tenant) as conn:
         await insert_anchor(conn, tenant, act)
+        await insert_log_rows(conn, tenant)
         await insert_jobs_in_every_state(conn, tenant)

@@ -17,7 +17,7 @@ from bpc.storage.access import api_keys, tenants_and_actors
 from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE
 from bpc.storage.database import Database
 from tests.storage import evidence_rows, rows
-from tests.storage.access_and_job_rows import insert_policy_version
+from tests.storage.access_and_job_rows import insert_log_rows, insert_policy_version
 from tests.storage.probes import CHECK, COLUMNS, NO_RIGHT, REFUSED, ROLES, Superuser, make_other_value
 from tests.storage.statements import act_as_role, try_statement
 
@@ -47,6 +47,10 @@ PROTECTED: Final = (
     "compile_run_rows",
     "policy_versions",
     "signing_keys",
+    "log_entries",
+    "log_openings",
+    "log_checkpoints",
+    "log_proofs",
 )
 # Of rows that have come to the end of their way, nothing can be updated but this.
 STILL_CHANGES: Final = {
@@ -91,6 +95,7 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
             conn, tenant, status="REVOKED", qr_png=b"png", qr_payload="{}", activated_at=act.at, superseded_at=act.at
         )
         await rows.insert_setting_and_waiver(conn, tenant, act, version=version)
+        await insert_log_rows(conn, tenant)
         await conn.execute("UPDATE signing_keys SET status = 'RETIRED', retired_at = now()")
 
 

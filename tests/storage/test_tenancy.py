@@ -39,6 +39,9 @@ GLOBAL_TABLES = {
     "permissions": "the names of permissions are part of the product",
     "signing_keys": "anyone may check a signature, and the keys are the installation's",
     "schema_migrations": "the schema is one for all",
+    "log_entries": "the log is public, and one for all tenants",
+    "log_checkpoints": "the log is public, and one for all tenants",
+    "log_state": "the log is public, and one for all tenants",
     "jobs.job_worker": "a worker serves all tenants",
 }
 # Keys of tenants' tables that are unique over all tenants, and why.
@@ -49,15 +52,20 @@ GLOBAL_KEYS = {
 # Tables without a foreign key to tenants: of jobs a trigger asks once per statement, and the others belong to a job.
 WITHOUT_A_REFERENCE = {"job", "job_ready", "job_later", "job_lease", "job_slot", "job_dependency"}
 JOB_TABLES = {"batch", "schedule", *WITHOUT_A_REFERENCE}
-# What the system role sees all of: it makes tenants, and its workers take whatever job is next.
-SEEN_BY_THE_SYSTEM = {"tenants", *(f"jobs.{table}" for table in JOB_TABLES)}
-WRITTEN_BY_THE_SYSTEM = {"retention_anchors"}
+# What the system role sees all of: it makes tenants, its workers take whatever job is next, its sequencer whatever
+# waits for the log.
+SEEN_BY_THE_SYSTEM = {"tenants", "log_outbox", "log_openings", "log_proofs", *(f"jobs.{table}" for table in JOB_TABLES)}
+WRITTEN_BY_THE_SYSTEM = {"retention_anchors", "log_openings", "log_proofs"}
 # What speaks before row-level security does: a trigger of ours, for there is no event where this anchor would be,
 # and a place in the queue that only the queue gives.
 REFUSED_FIRST = {"event_anchors": "BP001", "jobs.job_ready": "428C9"}
 # Every row-level policy that is not simply "the own tenant's rows", and why.
 OTHER_POLICIES = {
     **{(table, "all_jobs", "bpc_system", "ALL"): "workers serve all tenants" for table in JOB_TABLES},
+    **{
+        (table, "sequencer", "bpc_system", "ALL"): "the sequencer gives all tenants' entries their place"
+        for table in ("log_outbox", "log_openings", "log_proofs")
+    },
     ("tenants", "all_tenants", "bpc_system", "ALL"): "somebody has to make tenants and go through them",
     ("tenants", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
     ("actors", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",

@@ -52,6 +52,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "apikeys": ("setup.access:apikey_app", "Create, list and revoke API keys."),
         "keys": ("setup.signing_keys:keys_app", "List, add and retire signing keys."),
         "audit": ("setup.audit:audit_app", "Verify the audit log, or write a signed checkpoint."),
+        "log": ("setup.transparency_log:log_app", "Audit, prove, serve and witness the transparency log."),
         "retention": ("setup.retention:retention_app", "Delete data whose retention period is over."),
         "backup": ("setup.database:back_up", "Back up everything that is stored."),
         "restore": ("setup.database:restore", "Restore a backup into an empty database and check it."),

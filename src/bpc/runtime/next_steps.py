@@ -16,6 +16,10 @@ OPERATOR_STEPS: Final[Mapping[str, str]] = {
         "give the service a login of its own with the three roles and nothing else (docs/database.md), "
         "or name `superuser-database` in BPC_PROD_ALLOW"
     ),
+    "bring back the key of stored secrets": (
+        "set BPC_STORED_SECRETS_KEY_PREVIOUS_BASE64 (or BPC_API_KEY_PEPPER_PREVIOUS_BASE64) to the key it was "
+        "encrypted with; if that is lost, rotate the secret of the webhook endpoint"
+    ),
     "check the login": "check DATABASE_URL or BPC_DB_*",
     "enlarge the pool": "try again; if it happens often, raise BPC_DB_POOL_SIZE",
     "upgrade the server": "upgrade the server, or unset DATABASE_URL to use the embedded one",

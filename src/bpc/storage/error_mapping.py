@@ -31,6 +31,8 @@ RETRYABLE_ERRORS: Final = (
     asyncpg.LockNotAvailableError,
     asyncpg.QueryCanceledError,
 )
+# The database answers and writes nothing: a full disk, a standby. What only reads goes on.
+WRITE_ERRORS: Final = (asyncpg.InsufficientResourcesError, asyncpg.ReadOnlySQLTransactionError)
 LOGIN_ERRORS: Final = (
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -80,8 +82,12 @@ def map_driver_error(error: BaseException) -> Refusal | None:
     """The refusal for `error`, or None if it is a bug."""
     if isinstance(error, UNREACHABLE_ERRORS):
         return map_connection_error(error)
-    if isinstance(error, asyncpg.InsufficientResourcesError):
-        return DatabaseUnavailable(f"the database is out of resources: {error}", fix="make room on its disk")
+    if isinstance(error, WRITE_ERRORS):
+        is_full = isinstance(error, asyncpg.InsufficientResourcesError)
+        return DatabaseUnavailable(
+            f"the database is {'out of resources' if is_full else 'read-only'}: {error}",
+            fix="make room on its disk" if is_full else "find out why it takes no writes",
+        )
     if isinstance(error, RETRYABLE_ERRORS):
         return DatabaseUnavailable(f"the database could not complete the transaction: {error}", fix="try again")
     if isinstance(error, LOGIN_ERRORS):

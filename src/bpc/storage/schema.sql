@@ -815,6 +815,16 @@ BEGIN
      WHERE a.tenant_id = current_tenant() AND a.aggregate_type = the_type AND a.aggregate_id = the_id;
   END IF;
 END $$;
+CREATE FUNCTION put_into_log_outbox() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO log_outbox (tenant_id, event_type, aggregate_type, aggregate_id, aggregate_version, occurred_at,
+                                 event_hash, payload_canonical)
+  VALUES (NEW.tenant_id, NEW.event_type, NEW.aggregate_type, NEW.aggregate_id, NEW.aggregate_version, NEW.occurred_at,
+          NEW.event_hash, NEW.payload_canonical);
+  RETURN NULL;
+END $$;
 CREATE FUNCTION refuse() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -998,6 +1008,7 @@ REVOKE ALL ON FUNCTION fold_case(content text) FROM PUBLIC;
 GRANT ALL ON FUNCTION fold_case(content text) TO bpc_app;
 REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) TO bpc_app;
+REVOKE ALL ON FUNCTION put_into_log_outbox() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
@@ -1524,6 +1535,7 @@ CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, o
 CREATE INDEX events_in_recorded_order ON events USING btree (tenant_id, recorded_in, occurred_at, event_id);
 CREATE INDEX events_of_aggregate_by_time ON events USING btree (tenant_id, aggregate_id, occurred_at, event_id);
 CREATE TRIGGER events_go_behind_their_anchor BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION refuse_before_anchor();
+CREATE TRIGGER events_join_the_log AFTER INSERT ON events FOR EACH ROW WHEN (((new.event_type = ANY (ARRAY['PASSPORT_SIGNED'::text, 'PASSPORT_ACTIVATED'::text, 'PASSPORT_SUPERSEDED'::text, 'PASSPORT_REVOKED'::text, 'PASSPORT_WAIVED'::text, 'RULES_PUBLISHED'::text, 'RetentionApplied'::text])) OR ((new.event_type = ANY (ARRAY['SIGNING_KEY_CREATED'::text, 'SIGNING_KEY_CHANGED'::text])) AND (new.tenant_id = '00000000-0000-4000-8000-000000000001'::uuid)))) EXECUTE FUNCTION put_into_log_outbox();
 CREATE TRIGGER events_never_change BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
 CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION refuse('events are never deleted');
 CREATE TRIGGER events_stay BEFORE DELETE ON events FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('an event is never deleted');
@@ -1927,6 +1939,128 @@ GRANT UPDATE(limit_at_most) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(subject_kind) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(subject_id) ON TABLE jobs.schedule TO bpc_app;
 GRANT UPDATE(subject_group) ON TABLE jobs.schedule TO bpc_app;
+
+-- log_checkpoints -----------------------------------------------------------------------------------------------
+CREATE TABLE log_checkpoints (
+    size bigint NOT NULL,
+    root bytea NOT NULL,
+    note bytea NOT NULL,
+    has_quorum boolean NOT NULL,
+    signed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT log_checkpoints_root_check CHECK ((octet_length(root) = 32)),
+    CONSTRAINT log_checkpoints_size_check CHECK ((size >= 0))
+);
+ALTER TABLE log_checkpoints ADD CONSTRAINT log_checkpoints_pkey PRIMARY KEY (size);
+CREATE INDEX log_checkpoints_with_quorum ON log_checkpoints USING btree (size) WHERE has_quorum;
+CREATE TRIGGER log_checkpoints_never_deleted BEFORE DELETE ON log_checkpoints FOR EACH ROW EXECUTE FUNCTION refuse('a checkpoint of the log is never deleted');
+CREATE TRIGGER log_checkpoints_not_truncated BEFORE TRUNCATE ON log_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION refuse('checkpoints of the log are never deleted');
+CREATE TRIGGER log_checkpoints_stay BEFORE UPDATE ON log_checkpoints FOR EACH ROW WHEN ((old.has_quorum OR (NOT new.has_quorum) OR (old.root <> new.root) OR (old.size <> new.size))) EXECUTE FUNCTION refuse('a checkpoint of the log only gains its quorum');
+GRANT SELECT ON TABLE log_checkpoints TO bpc_app;
+GRANT INSERT ON TABLE log_checkpoints TO bpc_system;
+GRANT UPDATE(note) ON TABLE log_checkpoints TO bpc_system;
+GRANT UPDATE(has_quorum) ON TABLE log_checkpoints TO bpc_system;
+
+-- log_entries ---------------------------------------------------------------------------------------------------
+CREATE TABLE log_entries (
+    log_index bigint NOT NULL,
+    entry bytea NOT NULL,
+    CONSTRAINT log_entries_log_index_check CHECK ((log_index >= 0))
+);
+ALTER TABLE log_entries ADD CONSTRAINT log_entries_pkey PRIMARY KEY (log_index);
+CREATE TRIGGER log_entries_never_change BEFORE DELETE OR UPDATE ON log_entries FOR EACH ROW EXECUTE FUNCTION refuse('an entry of the log is never changed or deleted');
+CREATE TRIGGER log_entries_not_truncated BEFORE TRUNCATE ON log_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse('entries of the log are never deleted');
+GRANT SELECT ON TABLE log_entries TO bpc_app;
+GRANT INSERT ON TABLE log_entries TO bpc_system;
+
+-- log_openings --------------------------------------------------------------------------------------------------
+CREATE TABLE log_openings (
+    tenant_id uuid NOT NULL,
+    log_index bigint NOT NULL,
+    kind text NOT NULL,
+    aggregate_type text NOT NULL,
+    aggregate_id uuid NOT NULL,
+    statement bytea NOT NULL,
+    salt bytea NOT NULL,
+    CONSTRAINT log_openings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT log_openings_log_index_check CHECK ((log_index >= 0)),
+    CONSTRAINT log_openings_salt_check CHECK ((octet_length(salt) = 32))
+);
+ALTER TABLE log_openings FORCE ROW LEVEL SECURITY;
+ALTER TABLE log_openings ADD CONSTRAINT log_openings_pkey PRIMARY KEY (tenant_id, log_index);
+ALTER TABLE log_openings ADD CONSTRAINT log_openings_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX log_openings_by_index ON log_openings USING btree (log_index);
+CREATE INDEX log_openings_of_aggregate ON log_openings USING btree (tenant_id, aggregate_id, log_index);
+CREATE TRIGGER log_openings_never_change BEFORE DELETE OR UPDATE ON log_openings FOR EACH ROW EXECUTE FUNCTION refuse('the opening of an entry is never changed or deleted');
+CREATE TRIGGER log_openings_not_truncated BEFORE TRUNCATE ON log_openings FOR EACH STATEMENT EXECUTE FUNCTION refuse('openings of entries are never deleted');
+ALTER TABLE log_openings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON log_openings USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY sequencer ON log_openings TO bpc_system USING (true) WITH CHECK (true);
+GRANT SELECT ON TABLE log_openings TO bpc_app;
+GRANT INSERT ON TABLE log_openings TO bpc_system;
+
+-- log_outbox ----------------------------------------------------------------------------------------------------
+CREATE TABLE log_outbox (
+    tenant_id uuid NOT NULL,
+    outbox_id uuid DEFAULT gen_random_uuid() NOT NULL,
+    event_type text NOT NULL,
+    aggregate_type text NOT NULL,
+    aggregate_id uuid NOT NULL,
+    aggregate_version bigint NOT NULL,
+    occurred_at timestamp with time zone NOT NULL,
+    event_hash bytea NOT NULL,
+    payload_canonical bytea NOT NULL,
+    salt bytea DEFAULT (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) NOT NULL,
+    CONSTRAINT log_outbox_aggregate_type_check CHECK ((aggregate_type <> ''::text)),
+    CONSTRAINT log_outbox_aggregate_version_check CHECK ((aggregate_version > 0)),
+    CONSTRAINT log_outbox_event_hash_check CHECK ((octet_length(event_hash) = 32)),
+    CONSTRAINT log_outbox_event_type_check CHECK ((event_type <> ''::text)),
+    CONSTRAINT log_outbox_salt_check CHECK ((octet_length(salt) = 32))
+);
+ALTER TABLE log_outbox FORCE ROW LEVEL SECURITY;
+ALTER TABLE log_outbox ADD CONSTRAINT log_outbox_pkey PRIMARY KEY (tenant_id, outbox_id);
+ALTER TABLE log_outbox ADD CONSTRAINT log_outbox_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX log_outbox_by_time ON log_outbox USING btree (occurred_at, outbox_id);
+ALTER TABLE log_outbox ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON log_outbox USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY sequencer ON log_outbox TO bpc_system USING (true) WITH CHECK (true);
+GRANT SELECT,INSERT ON TABLE log_outbox TO bpc_app;
+GRANT DELETE ON TABLE log_outbox TO bpc_system;
+
+-- log_proofs ----------------------------------------------------------------------------------------------------
+CREATE TABLE log_proofs (
+    tenant_id uuid NOT NULL,
+    log_index bigint NOT NULL,
+    size bigint NOT NULL,
+    hashes bytea NOT NULL,
+    CONSTRAINT log_proofs_hashes_check CHECK (((octet_length(hashes) % 32) = 0)),
+    CONSTRAINT log_proofs_size_check CHECK ((size > 0))
+);
+ALTER TABLE log_proofs FORCE ROW LEVEL SECURITY;
+ALTER TABLE log_proofs ADD CONSTRAINT log_proofs_pkey PRIMARY KEY (tenant_id, log_index);
+ALTER TABLE log_proofs ADD CONSTRAINT log_proofs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE log_proofs ADD CONSTRAINT log_proofs_tenant_id_log_index_fkey FOREIGN KEY (tenant_id, log_index) REFERENCES log_openings(tenant_id, log_index);
+CREATE TRIGGER log_proofs_never_change BEFORE DELETE OR UPDATE ON log_proofs FOR EACH ROW EXECUTE FUNCTION refuse('a log proof is never changed or deleted');
+CREATE TRIGGER log_proofs_not_truncated BEFORE TRUNCATE ON log_proofs FOR EACH STATEMENT EXECUTE FUNCTION refuse('log proofs are never deleted');
+ALTER TABLE log_proofs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON log_proofs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY sequencer ON log_proofs TO bpc_system USING (true) WITH CHECK (true);
+GRANT SELECT ON TABLE log_proofs TO bpc_app;
+GRANT INSERT ON TABLE log_proofs TO bpc_system;
+
+-- log_state -----------------------------------------------------------------------------------------------------
+CREATE TABLE log_state (
+    only_row boolean DEFAULT true NOT NULL,
+    verifier_key text NOT NULL,
+    began_at timestamp with time zone DEFAULT now() NOT NULL,
+    listed_at timestamp with time zone,
+    restored_at timestamp with time zone,
+    CONSTRAINT log_state_only_row_check CHECK (only_row)
+);
+ALTER TABLE log_state ADD CONSTRAINT log_state_pkey PRIMARY KEY (only_row);
+GRANT SELECT ON TABLE log_state TO bpc_app;
+GRANT INSERT ON TABLE log_state TO bpc_system;
+GRANT UPDATE(listed_at) ON TABLE log_state TO bpc_system;
+GRANT UPDATE(restored_at) ON TABLE log_state TO bpc_system;
 
 -- passport_exports ----------------------------------------------------------------------------------------------
 CREATE TABLE passport_exports (

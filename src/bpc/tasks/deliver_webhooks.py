@@ -14,7 +14,7 @@ and a warning in the log, which is meant to be mailed to somebody.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -24,6 +24,7 @@ from service_jobs import Context, Handler, Handlers, JobError, Rejection, Retry
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, Refusal
 from bpc.core.formats.ids import TenantId, WebhookDeliveryId, WebhookEndpointId
+from bpc.core.secret_box import SecretBox
 from bpc.core.webhooks import (
     GONE,
     MAX_RETRY_AFTER_SECONDS,
@@ -108,8 +109,9 @@ def declare_deliver_job(
     open_transaction: OpenTransaction,
     metrics: JobMetrics,
     policy: DeliveryPolicy = DeliveryPolicy(),  # noqa: B008 (frozen)
+    load_box: Callable[[], SecretBox | None] = lambda: None,
 ) -> Handler[DeliveryOrder, DeliveryOutcome]:
-    """The job DELIVER_WEBHOOK."""
+    """The job DELIVER_WEBHOOK. `load_box` gives what decrypts the secrets of endpoints."""
     timeout = max(guard.max_seconds, MAX_TIMEOUT_SECONDS) + OVERHEAD_SECONDS
 
     @handlers.job(
@@ -122,7 +124,7 @@ def declare_deliver_job(
     async def deliver(ctx: Context, order: DeliveryOrder) -> DeliveryOutcome | Rejection:
         tenant, delivery = TenantId(ctx.tenant), order.webhook_delivery_id
         async with open_transaction(tenant) as conn:
-            row = await deliveries.load_outgoing(conn, tenant, delivery)
+            row = await deliveries.load_outgoing(conn, tenant, delivery, box=load_box())
         outcome = DeliveryOutcome(
             webhook_delivery_id=delivery, webhook_endpoint_id=row.webhook_endpoint_id, response_status=None
         )

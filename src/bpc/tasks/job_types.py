@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache, partial
 
 from service_jobs import Defaults, Handler, Handlers, LimitedProcesses, UnavailableProcesses
 from service_jobs.schedules import Schedule
@@ -17,6 +18,7 @@ from bpc.pipeline.sign import SignOrder, SignOutcome, declare_sign_job
 from bpc.pipeline.snapshot import BuildOrder, BuildOutcome, declare_build_job
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
+from bpc.runtime.stored_secrets import load_secret_box
 from bpc.runtime.telemetry import JobMetrics
 from bpc.storage.database import Database
 from bpc.storage.jobs import make_job_defaults
@@ -120,6 +122,7 @@ def declare_job_types(
             open_transaction=database.tenant,
             metrics=metrics,
             policy=make_delivery_policy(settings),
+            load_box=cache(partial(load_secret_box, settings)),
         ),
     )
     return JobTypes(handlers=handlers, pipeline_jobs=pipeline_jobs, task_jobs=task_jobs)

@@ -24,6 +24,7 @@ from bpc.storage.jobs import make_job_metrics, open_jobs
 from bpc.storage.webhooks import webhook_fanout
 from bpc.tasks import ingest
 from bpc.tasks.job_types import declare_job_types, list_nightly_schedules
+from bpc.tasks.log_sequencer import keep_log
 from bpc.worker.monitoring import (
     MonitoringSource,
     PipelineMetrics,
@@ -65,9 +66,9 @@ async def run_worker(
     )
     processes = ProcessPool(settings.jobs_cpu_processes)
     try:
-        async with open_jobs(settings, database, job_types.handlers, metrics=metrics, processes=processes) as (
-            jobs,
-            trigger,
+        async with (
+            open_jobs(settings, database, job_types.handlers, metrics=metrics, processes=processes) as (jobs, trigger),
+            keep_log(settings, database),
         ):
             await ensure_schedules(database, *list_nightly_schedules(jobs.defaults))
             chores = (

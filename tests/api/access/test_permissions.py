@@ -53,6 +53,7 @@ MATRIX = """
 DECLARED = """
     GET    /v1/health/live                                                  -
     GET    /v1/health/ready                                                 -
+    GET    /v1/health/reads                                                 -
     GET    /v1/metrics                                                      -
     GET    /v1/openapi.json                                                 -
     POST   /v1/documents                                                    docs:upload

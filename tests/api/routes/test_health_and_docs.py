@@ -26,6 +26,7 @@ ALL_WELL = {"database": "OK", "migrations": "OK", "queue": "OFF", "workers": "NO
 def _no_caching(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_checks, "REPORT_KEPT_SECONDS", 0)
     monkeypatch.setattr(health_checks, "MIGRATIONS_KEPT_SECONDS", 0)
+    monkeypatch.setattr(health_checks, "WRITES_KEPT_SECONDS", 0)
 
 
 def _make_client(app: FastAPI) -> httpx2.AsyncClient:
@@ -69,6 +70,26 @@ async def test_tables_of_another_build_are_not_ready(http: httpx2.AsyncClient, s
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "DB_UNAVAILABLE"
     assert answer.json()["error"]["details"] == {"checks": ALL_WELL | {"migrations": "FAILED"}}
+
+
+@pytest.mark.parametrize("fault", ["default_transaction_read_only = on", "temp_file_limit = '64kB'"])
+async def test_a_database_that_takes_no_writes_is_not_ready_and_reads_go_on(
+    http: httpx2.AsyncClient, admin: Api, superuser: Connection, database: Database, fault: str
+) -> None:
+    product = await admin.post_json("/v1/battery-products", {"sku": "SKU-1", "name": "Cell"})
+    await superuser.execute("UPDATE api_keys SET last_used_at = NULL")
+    await superuser.execute(f'ALTER DATABASE "{database.address.database}" SET {fault}')
+    await database.pool.expire_connections()
+
+    ready, reads = await http.get(READY), await http.get("/v1/health/reads")
+    page = await admin.get(f"/v1/battery-products/{product['battery_product_id']}")
+
+    assert (ready.status_code, ready.json()["error"]["code"]) == (503, "DB_UNAVAILABLE")
+    assert ready.json()["error"]["details"]["checks"] == ALL_WELL | {"writes": "FAILED"}
+    assert (reads.status_code, page.status_code) == (200, 200), page.text
+    if "read_only" in fault:
+        write = await admin.post("/v1/battery-products", {"sku": "SKU-2", "name": "Cell"})
+        assert (write.status_code, write.json()["error"]["code"]) == (503, "DB_UNAVAILABLE")
 
 
 async def test_without_a_database_it_is_alive_and_not_ready(

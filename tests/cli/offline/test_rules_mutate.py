@@ -39,17 +39,17 @@ def test_processes_give_the_same_report_as_one(bpc: Program, rules: Path) -> Non
 
 
 def test_a_limit_tries_a_sample_that_the_seed_chooses(bpc: Program, rules: Path) -> None:
-    report = json.loads(bpc.run_ok("rules", "mutate", rules, "--limit", "3", "--seed", "5", "--json").out)
+    report = json.loads(bpc.run_ok("rules", "mutate", rules, "--sample", "3", "--seed", "5", "--json").out)
 
     assert (report["mutants"], report["tried"]) == (9, 3)
 
 
 def test_a_score_below_the_required_one_is_refused(bpc: Program, rules: Path) -> None:
-    ended = bpc.run("rules", "mutate", rules, "--min-score", "90", "--jobs", "1")
+    ended = bpc.run("rules", "mutate", rules, "--min", "90", "--jobs", "1")
 
     assert ended.code == 1
     assert "the score is 55 %, and 90 % is required" in ended.err
-    assert bpc.run("rules", "mutate", rules, "--min-score", "40", "--jobs", "1").code == 0
+    assert bpc.run("rules", "mutate", rules, "--min", "40", "--jobs", "1").code == 0
 
 
 def test_tests_in_a_second_file_count(bpc: Program, rules: Path, tmp_path: Path) -> None:

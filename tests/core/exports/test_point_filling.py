@@ -69,6 +69,25 @@ def test_members_that_are_read_inside_of_lambdas_count() -> None:
     assert list_filled_points(rules) == {}, "nothing was read of no parts"
 
 
+def test_what_functions_read_inside_of_lambdas_counts() -> None:
+    rules = """language 2;
+    def parts = all Component for "SKU-1";
+    def factor = (Battery for "SKU-1").mass_kg ?? 1;
+    fn weigh(x: Dec(6), share: Dec(2)): Dec(6) = let x2 = x * share / 100; toDec(6, x2);
+    fn scale(x: Dec(6)): Dec(6) = toDec(6, weigh(x, 10) * factor);
+    field parts.cobalt @public: Dec(6) =
+      sumDec(6, map(parts, fn(p) => weigh(p.cobalt_g ?? 0, p.recycled_post_pct ?? 0)));
+    field parts.scaled @public: Dec(6) = sumDec(6, map(parts, fn(p) => let x = p.cobalt_g ?? 0; scale(x)));
+    field parts.count @public: Dec(6) = sumDec(6, map(parts, fn(p) => scale(1)));
+    """
+    part = make_fact("Component", "component:SKU-1:1", cobalt_g="5", recycled_post_pct="10")
+
+    filled = list_filled_points(rules, part, mass_kg="12")
+
+    assert filled[20] == ["parts.cobalt", "parts.scaled"]
+    assert filled[10] == ["parts.count", "parts.scaled"], "the mass is read by the function alone"
+
+
 def test_what_nobody_sees_is_a_step_on_the_way_and_other_fields_stand_for_themselves() -> None:
     rules = """
     field hidden.mass: Opt(Dec(6)) = recordGet(BATTERY, "mass_kg");

@@ -116,3 +116,18 @@ def test_what_chooses_or_asks_at_level_2_is_read_and_is_not_part_of_the_value() 
     assert reads.get_value_members("stated") == frozenset()
     assert reads.get_members("stated") == {FactMember("Component", "mass_g")}
     assert reads.get_value_members("groups") == {FactMember("Component", "material")}
+
+
+def test_what_a_function_reads_and_is_given_is_part_of_the_value() -> None:
+    reads = build_reads(
+        """language 2;
+        def battery = Battery for productSku() else missing("no sheet");
+        fn double(x: Dec(6), y: Int): Dec(6) = if y > 0 then toDec(6, x * 2) else 0;
+        fn mass(): Dec(6) = double(battery.mass_kg ?? 0, battery.expected_cycles ?? 0);
+        field a @public: Dec(6) = mass();
+        field b @public: Dec(6) = double(battery.capacity_kwh ?? 0, battery.expected_cycles ?? 0);
+        """
+    )
+
+    assert reads.get_value_members("a") == {FactMember("Battery", "mass_kg")}
+    assert reads.get_value_members("b") == {FactMember("Battery", "capacity_kwh")}

@@ -2,6 +2,7 @@
 
     database      it answers a statement           else not ready
     migrations    the tables are this build's      else not ready
+    writes        it takes writes, on disk         else not ready, but reads are
     queue         RabbitMQ takes connections       else not ready, but only with BPC_HEALTH_REQUIRE_QUEUE
     workers       one reported recently            never decides: jobs wait, requests are answered
 
@@ -19,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, LiteralString, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -47,6 +48,11 @@ REPORT_KEPT_SECONDS: Final = 1.0
 MIGRATIONS_KEPT_SECONDS: Final = 10.0
 SESSION: Final = {"role": SYSTEM_ROLE, "search_path": "public", "application_name": "bpc ready", "timezone": "UTC"}
 load_migrations = cache(list_migrations)
+WRITES_KEPT_SECONDS: Final = 5.0
+# A lock on a row is written to the table and its log; a standby and a read-only database refuse it.
+WRITE_ROW: Final[LiteralString] = "SELECT FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE SKIP LOCKED"
+# More than fits into the memory for it: this writes 2 MB to a temporary file on the disk of the tables.
+WRITE_FILE: Final[LiteralString] = "SELECT count(*) FROM generate_series(1, 100000)"
 T = TypeVar("T")
 log = get_logger(__name__)
 
@@ -63,13 +69,20 @@ class ReadinessReport:
     workers: CheckState
     jobs: QueueHealth | None
     needs_queue: bool
+    writes: CheckState = "OK"
 
     @property
     def error_code(self) -> str | None:
         """The error code of the most important failure; None if the process is ready."""
-        if self.database == "FAILED" or self.jobs is None or self.migrations == "FAILED":
+        if self.reads_error_code is not None or self.writes == "FAILED":
             return "DB_UNAVAILABLE"
         return "QUEUE_UNAVAILABLE" if self.queue == "FAILED" and self.needs_queue else None
+
+    @property
+    def reads_error_code(self) -> str | None:
+        """The same for requests that only read."""
+        is_down = self.database == "FAILED" or self.jobs is None or self.migrations == "FAILED"
+        return "DB_UNAVAILABLE" if is_down else None
 
 
 class ReadinessChecker:
@@ -79,12 +92,13 @@ class ReadinessChecker:
         self._service = service
         self._report = KeptValue[ReadinessReport]()
         self._migrated_at: float | None = None
+        self._written_at: float | None = None
 
     async def check(self) -> ReadinessReport:
         return await self._report.get(self._run_checks, REPORT_KEPT_SECONDS)
 
     async def _run_checks(self) -> ReadinessReport:
-        queue, (database, migrations, jobs) = await asyncio.gather(self._check_queue(), self._check_database())
+        queue, (database, migrations, jobs, writes) = await asyncio.gather(self._check_queue(), self._check_database())
         return ReadinessReport(
             database=database,
             migrations=migrations,
@@ -92,17 +106,20 @@ class ReadinessChecker:
             workers="OK" if jobs is not None and jobs.workers else "NONE",
             jobs=jobs,
             needs_queue=self._service.settings.health_require_queue,
+            writes=writes,
         )
 
-    async def _check_database(self) -> tuple[CheckState, CheckState, QueueHealth | None]:
+    async def _check_database(self) -> tuple[CheckState, CheckState, QueueHealth | None, CheckState]:
         """Check the database, its tables and its jobs, one after the other on one connection."""
         conn = await _try_check("database", self._connect())
         if conn is None:
-            return "FAILED", "FAILED", None
+            return "FAILED", "FAILED", None, "FAILED"
         try:
             answers = await _try_check("database", conn.fetchval("SELECT true"))
             is_migrated = await _try_check("migrations", self._is_migrated(conn))
-            return _to_state(answers), _to_state(is_migrated), await _try_check("jobs", queries.get_health(conn))
+            jobs = await _try_check("jobs", queries.get_health(conn))
+            writes = await _try_check("writes", self._is_writing(conn))
+            return _to_state(answers), _to_state(is_migrated), jobs, _to_state(writes)
         finally:
             with suppress(*DRIVER_ERRORS, OSError):
                 await conn.close(timeout=CHECK_SECONDS)
@@ -120,6 +137,16 @@ class ReadinessChecker:
         if self._migrated_at is None or now - self._migrated_at >= MIGRATIONS_KEPT_SECONDS:
             await require_current_schema(conn, load_migrations())
             self._migrated_at = now
+        return True
+
+    async def _is_writing(self, conn: Connection) -> bool:
+        now = time.monotonic()
+        if self._written_at is None or now - self._written_at >= WRITES_KEPT_SECONDS:
+            async with conn.transaction():
+                await conn.execute(WRITE_ROW, SYSTEM_TENANT)
+                await conn.execute("SET LOCAL work_mem = '64kB'")
+                await conn.execute(WRITE_FILE)
+            self._written_at = now
         return True
 
     async def _check_queue(self) -> CheckState:
@@ -221,7 +248,12 @@ def _build_ready_metric(report: ReadinessReport) -> Metric:
     family = GaugeMetricFamily(
         "bpc_ready", "1 if the check passes: what this process needs is available.", labels=["check"]
     )
-    states = {"database": report.database, "migrations": report.migrations, "queue": report.queue}
+    states = {
+        "database": report.database,
+        "migrations": report.migrations,
+        "queue": report.queue,
+        "writes": report.writes,
+    }
     for check, state in states.items():
         if state != "OFF":
             family.add_metric([check], state == "OK")

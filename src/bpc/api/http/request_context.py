@@ -18,6 +18,7 @@ from bpc.core.api_keys import Peppers
 from bpc.core.audit.events import Act
 from bpc.core.formats.cursor import derive_cursor_key
 from bpc.core.formats.ids import TenantId
+from bpc.core.secret_box import SecretBox
 from bpc.runtime.settings import Settings
 from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import Connection
@@ -58,6 +59,7 @@ class Service:
     pipeline_jobs: PipelineJobs
     task_jobs: TaskJobs
     peppers: Peppers
+    secret_box: SecretBox
     heavy_slots: HeavyRequestSlots
     processes: ProcessPool
     readers: ProcessPool

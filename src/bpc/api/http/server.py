@@ -35,6 +35,7 @@ from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.logs import bind_correlation_id, get_logger
 from bpc.runtime.settings import Settings
 from bpc.runtime.sockets import BACKLOG, CannotListen, open_listening_socket
+from bpc.runtime.stored_secrets import load_secret_box
 from bpc.storage.database import Database
 from bpc.storage.jobs import make_job_metrics, open_jobs
 from bpc.tasks.job_types import declare_job_types
@@ -249,6 +250,7 @@ async def open_service(
             pipeline_jobs=job_types.pipeline_jobs,
             task_jobs=job_types.task_jobs,
             peppers=peppers,
+            secret_box=load_secret_box(settings),
             heavy_slots=HeavyRequestSlots(count_heavy_slots(database.pool.get_max_size())),
             processes=ProcessPool(settings.jobs_cpu_processes),
             readers=ProcessPool(1, limits=READ_LIMITS),

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import fastapi_offline
 import orjson
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,9 +30,16 @@ class Live(ResponseBody):
 
 
 class ReadinessChecks(ResponseBody):
+    @model_serializer(mode="wrap")
+    def _leave_out_what_holds(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
     database: CheckState
     migrations: CheckState = Field(description="OK if the tables are those of this build.")
     queue: CheckState = Field(description="RabbitMQ; OFF if it is not used.")
+    writes: CheckState | None = Field(
+        None, description="FAILED if the database answers and takes no writes, as with a full disk; otherwise left out."
+    )
     workers: CheckState = Field(description="NONE if no worker reports: jobs wait, requests are still answered.")
 
 
@@ -65,11 +72,19 @@ async def get_ready(request: Request) -> Ready | Response:
     return Ready(checks=_to_checks(report), jobs=JobBacklog.model_validate(report.jobs))
 
 
+@health_routes.open("/v1/health/reads", response_model=Live)
+async def get_reads(request: Request) -> Live | Response:
+    """Check that the process can serve requests that only read, also while the database takes no writes."""
+    readiness: ReadinessChecker = request.app.state.readiness
+    report = await readiness.check()
+    return Live() if report.reads_error_code is None else _answer_not_ready(report)
+
+
 def _answer_not_ready(report: ReadinessReport) -> Response:
     return build_error_response(
         report.error_code or "DB_UNAVAILABLE",
         "this process is not ready; the details name the failed checks, and the log has the reasons",
-        {"checks": _to_checks(report).model_dump()},
+        {"checks": _to_checks(report).model_dump(exclude_none=True)},
         headers={"Retry-After": "1"},
     )
 
@@ -78,6 +93,7 @@ def _to_checks(report: ReadinessReport) -> ReadinessChecks:
     return ReadinessChecks(
         database="FAILED" if report.jobs is None else report.database,
         migrations=report.migrations,
+        writes="FAILED" if report.writes == "FAILED" and report.database == "OK" else None,
         queue=report.queue,
         workers=report.workers,
     )

@@ -174,6 +174,7 @@ async def create_webhook_endpoint(ctx: Context, body: NewEndpoint) -> EndpointIs
         act=ctx.act,
         timeout_seconds=body.timeout_seconds,
         retry_client_errors=body.retry_client_errors,
+        box=ctx.service.secret_box,
     )
     return EndpointIssued.model_validate(new_endpoint)
 
@@ -281,7 +282,9 @@ async def delete_webhook_endpoint(ctx: Context, webhook_endpoint_id: IdOf[Webhoo
 async def rotate_webhook_secret(ctx: Context, webhook_endpoint_id: IdOf[WebhookEndpointId]) -> EndpointIssued:
     """Give an endpoint a new secret, shown only in this answer. The previous secret stays valid for a while."""
     return EndpointIssued.model_validate(
-        await endpoints.rotate_secret(ctx.conn, ctx.tenant, webhook_endpoint_id, act=ctx.act)
+        await endpoints.rotate_secret(
+            ctx.conn, ctx.tenant, webhook_endpoint_id, act=ctx.act, box=ctx.service.secret_box
+        )
     )
 
 

@@ -8,35 +8,31 @@ from typing import Annotated, Final
 
 import typer
 
-from bpc.cli.support.output import REFUSED, AsJson, format_count, print_json, print_line, print_refusal
+from bpc.cli.support.output import REFUSED, AsJson, format_count, print_json, print_line, print_refusal, print_table
 from bpc.cli.support.progress import show_progress
 from bpc.cli.support.rule_files import RulesArgument, TestsFileOption, exit_with_diagnostics, read_package_texts
 from bpc.core.language.package import PackageTexts, RulesRefused
-from bpc.core.language.testing.mutation import (
-    Baseline,
-    Mutant,
-    MutationReport,
-    MutationRun,
-    Verdict,
-    select_mutants,
-)
+from bpc.core.language.testing.mutation import Mutant, MutationReport, Verdict, select_mutants
+from bpc.core.language.testing.mutation_run import Baseline, MutationRun
 
-DEFAULT_LIMIT: Final = 500
 MUTANTS_A_TASK: Final = 4
 
 
 def mutate_rules(
     rules: RulesArgument,
     tests: TestsFileOption = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Try at most this many changes, chosen by the seed.")
-    ] = DEFAULT_LIMIT,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample", metavar="N", min=1, help="Try only so many changes, chosen by the seed [default: all of them]."
+        ),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option("--seed", metavar="N", min=0, help="Seed for the choice of changes and the random cases."),
     ] = 0,
     min_score: Annotated[
-        int, typer.Option("--min-score", metavar="PERCENT", min=0, max=100, help="Exit 1 if the score is lower.")
+        int, typer.Option("--min", metavar="PERCENT", min=0, max=100, help="Exit 1 if the score is lower.")
     ] = 0,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes [default: one for each processor].")
@@ -45,13 +41,13 @@ def mutate_rules(
 ) -> None:
     """Change rules in small ways and list the changes that no test notices.
 
-    A comparison, an operator, a number, a date, a condition: each is changed by itself, and the tests run on the
-    changed rules. Where no test notices, the rules could be wrong and nobody would know. The score is the share of
-    changes that a test noticed.
+    A comparison, an operator, a number, a date, a condition, a row of a table, the period and the severity of a
+    requirement: each is changed by itself, and the tests that depend on it run on the changed rules. Where no test
+    notices, the rules could be wrong and nobody would know. The score is the share of changes that a test noticed.
 
     \b
     bpc rules mutate battery.bpc --tests battery_tests.bpc
-    bpc rules mutate battery.bpc --limit 2000 --min-score 90
+    bpc rules mutate rules/battery --sample 500 --min 90
     """
     texts = read_package_texts(rules, tests)
     try:
@@ -59,7 +55,7 @@ def mutate_rules(
     except RulesRefused as refused:
         exit_with_diagnostics(refused.diagnostics, as_json=as_json)
     baseline = run.run_baseline()
-    mutants = select_mutants(run.mutants, limit, seed)
+    mutants = select_mutants(run.mutants, sample, seed)
     verdicts: list[tuple[Mutant, Verdict]] = []
     with show_progress("changing", as_json=as_json) as bar:
         for verdict in judge_mutants(run, texts, baseline, mutants, seed=seed, jobs=jobs or os.cpu_count() or 1):
@@ -111,6 +107,10 @@ def _print_report(report: MutationReport, seed: int) -> None:
     for mutant in survivors:
         place = report.source.find_place(mutant.change.span.start)
         print_line(f"  {place} in {mutant.item}: {mutant.change.says}")
+    files = report.list_files()
+    if len(files) > 1:
+        rows = [(file.file, file.noticed, file.noticed + file.survived, f"{file.score} %") for file in files]
+        print_table(("FILE", "NOTICED", "OF", "SCORE"), rows)
     noticed_count, valid = report.count("noticed"), len(report.verdicts) - report.count("invalid")
     print_line(
         f"SCORE {report.score} %  {noticed_count:,} of {format_count(valid, 'change')} noticed, "

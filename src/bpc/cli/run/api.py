@@ -25,6 +25,7 @@ from bpc.runtime.sockets import open_inherited_socket, take_systemd_socket
 from bpc.runtime.supervision import ProcessChannel, open_parent_channel
 from bpc.runtime.telemetry import trace_to_collector
 from bpc.storage.database import open_migrated_database
+from bpc.storage.webhooks.endpoint_secrets import seal_stored_secrets
 
 SocketOption = Annotated[int | None, typer.Option("--socket", hidden=True, help="Descriptor to listen on.")]
 
@@ -70,6 +71,7 @@ async def _serve(
         serve_metrics(service, host),
         listen(service, *address, sock=sock, on_end=stop.set) as bound_port,
     ):
+        await seal_stored_secrets(database, service.secret_box)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
         url = format_url(host, bound_port)
         print_result({"url": url}, f"the API listens on {url}; press Ctrl-C to stop", as_json=as_json)

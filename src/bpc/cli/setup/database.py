@@ -39,6 +39,7 @@ from bpc.storage.database import Database, locate_database, migrate_and_complete
 from bpc.storage.migrate import SchemaComparison, SchemaState, compare_schema, list_migrations
 from bpc.storage.passports import passport_versions
 from bpc.storage.restore import restore_base, restore_dump, restore_keys
+from bpc.storage.tlog import log_rows
 
 
 async def migrate_tables(
@@ -277,6 +278,7 @@ async def _restore_and_check(
         try:
             async with database.system() as conn:
                 tenants = await list_tenants(conn)
+                await log_rows.mark_restored(conn)
             with show_progress("", as_json=as_json) as bar:
                 with report.measure("verifying the audit log"):
                     await _verify_audit_log(database, tenants, report, bar)

@@ -76,7 +76,7 @@ class FieldSources:
             node.data["path"] for node in nodes[:count] if not node.data["access"] and node.data["value"] is not None
         }
         self._lambdas = {program.source.byte_range(loop.lambda_span): loop for loop in _iterate_loops(program)}
-        self._definitions = {definition.name: definition.body for definition in program.definitions}
+        self._program = program
 
     def trace_field(self, field: int) -> ValueSources:
         """What the value of a field, given by its node, is made of."""
@@ -114,7 +114,7 @@ class FieldSources:
             first, last = node.data["fn"]
             loop = self._lambdas.get((first, last))
             if loop is not None:
-                yield from _iterate_members(loop.body, self._definitions)
+                yield from _iterate_members(loop.body, _Names({}, self._program))
 
     def _list_attached_points(self, node: _Node) -> Iterator[str]:
         """The code of the data point whose attached files a node looks up: their key names it."""
@@ -243,29 +243,51 @@ def list_value_parts(expr: typed.Expr) -> Sequence[typed.Expr]:  # noqa: PLR0911
             return ()
 
 
-def _iterate_members(expr: typed.Expr, bound: Mapping[str, typed.Expr]) -> Iterator[MemberRead]:
-    """The members of facts that the value of an expression inside a lambda is made of.
+class _Names(NamedTuple):
+    """What names stand for: those of lets and parameters with the names at their place, and what the rules define."""
 
-    `bound` is what the names of lets and definitions stand for.
-    """
+    local: "Mapping[str, tuple[typed.Expr, _Names]]"
+    program: typed.Program
+
+    def bind(self, name: str, value: typed.Expr, names: "_Names") -> "_Names":
+        return _Names({**self.local, name: (value, names)}, self.program)
+
+    def resolve(
+        self, expr: typed.Local | typed.DefinitionValue | typed.FunctionCall
+    ) -> "tuple[typed.Expr, _Names] | None":
+        """What a name stands for; None for an element of a lambda."""
+        if isinstance(expr, typed.Local):
+            return self.local.get(expr.name)
+        inner = _Names({}, self.program)
+        if isinstance(expr, typed.DefinitionValue):
+            return next(each.body for each in self.program.definitions if each.name == expr.name), inner
+        function = next(each for each in self.program.functions if each.name == expr.name)
+        for parameter, argument in zip(function.parameters, expr.arguments, strict=True):
+            inner = inner.bind(parameter, argument, self)
+        return function.body, inner
+
+
+def _iterate_members(expr: typed.Expr, names: _Names) -> Iterator[MemberRead]:
+    """The members of facts that the value of an expression inside a lambda is made of."""
     match expr:
-        case typed.Local() | typed.DefinitionValue() if expr.name in bound:
-            yield from _iterate_members(
-                bound[expr.name], {name: value for name, value in bound.items() if name != expr.name}
-            )
+        case typed.Local() | typed.DefinitionValue() | typed.FunctionCall():
+            value = names.resolve(expr)
+            if value is not None:
+                yield from _iterate_members(*value)
         case typed.TypedBlock():
             for binding in expr.bindings:
                 if isinstance(binding, typed.TypedLet):
-                    bound = {**bound, binding.name: binding.value}
-            yield from _iterate_members(expr.body, bound)
+                    names = names.bind(binding.name, binding.value, names)
+            yield from _iterate_members(expr.body, names)
         case typed.TypedIf():
-            names = {branch.binding: branch.condition for branch in expr.branches if branch.binding is not None}
+            options = {branch.binding: branch.condition for branch in expr.branches if branch.binding is not None}
+            for name, option in options.items():
+                names = names.bind(name, option, names)
             for part in list_value_parts(expr):
-                yield from _iterate_members(part, {**bound, **names})
+                yield from _iterate_members(part, names)
         case typed.BuiltinCall(op="recordGet" | "member") if (fact := get_fact_type(expr)) is not None:
             yield MemberRead(fact, str(expr.static["member"]))
-        case typed.BuiltinCall(op=op) if op in NON_VALUE_OPS:
-            return
         case _:
-            for part in list_value_parts(expr):
-                yield from _iterate_members(part, bound)
+            is_value = not isinstance(expr, typed.BuiltinCall) or expr.op not in NON_VALUE_OPS
+            for part in list_value_parts(expr) if is_value else ():
+                yield from _iterate_members(part, names)

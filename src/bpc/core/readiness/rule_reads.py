@@ -147,7 +147,7 @@ class RuleReads:
                     pending.append(self._functions[node.name].body)
 
     def _bind(self, body: typed.Expr) -> "_Bindings":
-        return _Bindings(self._definitions, list(self._iterate_nodes(body)))
+        return _Bindings(self._definitions, self._functions, list(self._iterate_nodes(body)))
 
     def _collect_reads(self, expr: typed.Expr, bindings: "_Bindings", code: str) -> CheckedReads:
         nodes = list(bindings.iterate_resolved(expr))
@@ -184,14 +184,24 @@ _CHECKS: Final = (typed.RequireSome, typed.TypedAssert)
 
 
 class _Bindings:
-    """What the names in a rule stand for: the values of lets and definitions, for a lambda's element its list.
+    """What the names in a rule stand for: the values of lets, definitions and parameters.
 
-    `nodes` are those of the rule and of the definitions that it needs.
+    The element of a lambda stands for its list. `nodes` are those of the rule and of what it needs: definitions and
+    functions.
     """
 
-    def __init__(self, definitions: Mapping[str, typed.ProgramDefinition], nodes: list[Any]) -> None:
+    def __init__(
+        self,
+        definitions: Mapping[str, typed.ProgramDefinition],
+        functions: Mapping[str, typed.ProgramFunction],
+        nodes: list[Any],
+    ) -> None:
         self._definitions = definitions
+        self._functions = functions
         self._nodes = nodes
+
+    def get_function_body(self, call: typed.FunctionCall) -> typed.Expr:
+        return self._functions[call.name].body
 
     @cached_property
     def _values(self) -> Mapping[str, list[typed.Expr]]:
@@ -204,6 +214,9 @@ class _Bindings:
                 values.setdefault(node.binding, []).append(node.condition)
             elif isinstance(node, typed.Loop):
                 values.setdefault(node.parameters[-1], []).append(node.items)
+            elif isinstance(node, typed.FunctionCall):
+                for name, argument in zip(self._functions[node.name].parameters, node.arguments, strict=True):
+                    values.setdefault(name, []).append(argument)
         return values
 
     def get_values(self, name: typed.Local | typed.DefinitionValue) -> list[typed.Expr]:
@@ -232,6 +245,8 @@ def _list_value_nodes(node: typed.Expr, bindings: _Bindings) -> Iterable[typed.E
     match node:
         case typed.Local() | typed.DefinitionValue():
             return bindings.get_values(node)
+        case typed.FunctionCall():
+            return (bindings.get_function_body(node),)
         case typed.TypedBlock():
             return (node.body,)
         case typed.BuiltinCall(op=op) if op in NON_VALUE_OPS:

@@ -105,7 +105,8 @@ def _data_dir_error(path: Path, why: str, fix: str) -> ConfigMissing:
 SIGNING_KEY_VARIABLE: Final = name_variable("signing_ed25519_private_key_base64")
 PEPPER_VARIABLE: Final = name_variable("api_key_pepper_base64")
 KEYS_DIR_VARIABLE: Final = name_variable("signing_keys_dir")
-RESERVED_NAMES: Final = frozenset({"signing", "pepper"})  # whose files hold what we made ourselves
+LOG_KEY_VARIABLE: Final = name_variable("tlog_ed25519_private_key_base64")
+RESERVED_NAMES: Final = frozenset({"signing", "pepper", "log"})  # whose files hold what we made ourselves
 
 
 def load_signing_seed(settings: Settings) -> bytes:
@@ -136,6 +137,21 @@ def load_pepper(settings: Settings) -> bytes:
     return _load_or_create(settings.data_dir, "pepper.key", PEPPER_VARIABLE, decode_pepper)
 
 
+def load_log_seed(settings: Settings) -> bytes | None:
+    """The 32 bytes of the key of the transparency log; None in prod without one: then no log is kept."""
+    configured_key = settings.tlog_ed25519_private_key_base64
+    if configured_key is not None:
+        return decode_seed(configured_key.get_secret_value())
+    if settings.env == "prod":
+        return None
+    return _load_or_create(settings.data_dir, "log.key", LOG_KEY_VARIABLE, decode_seed)
+
+
+def locate_log_folder(settings: Settings) -> Path:
+    """Where the files of the transparency log are."""
+    return settings.data_dir / "log" if settings.tlog_dir is None else settings.tlog_dir
+
+
 def load_previous_pepper(settings: Settings) -> bytes | None:
     """The previous pepper, accepted until no key hash uses it."""
     return _decode_optional_pepper(settings.api_key_pepper_previous_base64)
@@ -144,6 +160,17 @@ def load_previous_pepper(settings: Settings) -> bytes | None:
 def load_next_pepper(settings: Settings) -> bytes | None:
     """The next pepper, accepted because other processes may already use it."""
     return _decode_optional_pepper(settings.api_key_pepper_next_base64)
+
+
+def load_stored_secret_keys(settings: Settings) -> tuple[bytes, ...]:
+    """What the keys of stored secrets are derived from: first the one that encrypts, then those that only decrypt.
+
+    Peppers are among them: without a key of its own, the pepper is the key, and a pepper is replaced too.
+    """
+    configured = (settings.stored_secrets_key_base64, settings.stored_secrets_key_previous_base64)
+    keys = [_decode_optional_pepper(secret) for secret in configured]
+    peppers = [load_pepper(settings), load_previous_pepper(settings), load_next_pepper(settings)]
+    return tuple(key for key in (*keys, *peppers) if key is not None)
 
 
 def has_pepper(settings: Settings) -> bool:

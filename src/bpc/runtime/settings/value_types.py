@@ -93,6 +93,7 @@ def _decode_base64(text: str) -> bytes:
 
 HOST: Final = re.compile(r"[A-Za-z0-9._:%-]{1,255}|/[!-~]{1,200}")
 DESTINATION: Final = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?(:[0-9]{1,5})?|/[ -~]*")
+LOG_ORIGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,100}(:[0-9]{1,5})?(/[A-Za-z0-9._~-]{1,60}){1,8}")
 KEY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 WORKER_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 BUILD_ID: Final = re.compile(r"[!-~]{0,128}")
@@ -161,12 +162,16 @@ KeyId = Annotated[
     ),
 ]
 # The owner of a lease is `<id>:<pid>:<random>`.
+LogOrigin = Annotated[
+    str, _make_pattern_check(LOG_ORIGIN, "must be a host and a path like `passports.example/log`, without `https://`")
+]
 WorkerId = Annotated[str, _make_pattern_check(WORKER_ID, "must be at most 100 letters, digits, `.`, `_` or `-`")]
 BuildId = Annotated[str, _make_pattern_check(BUILD_ID, "must be at most 128 visible ASCII characters")]
 Destinations = Annotated[tuple[str, ...], BeforeValidator(_parse_destinations)]
 DatabaseUrl = Annotated[SecretStr, _make_secret_check(partial(check_url, schemes=DATABASE_SCHEMES))]
 BrokerUrl = Annotated[SecretStr, _make_secret_check(partial(check_url, schemes=BROKER_SCHEMES))]
 SigningKeyText = Annotated[SecretStr, _make_secret_check(decode_seed)]
+StoredSecretsKey = Annotated[SecretStr, _make_secret_check(decode_pepper)]
 PepperText = Annotated[SecretStr, _make_secret_check(decode_pepper)]
 
 

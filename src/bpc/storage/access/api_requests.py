@@ -15,9 +15,13 @@ import orjson
 
 from bpc.core.formats.ids import ActorId, ApiKeyId, TenantId, parse_uuid
 from bpc.core.policies import PolicyInForce
+from bpc.runtime.logs import get_logger
 from bpc.storage.access.policies import parse_policy
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
+from bpc.storage.error_mapping import WRITE_ERRORS
+
+log = get_logger(__name__)
 
 SELECT_CALLER: Final[LiteralString] = """
     SELECT tenant_id, api_key_id, actor_id, actor_type, key_hash, expires_at, revoked_at, last_used_at, is_active,
@@ -85,6 +89,13 @@ async def record_key_use(conn: Connection, caller: Caller, now: datetime) -> Non
     A key hashed with the previous pepper is hashed again with the current one at once. Both writes have their own
     transaction: in the request's, they would lock the key's row until it ends, and a refused request would not count.
     """
+    try:
+        await _write_key_use(conn, caller, now)
+    except WRITE_ERRORS as error:  # a full disk must not keep anybody from reading
+        log.warning("the use of a key could not be recorded", reason=str(error)[:200])
+
+
+async def _write_key_use(conn: Connection, caller: Caller, now: datetime) -> None:
     key, new_hash = (caller.tenant_id, caller.api_key_id), caller.new_hash
     if new_hash is not None and new_hash.key_hash != caller.key_hash:
         async with begin_tenant_transaction(conn, caller.tenant_id):
@@ -117,8 +128,12 @@ class TokenBucketState(NamedTuple):
 
 
 async def take_token(conn: Connection, tenant: TenantId, key_hash: bytes, *, burst: int, rate: int) -> TokenBucketState:
-    """Take a token, in its own statement and transaction."""
-    row = await conn.fetchrow(TAKE_TOKEN, tenant, key_hash, burst, rate)
+    """Take a token, in its own statement and transaction. While the database takes no writes, there is always one."""
+    try:
+        row = await conn.fetchrow(TAKE_TOKEN, tenant, key_hash, burst, rate)
+    except WRITE_ERRORS as error:
+        log.warning("requests could not be counted", reason=str(error)[:200])
+        return TokenBucketState(0, 0)
     if row is None:
         raise RuntimeError("take_token returned no row")
     return TokenBucketState(row["tokens_left"], row["wait"])

@@ -9,13 +9,16 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Literal, LiteralString
 
 import orjson
 
 from bpc.core.formats.ids import EventId, TenantId, WebhookDeliveryId, WebhookEndpointId
+from bpc.core.secret_box import SecretBox
 from bpc.core.webhooks import WebhookKeys, WebhookMessage
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.webhooks.endpoint_secrets import open_secret
 
 DeliveryStatus = Literal["PENDING", "DELIVERED", "FAILED"]
 
@@ -177,9 +180,12 @@ async def list_deliveries(
     return await fetch_rows(conn, _to_delivery_row, statement, tenant, *page, *filters)
 
 
-async def load_outgoing(conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId) -> OutgoingDelivery:
-    """A delivery with everything needed to send it. Raises `UnknownResource`."""
-    return await fetch_one(conn, _to_outgoing, SELECT_OUTGOING, tenant, delivery, kind="webhook delivery")
+async def load_outgoing(
+    conn: Connection, tenant: TenantId, delivery: WebhookDeliveryId, *, box: SecretBox | None = None
+) -> OutgoingDelivery:
+    """A delivery with everything needed to send it. Raises `UnknownResource`. `box` decrypts the secrets."""
+    to_outgoing = partial(_to_outgoing, box)
+    return await fetch_one(conn, to_outgoing, SELECT_OUTGOING, tenant, delivery, kind="webhook delivery")
 
 
 async def record_attempt(
@@ -219,7 +225,9 @@ def truncate_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _to_outgoing(
+    box: SecretBox | None,
     *,
+    tenant_id: TenantId,
     status: DeliveryStatus,
     webhook_endpoint_id: WebhookEndpointId,
     url: str,
@@ -233,7 +241,10 @@ def _to_outgoing(
     rotated_at: datetime | None,
     **event_columns: Any,
 ) -> OutgoingDelivery:
-    previous = None if previous_secret_base64 is None else b64decode(previous_secret_base64)
+    current, previous = (
+        None if text is None else b64decode(open_secret(box, tenant_id, webhook_endpoint_id, text))
+        for text in (secret_base64, previous_secret_base64)
+    )
     return OutgoingDelivery(
         status=status,
         webhook_endpoint_id=webhook_endpoint_id,
@@ -243,8 +254,8 @@ def _to_outgoing(
         is_failing=failing_since is not None,
         timeout_seconds=timeout_seconds,
         retry_client_errors=retry_client_errors,
-        keys=WebhookKeys(current=b64decode(secret_base64), previous=previous, rotated_at=rotated_at),
-        announcement=WebhookMessage(**event_columns),
+        keys=WebhookKeys(current=current or b"", previous=previous, rotated_at=rotated_at),
+        announcement=WebhookMessage(tenant_id=tenant_id, **event_columns),
     )
 
 

@@ -16,11 +16,13 @@ from typing import Final, LiteralString
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import TenantId, WebhookEndpointId, WebhookSubscriptionId
+from bpc.core.secret_box import SecretBox
 from bpc.core.webhooks import TEST_EVENT_TYPE, WebhookType
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 from bpc.storage.webhooks import webhook_fanout
+from bpc.storage.webhooks.endpoint_secrets import seal_secret
 from bpc.storage.webhooks.webhook_fanout import QueuedDelivery
 
 SECRET_BYTES: Final = 32
@@ -149,11 +151,12 @@ async def create_endpoint(
     act: Act,
     timeout_seconds: int | None = None,
     retry_client_errors: bool = False,
+    box: SecretBox | None = None,
 ) -> IssuedWebhookSecret:
-    """Create an endpoint with its own secret, and append an event without the secret."""
+    """Create an endpoint with its own secret, and append an event without the secret. `box` encrypts the secret."""
     endpoint, secret = WebhookEndpointId(clock.new_id()), _generate_secret()
-    behaviour = (timeout_seconds, retry_client_errors)
-    await conn.execute(INSERT_ENDPOINT, tenant, endpoint, url, secret, act.at, act.actor_id, *behaviour)
+    behaviour, stored = (timeout_seconds, retry_client_errors), seal_secret(box, tenant, endpoint, secret)
+    await conn.execute(INSERT_ENDPOINT, tenant, endpoint, url, stored, act.at, act.actor_id, *behaviour)
     payload = {"url": url, "timeout_seconds": timeout_seconds, "retry_client_errors": retry_client_errors}
     await events.append_act(conn, act, tenant, "WebhookEndpoint", endpoint, "WEBHOOK_ENDPOINT_CREATED", payload)
     return IssuedWebhookSecret(webhook_endpoint_id=endpoint, url=url, secret=SECRET_PREFIX + secret)
@@ -217,11 +220,11 @@ async def change_endpoint(
 
 
 async def rotate_secret(
-    conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, *, act: Act
+    conn: Connection, tenant: TenantId, endpoint: WebhookEndpointId, *, act: Act, box: SecretBox | None = None
 ) -> IssuedWebhookSecret:
     """Give an endpoint a new secret, and append an event; the previous secret stays valid for a while."""
     secret = _generate_secret()
-    row = await conn.fetchrow(ROTATE_SECRET, tenant, endpoint, secret, act.at)
+    row = await conn.fetchrow(ROTATE_SECRET, tenant, endpoint, seal_secret(box, tenant, endpoint, secret), act.at)
     if row is None:
         raise await explain_inactive(conn, tenant, endpoint)
     await events.append_act(

@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from typing import Final
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -11,6 +12,7 @@ from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
 from bpc.storage.database import Database
+from bpc.storage.webhooks.endpoint_secrets import open_secret
 from tests.api.conftest import Api
 from tests.api.routes.webhooks.webhook_calls import URL, create_endpoint, insert_delivery, list_event_types
 from tests.storage.rows import insert_event
@@ -45,7 +47,7 @@ async def test_an_endpoint_is_created_with_a_secret_that_is_shown_once(admin: Ap
     ]
 
 
-async def test_a_secret_is_in_its_answer_and_its_row_and_nowhere_else(
+async def test_a_secret_is_in_its_answer_and_nowhere_else(
     admin: Api, superuser: "asyncpg.Connection[asyncpg.Record]", capfd: pytest.CaptureFixture[str]
 ) -> None:
     answer = await admin.post("/v1/webhook-endpoints", {"url": URL}, idempotency_key="first")
@@ -60,7 +62,7 @@ async def test_a_secret_is_in_its_answer_and_its_row_and_nowhere_else(
     assert again.json()["error"]["details"]["id"] == endpoint
     rows = await superuser.fetch("SELECT response_headers::text, response_body FROM idempotency_keys ORDER BY key")
     assert [row["response_body"] for row in rows] == [b"", b""]
-    assert await _find_tables_with(superuser, secrets) == {"webhook_endpoints"}
+    assert await _find_tables_with(superuser, secrets) == set()
     out, err = capfd.readouterr()
     assert not _contains_secret(out + err + again.text + rows[0]["response_headers"], secrets)
 
@@ -80,7 +82,9 @@ def _contains_secret(text: str, secrets: list[str]) -> bool:
     return any(secret in text or secret.encode().hex() in text for secret in secrets)
 
 
-async def test_a_rotation_keeps_the_secret_before(admin: Api, superuser: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def test_a_rotation_keeps_the_secret_before_and_both_are_stored_encrypted(
+    admin: Api, service: Service, tenant: TenantId, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
     new_endpoint = await create_endpoint(admin)
     endpoint = new_endpoint["webhook_endpoint_id"]
 
@@ -88,7 +92,10 @@ async def test_a_rotation_keeps_the_secret_before(admin: Api, superuser: "asyncp
 
     row = await superuser.fetchrow("SELECT secret_base64, previous_secret_base64 FROM webhook_endpoints")
     assert row is not None
-    assert ["whsec_" + text for text in row.values()] == [rotated["secret"], new_endpoint["secret"]]
+    box, shown = service.secret_box, [rotated["secret"], new_endpoint["secret"]]
+    opened = [open_secret(box, tenant, UUID(endpoint), text) for text in row.values()]
+    assert ["whsec_" + text for text in opened] == shown
+    assert not any(secret.removeprefix("whsec_") in text for secret in shown for text in row.values())
     assert (await admin.get_json(f"/v1/webhook-endpoints/{endpoint}"))["rotated_at"] is not None
     types = await list_event_types(admin, "WebhookEndpoint", endpoint)
     assert types == ["WEBHOOK_ENDPOINT_CREATED", "WEBHOOK_ENDPOINT_CHANGED"]

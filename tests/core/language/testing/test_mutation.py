@@ -2,17 +2,12 @@
 
 import pytest
 
+from bpc.core.language.linking import Manifest, PackageFiles, link_package
 from bpc.core.language.package import PackageTexts, RulesRefused
 from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source
-from bpc.core.language.testing.mutation import (
-    BaselineFailed,
-    Mutant,
-    MutationReport,
-    MutationRun,
-    list_mutants,
-    select_mutants,
-)
+from bpc.core.language.testing.mutation import Mutant, MutationReport, list_mutants, select_mutants
+from bpc.core.language.testing.mutation_run import BaselineFailed, MutationRun
 
 SIZE = """\
 field size: Text =
@@ -82,7 +77,7 @@ field b: Text = match Metal("co") { CO => "cobalt", PB => "lead", none => "" };
 
     assert {"`present` becomes `absent`", '`"cobalt"` becomes `""`'} <= set(list_changes(rules))
     survivors = list_survivors(rules, 'example e: {} => expect(a, == true); expect(b, == "cobalt"); ;')
-    assert set(survivors) == {'`"lead"` becomes `""`', '`""` becomes `"?"`'}
+    assert set(survivors) == {'`"lead"` becomes `""`', '`""` becomes `"?"`', '`"pb"` becomes `"pb?"`'}
 
 
 def test_a_table_is_tried_against_the_tests_of_what_looks_up_in_it() -> None:
@@ -231,3 +226,129 @@ def test_a_property_over_a_definition_alone_notices() -> None:
     tests = "property p: cases(5) seed(1) => forall x: Int . implies(x > 0, x * two > x); ;"
 
     assert list_survivors(rules, tests) == ["`2` becomes `3`"]
+
+
+REQUIREMENTS = """\
+language 2;
+enum Category = EV "ev" | LMT "lmt" | OTHER "other";
+def battery = Battery for productSku() else missing("E1", "no sheet");
+def category = Category(battery.category ?? "") else missing("DP01", "no category");
+const LEAST = 16;
+require DP20 "the share" when category in [EV, LMT] in force from date("2031-08-18") to date("2036-08-18"):
+  battery.expected_cycles ?? 0 >= LEAST else "too little";
+require DP21 "the cycles": battery.expected_cycles is present else "no cycles" severity warn;
+"""
+SHARES = """\
+cases shares(day, category, cycles, status): {
+  issued(day);
+  fact b("Battery", "battery:SKU-1") = {"category": category, "expected_cycles": cycles};
+} => expectFinding("DP20", status);
+{
+  "2031-08-17", "ev",    15,   "NOT_APPLICABLE";
+  "2031-08-18", "ev",    15,   "FAIL";
+  "2031-08-18", "lmt",   15,   "FAIL";
+  "2031-08-18", "other", 15,   "NOT_APPLICABLE";
+  "2031-08-18", "ev",    16,   "PASS";
+  "2031-08-18", "ev",    none, "FAIL";
+  "2036-08-17", "ev",    15,   "FAIL";
+  "2036-08-18", "ev",    15,   "NOT_APPLICABLE";
+};
+"""
+
+
+def test_conditions_periods_and_severities_of_requirements_are_changed() -> None:
+    assert {
+        "the condition `category in [EV, LMT]` becomes `true`",
+        "the condition `category in [EV, LMT]` becomes `false`",
+        "`EV` is left out of the list",
+        '`in force from date("2031-08-18")` is left out',
+        '`to date("2036-08-18")` is left out',
+        "the condition `battery.expected_cycles is present` becomes `false`",
+        "severity `fail` becomes `warn`",
+        "`warn` becomes `fail`",
+        '`"ev"` becomes `"ev?"`',
+        '`"DP01"` becomes `"DP01_"`',
+        '`battery.category ?? ""` becomes `""`',
+    } <= set(list_changes(REQUIREMENTS))
+
+
+def test_a_row_of_a_table_is_left_out() -> None:
+    rules = """\
+language 2;
+table SHARE(on: Date): Int { to date("2031-08-18"): 1; from date("2031-08-18"): 2 cite "Article 8"; };
+field share: Opt(Int) = SHARE(issuedOn());
+"""
+    late, early = (
+        f"the row `{row}` is left out"
+        for row in ('from date("2031-08-18"): 2 cite "Article 8"', 'to date("2031-08-18"): 1')
+    )
+
+    assert {late, early} <= set(list_changes(rules))
+    survivors = list_survivors(rules, 'example e: { issued("2031-08-18"); } => expect(share, == some(2)); ;')
+    assert early in survivors
+    assert late not in survivors
+
+
+def test_a_requirement_is_tried_against_the_tests_that_expect_something_of_it() -> None:
+    report = judge_all(REQUIREMENTS, SHARES)
+
+    survivors = {(mutant.item, mutant.change.says) for mutant in report.list_survivors()}
+    assert {item for item, _ in survivors} == {"DP20", "DP21", "Category", "battery", "category"}
+    # Nobody tests what DP21 says; of DP20 everything that makes a difference is tested.
+    assert {says for item, says in survivors if item == "DP20"} == {"`0` becomes `-1`", "`0` becomes `1`"}
+    assert ("DP21", "`warn` becomes `fail`") in survivors
+    assert ("category", '`"DP01"` becomes `"DP01_"`') in survivors
+    assert ("Category", '`"lmt"` becomes `"lmt?"`') in survivors  # a category nobody knows fails too
+
+
+def test_a_test_that_expects_all_requirements_notices_each() -> None:
+    tests = """\
+example all: { issued("2031-08-18"); fact b("Battery", "battery:SKU-1") = {"category": "ev"}; } =>
+  expect(requirements.met, == false); ;
+example missing: {} => expectFinding("DP21", "WARN"); ;
+"""
+
+    survivors = list_survivors(REQUIREMENTS, tests)
+
+    assert "severity `fail` becomes `warn`" not in survivors
+    assert "`warn` becomes `fail`" not in survivors
+
+
+def test_the_score_is_counted_by_file() -> None:
+    texts = link_package(
+        [
+            PackageFiles(
+                Manifest("p", "1", None),
+                {
+                    "a.bpc": b"field a: Int = 1;",
+                    "b.bpc": b"field b: Int = 2;",
+                    "tests/a.bpc": b"example e: {} => expect(a, == 1); ;",
+                },
+            )
+        ]
+    )
+    run = MutationRun(PackageTexts(texts.rules, texts.tests, "p", "p"))
+    baseline = run.run_baseline()
+
+    report = MutationReport(run.source, 4, tuple((each, run.judge(each, baseline)) for each in run.mutants))
+
+    assert [(file.file, file.noticed, file.survived, file.score) for file in report.list_files()] == [
+        ("p/a.bpc", 2, 0, 100),
+        ("p/b.bpc", 0, 2, 0),
+    ]
+    assert report.as_json()["files"] == [
+        {"file": "p/a.bpc", "noticed": 2, "survived": 0, "invalid": 0, "score": 100},
+        {"file": "p/b.bpc", "noticed": 0, "survived": 2, "invalid": 0, "score": 0},
+    ]
+
+
+def test_a_definition_that_gets_another_type_is_invalid_if_what_reads_it_is() -> None:
+    rules = "language 2; def a = 6 * 2; field near: Bool = a > 0; field far: Int = a;"
+
+    verdicts = {
+        mutant.change.says: verdict
+        for mutant, verdict in judge_all(rules, "example e: {} => expect(near, == true); ;").verdicts
+    }
+
+    assert verdicts["`*` becomes `/`"] == "invalid"
+    assert verdicts["`2` becomes `3`"] == "survived"

@@ -3,29 +3,21 @@
 Pure. A mutant is the rules' text with one place changed: an operator, a comparison, a constant, a condition.
 Tests that are worth something fail on it. A mutant that the checker refuses is no mutant: nobody could publish it.
 
-    texts ── MutationRun ──► mutants ── judge ──► noticed | survived | invalid ──► MutationReport
+    texts ── list_mutants ──► mutants ── MutationRun.judge ──► noticed | survived | invalid ──► MutationReport
 
-A mutant is tried against the tests that compute its field; all the others would give what they gave before. One failing
-test is enough, so the rest is not run. The same texts, seed and limit give the same report on every machine.
+The same texts, seed and limit give the same report on every machine. `mutation_run` tries the mutants.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from bpc.core.errors import Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.language import syntax
-from bpc.core.language.checking.overrides import drop_overridden, get_item_name
-from bpc.core.language.package import PackageTexts, check, read_program
-from bpc.core.language.parsing.parse import parse
+from bpc.core.language.checking.overrides import get_item_name
 from bpc.core.language.source import Source, Span, span_to_json
-from bpc.core.language.testing.generation import collect_fact_usage
-from bpc.core.language.testing.run import find_failing_test, trace_tests
-from bpc.core.language.typed import Program
 
 Verdict: TypeAlias = Literal["noticed", "survived", "invalid"]
 
@@ -61,12 +53,10 @@ _PARENTS_OF_VALUES: Final = (
     *(syntax.Rule, syntax.Let, syntax.Block, syntax.Branch, syntax.If, syntax.Lambda),
     *(syntax.Comparison, syntax.ListLiteral, syntax.RecordLiteral, syntax.MatchArm),
 )
-# The field that all requirements of a package belong to.
-_REQUIREMENTS_FIELD: Final = "requirements.met"
-_TESTS: Final = (syntax.Example, syntax.CaseTable, syntax.Property, syntax.SharedFixture)
-
-
-MAX_TESTS_NAMED: Final = 5
+TESTS: Final = (syntax.Example, syntax.CaseTable, syntax.Property, syntax.SharedFixture)
+# Days before and after all that a rule is about.
+_ALWAYS: Final = 'date("1900-01-01")'
+_NEVER: Final = 'date("2999-12-31")'
 
 
 class Change(NamedTuple):
@@ -91,7 +81,7 @@ def list_mutants(tree: syntax.SyntaxTree, source: Source) -> list[Mutant]:
     places = [
         (get_item_name(item), change)
         for item in tree.items
-        if not isinstance(item, _TESTS)
+        if not isinstance(item, TESTS)
         for change in _list_changes(item, None, source)
     ]
     places.sort(key=lambda place: (place[1].span, place[1].words))
@@ -153,7 +143,49 @@ def _change_node(node: Any, parent: Any, source: Source) -> Iterator[Change]:
         case syntax.Call(function) if function.text in _FUNCTIONS:
             yield _write_change(source, function.span, _FUNCTIONS[function.text])
         case _:
+            yield from _change_larger_part(node, source)
+
+
+def _change_larger_part(node: Any, source: Source) -> Iterator[Change]:
+    match node:
+        case syntax.OperatorChain() if node.links[-1].op == "??":
+            last = node.links[-1].operand.span
+            says = f"`{_quote(source, node.span)}` becomes `{_quote(source, last)}`"
+            yield Change(node.span, f"({_get_words(source, last)})", says)
+        case syntax.Requirement():
+            yield from _change_requirement(node, source)
+        case syntax.TableDeclaration() if len(node.rows) > 1:
+            for row in node.rows:
+                says = f"the row `{_quote(source, row.span)}` is left out"
+                yield Change(Span(row.span.start, source.text.index(";", row.span.end) + 1), "", says)
+        case syntax.EnumMember():
+            for spelling in node.spellings:
+                yield _write_change(source, spelling.span, f'{_get_words(source, spelling.span)[:-1]}?"')
+        case syntax.MissingClause() if node.code is not None:
+            yield _write_change(source, node.code.span, f'"{node.code.value}_"')
+        case syntax.Comparison("in", _, syntax.ListLiteral(items)) if len(items) > 1:
+            for item in items:
+                others = ", ".join(_get_words(source, other.span) for other in items if other is not item)
+                yield Change(node.right.span, f"[{others}]", f"`{_quote(source, item.span)}` is left out of the list")
+        case _:
             pass
+
+
+def _change_requirement(node: syntax.Requirement, source: Source) -> Iterator[Change]:
+    """The conditions of a requirement, its period and its severity."""
+    if node.scope is not None:
+        yield from _change_condition(node.scope, source, ("true", "false"))
+    if node.start is not None:
+        says = f"`in force from {_quote(source, node.start.span)}` is left out"
+        yield Change(node.start.span, _ALWAYS, says)
+    if node.end is not None:
+        yield Change(node.end.span, _NEVER, f"`to {_quote(source, node.end.span)}` is left out")
+    yield from _change_condition(node.condition, source, ("true", "false"))
+    if node.severity is not None:
+        yield _write_change(source, node.severity.span, "fail" if node.severity.text == "warn" else "warn")
+    else:
+        at = (node.message or node.condition).span.end
+        yield Change(Span(at, at), " severity warn", "severity `fail` becomes `warn`")
 
 
 def _write_change(source: Source, span: Span, words: str) -> Change:
@@ -190,135 +222,33 @@ def _change_date(node: syntax.DateLiteral, source: Source) -> Iterator[Change]:
         yield _write_change(source, node.text.span, f'"{day.isoformat()}"')
 
 
+def _get_words(source: Source, span: Span) -> str:
+    return source.text[span.start : span.end]
+
+
 def _quote(source: Source, span: Span) -> str:
     text = " ".join(source.text[span.start : span.end].split())
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-# Which tests can notice
+# The report
 
 
-def find_readers(tree: syntax.SyntaxTree) -> dict[str, set[str]]:
-    """For each definition: the fields and tests that name it, directly or through other definitions."""
-    mentions = {get_item_name(item): set(_list_names(item)) for item in tree.items}
-    roots = {get_item_name(item): _get_reader(item) for item in tree.items}
-    readers: dict[str, set[str]] = {name: set() for name, reader in roots.items() if reader is None}
-    for root, reader in roots.items():
-        pending = [] if reader is None else [root]
-        reached = {root}
-        while pending:
-            for name in mentions[pending.pop()] & readers.keys() - reached:
-                reached.add(name)
-                readers[name].add(reader or root)
-                pending.append(name)
-    return readers
+def compute_score(noticed: int, survived: int) -> int:
+    return noticed * 100 // (noticed + survived) if noticed + survived else 100
 
 
-def _get_reader(item: syntax.Item) -> str | None:
-    """The field or test that an item is, or the field that it belongs to; None for a definition, which others read."""
-    if isinstance(item, (syntax.Rule, *_TESTS)):
-        return get_item_name(item)
-    return _REQUIREMENTS_FIELD if hasattr(item, "code") else None
+class FileScore(NamedTuple):
+    """What became of the mutants of one file."""
 
+    file: str
+    noticed: int
+    survived: int
+    invalid: int
 
-def _list_names(node: Any) -> Iterator[str]:
-    """Every name that may stand for a definition."""
-    if isinstance(node, tuple):
-        for part in node:
-            yield from _list_names(part)
-    elif isinstance(node, syntax.Name):
-        yield node.text
-    elif isinstance(node, syntax.SyntaxNode | syntax.ChainLink):
-        if isinstance(node, syntax.VariableRef | syntax.SimpleType):
-            yield node.name
-        for part in fields(node):
-            yield from _list_names(getattr(node, part.name))
-
-
-# Judging
-
-
-class BaselineFailed(Refusal):
-    """The tests fail on the rules as they are, so that they fail on a mutant proves nothing."""
-
-    code = "RULE_TESTS_FAILED"
-
-    def __init__(self, tests: Sequence[str]) -> None:
-        named = ", ".join(f"`{test}`" for test in tests[:MAX_TESTS_NAMED])
-        more = f" and {len(tests) - MAX_TESTS_NAMED:,} more" if len(tests) > MAX_TESTS_NAMED else ""
-        says = f"tests fail before anything is changed: {named}{more}"
-        super().__init__(says, fix="`bpc rules test` shows why", details={"tests": list(tests)})
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The tests that compute each field; `readers` are the fields and tests that each definition can change."""
-
-    tests_of_field: Mapping[str, frozenset[str]]
-    readers: Mapping[str, set[str]]
-
-    def list_tests(self, item: str) -> frozenset[str]:
-        """The tests that a change of a field or definition can make fail. A test is named by itself."""
-        nothing: frozenset[str] = frozenset()
-        if item not in self.readers:
-            return self.tests_of_field.get(item) or self.tests_of_field.get(_REQUIREMENTS_FIELD, nothing)
-        return nothing.union(*(self.tests_of_field.get(reader, {reader}) for reader in self.readers[item]))
-
-
-class MutationRun:
-    """A package and its mutants. `RulesRefused` if the package has errors."""
-
-    def __init__(self, texts: PackageTexts, *, seed: int = 0) -> None:
-        self._seed = seed
-        self._program = read_program(texts.rules, texts.tests, name=texts.rules_name, tests_name=texts.tests_name)
-        self.source = self._program.source
-        tree = drop_overridden(parse(self.source).tree, self.source)
-        self.mutants = list_mutants(tree, self.source)
-        self._rules = replace(tree, items=tuple(item for item in tree.items if not isinstance(item, _TESTS)))
-        self._starts = [item.span.start for item in self._rules.items]
-        tests_source = Source(texts.tests_name, texts.tests.decode())
-        beside = drop_overridden(parse(tests_source, tests_only=True, language=tree.language).tree, tests_source)
-        # No change names another fact or member, so what the tests need of them is the same for all mutants.
-        self._usage = collect_fact_usage(self._program)
-        self._readers = find_readers(replace(tree, items=tree.items + beside.items))
-
-    def run_baseline(self) -> Baseline:
-        """Run every test on the rules as they are; `BaselineFailed` if one of them fails."""
-        footprints = list(trace_tests(self._program, seed=self._seed))
-        if failing := [footprint.test for footprint in footprints if footprint.failed]:
-            raise BaselineFailed(failing)
-        tests_of_field: dict[str, frozenset[str]] = {}
-        for test, paths, _ in footprints:
-            for field in paths:
-                tests_of_field[field] = tests_of_field.get(field, frozenset()) | {test}
-        return Baseline(tests_of_field, self._readers)
-
-    def judge(self, mutant: Mutant, baseline: Baseline) -> Verdict:
-        program = self._read_mutant(mutant)
-        if program is None:
-            return "invalid"
-        tests = baseline.list_tests(mutant.item)
-        if not tests or find_failing_test(program, tests, self._usage, seed=self._seed) is None:
-            return "survived"
-        return "noticed"
-
-    def _read_mutant(self, mutant: Mutant) -> Program | None:
-        """The changed rules with the tests as they are; the types of fields, which tests depend on, do not change.
-
-        Only the changed item is parsed again. The places in it are not those of the text, but nothing asks for them.
-        """
-        (start, end), words, _ = mutant.change
-        position = bisect_right(self._starts, start) - 1
-        item, text = self._rules.items[position], self.source.text
-        changed = f"{text[item.span.start : start]}{words}{text[end : item.span.end]}"
-        parsed = parse(Source("mutant", changed), language=self._rules.language)
-        if parsed.diagnostics or len(parsed.tree.items) != 1:
-            return None
-        items = (*self._rules.items[:position], *parsed.tree.items, *self._rules.items[position + 1 :])
-        program = check(self.source, replace(self._rules, items=items)).program
-        if program is None:
-            return None
-        return replace(program, examples=self._program.examples, properties=self._program.properties)
+    @property
+    def score(self) -> int:
+        return compute_score(self.noticed, self.survived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +265,16 @@ class MutationReport:
     @property
     def score(self) -> int:
         """Per cent of the valid mutants that a test noticed, rounded down; 100 if there is none."""
-        noticed_count, valid = self.count("noticed"), len(self.verdicts) - self.count("invalid")
-        return noticed_count * 100 // valid if valid else 100
+        return compute_score(self.count("noticed"), self.count("survived"))
+
+    def list_files(self) -> list[FileScore]:
+        """The score of each file, in the order of the text."""
+        counts: dict[str, dict[Verdict, int]] = {}
+        for mutant, verdict in self.verdicts:
+            file = self.source.find_place(mutant.change.span.start).file
+            count = counts.setdefault(file, {"noticed": 0, "survived": 0, "invalid": 0})
+            count[verdict] += 1
+        return [FileScore(file, **count) for file, count in counts.items()]
 
     def list_survivors(self) -> list[Mutant]:
         return [mutant for mutant, verdict in self.verdicts if verdict == "survived"]
@@ -347,6 +285,7 @@ class MutationReport:
             "mutants": self.total,
             "tried": len(self.verdicts),
             **{verdict: self.count(verdict) for verdict in ("noticed", "survived", "invalid")},
+            "files": [{**file._asdict(), "score": file.score} for file in self.list_files()],
             "survivors": [
                 {"item": mutant.item, "change": mutant.change.says, **locate(self.source, mutant.change.span)}
                 for mutant in self.list_survivors()

@@ -17,7 +17,17 @@ from bpc.core.language.evaluating.values import format_as_literal, value_to_json
 from bpc.core.language.evaluation import AssertionFailed, RuleFailure, World
 from bpc.core.language.source import Source, Span, span_to_json
 from bpc.core.language.testing.generation import FactUsage
-from bpc.core.language.typed import FixtureFact, Fixtures, Program, TypedExample, TypedProperty, Value
+from bpc.core.language.typed import (
+    DefinitionValue,
+    FixtureFact,
+    Fixtures,
+    FunctionCall,
+    Program,
+    TypedExample,
+    TypedProperty,
+    Value,
+    iterate_parts,
+)
 from bpc.core.language.types import Type
 
 # A kind of site and its plural.
@@ -225,20 +235,13 @@ class RunContext:
     fact_usage: FactUsage
     reached: set[int] = field(default_factory=set)
     covers: bool = True
-    _emitters: dict[str, list[str]] = field(default_factory=dict)
+    emitters: dict[str, list[str]] = field(default_factory=dict)
 
     def list_emitters(self, code: str) -> list[str]:
         """The fields whose rules can have a finding with this code."""
-        if not self._emitters:
-            for program_field in self.program.fields:
-                for emitted in dict.fromkeys(_list_codes(program_field.body)):
-                    self._emitters.setdefault(emitted, []).append(program_field.path)
-            # A definition that is missing is a finding of each field that needs it.
-            missing = [definition.missing.code for definition in self.program.definitions if definition.missing]
-            paths = [program_field.path for program_field in self.program.fields if program_field.can_be_missing]
-            for emitted in missing:
-                self._emitters.setdefault(emitted, []).extend(paths)
-        return self._emitters.get(code, [])
+        if not self.emitters:
+            self.emitters.update(index_emitters(self.program))
+        return self.emitters.get(code, [])
 
     def build_world(self, test_inputs: Fixtures, facts: Iterable[SnapshotFact]) -> World:
         return World(
@@ -282,6 +285,53 @@ class RunContext:
             return TestError(failure.code, None, failure.says, None, tests, None)
         source = tests if failure.field is None else self.program.source
         return TestError(failure.code, get_rule_code(failure), failure.says, failure.field, source, failure.span)
+
+
+def index_emitters(program: Program) -> dict[str, list[str]]:
+    """The fields whose rules can have a finding, by its code."""
+    emitters: dict[str, dict[str, None]] = {}
+    for program_field in program.fields:
+        for emitted in _list_codes(program_field.body):
+            emitters.setdefault(emitted, {})[program_field.path] = None
+    # A definition that is missing is a finding of each field that needs it.
+    codes = {definition.name: definition.missing.code for definition in program.definitions if definition.missing}
+    for path, names in _list_definitions_of_fields(program).items():
+        for name in names & codes.keys():
+            emitters.setdefault(codes[name], {})[path] = None
+    return {code: list(paths) for code, paths in emitters.items()}
+
+
+def _list_definitions_of_fields(program: Program) -> dict[str, set[str]]:
+    """The definitions that each field that can be missing needs: itself, through others, or through fields it reads."""
+    bodies: dict[tuple[str, str], object] = {
+        **{("definition", definition.name): definition.body for definition in program.definitions},
+        **{("function", function.name): function.body for function in program.functions},
+    }
+    named = {key: set(_list_named(body)) for key, body in bodies.items()}
+    definitions_of_field: dict[str, set[str]] = {}
+    for program_field in program.fields:  # in the order of evaluation: what a field reads comes before it
+        pending = list(_list_named(program_field.body))
+        reached = set(pending)
+        while pending:
+            for key in named[pending.pop()] - reached:
+                reached.add(key)
+                pending.append(key)
+        definitions = {name for kind, name in reached if kind == "definition"}
+        definitions.update(*(definitions_of_field[path] for path in program_field.needs))
+        definitions_of_field[program_field.path] = definitions
+    return {
+        program_field.path: definitions_of_field[program_field.path]
+        for program_field in program.fields
+        if program_field.can_be_missing
+    }
+
+
+def _list_named(body: object) -> Iterator[tuple[str, str]]:
+    for part in iterate_parts(body):
+        if isinstance(part, DefinitionValue):
+            yield "definition", part.name
+        elif isinstance(part, FunctionCall):
+            yield "function", part.name
 
 
 def _list_codes(node: object) -> Iterator[str]:

@@ -10,8 +10,8 @@ give no value (an `assert` or `requireSome` that fails) does not hold. Every oth
     Property ── Cases (BPC-GEN-1) ── claims ── shrunk if it fails ┴─► TestReport
 """
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.errors import Invalid
@@ -229,23 +229,25 @@ class FieldsOfTest(NamedTuple):
 
 def trace_tests(program: Program, *, seed: int) -> Iterator[FieldsOfTest]:
     """Run each test by itself and see what it computes."""
-    machine, usage = Machine(program), collect_fact_usage(program)
+    machine = Machine(program)
+    all_tests = RunContext(program, machine, MAX_STEPS, collect_fact_usage(program))
     for test in _list_tests(program):
-        context, tally = RunContext(program, machine, MAX_STEPS, usage), _Tally(0, None)
+        context, tally = replace(all_tests, reached=set()), _Tally(0, None)
         _run_test(context, test, seed, tally)
         sites = (machine.sites[number] for number in context.reached)
         yield FieldsOfTest(test.name, frozenset(site.label for site in sites if site.kind == "field"), tally.failed)
 
 
-def find_failing_test(program: Program, names: Collection[str], usage: FactUsage, *, seed: int) -> str | None:
-    """The first test of these that fails, examples before properties. A failing case is not made simpler."""
+def find_failing_test(
+    program: Program, tests: Iterable[TypedExample | TypedProperty], usage: FactUsage, *, seed: int
+) -> str | None:
+    """The first of these tests that fails. A failing case is not made simpler."""
     context = RunContext(program, Machine(program), MAX_STEPS, usage, covers=False)
-    for test in _list_tests(program):
-        if test.name in names:
-            tally = _Tally(0, None)
-            _run_test(context, test, seed, tally)
-            if tally.failed:
-                return test.name
+    for test in tests:
+        tally = _Tally(0, None)
+        _run_test(context, test, seed, tally)
+        if tally.failed:
+            return test.name
     return None
 
 

@@ -1,0 +1,1 @@
+"""The transparency log: its rows, its files, and the sequencer that makes the files from the rows."""

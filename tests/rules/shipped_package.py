@@ -1,0 +1,84 @@
+"""The shipped package of the Batteries Regulation, and passports that it compiles from documents and facts."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bpc.cli.support.package_folders import SHIPPED_RULES
+from bpc.cli.support.rule_files import read_package_texts
+from bpc.core.documents.reader import DocumentFacts, read_document
+from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.schemas import SCHEMA_VERSION
+from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.package import read_program
+from bpc.core.passport.compile import compile_passport
+from bpc.core.passport.compile_input import read_input
+
+FOLDER = SHIPPED_RULES / "eu-battery"
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLES = REPOSITORY / "examples"
+
+
+class Passport(NamedTuple):
+    """A compiled passport: its payload, the entries by code, and the size of its proof."""
+
+    payload: Mapping[str, Any]
+    entries: Mapping[str, Mapping[str, Any]]
+    proof_bytes: int
+
+    def list_codes(self, status: str) -> list[str]:
+        return [code for code, entry in self.entries.items() if entry["status"] == status]
+
+    def get_value(self, path: str) -> Any:
+        value = self.payload["fields"]
+        for name in path.split("."):
+            value = None if value is None else value.get(name)
+        return value
+
+
+@cache
+def read_rules() -> bytes:
+    return read_package_texts(str(FOLDER), None).rules
+
+
+@cache
+def make_machine() -> Machine:
+    return Machine(read_program(read_rules()))
+
+
+def read_facts(content: bytes, kind: str = "BOM") -> list[SnapshotFact]:
+    """The facts that a JSON document gives, as its upload would."""
+    outcome = read_document(kind, "application/json", content)
+    assert isinstance(outcome, DocumentFacts), outcome
+    return [make_fact(fact.fact_type, fact.fact_key, json.loads(fact.payload_canonical)) for fact in outcome.facts]
+
+
+def make_fact(fact_type: str, fact_key: str, payload: Mapping[str, Any]) -> SnapshotFact:
+    return SnapshotFact(fact_type=fact_type, fact_key=fact_key, schema_version=SCHEMA_VERSION, payload=dict(payload))
+
+
+def find_sku(facts: Iterable[SnapshotFact]) -> str:
+    return next(fact.fact_key.removeprefix("battery:") for fact in facts if fact.fact_type == "Battery")
+
+
+def compile_facts(facts: Iterable[SnapshotFact], *, sku: str | None = None, issued_on: str = "2027-02-18") -> Passport:
+    """The passport of these facts; of `sku`, or of the battery among them."""
+    facts = list(facts)
+    source = json.loads((EXAMPLES / "first" / "input.json").read_bytes())
+    source["battery_product"]["sku"] = find_sku(facts) if sku is None else sku
+    source["issued_at"] = f"{issued_on}T00:00:00.000000Z"
+    source["facts"] = [
+        {
+            "fact_type": fact.fact_type,
+            "fact_key": fact.fact_key,
+            "schema_version": fact.schema_version,
+            "payload": fact.payload,
+        }
+        for fact in facts
+    ]
+    compile_input = read_input(json.dumps(source).encode(), rules=read_rules(), tests=b"")
+    passport = compile_passport(compile_input, machine=make_machine())
+    payload = json.loads(passport.payload)
+    return Passport(payload, {entry["code"]: entry for entry in payload["compliance"]}, len(passport.proof))

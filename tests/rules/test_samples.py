@@ -1,0 +1,103 @@
+"""The public sample passports under the shipped rules: what each lacks and why, and each contradiction by its numbers.
+
+The samples are read as an upload of them would be. They are on some machines only.
+"""
+
+from functools import cache
+
+import pytest
+
+from bpc.core.exports.data_points import CATEGORIES, POINTS, find_category
+from tests.core.documents.public_files import read_published_file
+from tests.rules.shipped_package import Passport, compile_facts, read_facts
+
+NAMES = ("ev", "lmt", "industrial-without-bms")
+FORMS = ("source", "gefeg")
+ITEMS_OF_WASTE = "of the information on waste batteries, these items of Article 74(1) are missing: "
+ITEMS_OF_DISMANTLING = "of the dismantling information, these items are missing: "
+SUMS = "recycled shares from manufacturing and post-consumer waste do not add up to the declared ones, in %: "
+
+
+@cache
+def compile_sample(name: str) -> Passport:
+    return compile_facts(read_facts(read_published_file(f"{name}.json")))
+
+
+def get_message(name: str, code: str) -> str:
+    entry = compile_sample(name).entries[code]
+    assert entry["status"] in {"FAIL", "WARN"}, entry
+    return str(entry["message"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("name", "stages", "total"), [("ev", "69.3", "65"), ("lmt", "30.1", "12"), ("industrial-without-bms", "41.3", "30")]
+)
+def test_stages_that_do_not_add_up_are_named(name: str, form: str, stages: str, total: str) -> None:
+    message = get_message(f"{name}.{form}", "FOOTPRINT_STAGES")
+
+    assert message == f"the stages add up to {stages}, the declared total is {total} (kg CO2e per kWh)"
+    assert get_message(f"{name}.{form}", "FOOTPRINT_UNIT").startswith(
+        f"{total} kg CO2e per kWh would be one of the capacity"
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("name", "permitted"), [("lmt", "500"), ("industrial-without-bms", "4000")])
+def test_power_that_is_not_permitted_is_named(name: str, form: str, permitted: str) -> None:
+    message = get_message(f"{name}.{form}", "POWER_LIMIT")
+
+    assert message == f"the original power is 7200 W, the permitted power {permitted} W"
+
+
+@pytest.mark.parametrize(
+    ("name", "sums"),
+    [
+        ("ev.source", "Co 0 + 6 = 6, not 10; Li 5 + 4 = 9, not 8; Ni 0 + 5 = 5, not 9"),
+        ("lmt.source", "Co 0 + 0 = 0, not 8; Li 5 + 7 = 12, not 6; Ni 0 + 0 = 0, not 7"),
+    ],
+)
+def test_recycled_shares_that_do_not_add_up_are_named(name: str, sums: str) -> None:
+    assert get_message(name, "RECYCLED_SUM") == f"{SUMS}{sums}"
+
+
+MISSING = {
+    "ev.source": [4, 7, 12, 14, 38, 43, 45, 48, 52, 54, 56, 61],
+    "ev.gefeg": [38, 43, 45, 47, 48],
+    "lmt.source": [4, 7, 12, 14, 38, 43, 45, 48, 52, 54, 56, 65],
+    "lmt.gefeg": [38, 43, 45, 47, 48],
+    "industrial-without-bms.source": [4, 7, 12, 14, 38, 43, 48],
+    "industrial-without-bms.gefeg": [9, 38, 43, 47, 48],
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_the_mandatory_points_that_a_sample_lacks_are_those_that_fail(name: str) -> None:
+    passport = compile_sample(name)
+    category = find_category(
+        passport.payload["battery_product"]["sku"], read_facts(read_published_file(f"{name}.json"))
+    )
+    assert category in CATEGORIES
+
+    failing = sorted(int(code[2:]) for code in passport.list_codes("FAIL") if code.startswith("DP"))
+
+    assert failing == MISSING[name]
+    assert {POINTS[number - 1].get_status(category) for number in failing} == {"M"}
+
+
+def test_items_of_a_point_are_named_one_by_one() -> None:
+    assert get_message("ev.source", "DP43") == f"{ITEMS_OF_WASTE}(d); (e); (f)"
+    assert get_message("ev.gefeg", "DP43") == f"{ITEMS_OF_WASTE}(d); (e)"
+    assert get_message("ev.source", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}2; 3; 4 (")
+    assert get_message("ev.gefeg", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}1; 2; 3; 4; 5; 6 (")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_is_shown_as_far_as_it_is_stated(name: str) -> None:
+    passport = compile_sample(f"{name}.gefeg")
+
+    assert passport.get_value("general.manufacturer.name")
+    assert passport.get_value("footprint.declared_kg_per_kwh")
+    assert passport.get_value("footprint.shown.kg_per_kwh") is None
+    assert (passport.get_value("state.certified_energy_pct") is not None) == (name == "ev")
+    assert (passport.get_value("state.remaining_capacity_ah") is None) == (name == "ev")
