@@ -73,7 +73,7 @@ def _measure_compiling(rules: bytes) -> Table:
     rows = []
     for name, compile_input in _list_inputs(rules):
         passport = compile_passport(compile_input, machine=machine, limits=MAX_LIMITS)
-        took = _time_calls(lambda made=compile_input: compile_passport(made, machine=machine, limits=MAX_LIMITS), 9)  # type: ignore[misc]
+        took = _time_calls(lambda inputs=compile_input: compile_passport(inputs, machine=machine, limits=MAX_LIMITS), 9)  # type: ignore[misc]
         bundle = write_bundle(issue_passport(compile_input, passport, Signer(Seed(bytes(range(32))))))
         if not verify_bundle(bundle).ok:
             raise ValueError(f"the passport of {name} does not verify")

@@ -198,7 +198,7 @@ rules_app = imported_group(
     {
         "check": "offline.rules:check_app",
         "fmt": "offline.rules:format_files",
-        "test": "offline.rules_test:run_rule_tests",
+        "test": "offline.rules_testing:run_rule_tests",
         "mutate": "offline.rules_mutate:mutate_rules",
         "eval": "offline.rules_eval:evaluate_rules",
         "fields": "offline.rules_fields:print_fields",

@@ -19,9 +19,9 @@ else:
 
     def tree_node(*, frozen, slots):  # noqa: ARG001 - typed above
         def make_node_class(cls: type[T]) -> type[T]:
-            made: Any = dataclass(slots=slots, repr=False, eq=False)(cls)
-            made.__eq__, made.__hash__, made.__repr__ = _is_equal, _hash_members, _show
-            return made
+            node_class: Any = dataclass(slots=slots, repr=False, eq=False)(cls)
+            node_class.__eq__, node_class.__hash__, node_class.__repr__ = _is_equal, _hash_members, _show
+            return node_class
 
         return make_node_class
 
