@@ -1,6 +1,7 @@
 """Fill a tenant with at least one row of everything."""
 
 from base64 import b64encode
+from datetime import timedelta
 
 import httpx2
 from service_jobs.schedules import Schedule, put_schedule
@@ -34,6 +35,7 @@ async def fill_tenant(database: Database, http: httpx2.AsyncClient, slug: str) -
         await insert_rules(conn, tenant_data)
         await insert_passports(conn, tenant_data)
         await _insert_webhooks(conn, tenant_data, act)
+        await _insert_approvals(conn, tenant_data)
     async with database.system(tenant) as conn:
         await _insert_jobs(conn, tenant_data)
         await _insert_schedules(conn, tenant_data)
@@ -84,6 +86,27 @@ async def _insert_policy(conn: Connection, tenant_data: FilledTenant, start: str
         policy_canonical=encode_policy("DENY", policy_json, 100, "docs:read"),
         policy_hash=sha256(encode_policy("DENY", policy_json, 100, "docs:read")),
     )
+
+
+async def _insert_approvals(conn: Connection, tenant_data: FilledTenant) -> None:
+    """Requests that every role may confirm: an export of a passport version."""
+    now = clock.now()
+    for start in ("", "idle_"):
+        await insert_row(
+            conn,
+            "approvals",
+            tenant_id=tenant_data.tenant,
+            approval_id=add_id(tenant_data, f"{start}approval_id"),
+            action="activate",
+            permission="passport:read",
+            method="POST",
+            path=f"/v1/passport-versions/{tenant_data.ids['passport_version_id']}/exports",
+            content_type="application/json",
+            body=b'{"format":"PDF"}',
+            requested_by=get_id(tenant_data, "idle_actor_id"),
+            requested_at=now,
+            expires_at=now + timedelta(days=1),
+        )
 
 
 async def _insert_webhooks(conn: Connection, tenant_data: FilledTenant, act: Act) -> None:

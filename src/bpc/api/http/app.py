@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bpc import __version__
+from bpc.api.access import approval_routes
 from bpc.api.graphql import routes as graphql_routes
 from bpc.api.http.error_responses import (
     answer_internal_error,
@@ -214,6 +215,8 @@ FAMILIES: Final = (
     actors_and_keys.api_key_routes,
     policies.routes,
     gate.setting_routes,
+    approval_routes.routes,
+    approval_routes.four_eyes_routes,
     audit_and_signing_keys.signing_key_routes,
     webhooks.endpoint_routes,
     webhooks.subscription_routes,
