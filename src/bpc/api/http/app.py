@@ -52,7 +52,6 @@ from bpc.api.routes import (
     schedules,
     suppliers,
     templates,
-    transparency_log,
     uploads,
     webhook_events,
     webhooks,
@@ -225,7 +224,7 @@ FAMILIES: Final = (
     graphql_routes.routes,
     health_and_docs.health_routes,
     health_and_docs.documentation_routes,
-    transparency_log.routes,
+    audit_and_signing_keys.log_routes,
     templates.routes,
     templates.schema_routes,  # last: its path would also match those of others
 )
