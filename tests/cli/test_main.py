@@ -293,12 +293,14 @@ def test_a_command_that_asks_an_api_waits_for_nothing_that_only_the_service_need
     assert run_python(bpc.with_settings(BPC_API_KEY="bpc_x_y"), code).out == "69\n[]\n"
 
 
-def test_a_command_for_rule_files_waits_for_no_client(bpc: Program) -> None:
-    code = """
+def test_checking_rule_files_waits_for_nothing_but_what_checks(bpc: Program) -> None:
+    slow = ["httpx2", "bpc_client", "asyncpg", "pydantic", "asyncio", "multiprocessing"]
+    slow += ["bpc.core.language.evaluating", "bpc.core.language.testing"]
+    code = f"""
         import sys
         from bpc.cli.main import main
-        print(main(["rules", "check", "/dev/null"]))
-        print([name for name in ["httpx2", "bpc_client", "asyncpg"] if name in sys.modules])
+        print(main(["rules", "check", "/dev/null", "--tests", "/dev/null", "--json"]))
+        print([name for name in {slow} if name in sys.modules])
     """
 
     assert run_python(bpc, code).out.endswith("0\n[]\n")

@@ -53,6 +53,7 @@ ADDED_CODES = """
     REQUEST_TIMEOUT         503 Y
     OUTBOUND_BLOCKED        422 N
     OUTBOUND_FAILED         502 Y
+    CLOCK_DIFFERS           503 Y
     JOB_TIMEOUT             504 Y
     JOB_CANCELLED           409 N
     JOB_LEASE_LOST          500 Y
@@ -87,7 +88,7 @@ def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: st
 
 
 def test_there_are_no_other_codes() -> None:
-    assert len(TABLE) == 27 + 16 + 3 + 2 + 2
+    assert len(TABLE) == 27 + 16 + 3 + 2 + 2 + 1
     assert set(CODES) == {code for code, _, _ in TABLE}
 
 

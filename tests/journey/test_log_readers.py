@@ -81,7 +81,7 @@ def run_script(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedP
 
 def run_go(folder: Path, key: str, stdin: str, cache: Path) -> str:
     environment = os.environ | {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(cache)}
-    command = ["go", "run", READERS / "check_log.go", folder, key]
+    command: list[str | Path] = ["go", "run", READERS / "check_log.go", folder, key]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

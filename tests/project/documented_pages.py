@@ -44,7 +44,7 @@ SECONDS = 120
 
 FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w-]*)")
 NOT_RUN = re.compile(r"\s*<!-- not run: (?P<reason>.*\S) -->\s*")
-FILE = re.compile(r"\s*<!-- file: (?P<name>[\w.-]+) -->\s*")
+FILE = re.compile(r"\s*<!-- file: (?P<name>[\w./-]+) -->\s*")
 AFTER = re.compile(r"^<!-- after: (?P<page>[\w./-]+) -->$", re.MULTILINE)
 ANOTHER_TERMINAL = "<!-- another terminal -->"
 PORTS = ("8080", "8090")
@@ -206,7 +206,9 @@ class Terminal:
             self.key = printed[0]
 
     def write(self, name: str, lines: list[str]) -> None:
-        (self.folder / name).write_text(self._use_our_ports("\n".join(lines) + "\n"))
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._use_our_ports("\n".join(lines) + "\n"))
 
     def _hold_the_database(self) -> None:
         """Use it as long as the page lasts, or every command would start it and stop it again."""

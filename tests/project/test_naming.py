@@ -194,7 +194,10 @@ def test_dataclass_keeps_its_name() -> None:
         for node in list_nodes(path)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-        if alias.name == "dataclass" and alias.asname
+        if alias.name == "dataclass"
+        and alias.asname
+        # The one that is something else at run time, and says so.
+        and path.name != "tree_nodes.py"
     ]
 
     assert aliases == []

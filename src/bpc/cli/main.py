@@ -8,7 +8,6 @@ the trace goes to the log. `COMMANDS` says where each command is; only that modu
 """
 
 import errno
-import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from bpc import __version__
-from bpc.cli.support.arguments import QuickGroup, single_command
+from bpc.cli.support.arguments import QuickGroup, import_command
 from bpc.cli.support.output import (
     INTERNAL_ERROR,
     INTERRUPTED,
@@ -148,10 +147,7 @@ class CommandGroup(QuickGroup):
 
 def load_command(name: str) -> Any:
     """Import the module of the command `name` and return the command."""
-    place = next(section[name][0] for section in COMMANDS.values() if name in section)
-    module, _, attribute = place.partition(":")
-    command = getattr(importlib.import_module(f"bpc.cli.{module}"), attribute)
-    return get_command(command if isinstance(command, typer.Typer) else single_command(command))
+    return import_command(next(section[name][0] for section in COMMANDS.values() if name in section))
 
 
 def _show_version(is_requested: bool) -> None:

@@ -67,6 +67,7 @@ CODES: Final[Mapping[str, ErrorCode]] = {
     "DB_UNAVAILABLE": ErrorCode(http=503, retryable=True),
     "REQUEST_TIMEOUT": ErrorCode(http=503, retryable=True),
     "UNREACHABLE": ErrorCode(http=503, retryable=True),
+    "CLOCK_DIFFERS": ErrorCode(http=503, retryable=True),
     "JOB_TIMEOUT": ErrorCode(http=504, retryable=True),
 }
 # The configuration is wrong: trying again does not help.

@@ -71,6 +71,8 @@ class GateEntry:
     field: str
     message: str
     status: str
+    verdict: str
+    args: Mapping[str, str]
     source: EntrySource
     waived: bool
 
@@ -109,7 +111,8 @@ async def load_compliance(conn: Connection, tenant: TenantId, version_id: Passpo
 
 def _to_gate_entry(entry: ComplianceEntry, source: EntrySource, waived_names: Collection[EntryName]) -> GateEntry:
     is_waived = entry.status in WAIVABLE_STATUSES and get_entry_name(entry) in waived_names
-    return GateEntry(**entry.to_json(), source=source, waived=is_waived)
+    args = dict(entry.args)
+    return GateEntry(**entry.to_json(), verdict=entry.verdict, args=args, source=source, waived=is_waived)
 
 
 async def check_gate(conn: Connection, tenant: TenantId, version: PassportVersionRow) -> GateDecision:

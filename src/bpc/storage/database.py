@@ -23,6 +23,7 @@ import asyncpg
 
 from bpc.core.errors import DatabaseUnavailable, SchemaMismatch
 from bpc.core.formats.ids import TenantId
+from bpc.runtime import clock
 from bpc.runtime.postgres.address import Address
 from bpc.runtime.postgres.cluster import LOGIN
 from bpc.runtime.postgres.server import EmbeddedServer, use_server
@@ -279,6 +280,7 @@ async def open_migrated_database(
                 report("applying migrations")
                 await migrate_and_complete(conn)
             await require_current_schema(conn, list_migrations())
+            clock.adopt(await read_server_time(conn))
         database = await open_database(
             location.address, pool_size=settings.db_pool_size, restart_server=location.restart_server
         )

@@ -2378,7 +2378,10 @@ CREATE TABLE rule_fields (
     field_path text NOT NULL,
     field_type text NOT NULL,
     audiences text[] DEFAULT '{}'::text[] NOT NULL,
-    required boolean DEFAULT true NOT NULL
+    required boolean DEFAULT true NOT NULL,
+    label text,
+    point text,
+    citation text
 );
 ALTER TABLE rule_fields FORCE ROW LEVEL SECURITY;
 ALTER TABLE rule_fields ADD CONSTRAINT rule_fields_path_key UNIQUE (tenant_id, rule_package_version_id, field_path);

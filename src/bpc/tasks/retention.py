@@ -18,9 +18,9 @@ from service_jobs.schedules import Schedule
 
 from bpc.core.audit.checkpoint import RETENTION_EVENT_TYPE, UNCUT_AGGREGATE_TYPE, describe_anchors
 from bpc.core.audit.events import Act
+from bpc.core.errors import Conflict
 from bpc.core.formats.ids import TenantId
 from bpc.core.formats.timestamps import format_time
-from bpc.runtime import clock
 from bpc.runtime.settings import Settings
 from bpc.storage.audit import events, retention
 from bpc.storage.audit.retention import EventPosition
@@ -33,6 +33,7 @@ from bpc.storage.jobs import (
     make_sweep_schedule,
     submit_to_all_tenants,
 )
+from bpc.storage.server_time import require_agreeing_clock
 
 SWEEP: Final = "RETENTION_SWEEP"
 NIGHTLY: Final = "17 3 * * *"  # UTC
@@ -56,6 +57,29 @@ class Cutoffs:
             passport_exports=now - timedelta(days=settings.jobs_ttl_days),
             events=now - timedelta(days=settings.retention_events_days),
         )
+
+
+class CutoffRefused(Conflict):
+    """A cutoff lies in the future, or data would be removed before its time."""
+
+    def __init__(self, name: str, cutoff: datetime, limit: datetime) -> None:
+        super().__init__(
+            f"retention would remove `{name}` from before {format_time(cutoff)}, "
+            f"and nothing younger than {format_time(limit)} may go",
+            fix="raise the retention period of it, or lower BPC_RETENTION_FLOOR_DAYS",
+            details={"cutoff": format_time(cutoff), "limit": format_time(limit), "name": name},
+        )
+
+
+def require_allowed_cutoffs(cutoffs: Cutoffs, now: datetime, *, floor_days: int) -> None:
+    """Raise `CutoffRefused` unless each cutoff is in the past and at least as old as the floor. `now`: the database's.
+
+    Exports can be made again at any time: only the future is closed to them.
+    """
+    for name, cutoff in asdict(cutoffs).items():
+        limit = now if name == "passport_exports" else now - timedelta(days=floor_days)
+        if cutoff > limit:
+            raise CutoffRefused(name, cutoff, limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +180,9 @@ def declare_retention_jobs(
         async with use_system_role(conn):
             if await retention.is_paused(conn):  # it may have been paused since this run began
                 return replace(outcome, is_paused=True)
-            result = await remove_expired(conn, TenantId(ctx.tenant), order, act=Act(None, clock.now()), size=size)
+            now = await require_agreeing_clock(conn)
+            require_allowed_cutoffs(order.cutoffs, now, floor_days=settings.retention_floor)
+            result = await remove_expired(conn, TenantId(ctx.tenant), order, act=Act(None, now), size=size)
         next_job_id = None
         if result.next_order is not None:
             key = f"retention:{order.run_id}:{result.next_order.part}"
@@ -165,11 +191,12 @@ def declare_retention_jobs(
 
     @handlers.job(SWEEP, description="Submits the nightly retention of every tenant.")
     async def sweep(ctx: Context, _: SweepOrder) -> SweepOutcome:
-        order = RetentionOrder(run_id=ctx.job_id, cutoffs=Cutoffs.from_settings(settings, clock.now()))
+        conn = await ctx.transaction()
+        now = await require_agreeing_clock(conn)
+        order = RetentionOrder(run_id=ctx.job_id, cutoffs=Cutoffs.from_settings(settings, now))
+        require_allowed_cutoffs(order.cutoffs, now, floor_days=settings.retention_floor)
         key = f"retention:{order.run_id}:1"
-        return await submit_to_all_tenants(
-            await ctx.transaction(), remove_part, order, key=key, priority=PRIORITY, defaults=defaults
-        )
+        return await submit_to_all_tenants(conn, remove_part, order, key=key, priority=PRIORITY, defaults=defaults)
 
     return RetentionJobs(sweep=sweep, part=remove_part)
 

@@ -5,6 +5,7 @@
     /health/ready    200 if every check of every worker is OK, otherwise 503:
                        database     answers a statement
                        claiming     the worker is not stopping, and its exchange with the database is not stuck
+                       clock        is the database's; named only if it differs
                        heartbeat    is recent in the database, so other workers do not take this one for dead
 
 No check takes longer than two seconds.
@@ -34,11 +35,13 @@ from service_jobs.queries import is_worker_live
 
 from bpc import __version__
 from bpc.core.passport.compile import CompiledPassport
+from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import Settings
 from bpc.runtime.sockets import LOOPBACK, CannotListen, open_listening_socket
 from bpc.runtime.telemetry import DeliveryResult, DisablingCause, JobMetrics, ReplayVerdict
 from bpc.storage.database import Database
+from bpc.storage.server_time import read_and_adopt_time
 
 CHECK_SECONDS: Final = 2.0
 MAX_EXCHANGE_SECONDS: Final = 30.0  # a claim normally takes milliseconds
@@ -68,21 +71,25 @@ class WorkerHealth:
 
 async def check_worker(worker: Worker, database: Database) -> WorkerHealth:
     """Check the worker of this process."""
-    answers, beats = await _check_heartbeat(worker, database)
+    answers, beats, agrees = await _check_heartbeat(worker, database)
     since = worker.exchanging_since
     claims = not worker.is_stopping and (since is None or time.monotonic() - since < MAX_EXCHANGE_SECONDS)
     checks = {"database": _to_state(answers), "claiming": _to_state(claims), "heartbeat": _to_state(beats)}
+    if answers and not agrees:
+        checks["clock"] = "FAILED"
     return WorkerHealth(worker=worker.owner, checks=checks)
 
 
-async def _check_heartbeat(worker: Worker, database: Database) -> tuple[bool, bool]:
-    """Whether the database answers, and whether the worker's heartbeat in it is recent."""
+async def _check_heartbeat(worker: Worker, database: Database) -> tuple[bool, bool, bool]:
+    """Whether the database answers, the worker's heartbeat in it is recent, and our clock agrees with it."""
     try:
         async with asyncio.timeout(CHECK_SECONDS), database.system() as conn:
-            return True, await is_worker_live(conn, worker.owner)
+            beats = await is_worker_live(conn, worker.owner)
+            _, skew = await read_and_adopt_time(conn)
+            return True, beats, abs(skew) <= clock.TOLERANCE
     except Exception as error:  # noqa: BLE001 (after any error the worker is not ready)
         log.warning("not ready", check="database", reason=f"{type(error).__name__}: {error}"[:500])
-        return False, False
+        return False, False, False
 
 
 def _to_state(holds: bool) -> CheckState:

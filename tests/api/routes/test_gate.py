@@ -276,3 +276,40 @@ async def test_only_an_administrator_changes_settings_and_tenants_have_their_own
     assert refusal.json()["error"]["code"] == "FORBIDDEN"
     assert (await officer.get_json(SETTINGS))["minimum_branch_coverage_pct"] == 0
     assert (await other_admin.get_json(SETTINGS))["minimum_branch_coverage_pct"] == 80
+
+
+REQUIRED = b"""language 2;
+field a @public: Int = 1;
+require R1 "at least {least: 16} %" in force from date("2020-01-01"): 15 >= 16
+  else "{share: 15} % is less than {least: 16} %";
+require R2 "at least 20 %" in force from date("2099-01-01"): false;
+"""
+
+
+async def test_entries_say_their_verdict_and_their_arguments_wherever_they_are_shown(
+    admin: Api, service: Service, database: Database, tenant: TenantId, act: Act, inputs: PassportInputs
+) -> None:
+    async with database.tenant(tenant) as conn:
+        rules = str(await publish_rules(conn, tenant, act, REQUIRED))
+    body = {**inputs.body, "rule_package_version_id": rules}
+    version = await issue_version(admin, service, replace(inputs, body=body))
+    former = await issue_version(admin, service, inputs)
+
+    query = '{ passportVersion(id: "ID") { compliance { code status verdict args } } }'
+    answer = (await admin.post("/v1/graphql", {"query": query.replace("ID", version)})).json()
+    entries = (await admin.get_json(f"/v1/passport-versions/{version}/compliance"))["entries"]
+    payload = await admin.get_json(f"/v1/passport-versions/{version}/payload")
+    difference = await admin.get_json(f"/v1/passport-versions/{former}/diff/{version}")
+    former_answer = (await admin.post("/v1/graphql", {"query": query.replace("ID", former)})).json()
+
+    expected = [
+        ("R1", "FAIL", "assessed", {"least": "16", "share": "15"}),
+        ("R2", "NOT_APPLICABLE", "not_yet_in_force", {}),
+    ]
+    names = ("code", "status", "verdict", "args")
+    for shown in (answer["data"]["passportVersion"]["compliance"], entries, payload["compliance"]):
+        assert [tuple(entry[name] for name in names) for entry in shown] == expected
+    after = {entry["code"]: entry["after"] for entry in difference["compliance"] if entry["after"]}
+    assert (after["R2"]["verdict"], after["R1"]["args"]) == ("not_yet_in_force", {"least": "16", "share": "15"})
+    [former_entry, _] = former_answer["data"]["passportVersion"]["compliance"]
+    assert (former_entry["verdict"], former_entry["args"]) == ("assessed", {})

@@ -14,6 +14,7 @@ from tests.api.conftest import Api
 
 RULES = 'field battery.chemistry @public: Text = "LFP";\n'
 TESTS = 'example it_is_lfp: {} =>\n  expect(battery.chemistry, == "LFP");\n;\n'
+UNNAMED = {"label": None, "point": None, "citation": None}
 MISTAKEN = 'field a.b: Int = "one";\nfield a.c: Text = 2;\n'
 
 
@@ -102,14 +103,33 @@ async def test_a_version_lists_its_fields_as_its_rules_declare_them(admin: Api) 
         None,
     )
     assert rule_version["fields"] == [
-        {"field_path": "a.always", "field_type": "List(Text)", "audiences": ["interest"], "required": True},
+        {"field_path": "a.always", "field_type": "List(Text)", "audiences": ["interest"], "required": True, **UNNAMED},
         {
             "field_path": "a.maybe",
             "field_type": "Opt(Dec(6))",
             "audiences": ["authority", "public"],
             "required": False,
+            **UNNAMED,
         },
-        {"field_path": "z.hidden", "field_type": "Int", "audiences": [], "required": True},
+        {"field_path": "z.hidden", "field_type": "Int", "audiences": [], "required": True, **UNNAMED},
+    ]
+
+
+async def test_a_version_says_what_its_fields_are_for_people(admin: Api) -> None:
+    dsl = """language 2;
+    field a.mass @public: Int = 12 about DP10 "Mass of the battery" cite "Annex VI, Part A, point 5";
+    field a.waste @public: Int = 1 about DP43.2 "Separate collection";
+    """
+    package = await create_package(admin)
+
+    version = await admin.post_json(f"/v1/rule-packages/{package}/versions", make_sources(dsl, ""))
+
+    rule_version = await admin.get_json(f"/v1/rule-package-versions/{version['rule_package_version_id']}")
+    checked = (await admin.post("/v1/rules:check", {"dsl_source": dsl})).json()
+    assert rule_version["fields"] == checked["fields"]
+    assert [(field["point"], field["label"], field["citation"]) for field in checked["fields"]] == [
+        ("10", "Mass of the battery", "Annex VI, Part A, point 5"),
+        ("43.2", "Separate collection", None),
     ]
 
 
@@ -206,7 +226,13 @@ async def test_rules_without_mistakes_are_checked_to_their_fields_and_nothing_is
     assert checked.json() == {
         "diagnostics": [],
         "fields": [
-            {"field_path": "battery.chemistry", "field_type": "Text", "audiences": ["public"], "required": True}
+            {
+                "field_path": "battery.chemistry",
+                "field_type": "Text",
+                "audiences": ["public"],
+                "required": True,
+                **UNNAMED,
+            }
         ],
     }
     assert (await auditor.get_json("/v1/rule-packages"))["items"] == []

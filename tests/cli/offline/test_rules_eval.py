@@ -52,7 +52,9 @@ def test_programs_get_values_as_a_passport_writes_them(bpc: Program, folder: Pat
             "product": "Nine",
             "checks.day": True,
         },
-        "compliance": [{"code": "C1", "field": "checks.day", "message": "day", "status": "WARN"}],
+        "compliance": [
+            {"code": "C1", "field": "checks.day", "message": "day", "status": "WARN", "verdict": "assessed", "args": {}}
+        ],
         "failures": [],
     }
 

@@ -77,7 +77,7 @@ def test_what_a_package_overrides_is_listed_with_the_reason(bpc: Program, acme: 
 
     output = bpc.run_ok("rules", "check", acme).out
 
-    assert f"  weakens const LIMIT at {acme}/own.bpc:1:1: from 20 kg\n" in output
+    assert f"  weakens const LIMIT at {acme}/own.bpc:1:1: from 20 kg\n    was: 25\n    is:  20\n" in output
     (override,) = json.loads(bpc.run_ok("rules", "check", acme, "--json").out)["overrides"]
     assert (override["name"], override["reason"], override["weakens"]) == ("LIMIT", "from 20 kg", True)
     assert bpc.run("rules", "test", acme).code == 1, "a test of the parent says that 25 is not heavy"

@@ -11,7 +11,7 @@ from pyld import jsonld  # type: ignore[import-untyped]
 from bpc.core.exports.disclosure import disclose
 from bpc.core.exports.json_ld import XSD, encode_context_document, export_json_ld
 from bpc.core.formats import canonical_json
-from tests.core.exports.example_bundles import CASES, compile_example
+from tests.core.exports.example_bundles import CASES, compile_bundle, compile_example
 
 PAGE = Path(__file__).parents[3] / "docs" / "formats" / "passport.jsonld"
 
@@ -49,6 +49,22 @@ def test_it_says_how_many_entries_were_waived_if_that_is_known(waived: int | Non
 
     number = [{"@type": f"{XSD}integer", "@value": str(waived)}]
     assert node.get("urn:bpc:passport:waived_entries") == (None if waived is None else number)
+
+
+REQUIRED = """language 2;
+field a @public: Int = 1;
+require R1 "at least 16 %": 15 >= 16 else "{share: 15} % is less than {least: 16} %";
+require R2 "at least 20 %" in force from date("2099-01-01"): false;
+"""
+
+
+def test_an_entry_of_a_requirement_says_its_verdict_and_its_arguments() -> None:
+    node = expand(export_json_ld(disclose(compile_bundle(REQUIRED), "tenant")))
+
+    [entries] = node["urn:bpc:passport:compliance"]
+    first, second = entries["@list"]
+    assert first["urn:bpc:passport:args"] == [{"@type": "@json", "@value": {"least": "16", "share": "15"}}]
+    assert second["urn:bpc:passport:verdict"] == [{"@value": "not_yet_in_force"}]
 
 
 def test_values_carry_their_types() -> None:

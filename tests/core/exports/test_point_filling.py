@@ -236,6 +236,19 @@ def test_a_point_of_several_parts_that_is_named_as_a_whole_is_filled_when_the_fa
     }
 
 
+def test_what_goes_with_a_point_does_not_fill_it_and_what_is_computed_does() -> None:
+    rules = f"""{DEFINED}
+    field a.place @public: Opt(Text) = battery.manufacturing_place about DP8 "Place of manufacture";
+    field a.country @public: Opt(Text) = battery.manufacturing_country about DP8 "Country of manufacture";
+    field a.power @public: Opt(Dec(3)) = battery.original_power_w about DP53 "Power";"""
+
+    assert list_filled_points(rules, manufacturing_country="DE") == {}
+    assert list_filled_points(rules, manufacturing_country="DE", manufacturing_place="Ulm") == {
+        8: ["a.country", "a.place"]
+    }
+    assert list_filled_points(rules, original_power_w="5") == {53: ["a.power"]}
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "point", "fills"),
     [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, disclose
 from bpc.core.exports.xml_document import NAMESPACE, _format_text, export_xml
 from bpc.core.passport.bundle import read_bundle
-from tests.core.exports.example_bundles import CASES, compile_example
+from tests.core.exports.example_bundles import CASES, compile_bundle, compile_example
 from tests.core.verify.test_forged_cases import make_level_two_bundle
 
 ROOT = Path(__file__).parents[3]
@@ -34,6 +34,23 @@ def test_a_member_of_an_enumeration_is_a_text() -> None:
     SCHEMA.validate(document)
     [category] = document.findall("p:fields/p:field[@path='battery.category']", NAMES)
     assert (category.get("type"), category.findtext("p:text", namespaces=NAMES)) == ("Opt(Category)", "LMT")
+
+
+REQUIRED = """language 2;
+field a @public: Int = 1;
+require R1 "at least 16 %": 15 >= 16 else "{share: 15} % is less than {least: 16} %";
+require R2 "at least 20 %" in force from date("2099-01-01"): false;
+"""
+
+
+def test_an_entry_of_a_requirement_says_its_verdict_and_its_arguments() -> None:
+    document = ET.fromstring(export_xml(disclose(compile_bundle(REQUIRED), "tenant")))
+
+    SCHEMA.validate(document)
+    first, second = document.findall("p:compliance/p:entry", NAMES)
+    assert (first.get("verdict"), second.get("verdict")) == ("assessed", "not_yet_in_force")
+    assert [[part.text for part in arg] for arg in first.findall("p:arg", NAMES)] == [["least", "16"], ["share", "15"]]
+    assert second.findall("p:arg", NAMES) == []
 
 
 @pytest.mark.parametrize("audience", AUDIENCE_DESCRIPTIONS)

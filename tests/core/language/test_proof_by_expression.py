@@ -59,6 +59,16 @@ def test_a_definition_is_a_node_over_the_facts_it_reads_and_its_readers_have_it_
     assert "value" not in steps[1][1]
 
 
+def test_a_definition_without_a_value_that_is_not_missing_says_null() -> None:
+    rules = 'language 2; def mass = (Battery for "x").mass_kg; field a: Opt(Dec(6)) = mass;'
+
+    (shown,) = (node.data for node in derive_rules(rules).nodes if node.data.get("name") == "mass")
+    (data,) = (data for _, data, _ in list_steps(rules.removeprefix("language 2; ")) if data.get("name") == "mass")
+
+    assert data == shown
+    assert data["value"] is None
+
+
 def test_a_field_that_is_read_is_a_child_by_its_derivation() -> None:
     steps = list_steps('field a: Int = 1; field b: Int = field("a") + field("a");')
 

@@ -152,6 +152,8 @@ class ComplianceType:
     field: str
     status: str
     message: str
+    verdict: str
+    args: Json
 
 
 @strawberry.type(name="ProofNode", description="One step of the computation, hash-linked to those it used.")
@@ -179,8 +181,8 @@ class PassportVersionType(ModelType):
     @describe_field("What its rules said about duties, in the order they said it.")
     async def compliance(self, info: QueryInfo) -> list[ComplianceType]:
         payload = await self._load_artifact(info, "payload")
-        names = ("code", "field", "status", "message")
-        return [ComplianceType(**{name: entry[name] for name in names}) for entry in payload["compliance"]]
+        # Entries of rules of level 1 say neither verdict nor arguments.
+        return [ComplianceType(**{"verdict": "assessed", "args": {}, **entry}) for entry in payload["compliance"]]
 
     @describe_field("Nodes of its proof by id, from `start` on; fields come first, then the root.")
     async def proof_nodes(self, info: QueryInfo, start: int = 0, first: int = DEFAULT_PAGE_SIZE) -> list[ProofNodeType]:

@@ -3,6 +3,7 @@
     database      it answers a statement           else not ready
     migrations    the tables are this build's      else not ready
     writes        it takes writes, on disk         else not ready, but reads are
+    clock         ours is the database's           else not ready
     queue         RabbitMQ takes connections       else not ready, but only with BPC_HEALTH_REQUIRE_QUEUE
     workers       one reported recently            never decides: jobs wait, requests are answered
 
@@ -42,6 +43,7 @@ from bpc.storage.backup import read_last_backup
 from bpc.storage.connection import SYSTEM_ROLE, Connection, connect
 from bpc.storage.error_mapping import DRIVER_ERRORS
 from bpc.storage.migrate import list_migrations, require_current_schema
+from bpc.storage.server_time import require_agreeing_clock
 
 CHECK_SECONDS: Final = 2.0
 REPORT_KEPT_SECONDS: Final = 1.0
@@ -70,19 +72,23 @@ class ReadinessReport:
     jobs: QueueHealth | None
     needs_queue: bool
     writes: CheckState = "OK"
+    clock: CheckState = "OK"
 
     @property
     def error_code(self) -> str | None:
         """The error code of the most important failure; None if the process is ready."""
-        if self.reads_error_code is not None or self.writes == "FAILED":
+        if self.reads_error_code is not None:
+            return self.reads_error_code
+        if self.writes == "FAILED":
             return "DB_UNAVAILABLE"
         return "QUEUE_UNAVAILABLE" if self.queue == "FAILED" and self.needs_queue else None
 
     @property
     def reads_error_code(self) -> str | None:
         """The same for requests that only read."""
-        is_down = self.database == "FAILED" or self.jobs is None or self.migrations == "FAILED"
-        return "DB_UNAVAILABLE" if is_down else None
+        if self.database == "FAILED" or self.jobs is None or self.migrations == "FAILED":
+            return "DB_UNAVAILABLE"
+        return "CLOCK_DIFFERS" if self.clock == "FAILED" else None
 
 
 class ReadinessChecker:
@@ -98,7 +104,9 @@ class ReadinessChecker:
         return await self._report.get(self._run_checks, REPORT_KEPT_SECONDS)
 
     async def _run_checks(self) -> ReadinessReport:
-        queue, (database, migrations, jobs, writes) = await asyncio.gather(self._check_queue(), self._check_database())
+        queue, (database, migrations, jobs, writes, clock) = await asyncio.gather(
+            self._check_queue(), self._check_database()
+        )
         return ReadinessReport(
             database=database,
             migrations=migrations,
@@ -107,19 +115,21 @@ class ReadinessChecker:
             jobs=jobs,
             needs_queue=self._service.settings.health_require_queue,
             writes=writes,
+            clock=clock,
         )
 
-    async def _check_database(self) -> tuple[CheckState, CheckState, QueueHealth | None, CheckState]:
+    async def _check_database(self) -> tuple[CheckState, CheckState, QueueHealth | None, CheckState, CheckState]:
         """Check the database, its tables and its jobs, one after the other on one connection."""
         conn = await _try_check("database", self._connect())
         if conn is None:
-            return "FAILED", "FAILED", None, "FAILED"
+            return "FAILED", "FAILED", None, "FAILED", "FAILED"
         try:
             answers = await _try_check("database", conn.fetchval("SELECT true"))
             is_migrated = await _try_check("migrations", self._is_migrated(conn))
             jobs = await _try_check("jobs", queries.get_health(conn))
             writes = await _try_check("writes", self._is_writing(conn))
-            return _to_state(answers), _to_state(is_migrated), jobs, _to_state(writes)
+            agrees = await _try_check("clock", require_agreeing_clock(conn))
+            return _to_state(answers), _to_state(is_migrated), jobs, _to_state(writes), _to_state(agrees)
         finally:
             with suppress(*DRIVER_ERRORS, OSError):
                 await conn.close(timeout=CHECK_SECONDS)
@@ -253,6 +263,7 @@ def _build_ready_metric(report: ReadinessReport) -> Metric:
         "migrations": report.migrations,
         "queue": report.queue,
         "writes": report.writes,
+        "clock": report.clock,
     }
     for check, state in states.items():
         if state != "OFF":

@@ -56,8 +56,8 @@ class DifferentRule(ResponseBody):
 class DifferentCompliance(ResponseBody):
     code: str
     field: str
-    before: dict[str, str] | None
-    after: dict[str, str] | None
+    before: dict[str, Any] | None = Field(description="The entry as the payload has it; null if there was none.")
+    after: dict[str, Any] | None = Field(description="The entry as the payload has it; null if there is none.")
 
 
 class VersionDifference(ResponseBody):

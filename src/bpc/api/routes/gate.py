@@ -85,6 +85,14 @@ class ComplianceEntryState(ResponseBody):
     field: str = Field(description="The field whose rule reported it; of a finding, its key.", examples=[FIELD_EXAMPLE])
     message: str
     status: str = Field(description="PASS, FAIL, WARN or NOT_APPLICABLE.", examples=["FAIL"])
+    verdict: str = Field(
+        description="Whether the requirement was assessed: assessed, not_yet_in_force, undetermined, expired or "
+        "out_of_scope.",
+        examples=["assessed"],
+    )
+    args: dict[str, str] = Field(
+        description="The texts in the message of a requirement, as the rules name them.", examples=[{"cobalt": "15.99"}]
+    )
     source: EntrySource = Field(description="Whether a rule reported it, or it is a finding in the evidence.")
     waived: bool
 

@@ -40,6 +40,9 @@ class ReadinessChecks(ResponseBody):
     writes: CheckState | None = Field(
         None, description="FAILED if the database answers and takes no writes, as with a full disk; otherwise left out."
     )
+    clock: CheckState | None = Field(
+        None, description="FAILED if the clock of this machine differs from the database's; otherwise left out."
+    )
     workers: CheckState = Field(description="NONE if no worker reports: jobs wait, requests are still answered.")
 
 
@@ -62,7 +65,7 @@ async def get_live() -> Live:
     return Live()
 
 
-@health_routes.open("/v1/health/ready", response_model=Ready, errors=("QUEUE_UNAVAILABLE",))
+@health_routes.open("/v1/health/ready", response_model=Ready, errors=("QUEUE_UNAVAILABLE", "CLOCK_DIFFERS"))
 async def get_ready(request: Request) -> Ready | Response:
     """Check that the process can serve requests. The answer may be a second old; its details name the failed checks."""
     readiness: ReadinessChecker = request.app.state.readiness
@@ -72,7 +75,7 @@ async def get_ready(request: Request) -> Ready | Response:
     return Ready(checks=_to_checks(report), jobs=JobBacklog.model_validate(report.jobs))
 
 
-@health_routes.open("/v1/health/reads", response_model=Live)
+@health_routes.open("/v1/health/reads", response_model=Live, errors=("CLOCK_DIFFERS",))
 async def get_reads(request: Request) -> Live | Response:
     """Check that the process can serve requests that only read, also while the database takes no writes."""
     readiness: ReadinessChecker = request.app.state.readiness
@@ -94,6 +97,7 @@ def _to_checks(report: ReadinessReport) -> ReadinessChecks:
         database="FAILED" if report.jobs is None else report.database,
         migrations=report.migrations,
         writes="FAILED" if report.writes == "FAILED" and report.database == "OK" else None,
+        clock="FAILED" if report.clock == "FAILED" and report.database == "OK" else None,
         queue=report.queue,
         workers=report.workers,
     )

@@ -120,6 +120,17 @@ class RuleField(ResponseBody):
         description="The audiences that may see it, sorted; nobody if empty.", examples=[["public"]]
     )
     required: bool = Field(description="True if every passport has it; false for an optional value, `Opt(…)`.")
+    label: str | None = Field(
+        description="What people call it, in English; null if the rules do not say it.",
+        examples=["Mass of the battery"],
+    )
+    point: str | None = Field(
+        description="The data point that it serves, with the part of it where the rules name one: `10`, `43.2`.",
+        examples=["10"],
+    )
+    citation: str | None = Field(
+        description="Where the regulation asks for it.", examples=["Annex VI, Part A, point 5"]
+    )
 
 
 class RulesToCheck(RequestBody):

@@ -1,16 +1,13 @@
-"""`bpc rules`: check, format, test and evaluate rule files offline; publish and list them over the API."""
+"""`bpc rules`: its commands, and two of them: check and format. Nothing here is slow to import: editors check often."""
 
+import gc
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from bpc.cli.offline.rules_eval import evaluate_rules
-from bpc.cli.offline.rules_fields import list_fields_as_json, print_fields
-from bpc.cli.offline.rules_mutate import mutate_rules
-from bpc.cli.offline.rules_shipped import list_shipped_packages
-from bpc.cli.online.rules_publish import list_rules, publish_rules
-from bpc.cli.support.arguments import command_group
+from bpc.cli.offline.rules_fields import list_fields_as_json
+from bpc.cli.support.arguments import QuickCommand, imported_group, single_command
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
@@ -19,21 +16,15 @@ from bpc.cli.support.output import (
     print_bytes,
     print_json,
     print_line,
-    print_refusal,
-    print_table,
     read_bytes,
     replace_file,
 )
 from bpc.cli.support.package_folders import list_package_files, locate_package
-from bpc.cli.support.progress import show_progress
 from bpc.cli.support.rule_files import (
-    RulesArgument,
     TestsFileOption,
     count_diagnostics,
     diagnostics_to_json,
-    exit_with_diagnostics,
     print_diagnostics,
-    print_test_failure,
     read_package_files,
     select_errors,
 )
@@ -43,12 +34,9 @@ from bpc.core.language.formatting import format_tree
 from bpc.core.language.package import CheckedPackage
 from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source, has_errors, read_source
-from bpc.core.language.testing.report import SITE_KINDS, Coverage, TestReport
-from bpc.core.language.testing.run import run_tests
 from bpc.core.language.typed import Program
 
 STDIN: Final = "-"
-MAX_PLACES_LISTED: Final = 20
 
 RuleFilesArgument = Annotated[
     list[str],
@@ -69,6 +57,7 @@ def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json
     """
     if tests is not None and len(files) != 1:
         raise typer.BadParameter("--tests needs exactly one rule file.")
+    gc.disable()  # what is read is needed until the command ends
     packages = {file: read_package_files(file, tests) for file in files}
     diagnostics = [diagnostic for package in packages.values() for diagnostic in package.diagnostics]
     if as_json:
@@ -99,6 +88,9 @@ def _print_summary(file: str, package: CheckedPackage) -> None:
         verb = "weakens" if override.weakens else "overrides"
         place = override.source.find_place(override.span.start)
         print_line(escape_controls(f"  {verb} {override.kind} {override.name} at {place}: {override.reason}"))
+        if override.before is not None:
+            print_line(escape_controls(f"    was: {override.before or 'nothing'}"))
+            print_line(escape_controls(f"    is:  {override.after or 'nothing'}"))
 
 
 def count_contents(program: Program) -> str:
@@ -198,92 +190,20 @@ def _report_formatted(results: list[FormatResult], *, check: bool, as_json: bool
         )
 
 
-def run_rule_tests(
-    rules: RulesArgument,
-    tests: TestsFileOption = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Seed for the random test cases (same seed, same cases).")
-    ] = 0,
-    only: Annotated[str | None, typer.Option("--only", metavar="NAME", help="Run only this test.")] = None,
-    case: Annotated[
-        int | None,
-        typer.Option("--case", metavar="I", min=0, help="Run only this case of the property named by --only."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run the tests of a rule file or of a package in a folder.
-
-    Examples and properties are in the rule file or in a second file. A failing case is simplified, and the report says
-    how to run it alone. At the end it lists what no test reached. Exits 1 if a test fails.
-
-    \b
-    bpc rules test battery.bpc
-    bpc rules test battery.bpc --tests battery_tests.bpc --seed 7
-    bpc rules test battery.bpc --only capacity_is_positive --case 17
-    """
-    package = read_package_files(rules, tests)
-    if package.program is None:
-        exit_with_diagnostics(package.diagnostics, as_json=as_json)
-    with show_progress("testing", as_json=as_json) as bar:
-        progress = (lambda done, total: bar.update(done, total, "cases")) if bar.is_visible else None
-        report = run_tests(package.program, seed=seed, only=only, case=case, progress=progress)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        _print_report(report, seed)
-    if report.failures:
-        raise typer.Exit(REFUSED)
-
-
-def _print_report(report: TestReport, seed: int) -> None:
-    if report.failures:
-        says = f"{report.failed:,} of {format_count(report.cases, 'case')} failed"
-        print_refusal("RULE_TESTS_FAILED", says, None, {}, as_json=False)
-        print_line("")
-    for failure in report.failures:
-        print_test_failure(failure)
-        print_line("")
-    if report.cases or report.discarded:
-        _print_coverage(report.coverage)
-        print_line("")
-    print_line(
-        f"{report.status}  {_format_counts(report, seed)}", colour="red" if report.failures else "green", bold=True
-    )
-
-
-def _format_counts(report: TestReport, seed: int) -> str:
-    if not report.cases and not report.discarded:
-        return "there are no tests"
-    discarded_text = f", {report.discarded:,} discarded" if report.discarded else ""
-    discarded_text += f", {report.without_field:,} without a field" if report.without_field else ""
-    cases = format_count(report.cases, "case")
-    return f"{cases}, {report.passed:,} passed, {report.failed:,} failed{discarded_text}, seed {seed}"
-
-
-def _print_coverage(coverage: Coverage) -> None:
-    shares = [(plural, coverage.compute_share(kind)) for kind, plural in SITE_KINDS.items()]
-    rows = [(plural, share.reached, share.total, f"{share.percent} %") for plural, share in shares]
-    print_table(("COVERAGE", "REACHED", "OF", ""), rows)
-    unreached_branches = coverage.list_unreached()
-    if unreached_branches:
-        print_line("not reached by any test:")
-    for site in unreached_branches[:MAX_PLACES_LISTED]:
-        print_line(f"  {site.kind} {site.label} at {coverage.source.find_place(site.span.start)}")
-    if len(unreached_branches) > MAX_PLACES_LISTED:
-        print_line(f"  and {len(unreached_branches) - MAX_PLACES_LISTED} more; --json lists them all")
-
-
-rules_app = command_group(
+check_app = single_command(check_files, cls=QuickCommand)
+rules_app = imported_group(
     "Check, format, test, try out and publish rules.\n\n"
     "Rules compute a passport's fields from facts; docs/rules/language.md explains them. `publish` and `list` need an "
-    "API; the other commands need only the files."
+    "API; the other commands need only the files.",
+    {
+        "check": "offline.rules:check_app",
+        "fmt": "offline.rules:format_files",
+        "test": "offline.rules_testing:run_rule_tests",
+        "mutate": "offline.rules_mutate:mutate_rules",
+        "eval": "offline.rules_eval:evaluate_rules",
+        "fields": "offline.rules_fields:print_fields",
+        "publish": "online.rules_publish:publish_rules",
+        "list": "online.rules_publish:list_rules",
+        "shipped": "offline.rules_shipped:list_shipped_packages",
+    },
 )
-rules_app.command("check")(check_files)
-rules_app.command("fmt")(format_files)
-rules_app.command("test")(run_rule_tests)
-rules_app.command("mutate")(mutate_rules)
-rules_app.command("eval")(evaluate_rules)
-rules_app.command("fields")(print_fields)
-rules_app.command("publish")(publish_rules)
-rules_app.command("list")(list_rules)
-rules_app.command("shipped")(list_shipped_packages)

@@ -157,7 +157,8 @@ def _print_results(results: Sequence[EvalResult], compliance: Sequence[Complianc
         label = "" if result.label == EXPRESSION_LABEL else f"{result.label.ljust(width)}  "
         print_line(f"{label}{format_as_literal(result.type, result.value)}")
     for entry in compliance:
-        print_line(f"{entry.status}  {entry.code}  {entry.message}  (field {entry.field})")
+        verdict = "" if entry.verdict == "assessed" else f"{entry.verdict}, "
+        print_line(f"{entry.status}  {entry.code}  {entry.message}  ({verdict}field {entry.field})")
     _print_failures([result for result in results if result.failure])
 
 
@@ -205,7 +206,7 @@ def _results_to_json(results: Sequence[EvalResult], compliance: Sequence[Complia
     )
     return {
         **answer,
-        "compliance": [entry.to_json() for entry in compliance],
+        "compliance": [{**entry.to_json(), "verdict": entry.verdict, "args": dict(entry.args)} for entry in compliance],
         "failures": [
             _failure_to_json(result.label, result.failure, result.source) for result in results if result.failure
         ],

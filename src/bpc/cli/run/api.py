@@ -25,6 +25,7 @@ from bpc.runtime.sockets import open_inherited_socket, take_systemd_socket
 from bpc.runtime.supervision import ProcessChannel, open_parent_channel
 from bpc.runtime.telemetry import trace_to_collector
 from bpc.storage.database import open_migrated_database
+from bpc.storage.server_time import follow_server_time
 from bpc.storage.webhooks.endpoint_secrets import seal_stored_secrets
 
 SocketOption = Annotated[int | None, typer.Option("--socket", hidden=True, help="Descriptor to listen on.")]
@@ -61,6 +62,7 @@ async def _serve(
     async with (
         open_parent_channel(descriptor, {}) as channel,
         open_migrated_database(settings, serving=True) as database,
+        follow_server_time(database),
         open_service(
             settings,
             database,

@@ -258,7 +258,7 @@ def _name_tenants(key_counts: Sequence[PepperUsage], names: Mapping[str, str], *
 
 
 async def _check_clock(conn: Connection) -> HealthCheck:
-    difference = abs((await read_server_time(conn) - clock.now()).total_seconds())
+    difference = abs((await read_server_time(conn) - clock.system_now()).total_seconds())
     if difference > CLOCK_TOLERANCE:
         says = f"this machine and the database are {difference:.0f} s apart"
         return HealthCheck("clock", "fail", says, "synchronise both with NTP")

@@ -27,6 +27,7 @@ from bpc.runtime.supervision import (
 )
 from bpc.runtime.telemetry import merge_metrics, select_cumulative, trace_to_collector
 from bpc.storage.database import open_migrated_database
+from bpc.storage.server_time import follow_server_time
 from bpc.worker.run import MonitoringSource, WorkerHealth, make_monitoring_source, run_worker, serve_monitoring
 
 MAX_WORKERS: Final = 64
@@ -144,6 +145,7 @@ async def _run_one(settings: Settings, descriptor: int | None, *, as_json: bool)
     async with (
         open_parent_channel(descriptor, answers),
         open_migrated_database(settings, serving=True) as database,
+        follow_server_time(database),
         run_worker(settings, database, key_ring=KeyRing.from_settings(settings), on_end=stop.set) as running,
     ):
         pages = make_monitoring_source(settings, running, database)

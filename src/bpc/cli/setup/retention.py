@@ -4,6 +4,7 @@ import getpass
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from bpc.cli.support.arguments import AnyTenantOption, command_group
 from bpc.cli.support.output import AsJson, print_json, print_line, print_result, print_table
 from bpc.cli.support.session import load_settings_and_logs, make_operator_act, select_tenants
 from bpc.core.audit.checkpoint import UNCUT_AGGREGATE_TYPE
+from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
@@ -22,12 +24,14 @@ from bpc.storage.audit import events, retention
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database, open_migrated_database
 from bpc.storage.jobs import make_job_defaults
+from bpc.storage.server_time import read_and_adopt_time, require_agreeing_clock
 from bpc.tasks.retention import (
     Cutoffs,
     RemovedCounts,
     RetentionOrder,
     make_nightly_schedule,
     remove_expired,
+    require_allowed_cutoffs,
 )
 
 retention_app = command_group(
@@ -42,20 +46,29 @@ retention_app = command_group(
 async def run(
     tenant: AnyTenantOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
+    confirm_clock: Annotated[
+        bool,
+        typer.Option("--confirm-clock", help="The database's clock is right, although this machine's differs."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the nightly deletion now.
 
-    Works in small complete steps, so it can be interrupted and repeated.
+    Works in small complete steps, so it can be interrupted and repeated. The time is the database's. If the clock of
+    this machine differs from it, nothing is deleted unless --confirm-clock says that the database is right, which is
+    kept in the audit log of the tenant `system`.
 
     \b
     bpc retention run --dry-run
     bpc retention run --tenant acme
     """
     settings = load_settings_and_logs("retention")
-    cutoffs = Cutoffs.from_settings(settings, clock.now())
     handle_tenant = _count_removable if dry_run else _remove_expired
     async with open_migrated_database(settings) as database:
+        async with database.system(SYSTEM_TENANT) as conn:
+            now = await (_confirm_clock(conn) if confirm_clock and not dry_run else require_agreeing_clock(conn))
+        cutoffs = Cutoffs.from_settings(settings, now)
+        require_allowed_cutoffs(cutoffs, now, floor_days=settings.retention_floor)
         counts = {
             row.slug: await handle_tenant(database, row.tenant_id, cutoffs)
             for row in await select_tenants(database, tenant)
@@ -103,6 +116,16 @@ async def _change_schedule(
         await events.append_act(
             conn, make_operator_act(), SYSTEM_TENANT, UNCUT_AGGREGATE_TYPE, SYSTEM_TENANT, event_type, payload
         )
+
+
+async def _confirm_clock(conn: Connection) -> datetime:
+    """The time of the database. If ours differs, who confirmed it is recorded."""
+    now, skew = await read_and_adopt_time(conn)
+    if abs(skew) > clock.TOLERANCE:
+        payload = {"operator": _name_operator(), "seconds_ahead": round(skew.total_seconds())}
+        act, system = Act(None, now), SYSTEM_TENANT
+        await events.append_act(conn, act, system, UNCUT_AGGREGATE_TYPE, system, "RETENTION_CLOCK_CONFIRMED", payload)
+    return now
 
 
 def _name_operator() -> str:

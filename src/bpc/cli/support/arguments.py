@@ -4,12 +4,14 @@ Nothing here is slow to import: `bpc canonicalize` and `bpc rules check` load th
 """
 
 import functools
+import importlib
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from bpc.core.errors import Invalid
 
@@ -96,11 +98,51 @@ def _run_in_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T
     return run
 
 
-def single_command(function: Callable[..., object]) -> typer.Typer:
+def single_command(function: Callable[..., object], **options: Any) -> typer.Typer:
     """An app with one command, which takes its name from `bpc.cli.main`."""
     app = AsyncTyper(add_completion=False, rich_markup_mode=None)
-    app.command()(function)
+    app.command(**options)(function)
     return app
+
+
+def import_command(place: str) -> Any:
+    """Import the module of a command and return the command; `place` is `offline.rules_check:check_app`."""
+    module, _, attribute = place.partition(":")
+    command = getattr(importlib.import_module(f"bpc.cli.{module}"), attribute)
+    return get_command(command if isinstance(command, typer.Typer) else single_command(command))
+
+
+def imported_group(help_text: str, places: Mapping[str, str]) -> typer.Typer:
+    """An app with several commands, each in a module that is imported when it is run, or when all are shown."""
+
+    class ImportedCommandList(FalseFlags, CommandList):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.commands = ImportedCommands(places)  # type: ignore[assignment] # typer only reads it
+
+    app = typer.Typer(
+        help=help_text, cls=ImportedCommandList, no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    )
+    app.callback()(lambda: None)
+    return app
+
+
+class ImportedCommands(Mapping[str, Any]):
+    """Commands by name, imported when they are asked for."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> Any:
+        command = import_command(self._places[name])
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def command_group(help_text: str) -> typer.Typer:
@@ -138,7 +180,31 @@ class FalseFlags:
 
 
 class QuickCommand(FalseFlags, TyperCommand):
-    """A command whose arguments and options need no conversion."""
+    """A command whose arguments and options are flags and texts, which need no conversion."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        for param in params:
+            if param.type_descriptor.annotation in _TEXTS:
+                param.get_runtime_param = functools.partial(_TextParam, param.get_runtime_param)
+        return params
+
+
+_TEXTS: Final = (str, str | None, list[str])
+
+
+class _TextParam:
+    """Gives texts as they are, as typer would after importing much."""
+
+    def __init__(self, get_typers_own: Callable[[], Any]) -> None:
+        self._get_typers_own = get_typers_own
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if isinstance(value, str) or (value is None and not param.multiple and param.nargs == 1):
+            return value
+        if value and all(isinstance(text, str) for text in value):
+            return [*value]
+        return self._get_typers_own().coerce(value, param=param, ctx=ctx)
 
 
 class QuickGroup(FalseFlags, TyperGroup):

@@ -27,11 +27,12 @@ from bpc.core.language.evaluation import World
 from bpc.core.language.linking import TESTS_FOLDER, link_package
 from bpc.core.language.package import CheckedPackage, PackageTexts, read_package
 from bpc.core.language.source import Source, Span, diagnostic_to_json, render_diagnostic, render_excerpt
-from bpc.core.language.testing.report import TestFailure
 from bpc.core.language.types import FactRecordType
 
 if TYPE_CHECKING:
     from bpc_client.models import RuleTestFact
+
+    from bpc.core.language.testing.report import TestFailure
 
 
 RulesArgument = Annotated[
@@ -123,7 +124,7 @@ def print_fact(fact_type: str, schema_version: int, fact_key: str, payload: Mapp
     print_line(f"  fact given({name}, {key}) = {canonical_json.encode(payload).decode()};")
 
 
-def print_test_failure(failure: TestFailure) -> None:
+def print_test_failure(failure: "TestFailure") -> None:
     """Print a failed test: its position, where the error comes from, and the simplest failing case."""
     print_line(f"failed[{failure.test}]: {failure.says}", colour="red")
     print_place(failure.source, failure.span)

@@ -186,7 +186,7 @@ class DisclosedPassport:
     product: Mapping[str, str]
     fields: Sequence[DisclosedField]
     hidden: int
-    compliance: Sequence[Mapping[str, str]]
+    compliance: Sequence[Mapping[str, Any]]
     waived: int | None
     public_key: PublicKey
     qr_text: str

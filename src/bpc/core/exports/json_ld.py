@@ -117,8 +117,12 @@ def _build_receipt(passport: DisclosedPassport) -> Json:
     }
 
 
-def _build_entry(entry: Mapping[str, str]) -> Json:
+def _build_entry(entry: Mapping[str, Any]) -> Json:
     details = {"code": entry["code"], "message": entry["message"], "status": entry["status"]}
+    # Only entries of rules of level 2 have them. By their prefix, so that the context stays as it is.
+    if "verdict" in entry:
+        details["bpc:verdict"] = entry["verdict"]
+        details["bpc:args"] = {"@type": "@json", "@value": dict(entry["args"])}
     return {"@type": "ComplianceEntry", "of_field": entry["field"], **details}
 
 

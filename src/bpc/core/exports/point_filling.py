@@ -2,13 +2,15 @@
 
 Pure. A field serves the point that its rule names (`about DP10`). A field whose rule names none serves those of the
 members of facts that its value is made of. A point that rules name is filled by the fields that name it alone, and only
-when all its parts are: each part that is named (`DP43.2`) by a field of its own, or else all of them by the facts.
+when all its parts are: each part that is named (`DP43.2`) by a field of its own, or else all of them by the facts. A
+value that is made of other things than the point asks for, such as a fade, was computed for it and fills a point of one
+part.
 
     OpenedBundle, audience ── export_data_points ──► canonical bytes
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bpc.core.exports.data_points import (
@@ -66,12 +68,16 @@ def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
     passport, field_sources = disclose_opened(bundle, audience), FieldSources(bundle)
     filling = {point.number: PointFilling() for point in POINTS}
     category: Category | None = None
+    computed_paths: set[str] = set()
     for field in passport.fields:
-        if field.value in (None, "", [], {}):
+        named_number = None if field.about is None else field.about.point_number
+        if field.value is None or (field.value in ("", [], {}) and named_number is None):
             continue
         sources = field_sources.trace_field(field.node)
         category = category or _find_category_in_reads(sources.reads)
-        if field.about is not None and field.about.point is not None:
+        if named_number is not None:
+            if all(named_number not in _get_point_numbers(read) for read in sources.reads):
+                computed_paths.add(field.path)
             continue
         filled_numbers = _collect_numbers(
             (read for read in sources.reads if read.member not in _ACCOMPANYING_MEMBERS), sources.codes
@@ -81,14 +87,17 @@ def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
         )
         for number in filled_numbers | mentioned_numbers:
             filling[number] = filling[number].add_field(field, fills=number in filled_numbers)
-    filling.update(_fill_named_points(bundle, passport.fields, filling))
+    filling.update(_fill_named_points(bundle, passport.fields, computed_paths, filling))
     if category is None and audience == TENANT:
         category = find_category(passport.product["sku"], bundle.facts)
     return canonical_json.encode(_build_document(passport, category, filling))
 
 
 def _fill_named_points(
-    bundle: OpenedBundle, fields: Sequence[DisclosedField], by_members: Mapping[int, PointFilling]
+    bundle: OpenedBundle,
+    fields: Sequence[DisclosedField],
+    computed_paths: Container[str],
+    by_members: Mapping[int, PointFilling],
 ) -> Iterable[tuple[int, PointFilling]]:
     """The points that rules name, with the fields that name them before those that only read what they ask for."""
     abouts = read_words(bundle.entries["rules.bpc"]).fields.values()
@@ -104,7 +113,8 @@ def _fill_named_points(
         if parts:
             is_filled = parts <= told_points and len(parts) >= len(PARTS[number])
         else:
-            is_filled = bool(own) and (len(PARTS[number]) == 1 or not open_parts[number])
+            is_computed = len(PARTS[number]) == 1 and any(field.path in computed_paths for field in own)
+            is_filled = bool(own) and (is_computed or not open_parts[number])
         yield number, PointFilling((*own, *by_members[number].fields), is_filled)
 
 

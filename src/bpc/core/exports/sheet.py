@@ -195,11 +195,11 @@ def _find_first_named(fields: Sequence[DisclosedField], names: Sequence[str]) ->
 
 def _build_sections(fields: Sequence[DisclosedField]) -> Iterator[Mapping[str, Any]]:
     """Groups that rules name, in the order of their first fields; then the others, by the first names of paths."""
-    named: dict[str, list[DisclosedField]] = {}
+    named_groups: dict[str, list[DisclosedField]] = {}
     for field in sorted(fields, key=_get_order):
         if field.about is not None and field.about.group is not None:
-            named.setdefault(field.about.group, []).append(field)
-    for title, members in named.items():
+            named_groups.setdefault(field.about.group, []).append(field)
+    for title, members in named_groups.items():
         yield {"title": title, "rows": [_build_row(field) for field in members]}
     others = [field for field in fields if field.about is None or field.about.group is None]
     groups = {name: list(group) for name, group in groupby(others, lambda field: field.path.split(".", 1)[0])}

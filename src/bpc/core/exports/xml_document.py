@@ -74,9 +74,12 @@ def _write_field(field: DisclosedField) -> Iterator[str]:
     yield "    </field>"
 
 
-def _format_entry(entry: Mapping[str, str]) -> str:
-    parts = _format_text("code", entry["code"]), _format_text("message", entry["message"])
-    return f"{_format_open_tag('entry', status=entry['status'], field=entry['field'])}{''.join(parts)}</entry>"
+def _format_entry(entry: Mapping[str, Any]) -> str:
+    parts = [_format_text("code", entry["code"]), _format_text("message", entry["message"])]
+    for name, value in sorted(entry.get("args", {}).items()):
+        parts += ["<arg>", _format_text("name", name), _format_text("text", value), "</arg>"]
+    attributes = {name: entry[name] for name in ("status", "verdict", "field") if name in entry}
+    return f"{_format_open_tag('entry', **attributes)}{''.join(parts)}</entry>"
 
 
 def _write_receipt(passport: DisclosedPassport) -> Iterator[str]:

@@ -143,6 +143,15 @@ def read_members(fact: FactRecordType, key: str, payload: Mapping[str, Json]) ->
     return members
 
 
+def check_member(fact: FactRecordType, key: str, name: str, value: Json) -> None:
+    """`FactInvalid` if `read_members` could not read this member of a fact, which its schema knows."""
+    if value is not None:
+        try:
+            _READERS[fact][name](value, name)
+        except _MemberError:
+            read_members(fact, key, {name: value})
+
+
 class _MemberError(Exception):
     """What is wrong with one member, before anybody has said which fact it is of."""
 

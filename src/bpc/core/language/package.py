@@ -28,13 +28,14 @@ from bpc.core.language.checking.context import (
 from bpc.core.language.checking.declarations import CheckedRules, check_rules
 from bpc.core.language.checking.definitions import warn_of_unused_definitions
 from bpc.core.language.checking.enumerations import declare_enums, register_enum
+from bpc.core.language.checking.examples_again import CheckedExamples
 from bpc.core.language.checking.expressions import HANDLERS
 from bpc.core.language.checking.findings_of_rules import KnownFindings
 from bpc.core.language.checking.overrides import apply_overrides
 from bpc.core.language.checking.tables import declare_tables, register_table
 from bpc.core.language.checking.testing_blocks import PackageTests, check_tests
 from bpc.core.language.linking import recognise_files
-from bpc.core.language.parsing.parse import ParsedRules, parse
+from bpc.core.language.parsing.parse import ParsedRules, ParsedText, parse
 from bpc.core.language.source import (
     Diagnostic,
     Source,
@@ -67,11 +68,12 @@ def check(
     *,
     unparsed_fields: Sequence[str] = (),
     unparsed_definitions: Sequence[str] = (),
+    earlier: CheckedExamples | None = None,
 ) -> CheckedPackage:
     """Check a package: its rules with the tests among them, and the tests of a file beside them.
 
     `unparsed_fields` exist, but their rules could not be parsed, so nothing more is known about them. So do
-    `unparsed_definitions`.
+    `unparsed_definitions`. `earlier` is what was found in the tests of the file the time before, and then this time.
     """
     shared = PackageContext(tree.language)
     shared.fields.update((path, UNPARSED_FIELD) for path in unparsed_fields)
@@ -83,10 +85,15 @@ def check(
     if tests is not None:
         tests_findings = Findings(tests[0])
         checker = Checker(shared, tests_findings, HANDLERS, in_rules=False)
-        try:
-            check_tests(checker, apply_overrides(tests[1], tests_findings, package_tests.overrides), package_tests)
-        except TooManyErrors:
-            tests_findings.report_stop()
+        memory = earlier or CheckedExamples()
+        has_tests_among_rules = bool(package_tests.names or package_tests.fixtures or package_tests.overrides)
+        if has_tests_among_rules or not memory.take_again(tests[1], package_tests, tests_findings, shared):
+            try:
+                check_tests(checker, apply_overrides(tests[1], tests_findings, package_tests.overrides), package_tests)
+            except TooManyErrors:
+                tests_findings.report_stop()
+            if not has_tests_among_rules:
+                memory.remember(tests[1], package_tests, tests_findings, shared)
         diagnostics += tests_findings.list_located()
     if rules is None or not package_tests.complete or any(located.diagnostic.is_error for located in diagnostics):
         return CheckedPackage(None, tuple(diagnostics))
@@ -180,19 +187,44 @@ def read_package(
     rules: bytes, tests: bytes = b"", *, name: str = "rules.bpc", tests_name: str = "tests.bpc"
 ) -> CheckedPackage:
     """Read, parse and check a package."""
-    source, parsed, parse_errors = _parse_text(name, rules)
-    tests_source, parsed_tests, test_errors = _parse_text(
-        tests_name, tests, tests_only=True, language=parsed.tree.language
-    )
-    tests_tree = (tests_source, parsed_tests.tree) if tests else None
+    return read_again(PackageTexts(rules, tests, name, tests_name)).package
+
+
+@dataclass(frozen=True, slots=True)
+class PackageReading:
+    """A package that was read, with what reading it again after an edit can take from it."""
+
+    package: CheckedPackage
+    _rules: "_ParsedFile"
+    _tests: "_ParsedFile"
+    _examples: CheckedExamples
+
+
+def read_again(texts: PackageTexts, earlier: PackageReading | None = None) -> PackageReading:
+    """Read a package. What `earlier`, the same package before an edit, has in common with it is not read again.
+
+    The result is that of `read_package`: what is parsed up to the edit is kept, and what is found in a tests file that
+    did not change, as long as the rules declare the same fields and findings.
+    """
+    before = None if earlier is None else earlier._rules
+    tests_before = None if earlier is None else earlier._tests
+    rules = _parse_text(texts.rules_name, texts.rules, before)
+    language = rules.parsed.tree.language
+    tests = _parse_text(texts.tests_name, texts.tests, tests_before, tests_only=True, language=language)
+    examples = CheckedExamples(None if earlier is None else earlier._examples)
     checked = check(
-        source,
-        parsed.tree,
-        tests_tree,
-        unparsed_fields=parsed.unparsed_fields,
-        unparsed_definitions=parsed.unparsed_definitions,
+        rules.source,
+        rules.parsed.tree,
+        (tests.source, tests.parsed.tree) if texts.tests else None,
+        unparsed_fields=rules.parsed.unparsed_fields,
+        unparsed_definitions=rules.parsed.unparsed_definitions,
+        earlier=examples,
     )
-    parse_errors += test_errors
+    return PackageReading(_add_parse_errors(checked, rules, tests), rules, tests, examples)
+
+
+def _add_parse_errors(checked: CheckedPackage, rules: "_ParsedFile", tests: "_ParsedFile") -> CheckedPackage:
+    parse_errors = (*rules.errors, *tests.errors)
     if not parse_errors:
         return checked
     diagnostics = [
@@ -200,19 +232,20 @@ def read_package(
         *(
             located
             for located in checked.diagnostics
-            if _holds_despite_parse_errors(located, source.text)
-            and not (parsed.has_unparsed_declaration and located.diagnostic.kind in _FOLLOW_UP_NAMES)
+            if _holds_despite_parse_errors(located, rules.source.text)
+            and not (rules.parsed.has_unparsed_declaration and located.diagnostic.kind in _FOLLOW_UP_NAMES)
         ),
     ]
-    return CheckedPackage(None, (*_sort_of_source(source, diagnostics), *_sort_of_source(tests_source, diagnostics)))
+    sorted_diagnostics = (*_sort_of_source(rules.source, diagnostics), *_sort_of_source(tests.source, diagnostics))
+    return CheckedPackage(None, sorted_diagnostics)
 
 
 def list_overrides(rules: bytes) -> list[typed.AppliedOverride]:
     """What the rules of a published package override, without checking them again."""
     overrides: list[typed.AppliedOverride] = []
     if b"override" in rules:
-        source, parsed, _ = _parse_text("rules.bpc", rules)
-        apply_overrides(parsed.tree, Findings(source), overrides)
+        file = _parse_text("rules.bpc", rules)
+        apply_overrides(file.parsed.tree, Findings(file.source), overrides)
     return overrides
 
 
@@ -227,7 +260,7 @@ def read_words(rules: bytes) -> RuleWords:
     """What the rules of a published package say for people, without checking them again."""
     if b"about" not in rules and b"cite" not in rules:
         return RuleWords()
-    source, parsed, _ = _parse_text("rules.bpc", rules)
+    source, parsed, *_ = _parse_text("rules.bpc", rules)
     findings = Findings(source)
     checker = Checker(PackageContext(parsed.tree.language), findings, HANDLERS, in_rules=True)
     abouts: dict[str, typed.FieldAbout] = {}
@@ -249,17 +282,30 @@ def read_program(rules: bytes, tests: bytes = b"", **names: str) -> typed.Progra
     return package.program
 
 
+class _ParsedFile(NamedTuple):
+    """A text, how it was parsed, and its mistakes."""
+
+    source: Source
+    parsed: ParsedRules
+    errors: tuple[LocatedDiagnostic, ...]
+    options: tuple[bool, int]
+
+
 def _parse_text(
-    name: str, data: bytes, *, tests_only: bool = False, language: int = 1
-) -> tuple[Source, ParsedRules, tuple[LocatedDiagnostic, ...]]:
-    """The text, what was parsed of it, and its mistakes."""
+    name: str, data: bytes, before: _ParsedFile | None = None, *, tests_only: bool = False, language: int = 1
+) -> _ParsedFile:
+    options = tests_only, language
     source = read_source(name, data)
     if isinstance(source, Diagnostic):
         empty = Source(name, "")
-        return empty, ParsedRules(syntax.SyntaxTree(()), (source,)), (LocatedDiagnostic(empty, source),)
+        errors = (LocatedDiagnostic(empty, source),)
+        return _ParsedFile(empty, ParsedRules(syntax.SyntaxTree(()), (source,)), errors, options)
+    earlier = None if before is None or before.options != options else ParsedText(before.source.text, before.parsed)
+    if before is not None and earlier is not None and (name, source.text) == (before.source.name, earlier.text):
+        return before
     source = recognise_files(source)
-    parsed = parse(source, tests_only=tests_only, language=language)
-    return source, parsed, tuple(LocatedDiagnostic(source, error) for error in parsed.diagnostics)
+    parsed = parse(source, tests_only=tests_only, language=language, earlier=earlier)
+    return _ParsedFile(source, parsed, tuple(LocatedDiagnostic(source, error) for error in parsed.diagnostics), options)
 
 
 def _sort_of_source(source: Source, diagnostics: Sequence[LocatedDiagnostic]) -> list[LocatedDiagnostic]:
@@ -288,12 +334,18 @@ def _holds_despite_parse_errors(located: LocatedDiagnostic, rules: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageField:
-    """A field of checked rules. It is `required` unless its type is an option."""
+    """A field of checked rules. It is `required` unless its type is an option.
+
+    `label`, `point` and `citation` are what its rule says that it is, for people.
+    """
 
     field_path: str
     field_type: str
     audiences: Sequence[str]
     required: bool
+    label: str | None = None
+    point: str | None = None
+    citation: str | None = None
 
 
 def list_fields(program: typed.Program) -> list[PackageField]:
@@ -304,6 +356,9 @@ def list_fields(program: typed.Program) -> list[PackageField]:
             field_type=str(field.type),
             audiences=sorted(field.access),
             required=not isinstance(field.type, Opt),
+            label=None if field.about is None else field.about.label,
+            point=None if field.about is None else field.about.point,
+            citation=None if field.about is None else field.about.citation,
         )
         for field in program.fields
     ]

@@ -73,8 +73,8 @@ def explain_field(
         return _explain_failure(field, explained, writer)
     if requirement is not None and explained.result_node is not None:
         reason = writer.explain_node(writer.find_requirement(explained.result_node, requirement.code))
-        cited = (Reason(f"asked for by {requirement.cite}", None),) if requirement.cite else ()
-        return replace(reason, because=(*cited, *reason.because), subject=requirement.code)
+        citation = (Reason(f"asked for by {requirement.cite}", None),) if requirement.cite else ()
+        return replace(reason, because=(*citation, *reason.because), subject=requirement.code)
     says = f"{field.title} is {format_value(value_to_json(field.type, explained.value))} ({field.type})"
     result = (
         ()

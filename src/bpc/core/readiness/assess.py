@@ -138,8 +138,8 @@ class _Assessment:
         if (members and len(absent) == len(members)) or self._is_fact_absent(checked_reads):
             kind = "missing"
         fact_type = members[0].fact_type if members else next(iter(sorted(checked_reads.fact_types)), None)
-        stated = self._reads.get_stated_point(first.field)
-        points = _collect_points(members) if stated is None else {stated[0]}
+        stated_point = self._reads.get_stated_point(first.field)
+        points = _collect_points(members) if stated_point is None else {stated_point[0]}
         points = points if checked_reads.point is None else {checked_reads.point}
         return ReadinessIssue(
             kind=kind,
@@ -203,8 +203,8 @@ class _Assessment:
 
     def _describe_entry(self, entry: ComplianceEntry, kind: IssueKind) -> ReadinessIssue:
         members = _sort_members(self._reads.get_entry_members(entry.field, entry.code))
-        stated = self._reads.get_stated_point(entry.field)
-        point = read_point_code(entry.code) or (None if stated is None else stated[0])
+        stated_point = self._reads.get_stated_point(entry.field)
+        point = read_point_code(entry.code) or (None if stated_point is None else stated_point[0])
         return ReadinessIssue(
             kind=kind,
             severity=_COMPLIANCE_SEVERITIES[entry.status],

@@ -94,8 +94,8 @@ class RuleReads:
         body = self._fields[path].body
         if isinstance(body, typed.RequirementsMet):  # whose checks say what is there, and show nothing
             return frozenset()
-        if (stated := self.get_stated_point(path)) is not None:
-            return frozenset([stated[0]])
+        if (stated_point := self.get_stated_point(path)) is not None:
+            return frozenset([stated_point[0]])
         nodes = list(self._iterate_nodes(body))
         codes = [node.code for node in nodes if isinstance(node, _CHECKS)]
         names = {node.name for node in nodes if isinstance(node, typed.DefinitionValue)}
@@ -120,8 +120,8 @@ class RuleReads:
         if not isinstance(self._fields[path].body, typed.RequirementsMet):
             return [self.get_title(path)]
         number = read_point_code(code)
-        stated = ((other, self.get_stated_point(other)) for other in self._fields)
-        titles = [self.get_title(other) for other, point in stated if point is not None and point[0] == number]
+        stated_points = ((other, self.get_stated_point(other)) for other in self._fields)
+        titles = [self.get_title(other) for other, point in stated_points if point is not None and point[0] == number]
         return titles or [f"requirement {code}"]
 
     def find_reads_at(self, path: str, span: Span) -> CheckedReads:

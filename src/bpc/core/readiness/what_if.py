@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
+from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.passport.payload import get_at_path
 from bpc.core.readiness.difference import ComplianceDifference, compare_compliance
 from bpc.core.readiness.trial import FactProblem, FieldFailure, ProductFacts, Trial, TrialRules, try_product
@@ -53,10 +54,10 @@ def compare_with_trial(payload: bytes, trial: Trial, baseline: Trial | None = No
             pending += 1
         else:
             changes.append(FieldChange(path=path, before=before, after=after))
-    new_entries = [entry.to_json() for entry in trial.compliance]
+    new_entries = [_describe_entry(entry) for entry in trial.compliance]
     entries = compare_compliance([_take_common(entry) for entry in document["compliance"]], new_entries)
     if baseline is not None:
-        old_entries = [entry.to_json() for entry in baseline.compliance]
+        old_entries = [_describe_entry(entry) for entry in baseline.compliance]
         new_names = {(each.code, each.field) for each in compare_compliance(old_entries, new_entries)}
         entries = tuple(
             each for each in entries if each.after not in old_entries and (each.code, each.field) in new_names
@@ -116,5 +117,10 @@ def compare_passports_with_trials(passports: Sequence[PassportTrial]) -> list[Tr
 
 
 def _take_common(entry: Mapping[str, str]) -> dict[str, str]:
-    """What entries of every version of the payload have."""
-    return {name: entry[name] for name in ("code", "field", "message", "status")}
+    """What is compared of an entry of a payload of any version; the texts in its message are in the message."""
+    members = {name: entry[name] for name in ("code", "field", "message", "status")}
+    return {**members, "verdict": entry.get("verdict", "assessed")}
+
+
+def _describe_entry(entry: ComplianceEntry) -> dict[str, str]:
+    return {**entry.to_json(), "verdict": entry.verdict}

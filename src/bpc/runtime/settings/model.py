@@ -278,6 +278,13 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Active passports of each tenant that are compiled again every night; 0 switches that off.",
     )
+    retention_floor_days: int | None = Field(
+        None,
+        ge=0,
+        le=36500,
+        description="Documents, versions and events that are younger are never removed, whatever other settings say.",
+        json_schema_extra={"default": "1825 in prod, otherwise 0"},
+    )
     retention_events_days: Days = Field(5475, description="How long audit events are kept.")
     retention_passport_versions_days: Days = Field(
         5475, description="How long superseded and revoked passport versions are kept."
@@ -325,6 +332,12 @@ class Settings(BaseModel):
                 sslmode=self.db_sslmode,
             )
         )
+
+    @property
+    def retention_floor(self) -> int:
+        """Days that everything but exports is kept at least."""
+        default = 1825 if self.env == "prod" else 0
+        return default if self.retention_floor_days is None else self.retention_floor_days
 
     @property
     def has_public_metrics(self) -> bool:

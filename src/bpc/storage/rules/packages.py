@@ -47,10 +47,10 @@ SELECT_VERSION_BY_SOURCES: Final[LiteralString] = """
 """
 INSERT_FIELDS: Final[LiteralString] = """
     INSERT INTO rule_fields (tenant_id, rule_package_version_id, rule_field_id, field_path, field_type, audiences,
-                             required)
-    SELECT $1, $2, field_id, path, type, string_to_array(audiences, ' '), required
-      FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::boolean[])
-        AS f (field_id, path, type, audiences, required)
+                             required, label, point, citation)
+    SELECT $1, $2, field_id, path, type, string_to_array(audiences, ' '), required, label, point, citation
+      FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::boolean[], $8::text[], $9::text[], $10::text[])
+        AS f (field_id, path, type, audiences, required, label, point, citation)
 """
 SELECT_VERSIONS: Final[LiteralString] = """
     SELECT rule_package_version_id, rule_package_id, version, status::text AS status, created_at, published_at,
@@ -86,7 +86,7 @@ SELECT_SOURCES: Final[LiteralString] = """
       FROM rule_package_versions WHERE tenant_id = $1 AND rule_package_version_id = $2
 """
 SELECT_FIELDS: Final[LiteralString] = """
-    SELECT field_path, field_type, audiences, required FROM rule_fields
+    SELECT field_path, field_type, audiences, required, label, point, citation FROM rule_fields
      WHERE tenant_id = $1 AND rule_package_version_id = $2
      ORDER BY field_path COLLATE "C"
 """
@@ -270,6 +270,9 @@ async def _insert_fields(
         [field.field_type for field in fields],
         [" ".join(field.audiences) for field in fields],
         [field.required for field in fields],
+        [field.label for field in fields],
+        [field.point for field in fields],
+        [field.citation for field in fields],
     )
 
 

@@ -121,3 +121,23 @@ def test_overrides_are_listed_without_a_check() -> None:
 
     assert [(one.name, one.reason) for one in list_overrides(rules.encode())] == [("LIMIT", "our limit")]
     assert list_overrides(PARENT.encode()) == []
+
+
+def test_constants_and_tables_say_what_was_and_what_is() -> None:
+    rules = """\
+language 2;
+const LIMIT: Dec(2) = 25;
+table least(on: Date): Int { to date("2031-08-18"): 16; from date("2031-08-18"): 20; };
+field a: Bool = 26 > LIMIT && (least(issuedOn()) ?? 0) > 0;
+override "lower" const LIMIT: Dec(2) =
+  20;
+override "later" table least(on: Date): Int { to date("2031-08-18"): 16; from date("2031-08-18"): 15; };
+override "so" field a: Bool = LIMIT > 0 && (least(issuedOn()) ?? 0) > 0;
+"""
+
+    constant, table, field = list_overrides(rules.encode())
+
+    assert (constant.before, constant.after) == ("25", "20")
+    assert (table.before, table.after) == ('from date("2031-08-18"): 20', 'from date("2031-08-18"): 15')
+    assert table.as_json()["before"] == 'from date("2031-08-18"): 20'
+    assert (field.before, "before" in field.as_json()) == (None, False)

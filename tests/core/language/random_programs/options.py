@@ -80,13 +80,14 @@ class OptionWriter(EnumWriter):
 
     def write_interpolation(self, kind: Type, depth: int, type_known: bool) -> ExpressionText:
         """A text with expressions in it; none of them may contain a text."""
-        pieces = []
+        pieces: list[str] = []
         for _ in range(self.rng.choice([1, 2, 3])):
             kinds: list[Type] = [INT, BOOL, DATE, TEXT, Dec(2), Dec(18), Qty("kg")]
             of = self.rng.choice(kinds)
             text = self.write_expression(of, depth, type_known=False).text
             if '"' not in text and "--" not in text and "\n" not in text:
-                pieces.append(f"{{{text}}}")
+                name = self.rng.choice(["", "", f"n{len(pieces)}: "])
+                pieces.append(f"{{{name}{text}}}")
         if not pieces:
             return self.write_concat(kind, depth, type_known)
         before, after = self.rng.choice(["", "a ", "ß"]), self.rng.choice(["", "\\{}", "."])

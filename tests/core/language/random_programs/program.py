@@ -76,9 +76,28 @@ class _RuleWriter(TableWriter):
         if self.language > 1:
             texts += [self.write_requirement(number) for number in range(self.rng.choice([0, 0, 1, 2, 3]))]
         self.rng.shuffle(texts)
+        if self.language > 1:
+            texts += [*self.write_overrides(texts), *self.write_cases()]
         comments = [self.rng.choice(["", "", "-- gemäß Anhang XIII ✓ 😀\n", "\r\n\t"]) for _ in texts]
         stated = f"language {self.language};\n" if self.language > 1 else ""
         return stated + "".join(comment + text for comment, text in zip(comments, texts, strict=True))
+
+    def write_overrides(self, texts: list[str]) -> list[str]:
+        """Some of the items once more, each in place of the one before it."""
+        words = ("field ", "const ", "def ", "fn ", "require ", "table ", "enum ")
+        items = [text for text in texts if text.startswith(words)]
+        chosen = self.rng.sample(items, min(len(items), self.rng.choice([0, 0, 0, 1, 2])))
+        return [f"override {quote_text(self.rng, draw_text(self.rng) + 'r')} {text}" for text in chosen]
+
+    def write_cases(self) -> list[str]:
+        """A fixture and a table of cases that expect an error that no rule has."""
+        if self.rng.random() < 0.7:
+            return []
+        rows = "".join(f'  "{draw_day(self.rng)}", {self.rng.randint(0, 9)};\n' for _ in range(self.rng.randint(1, 3)))
+        fact = 'fact f("Battery", "battery:SKU-1") = {"expected_cycles": n};'
+        head = f"cases rows(day, n): with base, {{ issued(day); {fact} }} =>"
+        expected = 'expectError("NEVER") because "so";'
+        return ['fixture base: { product("SKU-1", "P"); };\n', f"{head} {expected}\n{{\n{rows}}};\n"]
 
     def write_function(self) -> str:
         """A function, which may call those that were written before it."""

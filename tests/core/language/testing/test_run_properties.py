@@ -150,3 +150,49 @@ def test_numbers_that_are_drawn_can_be_added_and_multiplied() -> None:
         run(f"property p: cases({choose_effort(test=300, shown=3000, campaign=30_000)}) seed(1) => {claims} ;").status
         == "PASSED"
     )
+
+
+DEFINED = """language 2;
+enum Metal = COBALT "co" | LEAD "pb";
+table least(metal: Metal): Int { COBALT: 16; LEAD: 85; };
+def sheet = Battery for productSku() else missing("E1", "no sheet");
+def mass = sheet.mass_kg else missing("E2", "no mass");
+const LIMIT = 5;
+fn share(part: Dec(2), whole: Dec(2)): Dec(2) = if whole > 0 then toDec(2, part * 100 / whole) else 0;
+fn low(metal: Metal): Int = (least(metal) ?? 0) - 10;
+field f: Dec(6) = mass;
+field g: Dec(2) = share(1, 2);
+field h: Int = low(LEAD);
+"""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "forall x: Dec(2) . implies(x > 0, share(x, x) == 100)",
+        "forall m: Metal . implies(true, low(m) > LIMIT)",
+        "forall m: Metal . implies(least(m) is present, low(m) < (least(m) ?? 0))",
+        "forall x: Dec(6) . implies(mass > x, mass >= x)",
+    ],
+)
+def test_claims_are_about_definitions_functions_and_tables_themselves(claim: str) -> None:
+    given = 'given { fact b("Battery", "battery:SKU-1") = any; }'
+    report = run(DEFINED, tests=f"property p: cases(30) seed(3) {given} => {claim}; ;")
+
+    assert (report.failures, report.cases, report.without_field) == ((), 30, 0)
+
+
+def test_a_claim_about_a_function_that_is_wrong_is_made_simple() -> None:
+    tests = "property p: cases(100) seed(1) => forall x: Dec(2) . implies(true, share(x, 1) >= 0); ;"
+
+    failure = get_only_failure(run(DEFINED, tests=tests))
+
+    assert failure.says.endswith("the conclusion is false")
+    assert failure.case is not None
+    assert str(failure.case.variable) == "x = -1.00"
+
+
+def test_a_claim_over_its_variable_alone_is_about_no_field() -> None:
+    report = run(DEFINED, tests="property p: cases(10) seed(1) => forall x: Int . implies(x > 0, x > 0); ;")
+
+    assert (report.cases, report.without_field) == (10, 10)

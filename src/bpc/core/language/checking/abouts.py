@@ -136,9 +136,9 @@ def _check_language(checker: Checker, clause: syntax.AboutClause) -> str | None:
         other = "the label after `about`" if clause.word.text == "label" else '`help "…"` without `en`'
         checker.error("duplicate-clause", span, message, f"write {other}")
     elif code not in LANGUAGES:
-        meant = _OTHER_CODES.get(code.lower()) or _CODES_BY_NAME.get(code.lower())
-        meant = meant or (code.lower() if code.lower() in LANGUAGES else None)
-        help_ = f"`{meant}` is {LANGUAGES[meant]}" if meant else f"the codes are {', '.join(LANGUAGES)}"
+        meant_code = _OTHER_CODES.get(code.lower()) or _CODES_BY_NAME.get(code.lower())
+        meant_code = meant_code or (code.lower() if code.lower() in LANGUAGES else None)
+        help_ = f"`{meant_code}` is {LANGUAGES[meant_code]}" if meant_code else f"the codes are {', '.join(LANGUAGES)}"
         checker.error(
             "unknown-language-code", span, f"`{code}` is not the code of an official language of the Union", help_
         )

@@ -1,7 +1,6 @@
 """Check what tests expect of findings: codes, statuses, verdicts and arguments that the rules have."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final
 
@@ -11,7 +10,9 @@ from bpc.core.language.checking.context import Checker
 from bpc.core.language.checking.definitions import get_missing_code
 from bpc.core.language.checking.requirements import name_arguments
 from bpc.core.language.source import Source
+from bpc.core.language.tree_nodes import list_members
 
+_EMIT: Final = "emitCompliance"
 VERDICTS: Final = ("assessed", "not_yet_in_force", "undetermined", "expired", "out_of_scope")
 
 
@@ -24,7 +25,8 @@ class KnownFindings:
 
     @cached_property
     def codes(self) -> frozenset[str]:
-        return frozenset(list_finding_codes(self._rules))
+        declared = {code for item in self._rules for code in _list_declared_codes(item)}
+        return frozenset(declared | set(_list_emitted_codes(self._rules, self._source.text)))
 
     @cached_property
     def arguments(self) -> Mapping[str, frozenset[str]]:
@@ -42,21 +44,25 @@ class KnownFindings:
         }
 
 
-def list_finding_codes(node: Any) -> Iterator[str]:
-    """The codes of the findings that a part of the rules can have."""
-    if isinstance(node, tuple):
-        for part in node:
-            yield from list_finding_codes(part)
-    elif isinstance(node, syntax.SyntaxNode | syntax.ChainLink):
-        if isinstance(node, syntax.Call) and node.function.text == "emitCompliance" and node.arguments:
-            code = node.arguments[0]
-            yield from [code.value] if isinstance(code, syntax.TextLiteral) else []
-        if isinstance(node, syntax.Definition) and node.missing is not None:
-            yield get_missing_code(node)
-        if isinstance(node, syntax.Requirement):
-            yield node.code.text
-        for part in fields(node):
-            yield from list_finding_codes(getattr(node, part.name))
+def _list_declared_codes(item: syntax.Item) -> Iterator[str]:
+    if isinstance(item, syntax.Definition) and item.missing is not None:
+        yield get_missing_code(item)
+    elif isinstance(item, syntax.Requirement):
+        yield item.code.text
+
+
+def _list_emitted_codes(rules: tuple[syntax.Item, ...], text: str) -> Iterator[str]:
+    """The codes in calls of `emitCompliance`, which most rules of level 2 have none of."""
+    pending: list[Any] = [rules] if _EMIT in text else []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, tuple):
+            pending += node
+        elif isinstance(node, syntax.SyntaxNode | syntax.ChainLink):
+            if isinstance(node, syntax.Call) and node.function.text == _EMIT and node.arguments:
+                code = node.arguments[0]
+                yield from [code.value] if isinstance(code, syntax.TextLiteral) else []
+            pending += [getattr(node, name) for name in list_members(node) if name != "span"]
 
 
 def check_finding(

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar, cast
 
-from bpc.core.facts.fact_table import FactInvalid, read_members
+from bpc.core.facts.fact_table import FactInvalid, check_member
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain, functions, literals
 from bpc.core.language.checking.context import Checker, require_all
 from bpc.core.language.source import DiagnosticNote, Source, Span
+from bpc.core.language.tree_nodes import change_node
 from bpc.core.language.types import FactRecordType
 
 MAX_FACTS: Final = 1_000
@@ -43,7 +44,7 @@ class TestInputs:
         for key, fact in self.facts.items():
             before = facts.get(key)
             if before is not None and before.payload is not None and fact.payload is not None:
-                facts[key] = replace(fact, payload={**before.payload, **fact.payload})
+                facts[key] = change_node(fact, payload={**before.payload, **fact.payload})
             else:
                 facts[key] = fact
         return TestInputs(self.product or earlier.product, self.issued_on or earlier.issued_on, facts)
@@ -181,7 +182,7 @@ def _check_members(
             checker.findings.warning("unread-member", name.span, message, hint)
             continue
         try:
-            read_members(fact, key, {name.value: payload[name.value]})
+            check_member(fact, key, name.value, payload[name.value])
         except FactInvalid as error:
             checker.error("bad-fixture", value.span, error.says)
 
@@ -221,31 +222,35 @@ def fill_fixture(fixture: syntax.Fixture, cells: Cells) -> syntax.Fixture:
     """The fixture with the cells of a row in place of the columns."""
     match fixture:
         case syntax.ProductFixture():
-            return replace(fixture, sku=_fill_text(fixture.sku, cells), name=_fill_text(fixture.name, cells))
+            return change_node(fixture, sku=_fill_text(fixture.sku, cells), name=_fill_text(fixture.name, cells))
         case syntax.IssuedFixture():
-            return replace(fixture, day=_fill_text(fixture.day, cells))
+            return change_node(fixture, day=_fill_text(fixture.day, cells))
         case syntax.RemovedFact():
-            return replace(fixture, fact_type=_fill_text(fixture.fact_type, cells), key=_fill_text(fixture.key, cells))
+            return change_node(
+                fixture, fact_type=_fill_text(fixture.fact_type, cells), key=_fill_text(fixture.key, cells)
+            )
         case syntax.FactFixture():
             payload = None if fixture.payload is None else cast("syntax.JsonObject", _fill_json(fixture.payload, cells))
             fact_type, key = _fill_text(fixture.fact_type, cells), _fill_text(fixture.key, cells)
-            return replace(fixture, fact_type=fact_type, key=key, payload=payload)
+            return change_node(fixture, fact_type=fact_type, key=key, payload=payload)
 
 
 def fill_expectation(expectation: syntax.AnyExpectation, cells: Cells, row: Span) -> syntax.AnyExpectation:
     """The same for an expectation, which then stands for its row."""
     match expectation:
         case syntax.Expectation():
-            return replace(expectation, constant=_fill_constant(expectation.constant, cells), span=row)
+            return change_node(expectation, constant=_fill_constant(expectation.constant, cells), span=row)
         case syntax.ErrorExpectation():
-            return replace(expectation, code=_fill_text(expectation.code, cells), span=row)
+            return change_node(expectation, code=_fill_text(expectation.code, cells), span=row)
         case syntax.FindingExpectation():
             status = None if expectation.status is None else _fill_text(expectation.status, cells)
             message = None if expectation.message is None else _fill_text(expectation.message, cells)
             verdict = None if expectation.verdict is None else _fill_text(expectation.verdict, cells)
             args = None if expectation.args is None else cast("syntax.JsonObject", _fill_json(expectation.args, cells))
             code = _fill_text(expectation.code, cells)
-            return replace(expectation, code=code, status=status, message=message, verdict=verdict, args=args, span=row)
+            return change_node(
+                expectation, code=code, status=status, message=message, verdict=verdict, args=args, span=row
+            )
 
 
 def _fill_text(text: syntax.TextLiteral, cells: Cells) -> syntax.TextLiteral:
@@ -264,11 +269,11 @@ def _fill_constant(constant: syntax.Constant, cells: Cells) -> syntax.Constant:
         case syntax.ColumnRef(name):
             return cells[name]
         case syntax.SomeConstant(item):
-            return replace(constant, item=_fill_constant(item, cells))
+            return change_node(constant, item=_fill_constant(item, cells))
         case syntax.ListConstant(items):
-            return replace(constant, items=tuple(_fill_constant(item, cells) for item in items))
+            return change_node(constant, items=tuple(_fill_constant(item, cells) for item in items))
         case syntax.RecordConstant(members):
-            return replace(constant, members=tuple((name, _fill_constant(item, cells)) for name, item in members))
+            return change_node(constant, members=tuple((name, _fill_constant(item, cells)) for name, item in members))
         case _:
             return constant
 
@@ -278,9 +283,9 @@ def _fill_json(value: syntax.JsonValue, cells: Cells) -> syntax.JsonValue:
         case syntax.ColumnRef(name):
             return _convert_to_json(cells[name])
         case syntax.JsonList(items):
-            return replace(value, items=tuple(_fill_json(item, cells) for item in items))
+            return change_node(value, items=tuple(_fill_json(item, cells) for item in items))
         case syntax.JsonObject(members):
-            return replace(value, members=tuple((name, _fill_json(item, cells)) for name, item in members))
+            return change_node(value, members=tuple((name, _fill_json(item, cells)) for name, item in members))
         case _:
             return value
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking.context import Findings
-from bpc.core.language.source import Source
+from bpc.core.language.source import Source, Span
 
 # A field or definition that is computed in another way has to pass the tests of its package. All else is a demand, a
 # number of the regulation, or a test.
@@ -38,9 +38,9 @@ def apply_overrides(
             dropped_positions.add(before)
             items[position] = _keep_about(items[before], item)
             weakens = word not in _STRONG_WORDS or _shows_more(tree.items[before], item)
-            record.append(
-                typed.AppliedOverride(word, name, override.reason.value, weakens, findings.source, override.span)
-            )
+            source, reason = findings.source, override.reason.value
+            values = _compare_values(tree.items[before], item, source)
+            record.append(typed.AppliedOverride(word, name, reason, weakens, source, override.span, *values))
         if before is None or override is not None:
             newest[word, name] = position
     kept_items = tuple(item for position, item in enumerate(items) if position not in dropped_positions)
@@ -80,3 +80,18 @@ def _shows_more(before: syntax.Item, item: syntax.Item) -> bool:
         return False
     earlier = {audience.text for audience in before.audiences}
     return "public" not in earlier and not {audience.text for audience in item.audiences} <= earlier
+
+
+def _compare_values(before: syntax.Item, item: syntax.Item, source: Source) -> tuple[str, str] | tuple[()]:
+    """What a constant was and is, in the words of the text; of a table, the rows that differ."""
+    if isinstance(before, syntax.Definition) and isinstance(item, syntax.Definition) and item.is_constant:
+        return _quote(source, before.body.span), _quote(source, item.body.span)
+    if isinstance(before, syntax.TableDeclaration) and isinstance(item, syntax.TableDeclaration):
+        rows = [[_quote(source, row.span) for row in table.rows] for table in (before, item)]
+        earlier, later = ("; ".join(row for row in one if row not in other) for one, other in (rows, rows[::-1]))
+        return earlier, later
+    return ()
+
+
+def _quote(source: Source, span: Span) -> str:
+    return " ".join(source.text[span.start : span.end].split())

@@ -129,9 +129,9 @@ class DefinitionStore:
         definition = self._program.definitions[position]
         data: dict[str, Json] = {
             "at": list(self._program.source.byte_range(definition.extent)),
-            "missing": show_missing(result.cause),
             "name": definition.name,
             "op": "definition",
+            **show_missing(result.cause),
         }
         if result.cause is None:
             data |= show_value(definition.body.type, result.value)

@@ -42,11 +42,11 @@ def create_fact_recorder(fact: FactRecordType, first: int) -> NodeMaker:
     """Of a fact that is asked for by its key. `first` is the id of the first step, here and below."""
     before, after = f'{{"fact_type":"{fact.name}","key":', f',"schema_version":{fact.version}}}'
 
-    def record_read(state: list[Any], found: FactRecord | None, key: str) -> int:
+    def record_read(state: list[Any], fact_read: FactRecord | None, key: str) -> int:
         known_ids: dict[object, int] = state[LARGE_NODES]
         node_id = known_ids.get((before, key))
         if node_id is None:
-            shown = "null" if found is None else f'"{found.payload_hash}"'
+            shown = "null" if fact_read is None else f'"{fact_read.payload_hash}"'
             data = f'{before}{quote_text(key)},"payload_hash":{shown}{after}'
             node_id = known_ids[before, key] = _add_read_node(state, data, first)
         state[READS][node_id] = None
@@ -59,12 +59,12 @@ def create_facts_recorder(fact: FactRecordType, first: int) -> NodeMaker:
     """Of facts that are asked for by a prefix: the hash of their keys and payload hashes."""
     before, after = f',"fact_type":"{fact.name}","list_hash":"', f',"schema_version":{fact.version}}}'
 
-    def record_read(state: list[Any], found: list[FactRecord], prefix: str) -> int:
+    def record_read(state: list[Any], facts_read: list[FactRecord], prefix: str) -> int:
         known_ids: dict[object, int] = state[LARGE_NODES]
         node_id = known_ids.get((before, prefix))
         if node_id is None:
-            listed = canonical_json.encode_typed([[each.key, each.payload_hash] for each in found])
-            data = f'{{"count":{len(found)}{before}{to_hex(sha256(listed))}","prefix":{quote_text(prefix)}{after}'
+            listed = canonical_json.encode_typed([[each.key, each.payload_hash] for each in facts_read])
+            data = f'{{"count":{len(facts_read)}{before}{to_hex(sha256(listed))}","prefix":{quote_text(prefix)}{after}'
             node_id = known_ids[before, prefix] = _add_read_node(state, data, first)
         state[READS][node_id] = None
         return node_id
@@ -99,14 +99,13 @@ def add_entry(state: list[Any], at: tuple[int, int], reads: tuple[int, ...], fir
 
 
 def add_expression(state: list[Any], data: Mapping[str, Json], reads: tuple[int, ...], first: int) -> int:
-    """The node of a field or a definition; what is None is not said."""
-    said = {name: value for name, value in data.items() if value is not None}
-    return add_limited_node(state, OP, canonical_json.encode_typed(said).decode(), reads, first)
+    """The node of a field or a definition."""
+    return add_limited_node(state, OP, canonical_json.encode_typed(data).decode(), reads, first)
 
 
-def show_missing(cause: MissingCause | None) -> Json:
+def show_missing(cause: MissingCause | None) -> dict[str, Json]:
     """What the node of something missing says of it."""
-    return None if cause is None else {"code": cause.code, "message": cause.message}
+    return {} if cause is None else {"missing": {"code": cause.code, "message": cause.message}}
 
 
 def show_value(kind: Type, value: Any) -> dict[str, Json]:

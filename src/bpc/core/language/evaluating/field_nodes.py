@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from bpc.core.formats import canonical_json
+from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluating.definitions import record_missing_field
 from bpc.core.language.evaluating.expressions import add_expression, close_expression, open_expression, show_missing
 from bpc.core.language.evaluating.runtime import NODES
@@ -78,6 +79,7 @@ class FieldProver:
             record_missing_field(self._state, position, field.path, cause)
         reads = close_expression(self._state, around)
         proof.check_step_count(self._state[NODES])
-        at = None if field.extent is None else list(self._program.source.byte_range(field.extent))
-        data = {"at": at, "missing": show_missing(cause), "op": "derivation", "salt": salt}
+        data: dict[str, Json] = {"op": "derivation", "salt": salt, **show_missing(cause)}
+        if field.extent is not None:
+            data["at"] = list(self._program.source.byte_range(field.extent))
         return value, add_expression(self._state, data, reads, self._first)

@@ -106,7 +106,7 @@ def emit_get_facts(emitter: Emitter, expr: typed.FactPrefixLookup) -> Emission:
         return OperandCode(value)
     before, after = f',"fact_type":"{fact.name}","list_hash":"', f'","schema_version":{fact.version}}}'
     make = emitter.register_maker(("facts", fact), lambda first: runtime.create_facts_maker(before, after, first))
-    return _emit_read(emitter, make, value, prefix)
+    return _emit_read(emitter, make, value, prefix, large=True)
 
 
 def _record_fact_read(
@@ -125,12 +125,12 @@ def _register_fact(emitter: Emitter, fact: FactRecordType) -> str:
     return emitter.code.register("F", fact, lambda: fact)
 
 
-def _emit_read(emitter: Emitter, make: str, value: str, key: OperandCode) -> OperandCode:
+def _emit_read(emitter: Emitter, make: str, value: str, key: OperandCode, *, large: bool = False) -> OperandCode:
     """The node of facts that are read. Inside a lambda the key has no node of its own, and is shown as a constant."""
     key_node = key.node
     if not emitter.proving:
         key_node = emitter.emit_node(emitter.register_maker("key", runtime.create_key_maker), [key.value], large=True)
-    return OperandCode(value, emitter.record_read(emitter.emit_node(make, [value, key_node])))
+    return OperandCode(value, emitter.record_read(emitter.emit_node(make, [value, key_node], large=large)))
 
 
 def emit_require(emitter: Emitter, expr: typed.RequireSome) -> Emission:

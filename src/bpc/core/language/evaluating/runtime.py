@@ -206,12 +206,18 @@ def create_fact_maker(before: str, after: str, first: int) -> NodeMaker:
 
 
 def create_facts_maker(before: str, after: str, first: int) -> NodeMaker:
-    """Of facts that were asked for by a prefix: the hash of their keys and payload hashes."""
+    """Of facts that were asked for by a prefix: the hash of their keys and payload hashes, computed once a prefix."""
 
-    def make_node(nodes: ProofSteps, facts: list[FactRecord], prefix: int) -> int:
-        encoded_list = canonical_json.encode_typed([[fact.key, fact.payload_hash] for fact in facts])
-        data = f'{{"count":{len(facts)}{before}{to_hex(sha256(encoded_list))}{after}'
-        return nodes.setdefault((FACT_GET, data, (prefix,)), first + len(nodes))
+    def make_node(state: list[Any], facts: list[FactRecord], prefix: int) -> int:
+        known_ids: dict[object, int] = state[LARGE_NODES]
+        node_id = known_ids.get((before, prefix))
+        if node_id is None:
+            encoded_list = canonical_json.encode_typed([[fact.key, fact.payload_hash] for fact in facts])
+            data = f'{{"count":{len(facts)}{before}{to_hex(sha256(encoded_list))}{after}'
+            nodes: ProofSteps = state[NODES]
+            node_id = nodes.setdefault((FACT_GET, data, (prefix,)), first + len(nodes))
+            known_ids[before, prefix] = node_id
+        return node_id
 
     return make_node
 

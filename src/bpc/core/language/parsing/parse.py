@@ -5,9 +5,9 @@ fields whose rules have one, so that the checker does not call them unknown. Dee
 the stack; parsing stops after `MAX_ERRORS` mistakes.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bpc.core.language import syntax
 from bpc.core.language.parsing.abouts import ABOUT_WORDS, AboutParser
@@ -46,18 +46,33 @@ class ParsedRules:
     has_unparsed_declaration: bool = False
 
 
-def parse(source: Source, *, tests_only: bool = False, language: int = 1) -> ParsedRules:
+class ParsedText(NamedTuple):
+    """A text that was parsed, and what was parsed of it."""
+
+    text: str
+    parsed: ParsedRules
+
+
+def parse(
+    source: Source, *, tests_only: bool = False, language: int = 1, earlier: ParsedText | None = None
+) -> ParsedRules:
     """Parse a rules file or, with `tests_only`, a tests file, in which a rule is a mistake.
 
-    `language` is the level of a text that states none: a tests file has that of its rules.
+    `language` is the level of a text that states none: a tests file has that of its rules. `earlier` is a text that
+    was parsed with the same options, such as this one before an edit: where both begin alike, its items are taken.
     """
     parser = _FileParser(source, tests_only=tests_only, language=language)
-    parser.parse_file()
+    start = syntax.SyntaxTree(()) if earlier is None else _find_common_start(source.text, earlier, parser.language)
+    parser.parse_file(start)
     comments = tuple(
         syntax.Comment(text.rstrip(" \t\r"), span=Span(at, at + len(text))) for at, text in parser.comments
     )
     tree = syntax.SyntaxTree(
-        tuple(parser.items), comments, parser.language, parser.language_span, tuple(parser.overrides)
+        tuple(parser.items),
+        (*start.comments, *comments),
+        parser.language,
+        parser.language_span,
+        tuple(parser.overrides),
     )
     return ParsedRules(
         tree,
@@ -66,6 +81,40 @@ def parse(source: Source, *, tests_only: bool = False, language: int = 1) -> Par
         tuple(parser.unparsed_definitions),
         parser.has_unparsed_declaration,
     )
+
+
+def _find_common_start(text: str, earlier: ParsedText, language: int) -> syntax.SyntaxTree:
+    """The items of the earlier text that the parser would find again: before the edit and before any mistake.
+
+    The parser looks two words ahead, so the last item before the edit is parsed again.
+    """
+    before, parsed = earlier
+    tree = parsed.tree
+    unchanged = _count_common(text, before)
+    end = min([unchanged, *(diagnostic.span.start for diagnostic in parsed.diagnostics)])
+    count = bisect_right(tree.items, end, key=lambda item: item.span.end) - 1
+    if count < 1 or tree.language != language:
+        return syntax.SyntaxTree(())
+    behind = tree.items[count - 1].span.end
+    return syntax.SyntaxTree(
+        tree.items[:count],
+        tuple(comment for comment in tree.comments if comment.span.start < behind),
+        tree.language,
+        tree.stated_at,
+        tuple(override for override in tree.overrides if override.position < count),
+    )
+
+
+def _count_common(text: str, other: str) -> int:
+    """How many characters both begin with."""
+    low, high = 0, min(len(text), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def parse_expression(source: Source, *, language: int = 1) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
@@ -97,10 +146,17 @@ class _FileParser(TestBlockParser, TableParser, AboutParser):
         self._tests_only = tests_only
         self._path: tuple[syntax.Name, ...] = ()
 
-    def parse_file(self) -> None:
+    def parse_file(self, begun: syntax.SyntaxTree) -> None:
+        """Parse what follows the items of `begun`."""
         try:
+            if begun.items:
+                self.items += begun.items
+                self.overrides += begun.overrides
+                self.language_span = begun.stated_at
+                self.skip_text(begun.items[-1].span.end)
             self.start()
-            self._parse_language()
+            if not begun.items:
+                self._parse_language()
             is_lost = False
             while self.kind != END:
                 is_lost = not self._parse_next_item(is_lost)

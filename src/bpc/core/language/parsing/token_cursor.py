@@ -110,6 +110,10 @@ class TokenCursor:
         self.index = 0
         self.kind = END
 
+    def skip_text(self, end: int) -> None:
+        """Begin at `end`, where a word ends; before `start`."""
+        self._lexer.jump(end)
+
     def start(self) -> None:
         """Move to the first word. Not in `__init__`, because the first words can already raise `TooManyErrors`."""
         self.index = -1

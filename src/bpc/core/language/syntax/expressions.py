@@ -1,9 +1,10 @@
 """Expressions, types as they are written, and what every node of the tree has."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from bpc.core.language.source import Span
+from bpc.core.language.tree_nodes import tree_node
 
 COMPARATORS: Final = ("==", "!=", "<", "<=", ">", ">=")
 COMPARISON_LEVEL: Final = 3
@@ -13,21 +14,21 @@ PRECEDENCE: Final = {"||": 1, "&&": 2, **dict.fromkeys(COMPARATORS, 3), "??": 4,
 ESCAPES: Final = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class SyntaxNode:
     """What every node has: its place in the text, which does not count when trees are compared."""
 
     span: Span = field(compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Name(SyntaxNode):
     """An identifier where it stands: a path segment, member, function, unit or parameter."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class NumberLiteral(SyntaxNode):
     """`digits` as written, without the minus that was directly before it."""
 
@@ -35,14 +36,14 @@ class NumberLiteral(SyntaxNode):
     negative: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TextLiteral(SyntaxNode):
     """A text literal, its escapes resolved."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Interpolation(SyntaxNode):
     """`"{mass} kg are stated"`: texts, and expressions that are written as texts. At least one is an expression.
 
@@ -53,24 +54,24 @@ class Interpolation(SyntaxNode):
     names: tuple[str | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class BoolLiteral(SyntaxNode):
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class NoneLiteral(SyntaxNode):
     """`none`"""
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class DateLiteral(SyntaxNode):
     """`date("…")`, not yet known to be a day of the calendar."""
 
     text: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class QuantityLiteral(SyntaxNode):
     """`qty(1.5, kWh)`"""
 
@@ -78,14 +79,14 @@ class QuantityLiteral(SyntaxNode):
     unit: Name
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FieldRef(SyntaxNode):
     """`field("battery.capacity_kwh")`"""
 
     path: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FactQuery(SyntaxNode):
     """`Battery for key`, or `all Component for key` (`is_plural`)"""
 
@@ -94,12 +95,12 @@ class FactQuery(SyntaxNode):
     is_plural: bool
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class VariableRef(SyntaxNode):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Lambda(SyntaxNode):
     """`fn(x) => body`; only an argument of map, filter and fold may be one."""
 
@@ -107,13 +108,13 @@ class Lambda(SyntaxNode):
     body: "Expr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Call(SyntaxNode):
     function: Name
     arguments: "tuple[Expr | Lambda, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Member(SyntaxNode):
     """`record.member`"""
 
@@ -121,17 +122,17 @@ class Member(SyntaxNode):
     member: Name
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ListLiteral(SyntaxNode):
     items: "tuple[Expr, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RecordLiteral(SyntaxNode):
     members: "tuple[tuple[Name, Expr], ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Unary(SyntaxNode):
     """`!x` or `-x` (op `!` or `-`); a minus directly before a number is part of the `NumberLiteral`."""
 
@@ -140,14 +141,14 @@ class Unary(SyntaxNode):
     op_span: Span = field(compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ChainLink:
     op: str
     operand: "Expr"
     op_span: Span = field(compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class OperatorChain(SyntaxNode):
     """Operators of one level, left to right: `||`, `&&`, `??`, `+ -`, or `* /`. At least one link."""
 
@@ -155,7 +156,7 @@ class OperatorChain(SyntaxNode):
     links: tuple[ChainLink, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Comparison(SyntaxNode):
     """Two sides and a comparator or `in`."""
 
@@ -165,7 +166,7 @@ class Comparison(SyntaxNode):
     op_span: Span = field(compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Presence(SyntaxNode):
     """`x is present` or `x is absent`"""
 
@@ -173,7 +174,7 @@ class Presence(SyntaxNode):
     is_present: bool
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Branch(SyntaxNode):
     """`if (condition) then body`; `span` reaches from its `if` to the end of the whole chain.
 
@@ -185,7 +186,7 @@ class Branch(SyntaxNode):
     binding: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class If(SyntaxNode):
     """`if … then … else if … then … else otherwise`. At least one branch."""
 
@@ -193,7 +194,7 @@ class If(SyntaxNode):
     otherwise: "Expr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class MatchArm(SyntaxNode):
     """`EV | LMT => body`. The patterns are members, `none`, or `else` alone."""
 
@@ -206,7 +207,7 @@ class MatchArm(SyntaxNode):
         return " | ".join(pattern.text for pattern in self.patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Match(SyntaxNode):
     """`match subject { EV => …, else => … }`"""
 
@@ -214,20 +215,20 @@ class Match(SyntaxNode):
     arms: tuple[MatchArm, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Let(SyntaxNode):
     name: Name
     value: "Expr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Assert(SyntaxNode):
     condition: "Expr"
     code: TextLiteral
     message: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Block(SyntaxNode):
     """`let`s and `assert`s, then the expression that uses them. At least one binding."""
 
@@ -259,44 +260,44 @@ Expr: TypeAlias = (
 # Types as written
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class SimpleType(SyntaxNode):
     """`Bool`, `Int`, `Text` or `Date`"""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class DecType(SyntaxNode):
     scale: int
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class QtyType(SyntaxNode):
     unit: Name
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class OptType(SyntaxNode):
     item: "TypeExpr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ListType(SyntaxNode):
     item: "TypeExpr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class MapType(SyntaxNode):
     item: "TypeExpr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RecordType(SyntaxNode):
     members: "tuple[tuple[Name, TypeExpr], ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class NamedType(SyntaxNode):
     """The name of an enumeration, not yet known to be declared."""
 

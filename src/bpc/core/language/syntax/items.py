@@ -1,6 +1,6 @@
 """What a file contains: rules, definitions, enumerations, tests with their fixtures, and comments."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from bpc.core.language.source import Span
@@ -14,11 +14,12 @@ from bpc.core.language.syntax.expressions import (
     TypeExpr,
     VariableRef,
 )
+from bpc.core.language.tree_nodes import tree_node
 
 # JSON in fixtures
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class JsonAtom(SyntaxNode):
     """A text, an integer, `true`, `false` or `null`."""
 
@@ -31,17 +32,17 @@ class JsonAtom(SyntaxNode):
         return 0
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class JsonList(SyntaxNode):
     items: "tuple[JsonValue, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class JsonObject(SyntaxNode):
     members: "tuple[tuple[TextLiteral, JsonValue], ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ColumnRef(TextLiteral):
     """The name of a column (`value`) in place of a text, a JSON value or a constant: the cell of a row goes there."""
 
@@ -51,7 +52,7 @@ JsonValue: TypeAlias = JsonAtom | JsonList | JsonObject | ColumnRef
 # Rules and tests
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class AboutClause(SyntaxNode):
     """`group "…"`, `order 10`, `label de "…"`: its word, perhaps a language, and what it says."""
 
@@ -60,7 +61,7 @@ class AboutClause(SyntaxNode):
     value: TextLiteral | NumberLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class About(SyntaxNode):
     """`about DP10 "label" group "…" order 10 …`: what a field is, for people. `point` is the data point as written."""
 
@@ -69,7 +70,7 @@ class About(SyntaxNode):
     clauses: tuple[AboutClause, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Rule(SyntaxNode):
     """`field path @audience : type = body about DP10 "label";`"""
 
@@ -85,7 +86,7 @@ class Rule(SyntaxNode):
         return ".".join(name.text for name in self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class MissingClause(SyntaxNode):
     """`else missing("sentence")` or `else missing("CODE", "sentence")`"""
 
@@ -93,7 +94,7 @@ class MissingClause(SyntaxNode):
     message: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Definition(SyntaxNode):
     """`const NAME: type = body;` or `def name: type = body else missing("sentence");`
 
@@ -108,7 +109,7 @@ class Definition(SyntaxNode):
     height: int = field(default=0, compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class EnumMember(SyntaxNode):
     """A member of an enumeration, and the texts beside its name that mean it."""
 
@@ -116,7 +117,7 @@ class EnumMember(SyntaxNode):
     spellings: tuple[TextLiteral, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class EnumDeclaration(SyntaxNode):
     """`enum Category = EV "ev" | LMT;`"""
 
@@ -124,7 +125,7 @@ class EnumDeclaration(SyntaxNode):
     members: tuple[EnumMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FunctionDefinition(SyntaxNode):
     """`fn name(a: type, b: type): type = body;`"""
 
@@ -135,7 +136,7 @@ class FunctionDefinition(SyntaxNode):
     height: int = field(default=0, compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Requirement(SyntaxNode):
     """`require CODE "title" when … in force from … to … on day: condition else message severity warn cite "…";`
 
@@ -155,18 +156,18 @@ class Requirement(SyntaxNode):
     height: int = field(default=0, compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProductFixture(SyntaxNode):
     sku: TextLiteral
     name: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class IssuedFixture(SyntaxNode):
     day: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FactFixture(SyntaxNode):
     """`fact label("Type", "key") = {…}`, or `= any` (payload None), which is allowed in a property only."""
 
@@ -176,7 +177,7 @@ class FactFixture(SyntaxNode):
     payload: JsonObject | None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RemovedFact(SyntaxNode):
     """`without("Type", "key")`: takes away a fact of a shared fixture."""
 
@@ -187,7 +188,7 @@ class RemovedFact(SyntaxNode):
 Fixture: TypeAlias = ProductFixture | IssuedFixture | FactFixture | RemovedFact
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class SharedFixture(SyntaxNode):
     """`fixture name: with other, {…};`: what several tests start from. It can start from others (`bases`) itself."""
 
@@ -196,19 +197,19 @@ class SharedFixture(SyntaxNode):
     fixtures: tuple[Fixture, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class SomeConstant(SyntaxNode):
     """`some(constant)`"""
 
     item: "Constant"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ListConstant(SyntaxNode):
     items: "tuple[Constant, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RecordConstant(SyntaxNode):
     members: "tuple[tuple[Name, Constant], ...]"
 
@@ -220,14 +221,14 @@ Constant: TypeAlias = AnyLiteral | VariableRef | SomeConstant | ListConstant | R
 # Tables
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class KeyCell(SyntaxNode):
     """`COBALT | NICKEL`: the row is for each of these."""
 
     keys: tuple[Constant, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RangeCell(SyntaxNode):
     """`from low to high`: from `low` on, up to and not including `high`; None where a side is open."""
 
@@ -235,7 +236,7 @@ class RangeCell(SyntaxNode):
     high: Constant | None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class LookupRow(SyntaxNode):
     """`COBALT, from date("2031-08-18"): 16.00 cite "Article 8(2)";`"""
 
@@ -244,7 +245,7 @@ class LookupRow(SyntaxNode):
     cite: TextLiteral | None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TableDeclaration(SyntaxNode):
     """`table name(column: type, …): type cite "…" { rows }`"""
 
@@ -255,7 +256,7 @@ class TableDeclaration(SyntaxNode):
     rows: tuple[LookupRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Expectation(SyntaxNode):
     """`expect(path, op constant)`"""
 
@@ -269,13 +270,13 @@ class Expectation(SyntaxNode):
         return ".".join(name.text for name in self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ErrorExpectation(SyntaxNode):
     code: TextLiteral
     because: TextLiteral | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FindingExpectation(SyntaxNode):
     """`expectFinding("CODE", "STATUS", "message", verdict "expired", args { … })`; what is left out may be anything.
 
@@ -293,7 +294,7 @@ class FindingExpectation(SyntaxNode):
 AnyExpectation: TypeAlias = Expectation | ErrorExpectation | FindingExpectation
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Example(SyntaxNode):
     name: Name
     fixtures: tuple[Fixture, ...]
@@ -301,12 +302,12 @@ class Example(SyntaxNode):
     bases: tuple[Name, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class CaseRow(SyntaxNode):
     cells: tuple[Constant, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class CaseTable(SyntaxNode):
     """`cases name(column, …): {…} => …; { cell, …; }`: an example for each row."""
 
@@ -318,7 +319,7 @@ class CaseTable(SyntaxNode):
     rows: tuple[CaseRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Claim(SyntaxNode):
     """`forall variable: type . implies(premise, conclusion)`"""
 
@@ -328,7 +329,7 @@ class Claim(SyntaxNode):
     conclusion: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Property(SyntaxNode):
     """`cases` and `seed` as written (`nat`), bounded by the checker."""
 
@@ -354,7 +355,7 @@ Item: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Override(SyntaxNode):
     """`override "reason"` before an item, which replaces the one of the same name before it; `position` among items."""
 
@@ -362,14 +363,14 @@ class Override(SyntaxNode):
     reason: TextLiteral
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Comment(SyntaxNode):
     """`-- …` without its line end."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class SyntaxTree:
     """A whole file in its order. Comments are kept beside the tree; only the formatter reads them.
 

@@ -27,7 +27,7 @@ UNREADABLE_FACTS: Final = "the facts cannot be read"
 
 
 class CaseOutcome(NamedTuple):
-    """Whether a case counts, whether it evaluates a field of the rules, and what is wrong with it."""
+    """Whether a case counts, whether it evaluates a field or definition of the rules, and what is wrong with it."""
 
     counts: bool
     evaluates_field: bool

@@ -144,6 +144,10 @@ class TestReach:
         self._emitters = index_emitters(program)
         nodes = {node.name.text: node for node in properties}
         self._roots = [frozenset(graph.find(self._list_names(test, nodes))) for test in self._tests]
+        # Of tests that are equally near, those that depend on less: their programs are smaller.
+        self._sizes = {
+            roots: len({item for root in roots for item in graph.measure(root)}) for roots in set(self._roots)
+        }
         self._tests_of_root: dict[int, list[int]] = {}
         for number, roots in enumerate(self._roots):
             for root in roots:
@@ -171,7 +175,7 @@ class TestReach:
                 for number in numbers:
                     distances[number] = min(distance, distances.get(number, distance))
         numbers = [number for number in distances if tracing is None or self._tests[number].name in tracing]
-        return sorted(numbers, key=lambda number: (distances[number], number))
+        return sorted(numbers, key=lambda number: (distances[number], self._sizes[self._roots[number]], number))
 
     def get_tests(self, numbers: Sequence[int]) -> list[Test]:
         return [self._tests[number] for number in numbers]
@@ -249,8 +253,7 @@ class MutationRun:
     def _list_tests(self, position: int, baseline: Baseline) -> list[int]:
         if position not in self._tests_of_item:
             item = self._rules.items[position]
-            is_field = isinstance(item, syntax.Rule)
-            tracing = baseline.tests_of_field.get(item.dotted, frozenset()) if is_field else None
+            tracing = baseline.tests_of_field.get(item.dotted, frozenset()) if isinstance(item, syntax.Rule) else None
             self._tests_of_item[position] = self._reach.list_tests(position, tracing)
         return self._tests_of_item[position]
 

@@ -33,7 +33,15 @@ from bpc.core.language.testing.report import (
     get_rule_code,
 )
 from bpc.core.language.testing.shrinking import shrink_case
-from bpc.core.language.typed import Program, TypedExample, TypedProperty
+from bpc.core.language.typed import (
+    DefinitionValue,
+    FunctionCall,
+    Program,
+    TableLookup,
+    TypedExample,
+    TypedProperty,
+    iterate_parts,
+)
 
 TRIES_PER_CASE: Final = 10
 # Shrinking a case that takes long must not take five hundred times as long.
@@ -74,6 +82,13 @@ class _PropertyRunner:
         self._property = prop
         self._seed = seed
         self._cases = CaseGenerator(prop, seed, context.fact_usage.members)
+        # Claims about definitions, functions and tables are about the rules, whichever field uses them.
+        self._names_rules = any(
+            isinstance(part, DefinitionValue | FunctionCall | TableLookup)
+            for claim in prop.claims
+            for side in (claim.premise, claim.conclusion)
+            for part in iterate_parts(side)
+        )
         self._claims = [
             _CompiledClaim(
                 claim.variable,
@@ -97,7 +112,8 @@ class _PropertyRunner:
         if counts:
             self._context.record_reached(session)
         failures = [] if claim_failure is None else [self._build_failure(case, claim_failure)]
-        return CaseOutcome(counts=counts, evaluates_field=session.has_evaluated_field, failures=failures)
+        evaluates_field = self._names_rules or session.has_evaluated_field
+        return CaseOutcome(counts=counts, evaluates_field=evaluates_field, failures=failures)
 
     def build_too_few_failure(self, counted: int) -> TestFailure:
         """What is wrong with a property whose premises hardly ever hold."""

@@ -1,25 +1,26 @@
 """Typed expressions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from bpc.core.facts.fact_table import FactRecord
 from bpc.core.language.source import Span
+from bpc.core.language.tree_nodes import tree_node
 from bpc.core.language.types import FactRecordType, Type
 
 Value: TypeAlias = "bool | int | str | list[Value] | dict[str, Value] | FactRecord | None"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedNode:
     """What every expression has."""
 
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Const(TypedNode):
     """A literal: its value as rules hold it, a minus folded in. `none` is a Const of an Opt type."""
 
@@ -27,7 +28,7 @@ class Const(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Local(TypedNode):
     """A variable: bound by a let, a lambda's parameter or a claim's forall."""
 
@@ -35,7 +36,7 @@ class Local(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FieldValue(TypedNode):
     """`field("path")`"""
 
@@ -43,7 +44,7 @@ class FieldValue(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class DefinitionValue(TypedNode):
     """The name of a constant or definition."""
 
@@ -51,7 +52,7 @@ class DefinitionValue(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FunctionCall(TypedNode):
     """A call of a function that the rules define. Its body is a block, entered when the arguments are evaluated."""
 
@@ -60,7 +61,7 @@ class FunctionCall(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FactLookup(TypedNode):
     """`getFact("Type@version", key)`: Opt(fact)"""
 
@@ -69,7 +70,7 @@ class FactLookup(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FactPrefixLookup(TypedNode):
     """`getFactsByPrefix("Type@version", prefix)`: List(fact), by key"""
 
@@ -78,7 +79,7 @@ class FactPrefixLookup(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedUnary(TypedNode):
     """`op` is `neg` or `!`"""
 
@@ -87,7 +88,7 @@ class TypedUnary(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ArithmeticStep(TypedNode):
     """One operator of an arithmetic chain: the value so far, `op`, `operand`; `type` is the result's."""
 
@@ -96,7 +97,7 @@ class ArithmeticStep(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Arithmetic(TypedNode):
     """`first op operand op operand …`, left to right; the operands' types and each step's say what is computed.
 
@@ -108,7 +109,7 @@ class Arithmetic(TypedNode):
     steps: tuple[ArithmeticStep, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedComparison(TypedNode):
     """Sides of one type, or Decs of any scales. `operand_type` is their type as a proof names it (`Dec` for Decs)."""
 
@@ -119,7 +120,7 @@ class TypedComparison(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class LogicOperand:
     """The right side of one `&&` or `||`: a block of its own."""
 
@@ -127,7 +128,7 @@ class LogicOperand:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Logic(TypedNode):
     """`first op operand op operand …`, left to right, each evaluated only if the ones before leave it open."""
 
@@ -136,7 +137,7 @@ class Logic(TypedNode):
     operands: tuple[LogicOperand, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Coalesce(TypedNode):
     """`first ?? operand ?? operand …`: the first that is present; each evaluated only if those before are absent.
 
@@ -148,7 +149,7 @@ class Coalesce(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedBranch:
     """A branch. Of `if some` the condition is an option, and `binding` the name of what is in it."""
 
@@ -158,7 +159,7 @@ class TypedBranch:
     binding: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedIf(TypedNode):
     """`if … then … else if … else otherwise`. All after the first condition is the `else` block of the one before:
     the second branch's condition is evaluated inside it."""
@@ -167,7 +168,7 @@ class TypedIf(TypedNode):
     otherwise: "Expr"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedMatchArm:
     """`members` are those it is taken for, None for an absent option; `label` is its patterns as written."""
 
@@ -177,7 +178,7 @@ class TypedMatchArm:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedMatch(TypedNode):
     """Exactly one arm is taken for each member of the subject's enumeration; each body is a block of its own."""
 
@@ -186,13 +187,13 @@ class TypedMatch(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedList(TypedNode):
     items: "tuple[Expr, ...]"
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedRecord(TypedNode):
     """Members in the order they are written in, which is the order they are evaluated in."""
 
@@ -209,7 +210,7 @@ Builtin: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class BuiltinCall(TypedNode):
     """A built-in and its evaluated arguments. `static` holds the literal ones under the names proofs give them.
 
@@ -224,7 +225,7 @@ class BuiltinCall(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TableLookup(TypedNode):
     """`name(argument, …)` of the program's table of that name: an option of its values."""
 
@@ -233,7 +234,7 @@ class TableLookup(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Loop(TypedNode):
     """A function that takes a lambda. fold's parameters are accumulator and element, and only it has `init`.
 
@@ -252,7 +253,7 @@ class Loop(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RequireSome(TypedNode):
     """`requireSome(option, code, message)`"""
 
@@ -262,7 +263,7 @@ class RequireSome(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class EmitCompliance(TypedNode):
     """`emitCompliance(code, status, message)`: true unless the status is FAIL"""
 
@@ -275,7 +276,7 @@ class EmitCompliance(TypedNode):
     args: "tuple[tuple[str, Expr], ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RequirementCheck(TypedNode):
     """A requirement: `body` emits its one entry. If a definition that it needs is missing, the entry says so.
 
@@ -290,7 +291,7 @@ class RequirementCheck(TypedNode):
     cite: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class RequirementsMet(TypedNode):
     """All requirements of a program, each checked: whether none of them is FAIL."""
 
@@ -298,7 +299,7 @@ class RequirementsMet(TypedNode):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedLet:
     """`let name = value;`"""
 
@@ -307,7 +308,7 @@ class TypedLet:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedAssert:
     """`assert(condition, code, message);`"""
 
@@ -317,7 +318,7 @@ class TypedAssert:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedBlock(TypedNode):
     """Bindings in order, then the body; an assert's node has the rest of the block as its body."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from bpc.core.language.source import Source, Span
+from bpc.core.language.tree_nodes import tree_node
 from bpc.core.language.typed.expressions import Const, Expr, RequirementCheck, RequirementsMet, Value
 from bpc.core.language.types import EnumType, FactRecordType, Type
 
@@ -61,7 +62,7 @@ class FieldAbout:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProgramField:
     """A rule. `access` is sorted; `needs` are the paths it reads, sorted; `span` is its path in the text.
 
@@ -87,7 +88,7 @@ class ProgramField:
         return self.path if self.about is None else f"{self.about.label} ({self.path})"
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class MissingValue:
     """What is said where a definition has no value: the code and the message of the entries."""
 
@@ -95,7 +96,7 @@ class MissingValue:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProgramDefinition:
     """A constant or a definition. `needs` are the fields it reads, directly or through others.
 
@@ -113,7 +114,7 @@ class ProgramDefinition:
     extent: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class FixtureFact:
     """A fact of a test; `payload` None asks for any."""
 
@@ -123,7 +124,7 @@ class FixtureFact:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class Fixtures:
     """The world of a test, defaults filled in. `issued_on` is a day."""
 
@@ -133,7 +134,7 @@ class Fixtures:
     facts: tuple[FixtureFact, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedExpectation:
     """The field's value compared with a constant of a type it compares with (for Decs: any scale)."""
 
@@ -144,14 +145,14 @@ class TypedExpectation:
     because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedErrorExpectation:
     code: str
     span: Span
     because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedFindingExpectation:
     """The findings with this code have this status; status None: there are none.
 
@@ -170,7 +171,7 @@ class TypedFindingExpectation:
 AnyTypedExpectation: TypeAlias = TypedExpectation | TypedErrorExpectation | TypedFindingExpectation
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedExample:
     """`source` is the text its spans point into: the rules file, or a tests file beside it."""
 
@@ -181,7 +182,7 @@ class TypedExample:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedClaim:
     """`forall variable: type . implies(premise, conclusion)`; each side is a block."""
 
@@ -192,7 +193,7 @@ class TypedClaim:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedProperty:
     name: str
     cases: int
@@ -203,7 +204,7 @@ class TypedProperty:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class ProgramFunction:
     """A function of the rules. `needs` are the fields that it reads, directly or through others."""
 
@@ -220,9 +221,12 @@ def list_requirements(program: "Program") -> tuple[RequirementCheck, ...]:
     return next((body.items for body in bodies if isinstance(body, RequirementsMet)), ())
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class AppliedOverride:
-    """Something that was replaced: its kind (`field`, `const`, `cases`), its name and why. `span` is the `override`."""
+    """Something that was replaced: its kind (`field`, `const`, `cases`), its name and why. `span` is the `override`.
+
+    Of a constant `before` and `after` are what it was and is, of a table the rows that differ; else they are None.
+    """
 
     kind: str
     name: str
@@ -230,9 +234,12 @@ class AppliedOverride:
     weakens: bool
     source: Source
     span: Span
+    before: str | None = None
+    after: str | None = None
 
     def as_json(self) -> dict[str, object]:
         place = self.source.find_place(self.span.start)
+        values = {} if self.before is None else {"before": self.before, "after": self.after}
         return {
             "kind": self.kind,
             "name": self.name,
@@ -240,6 +247,7 @@ class AppliedOverride:
             "weakens": self.weakens,
             "file": place.file,
             "line": place.line,
+            **values,
         }
 
 
@@ -250,7 +258,7 @@ class TypedRange(NamedTuple):
     high: int | str | None
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedRow:
     """A row: for each column its keys, or a range, as rules hold values."""
 
@@ -260,7 +268,7 @@ class TypedRow:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@tree_node(frozen=True, slots=True)
 class TypedTable:
     """A table. For any arguments at most one row applies: rows that overlap are an error."""
 
