@@ -69,8 +69,15 @@ def find_sku(facts: Iterable[SnapshotFact]) -> str:
     return next(fact.fact_key.removeprefix("battery:") for fact in facts if fact.fact_type == "Battery")
 
 
-def compile_facts(facts: Iterable[SnapshotFact], *, sku: str | None = None, issued_on: str = "2027-02-18") -> Passport:
-    """The passport of these facts; of `sku`, or of the battery among them."""
+def compile_facts(
+    facts: Iterable[SnapshotFact],
+    *,
+    sku: str | None = None,
+    issued_on: str = "2027-02-18",
+    machine: Machine | None = None,
+) -> Passport:
+    """The passport of these facts; of `sku`, or of the battery among them; under the shipped rules, or other ones."""
+    machine = machine or make_machine()
     facts = list(facts)
     source = json.loads((EXAMPLES / "first" / "input.json").read_bytes())
     source["battery_product"]["sku"] = find_sku(facts) if sku is None else sku
@@ -84,8 +91,9 @@ def compile_facts(facts: Iterable[SnapshotFact], *, sku: str | None = None, issu
         }
         for fact in facts
     ]
-    compile_input = read_input(json.dumps(source).encode(), rules=read_rules(), tests=b"")
-    passport = compile_passport(compile_input, machine=make_machine())
+    rules = machine.program.source.text.encode()
+    compile_input = read_input(json.dumps(source).encode(), rules=rules, tests=b"")
+    passport = compile_passport(compile_input, machine=machine)
     payload = json.loads(passport.payload)
     return Passport(payload, {entry["code"]: entry for entry in payload["compliance"]}, len(passport.proof))
 

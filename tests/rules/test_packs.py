@@ -8,9 +8,19 @@ import pytest
 
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.plausibility import find_implausible
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.passport.compile import DEFAULT_LIMITS
+from bpc.core.readiness.rule_reads import RuleReads
 from tests.measurements import RecordMeasurement
-from tests.rules.shipped_package import EXAMPLES, Passport, assess_facts, compile_facts, make_fact, read_facts
+from tests.rules.shipped_package import (
+    EXAMPLES,
+    Passport,
+    assess_facts,
+    compile_facts,
+    make_fact,
+    make_machine,
+    read_facts,
+)
 
 NAMES = sorted(path.stem for path in (EXAMPLES / "eu-battery").glob("*.json"))
 # What a battery is, and on which day; without it, other rules apply or none.
@@ -86,7 +96,20 @@ def test_nothing_passes_that_did_not_pass_with_all_the_evidence(name: str) -> No
         assert set(without.list_codes("PASS")) <= passed, member
 
 
-def test_no_requirement_passes_without_its_evidence() -> None:
+@pytest.mark.parametrize("name", ["ev", "stationary"])
+def test_no_requirement_passes_without_what_it_reads(name: str) -> None:
+    reads, (battery,) = RuleReads(make_machine().program), read_pack(name)
+    codes = compile_pack(name).list_codes("PASS")
+    assert len(codes) > 55
+
+    for code in codes:
+        members = {each.member for each in reads.get_entry_members(REQUIREMENTS_PATH, code)}
+        rest = {member: value for member, value in battery.payload.items() if member not in members}
+        entry = compile_facts([make_fact(battery.fact_type, battery.fact_key, rest)]).entries[code]
+        assert entry["status"] != "PASS", entry
+
+
+def test_a_battery_of_which_nobody_says_anything_passes_nothing() -> None:
     for name in NAMES:
         category = str(read_pack(name)[0].payload["category"])
         silent = compile_facts([make_fact("Battery", "battery:S", {"category": category})])
