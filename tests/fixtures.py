@@ -228,8 +228,16 @@ def stop_measuring() -> Iterator[None]:
     try:
         yield
     finally:
-        measuring.start()
+        _start_again(measuring)
         os.environ.update(inherited)
+
+
+def _start_again(measuring: Coverage) -> None:
+    """Do what `Coverage.start` does, but for looking through all modules again, which takes 16 ms each time."""
+    assert measuring._collector is not None
+    measuring._collector.start()
+    measuring._started = True
+    measuring._instances.append(measuring)
 
 
 @pytest.fixture(scope="session")
