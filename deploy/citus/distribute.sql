@@ -25,6 +25,7 @@ ALTER POLICY own_tenant ON public.actor_roles USING ((tenant_id = current_tenant
 ALTER POLICY own_tenant ON public.actors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_keys USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.approvals USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.attachment_withdrawals USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.attachments USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.battery_products USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -90,6 +91,7 @@ SELECT create_distributed_table('public.roles', 'tenant_id', colocate_with => 'p
 SELECT create_distributed_table('public.suppliers', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.actor_roles', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.api_keys', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.approvals', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.column_mappings', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.data_snapshots', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.documents', 'tenant_id', colocate_with => 'public.actors');

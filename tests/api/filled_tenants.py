@@ -7,8 +7,11 @@ Rows are inserted with the product's database roles, not through the routes: a r
 keep the others from being tested. Every text of a tenant contains its `mark`, so a leak is found by searching for it.
 """
 
+import fcntl
 import io
+import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -34,9 +37,9 @@ from bpc.runtime.settings import Settings
 from bpc.storage.audit import signing_keys
 from bpc.storage.database import Database, open_database
 from tests.api.conftest import KEY_ID, PEPPERS, SEED, Api
-from tests.api.tenant_data import FilledTenant
+from tests.api.tenant_data import FilledTenant, StoredTenant, open_tenant
 from tests.api.tenant_rows import fill_tenant
-from tests.fixtures import TestServer
+from tests.fixtures import RUN_FOLDER, TestServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,15 @@ async def open_two_tenants(
 ) -> AsyncIterator[TwoTenantApp]:
     """Two filled tenants in a new database, dropped at the end; `settings` are those of the service."""
     name = f"bpc_stage_{clock.new_id().hex}"
+    filled_template, tenants = await _fill_template(server, template)
     admin = await asyncpg.connect(**server.admin.connect_arguments())
     try:
-        await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER bpc_owner')
+        await _copy_database(admin, server, name, filled_template)
         superuser = await asyncpg.connect(**server.admin.with_database(name).connect_arguments())
         database = await open_database(server.login.with_database(name), pool_size=pool_size)
         try:
-            async with _open_application(database, superuser, {"data_dir": data_dir, **settings}) as two_tenants:
+            opened = _open_application(database, superuser, tenants, {"data_dir": data_dir, **settings})
+            async with opened as two_tenants:
                 yield two_tenants
         finally:
             await database.close()
@@ -79,18 +84,49 @@ async def open_two_tenants(
         await admin.close()
 
 
+async def _copy_database(
+    admin: "asyncpg.Connection[asyncpg.Record]", server: TestServer, name: str, template: str
+) -> None:
+    strategy = server.copy_strategy
+    await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY {strategy} OWNER bpc_owner')
+
+
+async def _fill_template(server: TestServer, template: str) -> tuple[str, list[StoredTenant]]:
+    """The name of a database with two filled tenants, and what they hold: filled once for all tests of this run."""
+    name, folder = f"{template}_with_two_tenants", Path(os.environ[RUN_FOLDER])
+    stored = folder / f"{name}.json"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stored.exists():
+            admin = await asyncpg.connect(**server.admin.connect_arguments())
+            await _copy_database(admin, server, name, template)
+            await admin.close()
+            stored.write_text(json.dumps(await _fill_database(server.login.with_database(name))))
+    return name, json.loads(stored.read_text())
+
+
+async def _fill_database(address: Address) -> list[StoredTenant]:
+    database = await open_database(address, pool_size=2)
+    await signing_keys.register_key(database, KEY_ID, derive_public_key(SEED), act=Act(None, clock.now()))
+    tenants = [await fill_tenant(database, slug) for slug in ("acme", "rival")]
+    await database.close()
+    return tenants
+
+
 @asynccontextmanager
 async def _open_application(
-    database: Database, superuser: "asyncpg.Connection[asyncpg.Record]", settings_values: dict[str, Any]
+    database: Database,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+    tenants: list[StoredTenant],
+    settings_values: dict[str, Any],
 ) -> AsyncIterator[TwoTenantApp]:
-    act = Act(None, clock.now())
-    await signing_keys.register_key(database, KEY_ID, derive_public_key(SEED), act=act)
     settings = Settings(**{"env": "test", "signing_key_id": KEY_ID, "compiler_build_id": "bpc-test", **settings_values})
     signer = Signer(SEED)
     async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({KEY_ID: signer})) as service:
         app = create_app(service)
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as http:
+            own, foreign = (open_tenant(tenant, http) for tenant in tenants)
             yield TwoTenantApp(
                 app=app,
                 service=service,
@@ -98,8 +134,8 @@ async def _open_application(
                 address=database.address,
                 superuser=superuser,
                 http=http,
-                own=await fill_tenant(database, http, "acme"),
-                foreign=await fill_tenant(database, http, "rival"),
+                own=own,
+                foreign=foreign,
             )
 
 

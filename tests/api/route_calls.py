@@ -169,6 +169,11 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/schedules/{schedule_id}:resume"): Call(),
     # Who may do what
     ("PUT", "/v1/tenant/settings"): Call(body={"activation_blocked_by": "FAIL_AND_WARN"}),
+    ("PUT", "/v1/tenant/four-eyes"): Call(body={"actions": []}),
+    ("POST", "/v1/approvals/{approval_id}:approve"): Call(),
+    ("POST", "/v1/approvals/{approval_id}:reject"): Call(
+        path={"approval_id": "idle_approval_id"}, body={"reason": "no"}
+    ),
     ("POST", "/v1/actors"): Call(body={"type": "USER", "display_name": "{new}", "roles": ["Auditor"]}),
     ("POST", "/v1/roles"): Call(body={"name": "{new}", "permissions": ["docs:read"]}),
     ("POST", "/v1/api-keys"): Call(body={"actor_id": "{actor_id}", "label": "{new}"}),

@@ -75,6 +75,7 @@ class Route:
     permission: str
     resource: str | None
     secret: str | None
+    four_eyes: str | None
     id_filters: tuple[str, ...]
 
     @property
@@ -131,6 +132,7 @@ def _describe_route(declared: PermissionedRoute, method: str) -> Route:
         permission=declared.permission,
         resource=declared.resource,
         secret=declared.secret,
+        four_eyes=declared.four_eyes,
         id_filters=_list_id_filters(declared),
     )
 

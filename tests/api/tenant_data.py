@@ -1,7 +1,10 @@
 """A filled tenant: its ids by name, and a client for each role."""
 
 from dataclasses import dataclass, field
+from typing import TypedDict
 from uuid import UUID
+
+import httpx2
 
 from bpc.core.formats.ids import (
     TenantId,
@@ -20,6 +23,25 @@ class FilledTenant:
     mark: str
     clients: dict[str, Api]
     ids: dict[str, str] = field(default_factory=dict)
+
+
+class StoredTenant(TypedDict):
+    """What is known of a filled tenant, as JSON holds it: its clients are the keys of its roles."""
+
+    tenant: str
+    mark: str
+    keys: dict[str, str]
+    ids: dict[str, str]
+
+
+def store_tenant(tenant_data: FilledTenant, keys: dict[str, str]) -> StoredTenant:
+    return StoredTenant(tenant=str(tenant_data.tenant), mark=tenant_data.mark, keys=keys, ids=tenant_data.ids)
+
+
+def open_tenant(stored: StoredTenant, http: httpx2.AsyncClient) -> FilledTenant:
+    """The tenant, with a client for each role."""
+    clients = {role: Api(http, key) for role, key in stored["keys"].items()}
+    return FilledTenant(TenantId(UUID(stored["tenant"])), stored["mark"], clients, dict(stored["ids"]))
 
 
 def add_id(tenant_data: FilledTenant, name: str) -> UUID:

@@ -1,8 +1,8 @@
 """Fill a tenant with at least one row of everything."""
 
 from base64 import b64encode
+from datetime import timedelta
 
-import httpx2
 from service_jobs.schedules import Schedule, put_schedule
 
 from bpc.core.audit.events import Act, EventStream
@@ -16,39 +16,42 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.schedules import compute_schedule_id
-from tests.api.conftest import PEPPER, Api
+from tests.api.conftest import PEPPER
 from tests.api.evidence_rows import insert_documents
 from tests.api.passport_rows import insert_passports, insert_rules
-from tests.api.tenant_data import PAST_TIME, FilledTenant, add_id, get_id
+from tests.api.tenant_data import PAST_TIME, FilledTenant, StoredTenant, add_id, get_id, store_tenant
 from tests.storage.statements import insert_row
 
 
-async def fill_tenant(database: Database, http: httpx2.AsyncClient, slug: str) -> FilledTenant:
+async def fill_tenant(database: Database, slug: str) -> StoredTenant:
     """A new tenant, filled."""
     act, mark = Act(None, clock.now()), f"quokka-{slug}"
     tenant = await tenants_and_actors.create_tenant(database, slug=slug, name=f"{mark} tenant", act=act)
     tenant_data = FilledTenant(tenant, mark, {})
     async with database.tenant(tenant) as conn:
-        await _insert_people(conn, tenant_data, http, act)
+        keys = await _insert_people(conn, tenant_data, act)
         await insert_documents(conn, tenant_data)
         await insert_rules(conn, tenant_data)
         await insert_passports(conn, tenant_data)
         await _insert_webhooks(conn, tenant_data, act)
+        await _insert_approvals(conn, tenant_data)
     async with database.system(tenant) as conn:
         await _insert_jobs(conn, tenant_data)
         await _insert_schedules(conn, tenant_data)
         await _insert_compile_run(conn, tenant_data)
-    return tenant_data
+    return store_tenant(tenant_data, keys)
 
 
-async def _insert_people(conn: Connection, tenant_data: FilledTenant, http: httpx2.AsyncClient, act: Act) -> None:
+async def _insert_people(conn: Connection, tenant_data: FilledTenant, act: Act) -> dict[str, str]:
+    """Actors, roles and policies; return a key for each role."""
     tenant, mark = tenant_data.tenant, tenant_data.mark
+    keys: dict[str, str] = {}
     for role in ROLES:
         actor = await tenants_and_actors.create_actor(
             conn, tenant, kind="API_CLIENT", display_name=f"{mark} {role}", roles=[role], act=act
         )
         issued = await api_keys.create_key(conn, tenant, actor, pepper=PEPPER, act=act)
-        tenant_data.clients[role] = Api(http, issued.api_key.text)
+        keys[role] = issued.api_key.text
     for name in ("actor_id", "idle_actor_id"):
         actor = await tenants_and_actors.create_actor(
             conn, tenant, kind="USER", display_name=f"{mark} spare", roles=["Auditor"], act=act
@@ -62,6 +65,7 @@ async def _insert_people(conn: Connection, tenant_data: FilledTenant, http: http
     await insert_row(conn, "role_permissions", tenant_id=tenant, role_id=role_id, permission="docs:read")
     for start in ("", "idle_"):
         await _insert_policy(conn, tenant_data, start)
+    return keys
 
 
 async def _insert_policy(conn: Connection, tenant_data: FilledTenant, start: str) -> None:
@@ -84,6 +88,27 @@ async def _insert_policy(conn: Connection, tenant_data: FilledTenant, start: str
         policy_canonical=encode_policy("DENY", policy_json, 100, "docs:read"),
         policy_hash=sha256(encode_policy("DENY", policy_json, 100, "docs:read")),
     )
+
+
+async def _insert_approvals(conn: Connection, tenant_data: FilledTenant) -> None:
+    """Requests that every role may confirm: an export of a passport version."""
+    now = clock.now()
+    for start in ("", "idle_"):
+        await insert_row(
+            conn,
+            "approvals",
+            tenant_id=tenant_data.tenant,
+            approval_id=add_id(tenant_data, f"{start}approval_id"),
+            action="activate",
+            permission="passport:read",
+            method="POST",
+            path=f"/v1/passport-versions/{tenant_data.ids['passport_version_id']}/exports",
+            content_type="application/json",
+            body=b'{"format":"PDF"}',
+            requested_by=get_id(tenant_data, "idle_actor_id"),
+            requested_at=now,
+            expires_at=now + timedelta(days=1),
+        )
 
 
 async def _insert_webhooks(conn: Connection, tenant_data: FilledTenant, act: Act) -> None:

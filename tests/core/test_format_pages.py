@@ -91,7 +91,9 @@ def test_every_member_of_a_receipt_is_in_its_table() -> None:
 def test_every_entry_of_a_bundle_is_in_its_table_with_its_size() -> None:
     rows = re.findall(r"^\| (`.*?) \|.*\| ([\d,]+)(?: each)? \|$", read_page("bundle.md"), re.MULTILINE)
 
-    documented = {name: int(size.replace(",", "")) for names, size in rows for name in re.findall(r"`([\w.]+)`", names)}
+    documented = {
+        name: int(size.replace(",", "")) for names, size in rows for name in re.findall(r"`([\w.-]+)`", names)
+    }
     assert documented == dict(ENTRIES)
     for name in MANIFEST_MEMBERS:
         assert f"`{name}`" in read_page("bundle.md")

@@ -90,6 +90,7 @@ def inject(project: Path, path: str, code: str) -> None:
     file.write_text(before + textwrap.dedent(code))
 
 
+@pytest.mark.long  # `make check` runs them itself before any test, which the next test promises
 def test_the_project_as_it_is_passes_all_static_gates(project: Path) -> None:
     code, output = run_make("static", project)
 

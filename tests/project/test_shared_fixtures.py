@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 
-from tests.fixtures import find_measured, find_sample
+from tests.fixtures import find_measured, find_sample, stop_measuring
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tests", "packages/service-jobs/tests", "packages/bpc-client/tests")
@@ -97,6 +98,24 @@ def test_coverage_measures_the_first_cases_of_a_function_and_some_of_the_rest() 
     measured = find_measured(functions, first=2, every=3)
 
     assert measured == [True, True, True, False, False, True, False, True, True, True]
+
+
+def test_while_measuring_is_stopped_programs_that_are_started_measure_nothing_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COVERAGE_OF_A_TEST", "any")
+    coverage = Coverage(data_file=None, config_file=False)
+    coverage.start()  # that of the run, if there is one, is stopped during the tests of this folder
+
+    try:
+        with stop_measuring():
+            inside = Coverage.current(), os.environ.get("COVERAGE_OF_A_TEST")
+        after = Coverage.current(), os.environ.get("COVERAGE_OF_A_TEST")
+    finally:
+        coverage.stop()
+
+    assert inside == (None, None)
+    assert after == (coverage, "any")
 
 
 def test_programs_that_tests_start_find_modules_compiled() -> None:

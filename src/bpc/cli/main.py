@@ -83,6 +83,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "online.webhooks:webhooks_app",
             "Where events are sent: list, add, test and disable endpoints; send again what failed.",
         ),
+        "approvals": (
+            "setup.approvals:approvals_app",
+            "List, confirm and reject what waits for a second person.",
+        ),
         "listen": ("online.listen:listen", "Print events as they happen, or forward them to a local URL."),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),

@@ -59,6 +59,7 @@ MATRIX_ROLES: Final[Mapping[str, tuple[str, ...]]] = {
 ADDED_PERMISSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "passport:bundle": ("Admin", "ComplianceOfficer", "Auditor"),
     "passport:waive": ("Admin",),
+    "approval:decide": ("Admin", "ComplianceOfficer", "Auditor"),
     "view:interest": ("Admin",),
     "view:authority": ("Admin",),
     "jobs:read": ("Admin", "ComplianceOfficer"),
@@ -96,6 +97,7 @@ RESOURCE_TYPES: Final = (
     "ApiKey",
     "Policy",
     "SigningKey",
+    "Approval",
     "WebhookEndpoint",
     "WebhookSubscription",
     "WebhookDelivery",

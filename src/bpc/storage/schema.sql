@@ -1111,6 +1111,41 @@ GRANT UPDATE(revoked_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(last_used_at) ON TABLE api_keys TO bpc_app;
 GRANT UPDATE(pepper_id) ON TABLE api_keys TO bpc_app;
 
+-- approvals -----------------------------------------------------------------------------------------------------
+CREATE TABLE approvals (
+    tenant_id uuid NOT NULL,
+    approval_id uuid NOT NULL,
+    action text NOT NULL,
+    permission text NOT NULL,
+    method text NOT NULL,
+    path text NOT NULL,
+    content_type text NOT NULL,
+    body bytea NOT NULL,
+    requested_by uuid NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    status text DEFAULT 'PENDING'::text NOT NULL,
+    decided_by uuid,
+    decided_at timestamp with time zone,
+    CONSTRAINT approvals_by_another CHECK (((decided_by IS DISTINCT FROM requested_by) OR (status = 'REJECTED'::text))),
+    CONSTRAINT approvals_decided CHECK (((status = 'PENDING'::text) = (decided_by IS NULL))),
+    CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'APPROVED'::text, 'REJECTED'::text])))
+);
+ALTER TABLE approvals FORCE ROW LEVEL SECURITY;
+ALTER TABLE approvals ADD CONSTRAINT approvals_pkey PRIMARY KEY (tenant_id, approval_id);
+ALTER TABLE approvals ADD CONSTRAINT approvals_tenant_id_decided_by_fkey FOREIGN KEY (tenant_id, decided_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE approvals ADD CONSTRAINT approvals_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE approvals ADD CONSTRAINT approvals_tenant_id_requested_by_fkey FOREIGN KEY (tenant_id, requested_by) REFERENCES actors(tenant_id, actor_id);
+CREATE INDEX approvals_by_time ON approvals USING btree (tenant_id, requested_at, approval_id);
+CREATE TRIGGER approvals_never_deleted BEFORE DELETE ON approvals FOR EACH ROW EXECUTE FUNCTION refuse('an approval is never deleted');
+CREATE TRIGGER approvals_not_truncated BEFORE TRUNCATE ON approvals FOR EACH STATEMENT EXECUTE FUNCTION refuse('approvals are never deleted');
+ALTER TABLE approvals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON approvals USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE approvals TO bpc_app;
+GRANT UPDATE(status) ON TABLE approvals TO bpc_app;
+GRANT UPDATE(decided_by) ON TABLE approvals TO bpc_app;
+GRANT UPDATE(decided_at) ON TABLE approvals TO bpc_app;
+
 -- attachment_withdrawals ----------------------------------------------------------------------------------------
 CREATE TABLE attachment_withdrawals (
     tenant_id uuid NOT NULL,
@@ -2569,6 +2604,7 @@ CREATE TABLE tenant_settings (
     minimum_branch_coverage_pct integer DEFAULT 80 NOT NULL,
     changed_at timestamp with time zone DEFAULT now() NOT NULL,
     changed_by uuid,
+    four_eyes text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT tenant_settings_blocked_by_check CHECK ((activation_blocked_by = ANY (ARRAY['FAIL'::text, 'FAIL_AND_WARN'::text, 'NOTHING'::text]))),
     CONSTRAINT tenant_settings_coverage_check CHECK (((minimum_branch_coverage_pct >= 0) AND (minimum_branch_coverage_pct <= 100)))
 );
@@ -2583,6 +2619,7 @@ GRANT UPDATE(activation_blocked_by) ON TABLE tenant_settings TO bpc_app;
 GRANT UPDATE(minimum_branch_coverage_pct) ON TABLE tenant_settings TO bpc_app;
 GRANT UPDATE(changed_at) ON TABLE tenant_settings TO bpc_app;
 GRANT UPDATE(changed_by) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(four_eyes) ON TABLE tenant_settings TO bpc_app;
 
 -- tenants -------------------------------------------------------------------------------------------------------
 CREATE TABLE tenants (

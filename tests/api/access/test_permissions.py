@@ -46,6 +46,7 @@ MATRIX = """
     jobs:read         yes yes no
     jobs:admin        yes no  no
     passport:bundle   yes yes yes
+    approval:decide   yes yes yes
     view:interest     yes no  no
     view:authority    yes no  no
 """
@@ -136,6 +137,12 @@ DECLARED = """
     GET    /v1/passport-versions/{passport_version_id}/compliance           passport:read
     GET    /v1/tenant/settings                                              passport:read
     PUT    /v1/tenant/settings                                              tenant:admin
+    GET    /v1/tenant/four-eyes                                             approval:decide
+    PUT    /v1/tenant/four-eyes                                             tenant:admin
+    GET    /v1/approvals                                                    approval:decide
+    GET    /v1/approvals/{approval_id}                                      approval:decide
+    POST   /v1/approvals/{approval_id}:approve                              approval:decide
+    POST   /v1/approvals/{approval_id}:reject                               approval:decide
     POST   /v1/passport-versions/{passport_version_id}/replay               passport:replay
     POST   /v1/passport-versions/{passport_version_id}/exports              passport:read
     GET    /v1/passport-versions/{passport_version_id}/exports              passport:read

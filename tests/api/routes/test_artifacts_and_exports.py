@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
@@ -24,14 +25,17 @@ from bpc.core.formats.ids import PassportId, PassportVersionId, RulePackageVersi
 from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.qr import check_qr_png
 from bpc.core.passport.receipt import HASH, ID, NAME, RECEIPT_CONSTANTS, RECEIPT_FORMAT, TIME, read_receipt
+from bpc.core.tlog.policy import parse_policy
 from bpc.core.verify.bundle import verify_bundle, verify_view
 from bpc.pipeline.compile import CompileOrder
 from bpc.runtime import clock
 from bpc.storage.database import Database
 from bpc.storage.passports import passport_versions
+from bpc.storage.tlog import log_rows
 from tests.api.conftest import SEED, Api
 from tests.api.passport_fixtures import PassportInputs, create_passport_inputs, issue_version
 from tests.pipeline.compile_fixtures import CompileInputs, make_compile_order
+from tests.storage.tlog.log_fixtures import SIGNER, make_sequencer
 
 KEY = derive_public_key(SEED)
 
@@ -152,6 +156,28 @@ async def test_a_view_needs_an_audience_that_there_is(auditor: Api, version: str
         refused = await auditor.get(f"/v1/passport-versions/{version}/view{query}")
 
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR"), query
+
+
+async def test_once_logged_a_bundle_carries_the_proof_and_its_bytes_stay(
+    auditor: Api, database: Database, version: str, tmp_path: Path
+) -> None:
+    pending = (await auditor.get(f"/v1/passport-versions/{version}/bundle")).content
+    sequencer = make_sequencer(database, tmp_path)
+    await sequencer.run_once()
+
+    logged = (await auditor.get(f"/v1/passport-versions/{version}/bundle")).content
+    async with database.system() as conn:
+        await log_rows.mark_restored(conn)
+    await sequencer.run_once()
+    again = (await auditor.get(f"/v1/passport-versions/{version}/bundle")).content
+
+    assert "passport.tlog-proof" not in read_bundle(pending).entries
+    assert logged == again != pending
+    policy = parse_policy(f"log {SIGNER.verifier}\nquorum none".encode())
+    report = verify_bundle(logged, pins=[KEY], policy=policy, require_log=True)
+    assert report.ok, report.cause
+    view = await auditor.get(f"/v1/passport-versions/{version}/view?audience=public")
+    assert verify_view(view.content, pins=[KEY]).ok
 
 
 async def test_until_a_version_is_signed_there_is_neither_bundle_nor_view_nor_qr_code(

@@ -1,20 +1,24 @@
-"""Signing keys over HTTP: the public halves, for whoever may sign; retired, never forgotten."""
+"""Signing keys and the log over HTTP: public halves, retired, never forgotten; files of the log for everybody."""
 
 import asyncio
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 
 from bpc.api.routes import audit_and_signing_keys as signing_key_routes
 from bpc.core.audit.events import Act
 from bpc.core.audit.signing import PinnedKey, derive_public_key, parse_seed, read_key_set, to_base64
 from bpc.core.errors import Conflict, NotFound
 from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.ids import TenantId
 from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
+from bpc.runtime.settings import Settings
 from bpc.storage.audit import signing_keys
 from bpc.storage.database import Database
 from tests.api.conftest import KEY_ID, SEED, Api
+from tests.storage.tlog.log_fixtures import append_signed_events, make_sequencer
 
 
 async def test_the_public_halves_are_listed_newest_first(admin: Api, database: Database, act: Act) -> None:
@@ -130,3 +134,46 @@ async def test_everybody_may_ask_at_once_and_the_database_is_asked_once(
 
     assert {answer.status_code for answer in answers} == {200}
     assert count == 1
+
+
+# The transparency log: everybody reads it without a key; tiles may be kept for ever, a checkpoint for seconds.
+
+
+@pytest.fixture
+async def stranger(app: FastAPI) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://test")
+
+
+async def test_the_log_is_served_to_everybody(
+    stranger: httpx2.AsyncClient, settings: Settings, database: Database, tenant: TenantId, act: Act
+) -> None:
+    assert (await stranger.get("/log/checkpoint")).status_code == 404
+    await append_signed_events(database, tenant, act, 300)
+    folder = settings.data_dir / "log"
+    await make_sequencer(database, folder).run_once()
+
+    checkpoint = await stranger.get("/log/checkpoint")
+    assert checkpoint.content == (folder / "checkpoint").read_bytes()
+    assert checkpoint.headers["content-type"] == "text/plain; charset=utf-8"
+    assert checkpoint.headers["cache-control"] == "public, max-age=2"
+    paths = [str(path.relative_to(folder)) for path in folder.glob("tile/**/*") if path.is_file()]
+    assert "tile/entries/001.p/" in "".join(paths)
+    for path in paths:
+        answer = await stranger.get(f"/log/{path}")
+        assert answer.content == (folder / path).read_bytes()
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("tile/0/999", "tile/0/000.p/7", "tile/64/000", "tile/0/..%2f..%2fcheckpoint"),
+        *("tile/", "tile/entries", "other", "tile/0/000/x", ".sequencer.lock", "tile/0/%00"),
+    ],
+)
+async def test_nothing_else_is(stranger: httpx2.AsyncClient, settings: Settings, path: str) -> None:
+    (settings.data_dir / "log").mkdir(parents=True)
+    (settings.data_dir / "log" / "checkpoint").write_bytes(b"note")
+    (settings.data_dir / "log" / ".sequencer.lock").touch()
+
+    assert (await stranger.get(f"/log/{path}")).status_code == 404

@@ -46,6 +46,20 @@ def test_without_a_key_it_says_that_the_issuer_was_not_checked(bpc: Program, bun
     assert "--key" in output
 
 
+def test_the_log_is_checked_with_a_policy_and_required_on_demand(bpc: Program, bundle: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.txt"
+    policy.write_text("quorum none\n")
+
+    assert "\n  ok  log              not checked: the bundle has no log proof" in bpc.run_ok("verify", bundle).out
+    assert bpc.run_ok("verify", bundle, "--policy", policy).code == 0
+    required = bpc.run("verify", bundle, "--policy", policy, "--require", "log")
+    assert required.code == 1
+    assert "\nfail  log              not checked, and you require it" in required.out
+    assert "--require takes `log`" in bpc.run("verify", bundle, "--require", "status").err
+    policy.write_text("trust me\n")
+    assert "line 1 of the log policy" in bpc.run("verify", bundle, "--policy", policy).err
+
+
 def test_a_program_gets_json(bpc: Program, bundle: Path) -> None:
     report = bpc.run_ok("verify", bundle, "--json").json()
 
@@ -81,7 +95,7 @@ def test_a_file_that_is_no_bundle_has_one_cause_and_one_next_step(bpc: Program, 
 
     *steps, _, cause, advice = ended.out.splitlines()
     assert [line.split()[0] for line in steps] == ["fail", *["skip"] * (len(STEPS) - 1)]
-    assert cause == "Do not rely on this bundle: canonical failed. 11 steps could not be checked because of it."
+    assert cause == "Do not rely on this bundle: canonical failed. 12 steps could not be checked because of it."
     assert advice == "  next: check that this file is a bundle, and that it was copied whole"
 
 

@@ -1,23 +1,18 @@
 """`bpc attachments`: files behind data points on the command line."""
 
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 from tools import reference_input
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    folder = Path(tempfile.mkdtemp(prefix="attachments-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder)
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
 
 
 def test_a_file_is_attached_listed_and_withdrawn(bpc: Program, tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ import asyncio
 import json
 import signal
 import socket
-import tempfile
 import zipfile
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,7 +16,8 @@ import pytest
 from bpc_client import Client
 
 from bpc.runtime import clock
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 
 RULES = """
 field general.mass @public: Qty(kg) =
@@ -32,16 +31,12 @@ property mass_is_positive: cases(500) seed(1) given {
 """
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    """A running service that knows two products: SKU-1, which is active, and SKU-2, which has no mass."""
-    folder = Path(tempfile.mkdtemp(prefix="readiness-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder)
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        running = program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
-        asyncio.run(_fill(running))
-        yield running
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    """A tenant that knows two products: SKU-1, which is active, and SKU-2, which has no mass."""
+    running = running_installation.create_tenant()
+    asyncio.run(_fill(running))
+    return running
 
 
 def _make_client(bpc: Program) -> Client:

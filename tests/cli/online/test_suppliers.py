@@ -1,26 +1,21 @@
 """`bpc suppliers`, `bpc upload` by reference and `bpc documents map`: a supplier's tables, on the command line."""
 
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.program import Program, start_command
+from tests.cli.program import Program
+from tests.running_installation import RunningInstallation
 
 CELLS = "Example Cells GmbH"
 TABLE = "sku;Masse [kg];Wert X\n{sku};1.000;2,5\n"
 
 
-@pytest.fixture(scope="module")
-def bpc(run_folder: Path) -> Iterator[Program]:
-    folder = Path(tempfile.mkdtemp(prefix="suppliers-", dir=run_folder))
-    folder.chmod(0o711)
-    program = Program(folder)
-    with start_command(program, "up", "--port", "0") as (_, ready):
-        yield program.with_settings(BPC_URL=ready["url"], BPC_API_KEY=ready["api_key"])
+@pytest.fixture(scope="session")
+def bpc(running_installation: RunningInstallation) -> Program:
+    return running_installation.create_tenant()
 
 
 def write_table(folder: Path, sku: str, name: str = "bom.csv") -> str:

@@ -31,7 +31,7 @@ def test_it_takes_a_battery_through_every_step_on_a_new_machine_and_again_on_an_
         assert "515 of 515 cases passed" in run
         assert "8 checks passed: snapshot, facts, rules, product, replay, hashes, signature, qr" in run
         assert ", 0 faults" in run
-        assert "12 of 12 checks passed" in run
+        assert "13 of 13 checks passed" in run
         assert "materials.critical_mass is 2.26315 kg (Qty(kg))" in run
         assert "caught: facts: facts.jsonl line 7: `component:EB-500-36:cathode` does not have the hash" in run
         assert "\nDone in " in run

@@ -30,7 +30,7 @@ def shipped(tmp_path: Path) -> Path:
 
 
 async def publish(database: Database, tenant: TenantId, shipped: Path) -> list[PublishedPackage]:
-    return list(await publish_shipped_packages(database, tenant, max_steps=MAX_STEPS, shipped=shipped))
+    return list(await publish_shipped_packages(database, tenant, max_steps=MAX_STEPS, shipped_folder=shipped))
 
 
 async def list_event_types(database: Database, tenant: TenantId) -> list[str]:

@@ -76,9 +76,9 @@ async def _append(logged: LoggedInstallation, count: int) -> None:
 def logged(installation: Installation, bpc_without_tables: Program) -> LoggedInstallation:
     bpc_without_tables.run_ok("migrate")
     name = Address.parse(bpc_without_tables.settings["DATABASE_URL"]).database
-    made = LoggedInstallation(bpc_without_tables, installation, name, [])
-    made.append(300)
-    return made
+    installation_with_log = LoggedInstallation(bpc_without_tables, installation, name, [])
+    installation_with_log.append(300)
+    return installation_with_log
 
 
 def test_an_intact_log_is_audited_with_its_database(logged: LoggedInstallation, tmp_path: Path) -> None:

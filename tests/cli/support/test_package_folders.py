@@ -38,7 +38,7 @@ def test_a_package_extends_a_shipped_one_by_name_and_release(tmp_path: Path, shi
         },
     )
 
-    rules, tests = link_package(read_folder(own, shipped=shipped))
+    rules, tests = link_package(read_folder(own, shipped_folder=shipped))
 
     headers = [line.split(" sha256")[0] for line in rules.decode().splitlines() if line.startswith("-- file")]
     assert headers == [
@@ -55,7 +55,7 @@ def test_a_release_that_is_not_shipped_is_refused_with_those_that_are(tmp_path: 
     own = write_files(tmp_path / "acme", {"package.bpc": 'package "acme" "1"; extends "eu-battery" "2028.1";'})
 
     with pytest.raises(Invalid) as refusal:
-        read_folder(own, shipped=shipped)
+        read_folder(own, shipped_folder=shipped)
 
     assert refusal.value.says == "`eu-battery` 2028.1 is not shipped with bpc"
     assert "`eu-battery` 2027.1, `eu-battery` 2027.9, `eu-battery` 2027.10" in (refusal.value.fix or "")
@@ -63,25 +63,25 @@ def test_a_release_that_is_not_shipped_is_refused_with_those_that_are(tmp_path: 
 
 
 def test_an_argument_names_a_shipped_package(shipped: Path) -> None:
-    assert locate_package("shipped:eu-battery", shipped=shipped) == shipped / "eu-battery"
-    assert locate_package(str(shipped / "eu-battery"), shipped=shipped) == shipped / "eu-battery"
-    assert locate_package("-", shipped=shipped) is None
-    assert locate_package(str(shipped / "eu-battery" / "limits.bpc"), shipped=shipped) is None
+    assert locate_package("shipped:eu-battery", shipped_folder=shipped) == shipped / "eu-battery"
+    assert locate_package(str(shipped / "eu-battery"), shipped_folder=shipped) == shipped / "eu-battery"
+    assert locate_package("-", shipped_folder=shipped) is None
+    assert locate_package(str(shipped / "eu-battery" / "limits.bpc"), shipped_folder=shipped) is None
 
 
 def test_of_several_releases_the_argument_names_one(shipped: Path) -> None:
     ship_release(shipped, "2027.2")
 
     with pytest.raises(Invalid, match="several releases of `eu-battery` are shipped") as refusal:
-        find_shipped_package("eu-battery", None, shipped=shipped)
+        find_shipped_package("eu-battery", None, shipped_folder=shipped)
 
     assert refusal.value.fix == "write `shipped:eu-battery@2027.1` or `shipped:eu-battery@2027.2`"
-    assert locate_package("shipped:eu-battery@2027.2", shipped=shipped) == shipped / "eu-battery-2027.2"
+    assert locate_package("shipped:eu-battery@2027.2", shipped_folder=shipped) == shipped / "eu-battery-2027.2"
 
 
 def test_where_nothing_is_shipped_the_refusal_says_so(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="`other` is not shipped with bpc") as refusal:
-        find_shipped_package("other", None, shipped=tmp_path)
+        find_shipped_package("other", None, shipped_folder=tmp_path)
 
     assert ": none. " in (refusal.value.fix or "")
 

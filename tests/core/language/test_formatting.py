@@ -90,7 +90,7 @@ def format_rules(text: str) -> str:
 
 
 def test_programs_of_level_two_read_as_the_same_tree() -> None:
-    for seed in range(choose_effort(test=60, shown=1_000, campaign=10_000)):
+    for seed in range(choose_effort(test=20, shown=1_000, campaign=10_000)):
         text = create_random_program(seed, language=2).rules
         formatted = format_rules(text)
 

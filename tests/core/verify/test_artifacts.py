@@ -74,7 +74,7 @@ def test_the_same_json_in_other_bytes_is_found(name: str, otherwise: Callable[[b
         ("receipt", lambda receipt: receipt | {"signature_alg": "none"}, "`signature_alg`"),
         ("manifest", lambda manifest: manifest | {"public_key": manifest["public_key"].rstrip("=")}, "`public_key`"),
         ("manifest", lambda manifest: manifest | {"note": "trust me"}, "manifest"),
-        ("manifest", lambda manifest: manifest | {"bundle_version": "BPC-BUNDLE-2"}, "BPC-BUNDLE-1"),
+        ("manifest", lambda manifest: manifest | {"bundle_version": "BPC-BUNDLE-2"}, "the manifest says BPC-BUNDLE-2"),
         ("payload", lambda payload: payload | {"note": "trust me"}, "payload.json has an unknown member `note`"),
         ("payload", lambda payload: payload | {"salt": payload["salt"].upper()}, "`salt` is not 32 lower-case"),
         ("payload", lambda payload: payload | {"compliance": [{}]}, "`compliance` is not"),

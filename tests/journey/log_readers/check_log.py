@@ -36,8 +36,10 @@ def open_note(data: bytes, keys: list[str]) -> tuple[str, list[int]]:
     text, times = text + "\n", []
     for name, key_id, kind, public_key in map(parse_key, keys):
         prefix = f"— {name} "
-        found = [base64.b64decode(line.removeprefix(prefix)) for line in lines.split("\n") if line.startswith(prefix)]
-        signature = next(raw[4:] for raw in found if raw[:4] == key_id)
+        raw_signatures = [
+            base64.b64decode(line.removeprefix(prefix)) for line in lines.split("\n") if line.startswith(prefix)
+        ]
+        signature = next(raw[4:] for raw in raw_signatures if raw[:4] == key_id)
         if kind == 1:
             Ed25519PublicKey.from_public_bytes(public_key).verify(signature, text.encode())
             continue

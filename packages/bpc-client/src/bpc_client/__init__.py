@@ -12,10 +12,11 @@ with SyncClient("http://127.0.0.1:8080", api_key) as bpc:
 from bpc_client.base_models import Page, StoredBytes
 from bpc_client.calls import RetryPolicy
 from bpc_client.client import Client, SyncClient
-from bpc_client.errors import ApiError, JobFailed, UnexpectedAnswer, Unreachable, WaitTimeout
+from bpc_client.errors import ApiError, ApprovalPending, JobFailed, UnexpectedAnswer, Unreachable, WaitTimeout
 
 __all__ = [
     "ApiError",
+    "ApprovalPending",
     "Client",
     "JobFailed",
     "Page",

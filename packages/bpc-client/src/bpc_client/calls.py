@@ -23,7 +23,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from bpc_client.base_models import StoredBytes
-from bpc_client.errors import ApiError, UnexpectedAnswer, Unreachable
+from bpc_client.errors import ApiError, ApprovalPending, UnexpectedAnswer, Unreachable
 
 T = TypeVar("T")
 
@@ -58,6 +58,10 @@ class Calls:
 
     async def _request_model(self, answer: type[T], method: str, path: str, **options: Any) -> T:
         response = await self._send(method, path, **options)
+        if response.status_code == 202 and b'"approval_id"' in response.content:
+            members = response.json()
+            correlation_id = response.headers.get("x-correlation-id")
+            raise ApprovalPending(members["approval_id"], members, correlation_id=correlation_id)
         try:
             return get_adapter(answer).validate_json(response.content)
         except ValidationError as error:

@@ -6,6 +6,7 @@ from typing import Any, Final
 # Codes after which the same request may succeed later. A test keeps them equal to the API's table.
 RETRYABLE: Final = frozenset(
     {
+        "CLOCK_DIFFERS",
         "DB_UNAVAILABLE",
         "EVENT_VERSION_CONFLICT",
         "HEADERS_TIMEOUT",
@@ -44,6 +45,20 @@ class ApiError(Exception):
     @property
     def is_retryable(self) -> bool:
         return self.code in RETRYABLE
+
+
+class ApprovalPending(ApiError):
+    """The request is stored and waits for a second person: `approval_id` names it. Nothing was done yet."""
+
+    def __init__(self, approval_id: str, details: Mapping[str, Any], *, correlation_id: str | None = None) -> None:
+        super().__init__(
+            "APPROVAL_PENDING",
+            f"this waits for a second person; another holder of the permission confirms `{approval_id}`",
+            status=202,
+            correlation_id=correlation_id,
+            details=details,
+        )
+        self.approval_id = approval_id
 
 
 class UnexpectedAnswer(ApiError):

@@ -16,6 +16,7 @@ import types
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
@@ -273,6 +274,12 @@ class Handlers:
 
 def build_adapter(annotation: Any, *, restartable: bool) -> TypeAdapter[Any]:
     """The adapter that validates values of a type; for jobs in memory, of any Python type."""
+    # Only classes: `int | str` equals `str | int`, but does not read the same values.
+    build = _build_class_adapter if isinstance(annotation, type) else _build_adapter
+    return build(annotation, restartable)
+
+
+def _build_adapter(annotation: Any, restartable: bool) -> TypeAdapter[Any]:
     if restartable:
         return TypeAdapter(annotation)
     try:
@@ -284,6 +291,10 @@ def build_adapter(annotation: Any, *, restartable: bool) -> TypeAdapter[Any]:
         return TypeAdapter(annotation)
     except PydanticSchemaGenerationError:  # a dataclass with fields that pydantic does not know
         return TypeAdapter(InstanceOf[annotation])
+
+
+# Building one takes milliseconds, and whoever declares the same jobs twice, as tests do, needs the same.
+_build_class_adapter = lru_cache(maxsize=256)(_build_adapter)
 
 
 def validate_output(output_adapter: TypeAdapter[O], value: O, job_type: str) -> O:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.errors import PydanticSchemaGenerationError
 from service_jobs.context import Context, Lease
 from service_jobs.execution import execute, execute_in_memory, resolve_error, resolve_timeout
-from service_jobs.handler import Handlers, InvalidOutput, Rejection
+from service_jobs.handler import Handlers, InvalidOutput, Rejection, build_adapter
 from service_jobs.job import (
     Ending,
     HandlerNotFound,
@@ -124,6 +124,13 @@ def test_what_is_of_another_type_is_refused_in_memory_too(handlers: Handlers, an
     with pytest.raises(InvalidInput, match="this input is not valid for a") as refused:
         JobSpec.from_input(handler, object())
     assert refused.value.details["type"] == "work"
+
+
+def test_what_reads_a_class_is_built_once_and_a_union_reads_in_its_own_order() -> None:
+    assert build_adapter(Model, restartable=True) is build_adapter(Model, restartable=True)
+    assert build_adapter(Holding, restartable=False) is not build_adapter(Plain, restartable=False)
+    assert build_adapter(Plain | Model, restartable=True).validate_python({"number": 1}) == Plain(1)
+    assert build_adapter(Model | Plain, restartable=True).validate_python({"number": 1}) == Model(number=1)
 
 
 def test_a_handler_whose_jobs_are_stored_takes_what_json_can_say(handlers: Handlers) -> None:

@@ -275,10 +275,10 @@ async def require_sources_not_denied(
     sources = [Resource(type=kind) for kind in SOURCE_PERMISSIONS]
     if any(policy.conditions.resource is not None for policy in ctx.caller.policies):
         if read is None:
-            named = await passport_sources.list_sources(ctx.conn, ctx.tenant, version)
+            source_ids = await passport_sources.list_sources(ctx.conn, ctx.tenant, version)
         else:
-            named = await read(passport_sources.list_sources, version)
-        sources += [Resource(type=kind, id=source_id) for kind, source_id in named]
+            source_ids = await read(passport_sources.list_sources, version)
+        sources += [Resource(type=kind, id=source_id) for kind, source_id in source_ids]
     for source in sources:
         permission = SOURCE_PERMISSIONS[source.type]
         decision = decide_for(ctx.caller, permission, source, ctx.act.at)

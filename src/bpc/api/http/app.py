@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bpc import __version__
+from bpc.api.access import approval_routes
 from bpc.api.graphql import routes as graphql_routes
 from bpc.api.http.error_responses import (
     answer_internal_error,
@@ -51,7 +52,6 @@ from bpc.api.routes import (
     schedules,
     suppliers,
     templates,
-    transparency_log,
     uploads,
     webhook_events,
     webhooks,
@@ -214,6 +214,8 @@ FAMILIES: Final = (
     actors_and_keys.api_key_routes,
     policies.routes,
     gate.setting_routes,
+    approval_routes.routes,
+    approval_routes.four_eyes_routes,
     audit_and_signing_keys.signing_key_routes,
     webhooks.endpoint_routes,
     webhooks.subscription_routes,
@@ -222,7 +224,7 @@ FAMILIES: Final = (
     graphql_routes.routes,
     health_and_docs.health_routes,
     health_and_docs.documentation_routes,
-    transparency_log.routes,
+    audit_and_signing_keys.log_routes,
     templates.routes,
     templates.schema_routes,  # last: its path would also match those of others
 )

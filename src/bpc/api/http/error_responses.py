@@ -50,6 +50,7 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "export": "/v1/passport-versions/{{passport_version_id}}/exports",
             "fact": "/v1/facts",
             "passport": "/v1/passports",
+            "approval": "/v1/approvals",
             "policy": "/v1/policies",
             "role": "/v1/roles",
             "rule package": "/v1/rule-packages",

@@ -66,6 +66,7 @@ TAGS: Final = {
     "Jobs": "Background jobs.",
     "Audit": "Everything that happened, in hash chains that reveal any change.",
     "Access": "Actors, roles, API keys and policies.",
+    "Approvals": "Actions that wait for a second person.",
     "Tenant": "What a tenant decides for itself.",
     "Signing keys": "The public keys of the keys that sign passports.",
     "Webhooks": "Notifications about events.",

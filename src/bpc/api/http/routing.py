@@ -32,6 +32,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.access.auth import authenticate, authorise, read_api_key, take_rate_token, write_denials
+from bpc.api.http.approval_requests import answer_or_ask
 from bpc.api.http.etag import JSON, describe_bytes
 from bpc.api.http.openapi import build_openapi_extra
 from bpc.api.http.request_body import read_body
@@ -41,6 +42,7 @@ from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, Invalid, Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest, sha256, to_hex
+from bpc.core.four_eyes import FourEyesAction
 from bpc.runtime import clock
 from bpc.runtime.logs import get_correlation_id
 from bpc.storage.access import api_requests
@@ -102,6 +104,7 @@ class PermissionedRoute(APIRoute):
     alternatives: tuple[str, ...]  # permissions that open the route too; the route decides what they show
     resource: str | None
     secret: str | None
+    four_eyes: FourEyesAction | None
     heavy: bool | HeavyBody
     takes_file: bool
 
@@ -225,7 +228,7 @@ class PermissionedRoute(APIRoute):
         stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
         if stored_answer is not None:
             return _repeat_answer(stored_answer, request_hash)
-        response = await answer(request)
+        response = await self._answer_or_ask(request, answer)
         if response.status_code < 300:
             await api_requests.store_response(
                 conn,
@@ -236,10 +239,15 @@ class PermissionedRoute(APIRoute):
             )
         return response
 
+    async def _answer_or_ask(self, request: Request, answer: RouteHandler) -> Response:
+        if self.four_eyes is None:
+            return await answer(request)
+        return await answer_or_ask(request.state.context, request, self.four_eyes, self.permission, answer)
+
     def _to_stored_answer(self, response: Response, request_hash: Digest) -> IdempotentResponse:
         headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
         body = bytes(response.body)
-        if self.secret is not None:
+        if self.secret is not None and response.status_code != 202:
             members = canonical_json.read_json(body)
             headers[SECRET_OF] = str(members[self.secret]) if isinstance(members, Mapping) else ""
             body = b""
@@ -345,6 +353,7 @@ class RouteFamily(APIRouter):
         resource: str | None = None,
         status: int = 200,
         secret: str | None = None,
+        four_eyes: FourEyesAction | None = None,
         heavy: bool | HeavyBody = False,
         takes_file: bool = False,
         errors: Sequence[str] = (),
@@ -381,6 +390,7 @@ class RouteFamily(APIRouter):
                 raise TypeError(f"{path} is not one of our routes")
             route.kind, route.permission, route.alternatives = kind, permission, tuple(alternatives)
             route.resource = None if kind == "open" else resource or self._resource
+            route.four_eyes = four_eyes
             route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
             return function
 

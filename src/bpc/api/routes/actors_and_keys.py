@@ -77,7 +77,7 @@ class Actor(ResponseBody):
     created_at: Moment
 
 
-@actor_routes.write("/v1/actors", permission="access:admin", status=201, errors=("NOT_FOUND",))
+@actor_routes.write("/v1/actors", permission="access:admin", status=201, errors=("NOT_FOUND",), four_eyes="role_grants")
 async def create_actor(ctx: Context, request: Request, body: NewActor) -> Actor:
     """Create an actor with roles. It needs an API key to call. Nobody gives a role with more than they have."""
     roles = await list_named_roles(ctx, body.roles)
@@ -108,7 +108,7 @@ async def get_actor(ctx: Context, actor_id: IdOf[ActorId]) -> Actor:
     return Actor.model_validate(await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, actor_id))
 
 
-@actor_routes.write("/v1/actors/{actor_id}", permission="access:admin", method="PATCH")
+@actor_routes.write("/v1/actors/{actor_id}", permission="access:admin", method="PATCH", four_eyes="role_grants")
 async def change_actor(ctx: Context, request: Request, actor_id: IdOf[ActorId], body: ActorChange) -> Actor:
     """Change an actor, or deactivate it. Nobody can deactivate themselves or the last administrator.
 
@@ -125,7 +125,7 @@ async def change_actor(ctx: Context, request: Request, actor_id: IdOf[ActorId], 
     return Actor.model_validate(actor)
 
 
-@actor_routes.write("/v1/actors/{actor_id}/roles", permission="access:admin", method="PUT")
+@actor_routes.write("/v1/actors/{actor_id}/roles", permission="access:admin", method="PUT", four_eyes="role_grants")
 async def set_actor_roles(ctx: Context, request: Request, actor_id: IdOf[ActorId], body: ActorRoles) -> Actor:
     """Replace the roles of an actor. The last administrator cannot lose that role.
 
@@ -182,7 +182,7 @@ class Permissions(ResponseBody):
     items: list[str] = Field(examples=[["passport:read"]])
 
 
-@role_routes.write("/v1/roles", permission="access:admin", status=201)
+@role_routes.write("/v1/roles", permission="access:admin", status=201, four_eyes="role_grants")
 async def create_role(ctx: Context, request: Request, body: NewRole) -> Role:
     """Create a role. Nobody puts a permission into a role that they do not have."""
     require_held_by_role(ctx, request, body.name, body.permissions)
@@ -204,7 +204,7 @@ async def get_role(ctx: Context, role_id: IdOf[RoleId]) -> Role:
     return Role.model_validate(await tenants_and_actors.get_role(ctx.conn, ctx.tenant, role_id))
 
 
-@role_routes.write("/v1/roles/{role_id}/permissions", permission="access:admin", method="PUT")
+@role_routes.write("/v1/roles/{role_id}/permissions", permission="access:admin", method="PUT", four_eyes="role_grants")
 async def set_role_permissions(ctx: Context, request: Request, role_id: IdOf[RoleId], body: RolePermissions) -> Role:
     """Replace the permissions of a role. The last administrator cannot lose theirs.
 
@@ -270,6 +270,7 @@ class ApiKey(ResponseBody):
 @api_key_routes.write(
     "/v1/api-keys",
     permission="access:admin",
+    four_eyes="key_changes",
     status=201,
     secret="api_key_id",  # noqa: S106 (which member says whose secret it is)
     errors=("NOT_FOUND",),
@@ -316,6 +317,7 @@ async def revoke_api_key(ctx: Context, request: Request, api_key_id: IdOf[ApiKey
 @api_key_routes.write(
     "/v1/api-keys/{api_key_id}:rotate",
     permission="access:admin",
+    four_eyes="key_changes",
     status=201,
     secret="api_key_id",  # noqa: S106 (as above)
 )

@@ -1,4 +1,4 @@
-"""/v1/audit, /v1/signing-keys, /.well-known/bpc-keys.json: audit events, and the public keys that verify signatures."""
+"""/v1/audit, /v1/signing-keys, /.well-known/bpc-keys.json, /log: audit events, public keys, the transparency log."""
 
 import asyncio
 from functools import partial
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 from pydantic import BeforeValidator, Field, StringConstraints
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,9 +20,12 @@ from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.formats.ids import ActorId, AggregateId, EventId
 from bpc.core.formats.timestamps import format_time
+from bpc.runtime.settings.data_dir import locate_log_folder
 from bpc.storage.audit import event_search, events, signing_keys
 from bpc.storage.audit.event_search import EventFilter
 from bpc.storage.audit.events import ChainVerification
+from bpc.storage.tlog.log_answers import find_log_file
+from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LogFolder
 
 routes = RouteFamily("Audit", resource="Event")
 
@@ -212,3 +216,29 @@ async def get_public_keys(request: Request, if_none_match: IfNoneMatch = None) -
     keys: KeptValue[bytes] = request.app.state.public_keys
     content = await keys.get(partial(_read_public_keys, request.app.state.service), KEPT_SECONDS)
     return serve_bytes(content, JSON, if_none_match, cache=CACHE_CONTROL)
+
+
+# The transparency log as files, for everybody and without a key (C2SP tlog-tiles).
+
+log_routes = RouteFamily("Transparency log")
+
+
+@log_routes.open("/log/checkpoint", include_in_schema=False)
+async def get_log_checkpoint(request: Request) -> Response:
+    """Get the newest signed checkpoint of the log."""
+    return await _serve_file(request, CHECKPOINT_FILE)
+
+
+@log_routes.open("/log/tile/{path:path}", include_in_schema=False)
+async def get_log_tile(request: Request, path: str) -> Response:
+    """Get a tile of the log's tree, or a bundle of its entries."""
+    return await _serve_file(request, f"tile/{path}")
+
+
+async def _serve_file(request: Request, path: str) -> Response:
+    service: Service = request.app.state.service
+    folder = LogFolder(locate_log_folder(service.settings))
+    file = await asyncio.to_thread(find_log_file, folder, path)
+    if file is None:
+        raise HTTPException(404)
+    return Response(file.data, headers=dict(file.headers))

@@ -32,9 +32,11 @@ from bpc.api.routes.products import Sku
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.cursor import CursorPosition
 from bpc.core.formats.ids import CompileRunId, RulePackageVersionId, SnapshotId
+from bpc.core.four_eyes import needs_two
 from bpc.core.policies import Resource
 from bpc.pipeline.compile import RulesNotPublished
 from bpc.pipeline.sign import require_key_that_signs
+from bpc.storage.access import approvals
 from bpc.storage.passports import compile_run_progress, compile_runs, products
 from bpc.storage.passports.compile_run_progress import (
     ROW_STATUSES,
@@ -193,7 +195,10 @@ async def bulk_compile(ctx: Context, request: Request, body: BulkCompile) -> Run
     if version_row.status != "PUBLISHED":
         raise RulesNotPublished(version, version_row.status)
     await packages.require_active_package(ctx.conn, ctx.tenant, version_row.rule_package_id)
-    rows = await _check_rows(ctx, request, await _build_rows(ctx, body))
+    requested_rows = await _build_rows(ctx, body)
+    if any(row.activate for row in requested_rows):
+        await _require_activation_alone(ctx)
+    rows = await _check_rows(ctx, request, requested_rows)
     run = await request_run(
         ctx.conn,
         ctx.service.jobs,
@@ -306,6 +311,15 @@ async def _list_failed_rows(ctx: RequestContext, run_id: CompileRunId) -> Sequen
     if not rows:
         raise Conflict(f"no row of compile run `{run_id}` has failed", fix="there is nothing to repeat")
     return rows
+
+
+async def _require_activation_alone(ctx: RequestContext) -> None:
+    """Raise `Conflict` where an activation waits for a second person: a run would activate without one."""
+    if needs_two("activate", await approvals.load_four_eyes(ctx.conn, ctx.tenant)):
+        raise Conflict(
+            "activating waits for a second person in this tenant, so a bulk compile cannot activate",
+            fix="leave `activate` out, and activate each version when it is signed",
+        )
 
 
 async def _check_rows(

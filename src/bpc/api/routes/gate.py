@@ -55,7 +55,11 @@ class Waived(ResponseBody):
 
 
 @waiver_routes.write(
-    "/v1/passport-versions/{passport_version_id}:waive", permission="passport:waive", status=201, errors=("CONFLICT",)
+    "/v1/passport-versions/{passport_version_id}:waive",
+    permission="passport:waive",
+    four_eyes="waive",
+    status=201,
+    errors=("CONFLICT",),
 )
 async def waive_passport_version(ctx: Context, passport_version_id: IdOf[PassportVersionId], body: NewWaiver) -> Waived:
     """Waive compliance entries of a version that is not activated yet. The next version has no waivers."""

@@ -128,6 +128,7 @@ async def get_passport_version(ctx: Context, passport_version_id: IdOf[PassportV
 @version_routes.write(
     "/v1/passport-versions/{passport_version_id}/activate",
     permission="passport:compile",
+    four_eyes="activate",
     errors=("COMPLIANCE_BLOCKED",),
 )
 async def activate_passport_version(ctx: Context, passport_version_id: IdOf[PassportVersionId]) -> Activated:
@@ -165,7 +166,9 @@ async def abandon_passport_version(
     )
 
 
-@version_routes.write("/v1/passport-versions/{passport_version_id}/revoke", permission="passport:revoke")
+@version_routes.write(
+    "/v1/passport-versions/{passport_version_id}/revoke", permission="passport:revoke", four_eyes="revoke"
+)
 async def revoke_passport_version(
     ctx: Context, passport_version_id: IdOf[PassportVersionId], body: Revocation
 ) -> Revoked:

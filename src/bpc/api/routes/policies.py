@@ -182,7 +182,7 @@ class DryRunAnswer(ResponseBody):
     )
 
 
-@routes.write("/v1/policies", permission="access:admin", status=201)
+@routes.write("/v1/policies", permission="access:admin", status=201, four_eyes="role_grants")
 async def create_policy(ctx: Context, request: Request, body: NewPolicy) -> Policy:
     """Create a policy. Its version 1 is in force from the next request on. Nobody allows what they do not have."""
     text = _to_policy_text(body)
@@ -226,7 +226,7 @@ async def get_policy(ctx: Context, policy_id: IdOf[PolicyId]) -> Policy:
     return Policy.model_validate(await policies.get_policy(ctx.conn, ctx.tenant, policy_id))
 
 
-@routes.write("/v1/policies/{policy_id}/versions", permission="access:admin", status=201)
+@routes.write("/v1/policies/{policy_id}/versions", permission="access:admin", status=201, four_eyes="role_grants")
 async def create_policy_version(
     ctx: Context, request: Request, policy_id: IdOf[PolicyId], body: NewPolicyVersion
 ) -> PolicyVersion:
@@ -248,7 +248,7 @@ async def list_policy_versions(ctx: Context, policy_id: IdOf[PolicyId], page: Pa
     return page.build_page(await policies.list_policy_versions(ctx.conn, ctx.tenant, policy, page.query), PolicyVersion)
 
 
-@routes.write("/v1/policies/{policy_id}:deactivate", permission="access:admin")
+@routes.write("/v1/policies/{policy_id}:deactivate", permission="access:admin", four_eyes="role_grants")
 async def deactivate_policy(ctx: Context, request: Request, policy_id: IdOf[PolicyId]) -> Policy:
     """Deactivate a policy: none of its versions is in force. A new version activates it again.
 

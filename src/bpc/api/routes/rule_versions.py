@@ -231,6 +231,7 @@ async def get_rule_test_run(
 @routes.write(
     "/v1/rule-package-versions/{rule_package_version_id}:publish",
     permission="rules:publish",
+    four_eyes="publish",
     errors=("RULE_TESTS_FAILED",),
 )
 async def publish_rule_version(ctx: Context, rule_package_version_id: IdOf[RulePackageVersionId]) -> RuleVersion:

@@ -34,6 +34,7 @@ from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.compile import read_compile_input
 from bpc.core.passport.payload import get_at_path
 from bpc.core.passport.why import Reason, explain_field, explain_findings, list_finding_codes
+from bpc.core.tlog.policy import parse_policy
 from bpc.core.verify import StepResult, VerificationReport
 from bpc.core.verify.artifacts import Pin
 from bpc.core.verify.bundle import CLAIM, is_view, verify_bundle_or_view
@@ -56,6 +57,14 @@ def verify(
         Path | None,
         typer.Option("--keys", metavar="FILE", help="Public keys you trust: one a line, or an issuer's bpc-keys.json."),
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="Transparency logs and witnesses you trust (C2SP tlog-policy)."),
+    ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option("--require", metavar="STEPS", help="Exit 1 also if one of these was not checked: log."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a bundle or a view, step by step.
@@ -68,11 +77,17 @@ def verify(
     \b
     bpc verify bundle.zip --key 3q2+7w…
     bpc verify view.json --keys issuers.txt --json
+    bpc verify bundle.zip --keys keys.json --policy witnesses.txt --require log
     curl -o keys.json https://issuer.example/.well-known/bpc-keys.json && bpc verify bundle.zip --keys keys.json
     """
     data = read_bytes(file)
     pins = _read_trusted_keys(key or [], keys)
-    report = verify_bundle_or_view(data, pins=pins)
+    if require is not None and require != "log":
+        raise typer.BadParameter("--require takes `log`.")
+    if is_view(data) and (policy is not None or require):
+        raise Invalid("a view has no log proof", fix="leave --policy and --require out, or check the bundle")
+    trusted = None if policy is None else parse_policy(read_bytes(str(policy)))
+    report = verify_bundle_or_view(data, pins=pins, policy=trusted, require_log=bool(require))
     if as_json:
         print_json({"ok": report.ok, "issuer": report.issuer, "steps": [_to_json(step) for step in report.steps]})
     else:

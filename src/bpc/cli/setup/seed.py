@@ -70,7 +70,7 @@ async def seed_installation(
     settings = load_settings_and_logs("seed")
     async with open_migrated_database(settings) as database:
         result = await seed_database(database, settings)
-        published = [] if no_rules else await _publish_rules(database, settings, result, tenant)
+        published_rules = [] if no_rules else await _publish_rules(database, settings, result, tenant)
     if result.tenant_id is None:
         sentences = ["the signing key is registered; in prod, create a tenant yourself: `bpc tenants create SLUG`"]
     else:
@@ -78,10 +78,10 @@ async def seed_installation(
             f"tenant   {DEV_TENANT} ({result.tenant_id})",
             f"API key  {result.api_key or TENANT_DEACTIVATED}",
         ]
-    sentences += [f"rules    {package.says}" for package in published]
-    rules = [asdict(package) for package in published]
+    sentences += [f"rules    {package.says}" for package in published_rules]
+    rules = [asdict(package) for package in published_rules]
     print_result({**asdict(result), "rule_packages": rules}, *sentences, as_json=as_json)
-    if any(package.refusal for package in published):
+    if any(package.refusal for package in published_rules):
         raise typer.Exit(REFUSED)
 
 

@@ -47,27 +47,27 @@ class PublishedPackage:
 
 
 async def publish_shipped_packages(
-    database: Database, tenant: TenantId, *, max_steps: int, shipped: Path = SHIPPED_RULES
+    database: Database, tenant: TenantId, *, max_steps: int, shipped_folder: Path = SHIPPED_RULES
 ) -> Sequence[PublishedPackage]:
     """Publish every shipped package that is not published yet, by name and release."""
     return [
-        await _publish_package(database, tenant, package, max_steps=max_steps, shipped=shipped)
-        for package in list_shipped_packages(shipped)
+        await _publish_package(database, tenant, package, max_steps=max_steps, shipped_folder=shipped_folder)
+        for package in list_shipped_packages(shipped_folder)
     ]
 
 
 async def _publish_package(
-    database: Database, tenant: TenantId, package: ShippedPackage, *, max_steps: int, shipped: Path
+    database: Database, tenant: TenantId, package: ShippedPackage, *, max_steps: int, shipped_folder: Path
 ) -> PublishedPackage:
-    texts = link_package(read_folder(package.folder, shipped=shipped))
+    texts = link_package(read_folder(package.folder, shipped_folder=shipped_folder))
     row: RuleVersionRow | None = None
     refusal: str | None = None
     try:
         row = await _find_or_store_version(database, tenant, package.name, texts)
         if row.status in TESTABLE_STATUSES:
             row = await _test_and_publish(database, tenant, row, texts, max_steps)
-    except Refusal as refused:
-        refusal = refused.says
+    except Refusal as error:
+        refusal = error.says
         if row is not None:
             async with database.tenant(tenant) as conn:
                 row = await packages.get_version(conn, tenant, row.rule_package_version_id)
@@ -81,18 +81,18 @@ async def _find_or_store_version(database: Database, tenant: TenantId, name: str
         version = await _find_version(conn, tenant, texts)
         if version is not None:
             return await packages.get_version(conn, tenant, version)
-        checked = check_rule_sources(*texts)
-        if checked.refusal is not None:
-            raise Conflict(checked.refusal.says, fix=checked.refusal.fix)
+        check_result = check_rule_sources(*texts)
+        if check_result.refusal is not None:
+            raise Conflict(check_result.refusal.says, fix=check_result.refusal.fix)
         return await packages.insert_version(
             conn,
             tenant,
             await _find_or_create_package(conn, tenant, name),
             dsl=texts.rules,
             tests=texts.tests,
-            fields=checked.fields,
+            fields=check_result.fields,
             act=make_operator_act(),
-            language=checked.language,
+            language=check_result.language,
         )
 
 

@@ -27,36 +27,36 @@ class ShippedPackage(NamedTuple):
     folder: Path
 
 
-def locate_package(rules: str, *, shipped: Path = SHIPPED_RULES) -> Path | None:
+def locate_package(rules: str, *, shipped_folder: Path = SHIPPED_RULES) -> Path | None:
     """The folder of the package that an argument names; None if it names a file or standard input."""
     if rules.startswith(SHIPPED):
         name, _, release = rules.removeprefix(SHIPPED).partition("@")
-        return find_shipped_package(name, release or None, shipped=shipped).folder
+        return find_shipped_package(name, release or None, shipped_folder=shipped_folder).folder
     return Path(rules) if rules != "-" and Path(rules).is_dir() else None
 
 
-def list_shipped_packages(shipped: Path = SHIPPED_RULES) -> list[ShippedPackage]:
-    """The packages in `shipped`, by name, and of one name the oldest release first."""
-    manifests = {file.parent: read_folder_manifest(file.parent) for file in shipped.glob(f"*/{MANIFEST}")}
+def list_shipped_packages(shipped_folder: Path = SHIPPED_RULES) -> list[ShippedPackage]:
+    """The packages in `shipped_folder`, by name, and of one name the oldest release first."""
+    manifests = {file.parent: read_folder_manifest(file.parent) for file in shipped_folder.glob(f"*/{MANIFEST}")}
     packages = [ShippedPackage(manifest.name, manifest.release, folder) for folder, manifest in manifests.items()]
     return sorted(packages, key=lambda package: (package.name, _split_numbers(package.release)))
 
 
-def find_shipped_package(name: str, release: str | None, *, shipped: Path = SHIPPED_RULES) -> ShippedPackage:
+def find_shipped_package(name: str, release: str | None, *, shipped_folder: Path = SHIPPED_RULES) -> ShippedPackage:
     """The package with this name and, if several releases are shipped, this release."""
-    packages = list_shipped_packages(shipped)
+    packages = list_shipped_packages(shipped_folder)
     candidates = [package for package in packages if package.name == name and release in {None, package.release}]
     if len(candidates) == 1:
         return candidates[0]
-    wanted = f"`{name}`" if release is None else f"`{name}` {release}"
+    wanted_package = f"`{name}`" if release is None else f"`{name}` {release}"
     if candidates:
         releases = " or ".join(f"`{SHIPPED}{name}@{package.release}`" for package in candidates)
-        raise Invalid(f"several releases of {wanted} are shipped", fix=f"write {releases}")
-    known = ", ".join(f"`{package.name}` {package.release}" for package in packages) or "none"
+        raise Invalid(f"several releases of {wanted_package} are shipped", fix=f"write {releases}")
+    names = ", ".join(f"`{package.name}` {package.release}" for package in packages) or "none"
     fix = (
-        f'shipped with bpc {bpc.__version__}: {known}. To extend a package of yours, name its folder: … at "../{name}"'
+        f'shipped with bpc {bpc.__version__}: {names}. To extend a package of yours, name its folder: … at "../{name}"'
     )
-    raise Invalid(f"{wanted} is not shipped with bpc", fix=fix)
+    raise Invalid(f"{wanted_package} is not shipped with bpc", fix=fix)
 
 
 def _split_numbers(release: str) -> list[tuple[int, str]]:
@@ -68,7 +68,7 @@ def read_folder_manifest(folder: Path) -> Manifest:
     return read_manifest(str(folder / MANIFEST), read_bytes(str(folder / MANIFEST)))
 
 
-def read_folder(folder: Path, *, shipped: Path = SHIPPED_RULES) -> list[PackageFiles]:
+def read_folder(folder: Path, *, shipped_folder: Path = SHIPPED_RULES) -> list[PackageFiles]:
     """A package and those it extends, the oldest first."""
     packages: list[PackageFiles] = []
     seen = [folder.resolve()]
@@ -78,17 +78,17 @@ def read_folder(folder: Path, *, shipped: Path = SHIPPED_RULES) -> list[PackageF
         packages.insert(0, PackageFiles(manifest, files))
         if manifest.extends is None:
             return packages
-        folder = _locate_parent(folder, manifest.extends, shipped)
+        folder = _locate_parent(folder, manifest.extends, shipped_folder)
         if folder.resolve() in seen or len(seen) >= MAX_PACKAGES:
             fix = f"a package extends another, and that one others, up to {MAX_PACKAGES} in all, never itself"
             raise Invalid(f"`{packages[-1].manifest.name}` extends too many packages, or itself", fix=fix)
         seen.append(folder.resolve())
 
 
-def _locate_parent(folder: Path, parent: ParentPackage, shipped: Path) -> Path:
+def _locate_parent(folder: Path, parent: ParentPackage, shipped_folder: Path) -> Path:
     if parent.folder is not None:
         return folder / parent.folder
-    return find_shipped_package(parent.name, parent.release, shipped=shipped).folder
+    return find_shipped_package(parent.name, parent.release, shipped_folder=shipped_folder).folder
 
 
 def list_package_files(folder: Path) -> Sequence[str]:

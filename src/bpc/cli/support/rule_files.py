@@ -96,8 +96,8 @@ def read_package_texts(rules: str, tests: str | None = None) -> PackageTexts:
         return PackageTexts(read_bytes(rules), b"" if tests is None else read_bytes(tests), rules, tests or "tests.bpc")
     if tests is not None:
         raise typer.BadParameter(f"A folder has its tests in its folder {TESTS_FOLDER!r}: leave --tests out.")
-    linked = link_package(read_folder(folder))
-    return PackageTexts(linked.rules, linked.tests, rules, rules)
+    linked_package = link_package(read_folder(folder))
+    return PackageTexts(linked_package.rules, linked_package.tests, rules, rules)
 
 
 def get_package_name(rules: str) -> str:

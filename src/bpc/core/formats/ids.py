@@ -13,6 +13,7 @@ from bpc.core.formats.hashes import Digest
 
 TenantId = NewType("TenantId", UUID)
 ActorId = NewType("ActorId", UUID)
+ApprovalId = NewType("ApprovalId", UUID)
 ApiKeyId = NewType("ApiKeyId", UUID)
 RoleId = NewType("RoleId", UUID)
 EventId = NewType("EventId", UUID)

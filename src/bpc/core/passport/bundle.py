@@ -1,8 +1,10 @@
-"""Bundle, BPC-BUNDLE-1: everything that is needed to check a passport, in one zip file with one form.
+"""Bundle, BPC-BUNDLE-1 and -2: everything that is needed to check a passport, in one zip file with one form.
 
 Pure. Equal contents give equal bytes: entries by name, not compressed, without dates and rights of their own. Reading
 refuses every file that writing would not have made: an unknown entry, a missing one, one that is too large, bytes
 between them. What the entries say is left to verification.
+
+BPC-BUNDLE-2 is a bundle with the proof that the passport is in the transparency log; without one it is BPC-BUNDLE-1.
 
 A bundle may hold the files that are attached to the passport, each named by its hash: `attachments/<sha256>`.
 
@@ -154,13 +156,17 @@ def _require_same_bytes(data: bytes, rewritten: bytes, entries: Mapping[str, byt
 
 
 BUNDLE_VERSION: Final = "BPC-BUNDLE-1"
+LOGGED_BUNDLE_VERSION: Final = "BPC-BUNDLE-2"
 PUBLIC_KEY_BYTES: Final = 32
 EVENTS_ENTRY: Final = "events.jsonl"
+LOG_PROOF_ENTRY: Final = "passport.tlog-proof"
+OPTIONAL_ENTRIES: Final = (EVENTS_ENTRY, LOG_PROOF_ENTRY)
 # Each entry and the bytes it may have at most.
 ENTRIES: Final[Mapping[str, int]] = {
     EVENTS_ENTRY: 1 << 26,
     "facts.jsonl": 1 << 26,
     "manifest.json": 1 << 12,
+    LOG_PROOF_ENTRY: 1 << 20,
     "payload.json": MAX_PAYLOAD_BYTES,
     "proof.json": MAX_PROOF_BYTES,
     "qr.png": 1 << 20,
@@ -183,11 +189,15 @@ class BundleManifest:
     passport_version_id: PassportVersionId
     signing_key_id: str
     public_key: PublicKey
+    bundle_version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The entries of a bundle by name: all that `ENTRIES` names, `events.jsonl` only from a database; attachments."""
+    """The entries of a bundle by name: all that `ENTRIES` names but `OPTIONAL_ENTRIES`; attachments.
+
+    `events.jsonl` and the log proof come only from a database.
+    """
 
     entries: Mapping[str, bytes]
 
@@ -199,7 +209,7 @@ class Bundle:
             if len(content) > largest:
                 says = f"has a `{name}` of {len(content):,} bytes, and at most {largest:,} are allowed"
                 raise BadBundle(says, entry=name)
-        missing = next((name for name in ENTRIES if name not in self.entries and name != EVENTS_ENTRY), None)
+        missing = next((name for name in ENTRIES if name not in self.entries and name not in OPTIONAL_ENTRIES), None)
         if missing is not None:
             raise BadBundle(f"has no `{missing}`", entry=missing)
 
@@ -219,6 +229,7 @@ def build_bundle(
     public_key: PublicKey,
     qr_png: bytes,
     events: bytes | None = None,
+    log_proof: bytes | None = None,
 ) -> Bundle:
     """The bundle of a signed passport version; ids and names are those of its receipt."""
     parsed_receipt = read_receipt(receipt)
@@ -226,7 +237,9 @@ def build_bundle(
         raise BadBundle("needs a signed receipt", entry="receipt.json")
     entries = {
         "facts.jsonl": facts,
-        "manifest.json": _encode_manifest(parsed_receipt, public_key),
+        "manifest.json": _encode_manifest(
+            parsed_receipt, public_key, BUNDLE_VERSION if log_proof is None else LOGGED_BUNDLE_VERSION
+        ),
         "payload.json": payload,
         "proof.json": proof,
         "qr.png": qr_png,
@@ -236,7 +249,8 @@ def build_bundle(
         "snapshot.json": snapshot,
         "tests.bpc": tests,
     }
-    return Bundle(entries if events is None else {**entries, EVENTS_ENTRY: events})
+    optional = {EVENTS_ENTRY: events, LOG_PROOF_ENTRY: log_proof}
+    return Bundle(entries | {name: content for name, content in optional.items() if content is not None})
 
 
 def add_attachments(bundle: Bundle, files: Mapping[str, bytes]) -> Bundle:
@@ -258,10 +272,10 @@ def read_bundle(data: bytes) -> Bundle:
     return Bundle(read_archive(data))
 
 
-def _encode_manifest(receipt: Receipt, public_key: PublicKey) -> bytes:
+def _encode_manifest(receipt: Receipt, public_key: PublicKey, bundle_version: str) -> bytes:
     return canonical_json.encode_typed(
         {
-            "bundle_version": BUNDLE_VERSION,
+            "bundle_version": bundle_version,
             "passport_version_id": str(receipt.passport_version_id),
             "public_key": to_base64(public_key),
             "signing_key_id": receipt.signing_key_id,
@@ -277,12 +291,14 @@ def read_manifest(data: bytes) -> BundleManifest:
         raise _manifest_error(f"is not canonical: {wrong.says}") from None
     if not isinstance(document, Mapping) or tuple(sorted(document)) != MANIFEST_MEMBERS:
         raise _manifest_error(f"is not an object of {', '.join(MANIFEST_MEMBERS)}")
-    if document["bundle_version"] != BUNDLE_VERSION:
-        raise _manifest_error(f"must have `{BUNDLE_VERSION}` as its `bundle_version`")
+    bundle_version = document["bundle_version"]
+    if bundle_version not in (BUNDLE_VERSION, LOGGED_BUNDLE_VERSION):
+        raise _manifest_error(f"must have `{BUNDLE_VERSION}` or `{LOGGED_BUNDLE_VERSION}` as its `bundle_version`")
     return BundleManifest(
         passport_version_id=_read_member(document, "passport_version_id", parse_uuid),
         signing_key_id=_read_member(document, "signing_key_id", require_name),
         public_key=PublicKey(_read_member(document, "public_key", partial(from_base64, size=PUBLIC_KEY_BYTES))),
+        bundle_version=str(bundle_version),
     )
 
 

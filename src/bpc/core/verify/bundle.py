@@ -16,7 +16,8 @@ The steps of a bundle, and the file that lists the checks of each:
    9. signature        artifacts.py        the key signed it; a pinned key, if keys are pinned
   10. qr               artifacts.py        text and pixels of the QR code are this passport's
   11. events           artifacts.py        the audit chain holds, if there is one
-  12. replay           below               compiling again gives the same bytes
+  12. log              log_step.py         it is in the transparency log, and witnesses saw it; needs a policy
+  13. replay           below               compiling again gives the same bytes
 
 The steps of a view, BPC-VIEW-1, for which nothing is needed but the view and the issuer's key:
    1. canonical     exactly the members of a view, canonical, each in its one spelling
@@ -43,6 +44,7 @@ from bpc.core.formats.hashes import from_hex, to_hex
 from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.proof import hash_node
 from bpc.core.passport.receipt import Receipt
+from bpc.core.tlog.policy import LogPolicy
 from bpc.core.verify import (
     CheckFailed,
     NotChecked,
@@ -56,6 +58,7 @@ from bpc.core.verify import (
 )
 from bpc.core.verify.artifacts import Pin
 from bpc.core.verify.canonical import COUNT, HASH, LIST, OBJECT, ObjectForm, OpenedBundle, Spelling, require_form
+from bpc.core.verify.log_step import check_log
 from bpc.core.verify.proof_steps import check_proof_steps
 from bpc.core.verify.proof_structure import FIELD_FORM, ROOT_FORM, check_proof_structure
 
@@ -79,13 +82,18 @@ VIEW_ROOT_FORM: Final[ObjectForm] = {
 VIEW_FIELD_FORM: Final[ObjectForm] = {"child": HASH, "data": OBJECT, "id": COUNT}
 
 
-def verify_bundle(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationReport:
-    """Run every step on a bundle. With `pins` keys, the manifest's key must be one of them, under the same name."""
+def verify_bundle(
+    data: bytes, *, pins: Sequence[Pin] = (), policy: LogPolicy | None = None, require_log: bool = False
+) -> VerificationReport:
+    """Run every step on a bundle. With `pins` keys, the manifest's key must be one of them, under the same name.
+
+    With a `policy`, the log of the bundle must be one of it, with its quorum of witnesses.
+    """
     try:
         bundle = OpenedBundle(read_bundle(data))
     except Refusal as refusal:
         return _report_unreadable(STEPS, refusal.says, "the file is not a bundle")
-    steps = [run_step(name, partial(check, bundle)) for name, check in _list_checks(pins).items()]
+    steps = [run_step(name, partial(check, bundle)) for name, check in _list_checks(pins, policy, require_log).items()]
     if all(step.ok for step in steps):
         steps.append(run_step("replay", partial(check_replay, bundle)))
     else:
@@ -94,9 +102,13 @@ def verify_bundle(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationRepor
     return VerificationReport(steps=tuple(steps), issuer="pinned" if pins and is_signed else "unpinned")
 
 
-def verify_bundle_or_view(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationReport:
+def verify_bundle_or_view(
+    data: bytes, *, pins: Sequence[Pin] = (), policy: LogPolicy | None = None, require_log: bool = False
+) -> VerificationReport:
     """Verify a view or a bundle: a view starts like JSON, anything else is taken for a bundle."""
-    return verify_view(data, pins=pins) if is_view(data) else verify_bundle(data, pins=pins)
+    if is_view(data):
+        return verify_view(data, pins=pins)
+    return verify_bundle(data, pins=pins, policy=policy, require_log=require_log)
 
 
 def is_view(data: bytes) -> bool:
@@ -110,7 +122,9 @@ def check_replay(bundle: OpenedBundle) -> str:
     return "compiling again gives the same payload, proof and receipt, byte for byte"
 
 
-def _list_checks(pins: Sequence[Pin]) -> Mapping[str, Callable[[OpenedBundle], str]]:
+def _list_checks(
+    pins: Sequence[Pin], policy: LogPolicy | None = None, require_log: bool = False
+) -> Mapping[str, Callable[[OpenedBundle], str]]:
     return {
         "canonical": canonical.check_canonical,
         "payload_hash": artifacts.check_payload_hash,
@@ -123,6 +137,7 @@ def _list_checks(pins: Sequence[Pin]) -> Mapping[str, Callable[[OpenedBundle], s
         "signature": lambda bundle: artifacts.check_signature(bundle, pins),
         "qr": artifacts.check_qr,
         "events": artifacts.check_events,
+        "log": lambda bundle: check_log(bundle, policy, is_required=require_log),
     }
 
 

@@ -11,6 +11,8 @@ Checks:
   3. manifest, payload, receipt and snapshot have exactly their members, each in its one spelling
   4. every line of facts.jsonl and events.jsonl is canonical and ends with a line feed; a fact has exactly its members
   5. qr.txt is ASCII
+  6. passport.tlog-proof is a proof in its one form, with the opening of its entry; it is there if and only if the
+     manifest says BPC-BUNDLE-2
 """
 
 import re
@@ -25,9 +27,18 @@ from bpc.core.formats.canonical_json import Json, NotCanonical
 from bpc.core.formats.hashes import from_hex
 from bpc.core.formats.ids import parse_uuid
 from bpc.core.formats.timestamps import parse_time
-from bpc.core.passport.bundle import BadBundle, Bundle, BundleManifest, read_manifest
+from bpc.core.passport.bundle import (
+    LOG_PROOF_ENTRY,
+    LOGGED_BUNDLE_VERSION,
+    BadBundle,
+    Bundle,
+    BundleManifest,
+    read_manifest,
+)
 from bpc.core.passport.payload import PAYLOAD_VERSIONS
 from bpc.core.passport.receipt import BadReceipt, Receipt, read_receipt
+from bpc.core.tlog.entries import LogEntry, parse_opening
+from bpc.core.tlog.proofs import LogProof, parse_log_proof
 from bpc.core.verify import CheckFailed, NotChecked
 
 VIEW_AUDIENCES: Final = ("authority", "interest", "public")
@@ -214,6 +225,21 @@ def _read_qr_text(name: str, data: bytes) -> str:
         raise CheckFailed(f"{name} is not ASCII") from None
 
 
+class LoggedEntry(NamedTuple):
+    """The proof of a bundle, and the entry of the log that it opens."""
+
+    proof: LogProof
+    entry: LogEntry
+
+
+def _read_log_proof(name: str, data: bytes) -> LoggedEntry:
+    try:
+        proof = parse_log_proof(data)  # 6
+        return LoggedEntry(proof, parse_opening(proof.extra or b""))
+    except Invalid as refusal:
+        raise CheckFailed(f"{name}: {refusal.says}") from None
+
+
 class BundleEntry(Generic[T]):
     """An entry of a bundle as an attribute of an `OpenedBundle`; `NotChecked` if it could not be read."""
 
@@ -242,6 +268,7 @@ class OpenedBundle:
     facts = BundleEntry("facts.jsonl", _read_facts)
     event_lines = BundleEntry("events.jsonl", _read_events)
     qr_text = BundleEntry("qr.txt", _read_qr_text)
+    logged_entry = BundleEntry(LOG_PROOF_ENTRY, _read_log_proof)
 
     def __init__(self, bundle: Bundle) -> None:
         self.entries = bundle.entries
@@ -253,6 +280,15 @@ class OpenedBundle:
                     self.values[entry.name] = entry.read(entry.name, self.entries[entry.name])
                 except CheckFailed as error:
                     self.problems.append(error.says)
+        manifest = self.values.get("manifest.json")
+        is_logged = LOG_PROOF_ENTRY in self.entries
+        if manifest is not None and (manifest.bundle_version == LOGGED_BUNDLE_VERSION) != is_logged:  # 6
+            has = "has" if is_logged else "has no"
+            self.problems.append(f"the manifest says {manifest.bundle_version}, and the bundle {has} {LOG_PROOF_ENTRY}")
+
+    @property
+    def has_log_proof(self) -> bool:
+        return LOG_PROOF_ENTRY in self.entries
 
     @property
     def events(self) -> tuple[Json, ...] | None:

@@ -30,6 +30,7 @@ from bpc.storage.evidence import attachments, snapshots
 from bpc.storage.passports import passport_versions
 from bpc.storage.passports.passport_versions import PassportVersionRow
 from bpc.storage.rules import packages
+from bpc.storage.tlog.log_rows import find_version_proof
 
 ExportStatus = Literal["PENDING", "READY", "FAILED"]
 
@@ -200,6 +201,7 @@ async def load_bundle(
     if snapshot.snapshot_canonical is None or key is None:
         raise VersionNotIssued(version)  # constraints of the database prevent this
     facts = await snapshots.load_facts(conn, tenant, version.snapshot_id)
+    log_proof = await find_version_proof(conn, tenant, version_id)
     bundle = build_bundle(
         payload=version_bytes.payload,
         proof=version_bytes.proof,
@@ -211,6 +213,7 @@ async def load_bundle(
         public_key=key,
         qr_png=version_bytes.qr_png,
         events=await _load_events_file(conn, tenant, version_id) if with_events else None,
+        log_proof=None if log_proof is None else log_proof.encode(),
     )
     if not with_attachments:
         return bundle

@@ -176,8 +176,8 @@ field h: Int = low(LEAD);
     ],
 )
 def test_claims_are_about_definitions_functions_and_tables_themselves(claim: str) -> None:
-    given = 'given { fact b("Battery", "battery:SKU-1") = any; }'
-    report = run(DEFINED, tests=f"property p: cases(30) seed(3) {given} => {claim}; ;")
+    fixture_text = 'given { fact b("Battery", "battery:SKU-1") = any; }'
+    report = run(DEFINED, tests=f"property p: cases(30) seed(3) {fixture_text} => {claim}; ;")
 
     assert (report.failures, report.cases, report.without_field) == ((), 30, 0)
 

@@ -86,11 +86,11 @@ def check_about(checker: Checker, about: syntax.About) -> typed.FieldAbout:
     )
 
 
-def warn_of_missing_abouts(checker: Checker, declared: Mapping[str, syntax.Rule]) -> None:
+def warn_of_missing_abouts(checker: Checker, rules_by_path: Mapping[str, syntax.Rule]) -> None:
     """Warn of visible fields that say nothing of what they are, if others do."""
-    if all(rule.about is None for rule in declared.values()):
+    if all(rule.about is None for rule in rules_by_path.values()):
         return
-    for path, rule in declared.items():
+    for path, rule in rules_by_path.items():
         if rule.about is None and rule.audiences:
             message = f"`{path}` has no `about`, so people see its path where other fields have a label"
             span = Span(rule.path[0].span.start, rule.path[-1].span.end)

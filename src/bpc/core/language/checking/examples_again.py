@@ -28,7 +28,7 @@ class _Known(NamedTuple):
     """A tests file, what it depends on, and what was found in it."""
 
     tree: syntax.SyntaxTree
-    declared: _Declared
+    declaration: _Declared
     examples: list[typed.TypedExample]
     warnings: list[Diagnostic]
 
@@ -40,26 +40,26 @@ class CheckedExamples:
         self._known: _Known | None = None if earlier is None else earlier._known
 
     def take_again(
-        self, tree: syntax.SyntaxTree, tests: PackageTests, findings: Findings, shared: PackageContext
+        self, tree: syntax.SyntaxTree, tests: PackageTests, findings: Findings, context: PackageContext
     ) -> bool:
         """Take what was found the time before, if it is still true."""
-        known = self._known
-        if known is None or tree is not known.tree:
+        known_examples = self._known
+        if known_examples is None or tree is not known_examples.tree:
             return False
-        if known.declared != _describe(tests, shared):
+        if known_examples.declaration != _describe(tests, context):
             return False
-        tests.examples += known.examples
-        findings.warnings += known.warnings
+        tests.examples += known_examples.examples
+        findings.warnings += known_examples.warnings
         return True
 
     def remember(
-        self, tree: syntax.SyntaxTree, tests: PackageTests, findings: Findings, shared: PackageContext
+        self, tree: syntax.SyntaxTree, tests: PackageTests, findings: Findings, context: PackageContext
     ) -> None:
         """Keep what was found, unless it can change with more than the declarations. Called after `check_tests`."""
         is_kept = tests.complete and not findings.errors and not tree.overrides and not tests.properties
-        self._known = _Known(tree, _describe(tests, shared), tests.examples, findings.warnings) if is_kept else None
+        self._known = _Known(tree, _describe(tests, context), tests.examples, findings.warnings) if is_kept else None
 
 
-def _describe(tests: PackageTests, shared: PackageContext) -> _Declared:
-    fields = {path: (declared.type, declared.can_be_missing) for path, declared in shared.fields.items()}
-    return _Declared(shared.language, fields, tests.findings.codes, tests.findings.arguments)
+def _describe(tests: PackageTests, context: PackageContext) -> _Declared:
+    fields = {path: (declaration.type, declaration.can_be_missing) for path, declaration in context.fields.items()}
+    return _Declared(context.language, fields, tests.findings.codes, tests.findings.arguments)

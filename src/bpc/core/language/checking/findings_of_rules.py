@@ -25,8 +25,8 @@ class KnownFindings:
 
     @cached_property
     def codes(self) -> frozenset[str]:
-        declared = {code for item in self._rules for code in _list_declared_codes(item)}
-        return frozenset(declared | set(_list_emitted_codes(self._rules, self._source.text)))
+        declared_codes = {code for item in self._rules for code in _list_declared_codes(item)}
+        return frozenset(declared_codes | set(_list_emitted_codes(self._rules, self._source.text)))
 
     @cached_property
     def arguments(self) -> Mapping[str, frozenset[str]]:
@@ -66,16 +66,16 @@ def _list_emitted_codes(rules: tuple[syntax.Item, ...], text: str) -> Iterator[s
 
 
 def check_finding(
-    checker: Checker, node: syntax.FindingExpectation, known: KnownFindings
+    checker: Checker, node: syntax.FindingExpectation, known_findings: KnownFindings
 ) -> typed.TypedFindingExpectation | None:
     """The expectation; None after a mistake that was reported."""
     before = len(checker.findings.errors)
-    if node.code.value not in known.codes:
-        hint = checker.shared.suggestions.suggest(node.code.value, known.codes, '"{}"')
+    if node.code.value not in known_findings.codes:
+        hint = checker.shared.suggestions.suggest(node.code.value, known_findings.codes, '"{}"')
         checker.error("unknown-finding", node.code.span, f"no rule has a finding `{node.code.value[:80]}`", hint)
     _check_word(checker, node.status, functions.STATUSES, "a status")
     _check_word(checker, node.verdict, VERDICTS, "a verdict")
-    args = () if node.args is None else tuple(_read_arguments(checker, node, node.args, known))
+    args = () if node.args is None else tuple(_read_arguments(checker, node, node.args, known_findings))
     if len(checker.findings.errors) > before:
         return None
     return typed.TypedFindingExpectation(
@@ -96,12 +96,12 @@ def _check_word(checker: Checker, node: syntax.TextLiteral | None, words: Any, w
 
 
 def _read_arguments(
-    checker: Checker, node: syntax.FindingExpectation, args: syntax.JsonObject, known: KnownFindings
+    checker: Checker, node: syntax.FindingExpectation, args: syntax.JsonObject, known_findings: KnownFindings
 ) -> Iterator[tuple[str, str]]:
     """The arguments that are expected, by name; each is a text in the finding's message."""
-    names = known.arguments.get(node.code.value, frozenset())
+    names = known_findings.arguments.get(node.code.value, frozenset())
     for name, value in args.members:
-        if node.code.value in known.codes and name.value not in names:
+        if node.code.value in known_findings.codes and name.value not in names:
             hint = checker.shared.suggestions.suggest(name.value, names, '"{}"')
             message = f"the finding `{node.code.value[:80]}` has no argument `{name.value[:80]}`"
             checker.error("unknown-finding", name.span, message, hint)

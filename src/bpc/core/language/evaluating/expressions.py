@@ -46,8 +46,8 @@ def create_fact_recorder(fact: FactRecordType, first: int) -> NodeMaker:
         known_ids: dict[object, int] = state[LARGE_NODES]
         node_id = known_ids.get((before, key))
         if node_id is None:
-            shown = "null" if fact_read is None else f'"{fact_read.payload_hash}"'
-            data = f'{before}{quote_text(key)},"payload_hash":{shown}{after}'
+            json_value = "null" if fact_read is None else f'"{fact_read.payload_hash}"'
+            data = f'{before}{quote_text(key)},"payload_hash":{json_value}{after}'
             node_id = known_ids[before, key] = _add_read_node(state, data, first)
         state[READS][node_id] = None
         return node_id
@@ -63,8 +63,10 @@ def create_facts_recorder(fact: FactRecordType, first: int) -> NodeMaker:
         known_ids: dict[object, int] = state[LARGE_NODES]
         node_id = known_ids.get((before, prefix))
         if node_id is None:
-            listed = canonical_json.encode_typed([[each.key, each.payload_hash] for each in facts_read])
-            data = f'{{"count":{len(facts_read)}{before}{to_hex(sha256(listed))}","prefix":{quote_text(prefix)}{after}'
+            list_bytes = canonical_json.encode_typed([[each.key, each.payload_hash] for each in facts_read])
+            data = (
+                f'{{"count":{len(facts_read)}{before}{to_hex(sha256(list_bytes))}","prefix":{quote_text(prefix)}{after}'
+            )
             node_id = known_ids[before, prefix] = _add_read_node(state, data, first)
         state[READS][node_id] = None
         return node_id
@@ -112,6 +114,6 @@ def show_value(kind: Type, value: Any) -> dict[str, Json]:
     """What the node of a definition says of its value: the value itself, if it is short, or its hash."""
     if contains_fact_record(kind):
         return {}
-    shown = value_to_json(kind, value)
-    encoded = canonical_json.encode_typed(shown)
-    return {"value": shown} if len(encoded) <= MAX_SHOWN_BYTES else {"value_hash": to_hex(sha256(encoded))}
+    json_value = value_to_json(kind, value)
+    value_bytes = canonical_json.encode_typed(json_value)
+    return {"value": json_value} if len(value_bytes) <= MAX_SHOWN_BYTES else {"value_hash": to_hex(sha256(value_bytes))}

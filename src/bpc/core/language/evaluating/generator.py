@@ -117,8 +117,8 @@ def _write_functions(emitter: Emitter, program: typed.Program) -> None:
     for position, function in enumerate(program.functions):
         emitter.code.open_function()
         parameters = [emitter.code.create_temporary() for _ in function.parameters]
-        named = zip(function.parameters, parameters, strict=True)
-        emitter.scope = {name: OperandCode(atom) for name, atom in named}
+        parameter_pairs = zip(function.parameters, parameters, strict=True)
+        emitter.scope = {name: OperandCode(atom) for name, atom in parameter_pairs}
         operand = _emit_expression(emitter, function.body)
         emitter.code.close_function(f"g{position}", parameters, operand.value)
 

@@ -340,13 +340,13 @@ def _emit_text(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> s
     """What is absent is written as `-`."""
     kind = unwrap_option_type(expr.arguments[0].type)
     value = atoms[0] if kind is expr.arguments[0].type else emitter.code.ensure_temporary(atoms[0])
-    written = value
+    text_code = value
     if kind not in {TEXT, DATE}:
         write = emitter.code.register("x", emitter.get_type_info(kind).number, lambda: create_text_writer(kind))
-        written = f"{write}({value})"
+        text_code = f"{write}({value})"
     if kind is not expr.arguments[0].type:
-        written = f"'-' if {value} is None else {written}"
-    return written if written is value else emitter.code.store(written)
+        text_code = f"'-' if {value} is None else {text_code}"
+    return text_code if text_code is value else emitter.code.store(text_code)
 
 
 def _emit_later_day(emitter: Emitter, expr: typed.BuiltinCall, atoms: list[str]) -> str:

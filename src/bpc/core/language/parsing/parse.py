@@ -90,8 +90,8 @@ def _find_common_start(text: str, earlier: ParsedText, language: int) -> syntax.
     """
     before, parsed = earlier
     tree = parsed.tree
-    unchanged = _count_common(text, before)
-    end = min([unchanged, *(diagnostic.span.start for diagnostic in parsed.diagnostics)])
+    common_length = _count_common(text, before)
+    end = min([common_length, *(diagnostic.span.start for diagnostic in parsed.diagnostics)])
     count = bisect_right(tree.items, end, key=lambda item: item.span.end) - 1
     if count < 1 or tree.language != language:
         return syntax.SyntaxTree(())
@@ -146,16 +146,16 @@ class _FileParser(TestBlockParser, TableParser, AboutParser):
         self._tests_only = tests_only
         self._path: tuple[syntax.Name, ...] = ()
 
-    def parse_file(self, begun: syntax.SyntaxTree) -> None:
-        """Parse what follows the items of `begun`."""
+    def parse_file(self, tree: syntax.SyntaxTree) -> None:
+        """Parse what follows the items of `tree`."""
         try:
-            if begun.items:
-                self.items += begun.items
-                self.overrides += begun.overrides
-                self.language_span = begun.stated_at
-                self.skip_text(begun.items[-1].span.end)
+            if tree.items:
+                self.items += tree.items
+                self.overrides += tree.overrides
+                self.language_span = tree.stated_at
+                self.skip_text(tree.items[-1].span.end)
             self.start()
-            if not begun.items:
+            if not tree.items:
                 self._parse_language()
             is_lost = False
             while self.kind != END:

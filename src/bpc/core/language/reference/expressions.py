@@ -89,10 +89,10 @@ class ExpressionWalker(ProgramWalker):
 
     def _eval_emit(self, call: typed.EmitCompliance) -> TracedValue:
         """The entry of a requirement has its node when the requirement is done."""
-        traced = super()._eval_emit(call)
+        trace = super()._eval_emit(call)
         if call.verdict is None:
             self._add_entry_node([], call.span)
-        return traced
+        return trace
 
     def _add_entry_node(self, reads: list[int], span: Span, place: Json = None) -> None:
         index = len(self.compliance) - 1
@@ -137,9 +137,9 @@ def _show_missing(cause: MissingCause) -> dict[str, Json]:
 def _show_value(kind: Type, value: Any) -> dict[str, Json]:
     if contains_fact_record(kind):
         return {}
-    shown = value_to_json(kind, value)
-    encoded = canonical_json.encode_typed(shown)
-    return {"value": shown} if len(encoded) <= LONGEST_SHOWN else {"value_hash": to_hex(sha256(encoded))}
+    json_value = value_to_json(kind, value)
+    value_bytes = canonical_json.encode_typed(json_value)
+    return {"value": json_value} if len(value_bytes) <= LONGEST_SHOWN else {"value_hash": to_hex(sha256(value_bytes))}
 
 
 _METHODS: dict[type[Any], Any] = {

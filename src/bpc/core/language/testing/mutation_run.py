@@ -48,9 +48,9 @@ class BaselineFailed(Refusal):
     code = "RULE_TESTS_FAILED"
 
     def __init__(self, tests: Sequence[str]) -> None:
-        named = ", ".join(f"`{test}`" for test in tests[:MAX_TESTS_NAMED])
+        test_names = ", ".join(f"`{test}`" for test in tests[:MAX_TESTS_NAMED])
         more = f" and {len(tests) - MAX_TESTS_NAMED:,} more" if len(tests) > MAX_TESTS_NAMED else ""
-        says = f"tests fail before anything is changed: {named}{more}"
+        says = f"tests fail before anything is changed: {test_names}{more}"
         super().__init__(says, fix="`bpc rules test` shows why", details={"tests": list(tests)})
 
 
@@ -233,17 +233,17 @@ class MutationRun:
         if item is None:
             return "invalid"
         numbers = self._list_tests(position, baseline)
-        kept = {*self._graph.measure(position), *self._reach.list_items(numbers[:_FIRST_TESTS])}
-        program = self._check_mutant(position, item, kept)
+        kept_items = {*self._graph.measure(position), *self._reach.list_items(numbers[:_FIRST_TESTS])}
+        program = self._check_mutant(position, item, kept_items)
         if program is None or not self._fits_others(position, item, program):
             return "invalid"
         done, count = 0, _FIRST_TESTS
         while done < len(numbers):
             chunk = numbers[done : done + count]
             done, count = done + count, count * _MORE_TESTS
-            if not kept.issuperset(items := self._reach.list_items(chunk)):
-                kept |= items
-                program = self._check_mutant(position, item, kept)
+            if not kept_items.issuperset(items := self._reach.list_items(chunk)):
+                kept_items |= items
+                program = self._check_mutant(position, item, kept_items)
                 if program is None:
                     return "invalid"
             if find_failing_test(program, self._reach.get_tests(chunk), self._usage, seed=self._seed) is not None:
@@ -261,13 +261,13 @@ class MutationRun:
         """The changed item. The places in it are not those of the text, but nothing asks for them."""
         (start, end), words, _ = mutant.change
         item, text = self._rules.items[position], self.source.text
-        changed = f"{text[item.span.start : start]}{words}{text[end : item.span.end]}"
-        parsed = parse(Source("mutant", changed), language=self._rules.language)
-        return None if parsed.diagnostics or len(parsed.tree.items) != 1 else parsed.tree.items[0]
+        mutant_text = f"{text[item.span.start : start]}{words}{text[end : item.span.end]}"
+        mutant_tree = parse(Source("mutant", mutant_text), language=self._rules.language)
+        return None if mutant_tree.diagnostics or len(mutant_tree.tree.items) != 1 else mutant_tree.tree.items[0]
 
-    def _check_mutant(self, position: int, item: syntax.Item, kept: set[int]) -> Program | None:
+    def _check_mutant(self, position: int, item: syntax.Item, kept_items: set[int]) -> Program | None:
         """The changed rules, of which only some are kept, with the tests as they are."""
-        items = tuple(item if at == position else self._rules.items[at] for at in sorted(kept))
+        items = tuple(item if at == position else self._rules.items[at] for at in sorted(kept_items))
         program = check(self.source, replace(self._rules, items=items)).program
         if program is None:
             return None
