@@ -10,13 +10,18 @@ from typing import Any, NamedTuple
 from bpc.cli.support.package_folders import SHIPPED_RULES
 from bpc.cli.support.rule_files import read_package_texts
 from bpc.core.documents.reader import DocumentFacts, read_document
-from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.fact_table import FactTable, SnapshotFact
 from bpc.core.facts.plausibility import find_implausible
 from bpc.core.facts.schemas import SCHEMA_VERSION
+from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.evaluation import World
 from bpc.core.language.package import read_program
+from bpc.core.language.reference.derive import explain
+from bpc.core.language.typed import list_requirements
 from bpc.core.passport.compile import compile_passport
 from bpc.core.passport.compile_input import read_input
+from bpc.core.passport.why import explain_field
 from bpc.core.readiness.assess import assess_readiness
 from bpc.core.readiness.issues import Readiness
 from bpc.core.readiness.rule_reads import RuleReads
@@ -103,3 +108,15 @@ def assess_facts(facts: Sequence[SnapshotFact]) -> Readiness:
     sku, findings = find_sku(facts), tuple(find_implausible(facts))
     trial = try_rules(make_machine(), facts, sku=sku, name=sku, issued_at=datetime(2027, 2, 18, tzinfo=UTC))
     return assess_readiness(sku, facts, findings, trial, RuleReads(make_machine().program))
+
+
+def explain_requirement(facts: Sequence[SnapshotFact], code: str) -> list[str]:
+    """Why a requirement is met or not, line by line."""
+    program = make_machine().program
+    table = FactTable.from_facts(facts, program.facts)
+    world = World(product_sku=find_sku(facts), product_name="P", issued_on="2027-02-18", facts=table)
+    field = next(field for field in program.fields if field.path == REQUIREMENTS_PATH)
+    requirement = next(check for check in list_requirements(program) if check.code == code)
+    explained = explain(program, world, REQUIREMENTS_PATH)
+    reason = explain_field(field, explained, program.source, facts, tables=program.tables, requirement=requirement)
+    return [says for _, says, _ in reason.iterate_lines()]

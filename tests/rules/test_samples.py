@@ -9,7 +9,7 @@ import pytest
 
 from bpc.core.exports.data_points import CATEGORIES, POINTS, find_category
 from tests.core.documents.public_files import read_published_file
-from tests.rules.shipped_package import Passport, assess_facts, compile_facts, read_facts
+from tests.rules.shipped_package import Passport, assess_facts, compile_facts, explain_requirement, read_facts
 
 NAMES = ("ev", "lmt", "industrial-without-bms")
 FORMS = ("source", "gefeg")
@@ -40,6 +40,25 @@ def test_stages_that_do_not_add_up_are_named(name: str, form: str, stages: str, 
     assert get_message(f"{name}.{form}", "FOOTPRINT_UNIT").startswith(
         f"{total} kg CO2e per kWh would be one of the capacity"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (
+            "FOOTPRINT_STAGES",
+            ["asked for by Article 7(1)(e)", "declared_kg_per_kwh is 12.000000", "a value: 30.100000"],
+        ),
+        (
+            "POWER_LIMIT",
+            ["asked for by Annex XIII(1)(i)", "its original_power_w is 7200.000", "permitted_w is 500.000"],
+        ),
+    ],
+)
+def test_the_reasons_go_back_to_what_the_document_says(code: str, lines: list[str]) -> None:
+    reasons = explain_requirement(read_facts(read_published_file("lmt.source.json")), code)
+
+    assert [line for line in lines if line not in reasons] == [], reasons
 
 
 @pytest.mark.parametrize("form", FORMS)
