@@ -150,15 +150,15 @@ def grow_tiles(old_size: int, entries: Sequence[bytes], read_tile: ReadTile) -> 
     size = old_size + len(entries)
     if not entries:
         return
-    for index, kept, added in _split_growth(old_size, entries):
-        data = read_tile(find_tile(None, index, old_size)) if kept else b""
-        yield find_tile(None, index, size), data + write_entry_bundle(added)
+    for index, old_width, new_items in _split_growth(old_size, entries):
+        data = read_tile(find_tile(None, index, old_size)) if old_width else b""
+        yield find_tile(None, index, size), data + write_entry_bundle(new_items)
     new_hashes: list[Digest] = [hash_leaf(entry) for entry in entries]
     level = 0
     while new_hashes:
         old_count, upper_hashes = count_hashes(level, old_size), list[Digest]()
-        for index, kept, added in _split_growth(old_count, new_hashes):
-            data = (read_tile(find_tile(level, index, old_size)) if kept else b"") + b"".join(added)
+        for index, old_width, new_items in _split_growth(old_count, new_hashes):
+            data = (read_tile(find_tile(level, index, old_size)) if old_width else b"") + b"".join(new_items)
             tile = find_tile(level, index, size)
             if tile.is_full:
                 upper_hashes.append(hash_complete_tree(split_hashes(data, tile)))
@@ -166,13 +166,13 @@ def grow_tiles(old_size: int, entries: Sequence[bytes], read_tile: ReadTile) -> 
         new_hashes, level = upper_hashes, level + 1
 
 
-def _split_growth(old_count: int, added: Sequence[T]) -> Iterator[tuple[int, int, Sequence[T]]]:
+def _split_growth(old_count: int, new_items: Sequence[T]) -> Iterator[tuple[int, int, Sequence[T]]]:
     """For each tile that grows: its index, how many it had, and what is added to it."""
     at = 0
-    while at < len(added):
-        index, kept = divmod(old_count + at, TILE_WIDTH)
-        part = added[at : at + TILE_WIDTH - kept]
-        yield index, kept, part
+    while at < len(new_items):
+        index, old_width = divmod(old_count + at, TILE_WIDTH)
+        part = new_items[at : at + TILE_WIDTH - old_width]
+        yield index, old_width, part
         at += len(part)
 
 

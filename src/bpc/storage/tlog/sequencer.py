@@ -82,17 +82,17 @@ class Sequencer:
         """Bring the log up to date with the outbox."""
         published = await asyncio.to_thread(self._open_published)
         size, added = await self._give_places(published)
-        stored = await self._find_stored(size)
-        if stored is None or published is None or published.checkpoint.size != size:
+        checkpoint_row = await self._find_stored(size)
+        if checkpoint_row is None or published is None or published.checkpoint.size != size:
             start = 0 if published is None else published.checkpoint.size
             await self._write_files(start, size)
-            stored = await self._sign(size)
-            await asyncio.to_thread(self._publish, start, stored)
-        if not stored.has_quorum:
-            stored = await self._gather_cosignatures(stored)
-        if published is None or published.note.encode() != stored.note:
-            await asyncio.to_thread(self._folder.publish_checkpoint, stored.note)
-        return SequencerReport(size=size, added=added, has_quorum=stored.has_quorum)
+            checkpoint_row = await self._sign(size)
+            await asyncio.to_thread(self._publish, start, checkpoint_row)
+        if not checkpoint_row.has_quorum:
+            checkpoint_row = await self._gather_cosignatures(checkpoint_row)
+        if published is None or published.note.encode() != checkpoint_row.note:
+            await asyncio.to_thread(self._folder.publish_checkpoint, checkpoint_row.note)
+        return SequencerReport(size=size, added=added, has_quorum=checkpoint_row.has_quorum)
 
     # 1 and 2 --------------------------------------------------------------------------------------------------------
 
@@ -119,12 +119,12 @@ class Sequencer:
         size = await log_rows.count_entries(conn)
         known_size = size
         if published is not None:
-            stored = await log_rows.find_checkpoint(conn, published.checkpoint.size)
-            if stored is None:
+            checkpoint_row = await log_rows.find_checkpoint(conn, published.checkpoint.size)
+            if checkpoint_row is None:
                 size = await self._adopt(conn, published, size)
                 is_restored = True
-            elif stored.root != published.checkpoint.root:
-                raise LogForked(f"the published tree of {stored.size:,} entries is not the one in the database")
+            elif checkpoint_row.root != published.checkpoint.root:
+                raise LogForked(f"the published tree of {checkpoint_row.size:,} entries is not the one in the database")
         if is_restored:
             entry = make_entry(LOG_RESTORED, self._now(), {"restored_size": known_size, "size": size}, salt=None)
             await log_rows.insert_entries(conn, size, [entry.data])
@@ -202,18 +202,18 @@ class Sequencer:
         has_quorum = self._has_quorum(note)
         async with self._database.system() as conn:
             await log_rows.lock_log(conn)
-            stored = await log_rows.insert_checkpoint(
+            checkpoint_row = await log_rows.insert_checkpoint(
                 conn, StoredCheckpoint(size=size, root=root, note=note.encode(), has_quorum=has_quorum)
             )
-            if stored.root != root:
+            if checkpoint_row.root != root:
                 raise LogForked(f"the database has signed another tree of {size:,} entries")
             if has_quorum:
                 await self._insert_proofs(conn, size)
-        return stored
+        return checkpoint_row
 
-    def _publish(self, start: int, stored: StoredCheckpoint) -> None:
-        self._folder.publish_checkpoint(stored.note)
-        self._folder.remove_partial_tiles(list_completed_tiles(start, stored.size))
+    def _publish(self, start: int, checkpoint_row: StoredCheckpoint) -> None:
+        self._folder.publish_checkpoint(checkpoint_row.note)
+        self._folder.remove_partial_tiles(list_completed_tiles(start, checkpoint_row.size))
 
     def _make_tree(self, size: int) -> TileTree:
         return TileTree(size, self._folder.read_tile)
@@ -226,21 +226,23 @@ class Sequencer:
 
     # 5 --------------------------------------------------------------------------------------------------------------
 
-    async def _gather_cosignatures(self, stored: StoredCheckpoint) -> StoredCheckpoint:
+    async def _gather_cosignatures(self, checkpoint_row: StoredCheckpoint) -> StoredCheckpoint:
         """Ask the witnesses; with a quorum, the note and the proofs are stored for ever."""
         if self._ask_witnesses is None:
-            return stored
-        note = parse_note(stored.note)
-        cosigned = note.add(await self._ask_witnesses(note, self._make_tree(stored.size)))
-        has_quorum = self._has_quorum(cosigned)
+            return checkpoint_row
+        note = parse_note(checkpoint_row.note)
+        cosigned_note = note.add(await self._ask_witnesses(note, self._make_tree(checkpoint_row.size)))
+        has_quorum = self._has_quorum(cosigned_note)
         if has_quorum:
             async with self._database.system() as conn:
                 await log_rows.lock_log(conn)
-                if await log_rows.set_quorum(conn, stored.size, cosigned.encode()):
-                    await self._insert_proofs(conn, stored.size)
+                if await log_rows.set_quorum(conn, checkpoint_row.size, cosigned_note.encode()):
+                    await self._insert_proofs(conn, checkpoint_row.size)
                 else:  # another process was faster, and its note is the one that counts
-                    return await log_rows.find_checkpoint(conn, stored.size) or stored
-        return StoredCheckpoint(size=stored.size, root=stored.root, note=cosigned.encode(), has_quorum=has_quorum)
+                    return await log_rows.find_checkpoint(conn, checkpoint_row.size) or checkpoint_row
+        return StoredCheckpoint(
+            size=checkpoint_row.size, root=checkpoint_row.root, note=cosigned_note.encode(), has_quorum=has_quorum
+        )
 
     async def _insert_proofs(self, conn: Connection, size: int) -> None:
         unproved = await log_rows.list_unproved(conn, size)
