@@ -195,3 +195,26 @@ async def test_denials_never_wait_for_each_others_connections(
 async def _create_actor(database: Database, tenant: TenantId, act: Act) -> ActorId:
     async with database.tenant(tenant) as conn:
         return await tenants_and_actors.create_actor(conn, tenant, kind="USER", display_name="Ada", roles=[], act=act)
+
+
+def test_a_day_of_denials_writes_a_few_thousand_events_however_many_they_are() -> None:
+    recent, written, window_ends = _RecentDenials(), 0, 1.0
+    for moment in range(24 * 60 * 60 * 2):  # twenty tries every half second
+        now = moment / 2
+        if now >= window_ends:
+            written += bool(recent.take_count())
+            window_ends = now + recent.window
+        for _ in range(20):
+            if recent.try_take(now):
+                written += 1
+            else:
+                recent.suppressed += 1
+
+    assert 100 < written < 6_000
+
+
+def test_after_a_pause_the_window_is_short_again() -> None:
+    recent = _RecentDenials(suppressed=5)
+
+    assert (recent.take_count(), recent.window) == (5, 2.0)
+    assert (recent.take_count(), recent.window) == (0, 1.0)

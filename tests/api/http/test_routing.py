@@ -30,7 +30,10 @@ ON_RECORD_BY_JOB = {
     "POST /v1/passport-versions/{passport_version_id}:sign",
 }
 # What finds nothing to do here, and then changes nothing.
-NOTHING_TO_DO = {"POST /v1/webhook-endpoints/{webhook_endpoint_id}:redeliver-failed"}
+NOTHING_TO_DO = {
+    "POST /v1/webhook-endpoints/{webhook_endpoint_id}:redeliver-failed",
+    "PUT /v1/tenant/four-eyes",  # nothing is switched on, and stays so
+}
 SECRET = "this request was already done"
 
 

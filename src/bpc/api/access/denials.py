@@ -1,7 +1,8 @@
 """Record denied access as audit events, each in its own transaction, at a bounded rate.
 
 At most ten events a second for each actor. Further denials are counted, and the count is written as one event within a
-second.
+second. While they go on, that second doubles, up to five minutes: a revoked key that is tried for a day writes a few
+thousand events, however often it is tried.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from bpc.storage.database import Database
 
 MAX_PER_WINDOW: Final = 10
 WINDOW_SECONDS: Final = 1.0
+LONGEST_FACTOR: Final = 300  # of the window, while denials go on
 log = get_logger(__name__)
 
 
@@ -31,6 +33,18 @@ class _RecentDenials:
 
     written: deque[float] = field(default_factory=deque)
     suppressed: int = 0
+    factor: int = 1
+
+    @property
+    def window(self) -> float:
+        """Seconds in which at most so many are written."""
+        return WINDOW_SECONDS * self.factor
+
+    def take_count(self) -> int:
+        """How many were only counted; if there were any, the next window is longer."""
+        count, self.suppressed = self.suppressed, 0
+        self.factor = min(2 * self.factor, LONGEST_FACTOR) if count else 1
+        return count
 
     def try_take(self, now: float) -> bool:
         self.forget(now)
@@ -40,7 +54,7 @@ class _RecentDenials:
         return True
 
     def forget(self, now: float) -> None:
-        while self.written and self.written[0] <= now - WINDOW_SECONDS:
+        while self.written and self.written[0] <= now - self.window:
             self.written.popleft()
 
 
@@ -76,13 +90,13 @@ class Denials:
         return recent
 
     async def _write_counts(self, database: Database, tenant: TenantId, actor: ActorId, recent: _RecentDenials) -> None:
-        """Write the count once a second, until the actor had no denials for a second."""
+        """Write the count at the end of each window, until the actor had no denials in one."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(WINDOW_SECONDS):
+                async with asyncio.timeout(recent.window):
                     await self._closing.wait()
             recent.forget(asyncio.get_running_loop().time())
-            suppressed_count, recent.suppressed = recent.suppressed, 0
+            suppressed_count = recent.take_count()
             if suppressed_count:
                 await _append_count(database, tenant, actor, suppressed_count)
             elif not recent.written or self._closing.is_set():
