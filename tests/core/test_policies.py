@@ -348,6 +348,12 @@ MATRIX = {
     # Whoever may ask for a job may see what became of it; stopping other people's jobs is for the Admin.
     "jobs:read": (True, True, False),
     "jobs:admin": (True, False, False),
+    # A bundle holds every fact and rule of a passport.
+    "passport:bundle": (True, True, True),
+    # Everybody sees what waits for a second person; confirming it needs the permission of the request as well.
+    "approval:decide": (True, True, True),
+    "view:interest": (True, False, False),
+    "view:authority": (True, False, False),
 }
 
 
@@ -367,5 +373,8 @@ def test_nothing_is_listed_twice_or_granted_that_does_not_exist() -> None:
         assert set(granted) <= set(PERMISSIONS)
 
 
-def test_an_auditor_only_reads() -> None:
-    assert [permission for permission in ROLES["Auditor"] if not permission.endswith(":read")] == []
+def test_an_auditor_changes_nothing() -> None:
+    others = [permission for permission in ROLES["Auditor"] if not permission.endswith(":read")]
+
+    # Whole bundles, and the list of what waits for a second person.
+    assert others == ["passport:bundle", "approval:decide"]

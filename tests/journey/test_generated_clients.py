@@ -84,7 +84,10 @@ async def issue_passport(program: Program) -> IssuedPassport:
         )
         version_id = compiled.passport_version_id
         qr = await bpc.wait_until(lambda: bpc.get_qr_code(version_id), lambda picture: bool(picture.content))
-        bundle = await bpc.get_bundle(version_id)
+        # From when it carries its log proof, a bundle stays the same.
+        bundle = await bpc.wait_until(
+            lambda: bpc.get_bundle(version_id), lambda stored: b"passport.tlog-proof" in stored.content
+        )
     hashes = [sha256(stored.content).hexdigest() for stored in (qr, bundle)]
     return IssuedPassport(url=url, api_key=api_key, version_id=version_id, qr=hashes[0], bundle=hashes[1])
 

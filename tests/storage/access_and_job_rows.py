@@ -89,6 +89,29 @@ async def insert_webhook(conn: Connection, tenant: TenantId, event: UUID) -> UUI
     return endpoint
 
 
+async def insert_approval(conn: Connection, tenant: TenantId, actor: UUID) -> None:
+    """A request that waited for a second person, and was taken back."""
+    now = clock.now()
+    await insert_row(
+        conn,
+        "approvals",
+        tenant_id=tenant,
+        approval_id=clock.new_id(),
+        action="revoke",
+        permission="passport:revoke",
+        method="POST",
+        path="/v1/passport-versions",
+        content_type="application/json",
+        body=b"{}",
+        requested_by=actor,
+        requested_at=now,
+        expires_at=now,
+        status="REJECTED",
+        decided_by=actor,
+        decided_at=now,
+    )
+
+
 async def insert_idempotency_key(conn: Connection, tenant: TenantId) -> None:
     await insert_row(
         conn,

@@ -23,6 +23,7 @@ from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.passports import waivers
 from tests.storage.access_and_job_rows import (
+    insert_approval,
     insert_idempotency_key,
     insert_jobs_in_every_state,
     insert_log_rows,
@@ -270,6 +271,7 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_policy_version(conn, tenant)
         await insert_webhook(conn, tenant, await insert_event(conn, tenant, act))
         await insert_idempotency_key(conn, tenant)
+        await insert_approval(conn, tenant, actor)
         await insert_rate_bucket(conn, tenant)
     async with database.system(tenant) as conn:
         await insert_anchor(conn, tenant, act)

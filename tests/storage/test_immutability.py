@@ -17,7 +17,7 @@ from bpc.storage.access import api_keys, tenants_and_actors
 from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE
 from bpc.storage.database import Database
 from tests.storage import evidence_rows, rows
-from tests.storage.access_and_job_rows import insert_log_rows, insert_policy_version
+from tests.storage.access_and_job_rows import insert_approval, insert_log_rows, insert_policy_version
 from tests.storage.probes import CHECK, COLUMNS, NO_RIGHT, REFUSED, ROLES, Superuser, make_other_value
 from tests.storage.statements import act_as_role, try_statement
 
@@ -43,6 +43,7 @@ PROTECTED: Final = (
     "rule_tests_runs",
     "passport_versions",
     "passport_waivers",
+    "approvals",
     "compile_runs",
     "compile_run_rows",
     "policy_versions",
@@ -96,6 +97,7 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
         )
         await rows.insert_setting_and_waiver(conn, tenant, act, version=version)
         await insert_log_rows(conn, tenant)
+        await insert_approval(conn, tenant, await rows.insert_actor(conn, tenant, act))
         await conn.execute("UPDATE signing_keys SET status = 'RETIRED', retired_at = now()")
 
 

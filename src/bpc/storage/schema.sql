@@ -1137,6 +1137,7 @@ ALTER TABLE approvals ADD CONSTRAINT approvals_tenant_id_decided_by_fkey FOREIGN
 ALTER TABLE approvals ADD CONSTRAINT approvals_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE approvals ADD CONSTRAINT approvals_tenant_id_requested_by_fkey FOREIGN KEY (tenant_id, requested_by) REFERENCES actors(tenant_id, actor_id);
 CREATE INDEX approvals_by_time ON approvals USING btree (tenant_id, requested_at, approval_id);
+CREATE TRIGGER approvals_final BEFORE UPDATE ON approvals FOR EACH ROW WHEN ((old.status <> 'PENDING'::text)) EXECUTE FUNCTION refuse('a decided approval never changes');
 CREATE TRIGGER approvals_never_deleted BEFORE DELETE ON approvals FOR EACH ROW EXECUTE FUNCTION refuse('an approval is never deleted');
 CREATE TRIGGER approvals_not_truncated BEFORE TRUNCATE ON approvals FOR EACH STATEMENT EXECUTE FUNCTION refuse('approvals are never deleted');
 ALTER TABLE approvals ENABLE ROW LEVEL SECURITY;

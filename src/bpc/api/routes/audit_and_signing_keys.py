@@ -24,8 +24,7 @@ from bpc.runtime.settings.data_dir import locate_log_folder
 from bpc.storage.audit import event_search, events, signing_keys
 from bpc.storage.audit.event_search import EventFilter
 from bpc.storage.audit.events import ChainVerification
-from bpc.storage.tlog.log_answers import find_log_file
-from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LogFolder
+from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LogFolder, find_log_file
 
 routes = RouteFamily("Audit", resource="Event")
 

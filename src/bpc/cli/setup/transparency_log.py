@@ -46,8 +46,7 @@ from bpc.runtime.static_server import StaticAnswer, answer_text, serve_requests
 from bpc.runtime.witness_state import answer_witness_request, open_witness
 from bpc.storage.database import open_migrated_database
 from bpc.storage.tlog import log_audit, log_rows
-from bpc.storage.tlog.log_answers import find_log_file
-from bpc.storage.tlog.log_files import LogFolder
+from bpc.storage.tlog.log_files import LogFolder, find_log_file
 
 LOOPBACK: Final = "127.0.0.1"
 

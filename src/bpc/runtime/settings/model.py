@@ -197,28 +197,15 @@ class Settings(BaseModel):
     stored_secrets_key_previous_base64: StoredSecretsKey | None = Field(
         None, description="The previous one during a change: it only decrypts."
     )
-    tlog_origin: LogOrigin = Field(
-        "localhost/log",
-        description="Name of the transparency log, where it is served without `https://`; never changes.",
-    )
+    tlog_origin: LogOrigin = Field("localhost/log", description="Name of the transparency log; it never changes.")
     tlog_ed25519_private_key_base64: SigningKeyText | None = Field(
         None,
-        description="Ed25519 key that signs the transparency log and nothing else; without it, prod keeps no log.",
-        json_schema_extra={"default": "generated and stored in the data folder, except in prod"},
+        description="Key that signs the transparency log; outside prod it is generated, prod keeps no log without.",
     )
-    tlog_dir: Path | None = Field(
-        None,
-        description="Folder of the files of the transparency log, which the API serves at `/log/`.",
-        json_schema_extra={"default": "`log` in the data folder"},
-    )
-    tlog_policy_file: Path | None = Field(
-        None, description="Witnesses to ask and how many are enough, as a C2SP tlog-policy; unset, none is asked."
-    )
+    tlog_dir: Path | None = Field(None, description="Folder of that log; unset, `log` in the data folder.")
+    tlog_policy_file: Path | None = Field(None, description="Its witnesses, as a C2SP tlog-policy; unset, it has none.")
     tlog_checkpoint_seconds: Seconds = Field(2, description="How often new entries get a signed checkpoint.")
-    tlog_audit_head_seconds: int = Field(
-        3600, ge=1, le=31_536_000, description="How often each tenant's audit log is committed to, if it has changed."
-    )
-
+    tlog_audit_head_seconds: Seconds = Field(3600, description="How often it commits to audit logs that have changed.")
     worker_id: WorkerId = Field(
         default_factory=socket.gethostname,
         description="Prefix of the worker name in job leases.",

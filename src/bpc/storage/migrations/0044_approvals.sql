@@ -31,6 +31,8 @@ ALTER TABLE approvals FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON approvals USING (tenant_id = (SELECT current_tenant()))
   WITH CHECK (tenant_id = (SELECT current_tenant()));
 GRANT SELECT, INSERT, UPDATE (status, decided_by, decided_at) ON approvals TO bpc_app;
+CREATE TRIGGER approvals_final BEFORE UPDATE ON approvals
+  FOR EACH ROW WHEN (OLD.status <> 'PENDING') EXECUTE FUNCTION refuse('a decided approval never changes');
 CREATE TRIGGER approvals_never_deleted BEFORE DELETE ON approvals
   FOR EACH ROW EXECUTE FUNCTION refuse('an approval is never deleted');
 CREATE TRIGGER approvals_not_truncated BEFORE TRUNCATE ON approvals

@@ -10,12 +10,12 @@ otherwise somebody else writes another log here, and `LogForked` says so.
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from bpc.core.errors import Conflict
+from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.hashes import DIGEST_BYTES
 from bpc.core.tlog.tiles import TILE_WIDTH, BadTile, Tile, parse_tile_path, read_entry_bundle, write_entry_bundle
 from bpc.runtime import clock
@@ -136,3 +136,36 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# How the files are served, with an API or without. A tile never changes, so anybody may keep it for ever; a checkpoint
+# is replaced every few seconds.
+
+TILE_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Type": "application/octet-stream",
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "Access-Control-Allow-Origin": "*",
+}
+CHECKPOINT_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Type": "text/plain; charset=utf-8",
+    "Cache-Control": "public, max-age=2",
+    "Access-Control-Allow-Origin": "*",
+}
+
+
+class LogFile(NamedTuple):
+    """The bytes of a file and the headers it is served with."""
+
+    data: bytes
+    headers: Mapping[str, str]
+
+
+def find_log_file(folder: LogFolder, path: str) -> LogFile | None:
+    """The file at this path below the log; None if there is none."""
+    if path == CHECKPOINT_FILE:
+        note = folder.read_checkpoint()
+        return None if note is None else LogFile(note, CHECKPOINT_HEADERS)
+    try:
+        return LogFile(folder.read_path(path), TILE_HEADERS)
+    except (Invalid, FileNotFoundError, NotADirectoryError):
+        return None
