@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 from bpc.cli.support.package_folders import SHIPPED_RULES
 from bpc.cli.support.rule_files import read_package_texts
+from bpc.core.audit.signing import Signer
 from bpc.core.documents.reader import DocumentFacts, read_document
+from bpc.core.exports.disclosure import Audience, open_for_export
+from bpc.core.exports.point_filling import export_data_points
 from bpc.core.facts.fact_table import FactTable, SnapshotFact
 from bpc.core.facts.plausibility import find_implausible
 from bpc.core.facts.schemas import SCHEMA_VERSION
@@ -19,13 +22,15 @@ from bpc.core.language.evaluation import World
 from bpc.core.language.package import read_program
 from bpc.core.language.reference.derive import explain
 from bpc.core.language.typed import list_requirements
-from bpc.core.passport.compile import compile_passport
-from bpc.core.passport.compile_input import read_input
+from bpc.core.passport.compile import compile_passport, issue_passport
+from bpc.core.passport.compile_input import CompileInput, read_input
+from bpc.core.passport.payload import BLINDING_FACT_TYPE
 from bpc.core.passport.why import explain_field
 from bpc.core.readiness.assess import assess_readiness
 from bpc.core.readiness.issues import Readiness
 from bpc.core.readiness.rule_reads import RuleReads
 from bpc.core.readiness.trial import try_rules
+from tools.golden import SEED
 
 FOLDER = SHIPPED_RULES / "eu-battery"
 REPOSITORY = Path(__file__).parents[2]
@@ -83,7 +88,21 @@ def compile_facts(
 ) -> Passport:
     """The passport of these facts; of `sku`, or of the battery among them; under the shipped rules, or other ones."""
     machine = machine or make_machine()
-    facts = list(facts)
+    passport = compile_passport(_build_input(list(facts), sku, issued_on, machine), machine=machine)
+    payload = json.loads(passport.payload)
+    return Passport(payload, {entry["code"]: entry for entry in payload["compliance"]}, len(passport.proof))
+
+
+def export_points(facts: Sequence[SnapshotFact], audience: Audience) -> dict[str, Any]:
+    """What the data-point export says of the passport of these facts."""
+    secret = make_fact(BLINDING_FACT_TYPE, "blinding:c386bbc4-0000-4000-8000-3c5f414c343c", {"key": "00" * 32})
+    compile_input = _build_input([*facts, secret], None, "2027-02-18", make_machine())
+    bundle = issue_passport(compile_input, compile_passport(compile_input, machine=make_machine()), Signer(SEED))
+    points: dict[str, Any] = json.loads(export_data_points(open_for_export(bundle), audience))
+    return points
+
+
+def _build_input(facts: Sequence[SnapshotFact], sku: str | None, issued_on: str, machine: Machine) -> CompileInput:
     source = json.loads((EXAMPLES / "first" / "input.json").read_bytes())
     source["battery_product"]["sku"] = find_sku(facts) if sku is None else sku
     source["issued_at"] = f"{issued_on}T00:00:00.000000Z"
@@ -96,11 +115,7 @@ def compile_facts(
         }
         for fact in facts
     ]
-    rules = machine.program.source.text.encode()
-    compile_input = read_input(json.dumps(source).encode(), rules=rules, tests=b"")
-    passport = compile_passport(compile_input, machine=machine)
-    payload = json.loads(passport.payload)
-    return Passport(payload, {entry["code"]: entry for entry in payload["compliance"]}, len(passport.proof))
+    return read_input(json.dumps(source).encode(), rules=machine.program.source.text.encode(), tests=b"")
 
 
 def assess_facts(facts: Sequence[SnapshotFact]) -> Readiness:

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from bpc.core.exports.disclosure import Audience
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.plausibility import find_implausible
 from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
@@ -17,6 +18,7 @@ from tests.rules.shipped_package import (
     Passport,
     assess_facts,
     compile_facts,
+    export_points,
     make_fact,
     make_machine,
     read_facts,
@@ -56,6 +58,16 @@ def test_a_complete_new_pack_is_ready(name: str) -> None:
 
     assert readiness.is_ready
     assert {issue.code for issue in readiness.issues} <= {"URL_EXAMPLE"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("audience", ["public", "tenant"])
+def test_the_export_of_data_points_misses_none(name: str, audience: Audience) -> None:
+    points = export_points(read_pack(name), audience)
+
+    assert points["missing"] == []
+    assert points["category"] == name.removesuffix("-without-bms").replace("stationary", "industrial")
+    assert [row["number"] for row in points["points"] if row["filled"] and row["status"] in {"X", "P"}] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

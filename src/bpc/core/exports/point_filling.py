@@ -90,7 +90,15 @@ def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
     filling.update(_fill_named_points(bundle, passport.fields, computed_paths, filling))
     if category is None and audience == TENANT:
         category = find_category(passport.product["sku"], bundle.facts)
-    return canonical_json.encode(_build_document(passport, category, filling))
+    document = _build_document(passport, category, filling, _find_exempt_points(bundle))
+    return canonical_json.encode(document)
+
+
+def _find_exempt_points(bundle: OpenedBundle) -> set[int]:
+    """The points that a requirement does not ask of this battery, such as the cobalt of one that has none."""
+    entries = bundle.payload["compliance"]
+    codes = [entry["code"] for entry in entries if entry["status"] == "NOT_APPLICABLE" and "verdict" in entry]
+    return _collect_numbers((), codes)
 
 
 def _fill_named_points(
@@ -155,7 +163,10 @@ def _find_category_in_reads(reads: Sequence[MemberRead]) -> Category | None:
 
 
 def _build_document(
-    passport: DisclosedPassport, category: Category | None, filling: Mapping[int, PointFilling]
+    passport: DisclosedPassport,
+    category: Category | None,
+    filling: Mapping[int, PointFilling],
+    exempt_points: Container[int],
 ) -> Mapping[str, Json]:
     points = [point for point in POINTS if may_see_export(point.access, passport.audience)]
     return {
@@ -166,7 +177,7 @@ def _build_document(
         "data_points_version": VERSION,
         "guidance": GUIDANCE,
         "issued_at": passport.issued_at,
-        "missing": None if category is None else _list_missing(points, category, filling),
+        "missing": None if category is None else _list_missing(points, category, filling, exempt_points),
         "passport_id": str(passport.receipt.passport_id),
         "passport_version_id": str(passport.receipt.passport_version_id),
         "points": [_build_point(point, category, filling[point.number]) for point in points],
@@ -201,6 +212,12 @@ def _count_by_status(points: Sequence[DataPoint], category: Category, filling: M
     return counts
 
 
-def _list_missing(points: Sequence[DataPoint], category: Category, filling: Mapping[int, PointFilling]) -> Json:
-    """The numbers of the mandatory points that no field fills."""
-    return [point.number for point in points if point.get_status(category) == "M" and not filling[point.number].filled]
+def _list_missing(
+    points: Sequence[DataPoint],
+    category: Category,
+    filling: Mapping[int, PointFilling],
+    exempt_points: Container[int],
+) -> Json:
+    """The numbers of the mandatory points that no field fills, and that are asked of this battery."""
+    numbers = [point.number for point in points if point.get_status(category) == "M"]
+    return [number for number in numbers if not filling[number].filled and number not in exempt_points]
