@@ -1,0 +1,1 @@
+"""Numbers and days as each official language of the EU writes them. Pure."""
