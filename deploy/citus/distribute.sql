@@ -55,6 +55,7 @@ ALTER POLICY own_tenant ON public.rate_limit_buckets USING ((tenant_id = current
 ALTER POLICY own_tenant ON public.retention_anchors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.role_permissions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.roles USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.rule_catalogues USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.rule_fields USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.rule_package_versions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.rule_packages USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -107,6 +108,7 @@ SELECT create_distributed_table('public.document_versions', 'tenant_id', colocat
 SELECT create_distributed_table('public.fact_decisions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.policy_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.retention_anchors', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.rule_catalogues', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.rule_package_versions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_deliveries', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.webhook_subscriptions', 'tenant_id', colocate_with => 'public.actors');

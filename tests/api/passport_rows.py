@@ -45,6 +45,17 @@ async def insert_rules(conn: Connection, tenant_data: FilledTenant) -> None:
             name=f"{tenant_data.mark} {name}",
             description=f"{tenant_data.mark} description",
         )
+    await insert_row(
+        conn,
+        "rule_catalogues",
+        tenant_id=tenant_data.tenant,
+        rule_package_id=get_id(tenant_data, "rule_package_id"),
+        language="de",
+        content=f"# {tenant_data.mark}\n".encode(),
+        sha256=sha256(f"# {tenant_data.mark}\n".encode()),
+        texts=0,
+        stored_at=clock.now(),
+    )
     for number, (name, steps) in enumerate(
         [
             ("rule_package_version_id", []),

@@ -99,6 +99,10 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/rule-packages"): Call(body={"name": "{new}"}),
     ("POST", "/v1/rule-packages/{rule_package_id}/versions"): Call(body={"dsl_source": RULES, "tests_source": ""}),
     ("PATCH", "/v1/rule-packages/{rule_package_id}"): Call(body={"name": "{new}"}),
+    ("PUT", "/v1/rule-packages/{rule_package_id}/catalogues/{language}"): Call(
+        path={"language": "=de"}, body={"content": 'msgid ""\nmsgstr "Language: de\\n"\n# {new}\n'}
+    ),
+    ("GET", "/v1/rule-packages/{rule_package_id}/catalogues/{language}"): Call(path={"language": "=de"}),
     ("POST", "/v1/rule-packages/{rule_package_id}:deactivate"): Call(path={"rule_package_id": "idle_rule_package_id"}),
     ("POST", "/v1/rule-packages/{rule_package_id}:reactivate"): Call(path={"rule_package_id": "idle_rule_package_id"}),
     ("POST", "/v1/rules:check"): Call(body={"dsl_source": RULES}),

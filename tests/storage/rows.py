@@ -103,6 +103,17 @@ async def insert_rule_version(conn: Connection, tenant: TenantId, *, status: str
     await insert_row(conn, "rule_packages", tenant_id=tenant, rule_package_id=package, name=f"rules {package}")
     await insert_row(
         conn,
+        "rule_catalogues",
+        tenant_id=tenant,
+        rule_package_id=package,
+        language="de",
+        content=source,
+        sha256=sha256(source),
+        texts=0,
+        stored_at=clock.now(),
+    )
+    await insert_row(
+        conn,
         "rule_package_versions",
         tenant_id=tenant,
         rule_package_version_id=version,

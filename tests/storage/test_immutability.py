@@ -69,6 +69,7 @@ NEVER_DELETED: Final = (
     "documents",
     "battery_products",
     "rule_packages",
+    "rule_catalogues",
     "passports",
     "api_keys",
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tools.pictures import demo, diagrams, plots
+from tools.pictures import demo, diagrams, plots, prints
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 PICTURES: Final[dict[str, Callable[[], str | bytes]]] = {
@@ -23,6 +23,8 @@ PICTURES: Final[dict[str, Callable[[], str | bytes]]] = {
     "demo.svg": demo.draw_cast,
     "proof.svg": demo.draw_field_proof,
     "passport.png": demo.draw_passport,
+    "print-de-1.png": prints.draw_first_page,
+    "print-de-2.png": prints.draw_data_page,
 }
 
 

@@ -17,6 +17,7 @@ from bpc.core.exports.disclosure import disclose_opened, open_for_export
 from bpc.core.exports.sheet import build_sheet
 from bpc.core.passport.bundle import read_bundle
 from bpc.printing import print_pictures
+from bpc.printing.catalogues import load_wording
 from bpc.printing.drawing import MONO_WIDTH, Drawing
 from bpc.printing.proof_picture import draw_proof
 
@@ -92,4 +93,6 @@ def draw_field_proof() -> str:
 def draw_passport() -> bytes:
     """The first page of the PDF that everybody may see."""
     opened = open_for_export(read_bundle((RECORDINGS / "demo.zip").read_bytes()))
-    return print_pictures(build_sheet(disclose_opened(opened, "public")), dots_per_inch=PASSPORT_DPI)[0]
+    return print_pictures(
+        build_sheet(disclose_opened(opened, "public"), load_wording("en")), dots_per_inch=PASSPORT_DPI
+    )[0]

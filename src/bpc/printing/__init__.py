@@ -11,7 +11,7 @@ import json
 import re
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,12 +19,14 @@ from typing import Any, Final, assert_never
 
 import typst
 
+from bpc.core.catalogue.number_format import SOURCE_LANGUAGE, Language
 from bpc.core.exports.disclosure import Audience, ExportFormat, disclose_opened, open_for_export
 from bpc.core.exports.json_ld import export_json_ld
 from bpc.core.exports.point_filling import export_data_points
 from bpc.core.exports.sheet import build_sheet
 from bpc.core.exports.xml_document import export_xml
 from bpc.core.passport.bundle import Bundle, write_bundle
+from bpc.printing.catalogues import load_wording
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 MAX_WORD_LENGTH: Final = 24
@@ -61,23 +63,33 @@ _LONG_WORD: Final = re.compile(rf"[^{_SPACES}{_ZERO_WIDTH_SPACE}]{{{MAX_WORD_LEN
 _BREAKABLE: Final = re.compile(r"(?<=[/?&=_.,;:@+-])(?=.)")
 _UNICODE_ENCODINGS: Final = ((3, 10), (0, 6), (0, 4), (3, 1), (0, 3))
 # A picture, what the template decides by, and what people copy: hex, base64 and ids, which fit on their lines.
-_VERBATIM_MEMBERS: Final = frozenset({"qr_svg", "status", "hashes", "signature", "ids", "passport_version_id"})
+_VERBATIM_MEMBERS: Final = frozenset(
+    {"svg", "href", "status", "language", "page", "hashes", "signature", "ids", "passport_version_id"}
+)
 
 _compiler_lock = threading.Lock()
 
 
-def render_export(bundle: Bundle, name: ExportFormat, audience: Audience, *, waived_count: int | None = None) -> bytes:
+def render_export(
+    bundle: Bundle,
+    name: ExportFormat,
+    audience: Audience,
+    *,
+    waived_count: int | None = None,
+    language: Language = SOURCE_LANGUAGE,
+    catalogues: Sequence[bytes] = (),
+) -> bytes:
     """The passport of `bundle` in that format, for that audience. Raises `ExportRefused` if the bundle is not valid.
 
-    `waived_count` is the number of waived compliance entries, for a bundle that comes without its events.
+    `waived_count` is the number of waived compliance entries, for a bundle that comes without its events. A PDF is in
+    `language`; `catalogues` are those of the rules, which answer before those that are shipped.
     """
     checked_bundle = open_for_export(bundle)
     match name:
         case "PDF":
-            return print_pdf(
-                build_sheet(disclose_opened(checked_bundle, audience, waived_count)),
-                at=checked_bundle.receipt.issued_at,
-            )
+            passport = disclose_opened(checked_bundle, audience, waived_count)
+            sheet = build_sheet(passport, load_wording(language, catalogues))
+            return print_pdf(sheet, at=checked_bundle.receipt.issued_at)
         case "JSON_LD":
             return export_json_ld(disclose_opened(checked_bundle, audience, waived_count))
         case "XML":

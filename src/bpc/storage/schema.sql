@@ -2115,8 +2115,10 @@ CREATE TABLE passport_exports (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by uuid,
     finished_at timestamp with time zone,
+    language text DEFAULT 'en'::text NOT NULL,
     CONSTRAINT passport_exports_audience_check CHECK ((audience = ANY (ARRAY['public'::text, 'interest'::text, 'authority'::text, 'tenant'::text]))),
     CONSTRAINT passport_exports_format_check CHECK ((format = ANY (ARRAY['PDF'::text, 'JSON_LD'::text, 'XML'::text, 'DATA_POINTS'::text, 'BUNDLE'::text]))),
+    CONSTRAINT passport_exports_language_check CHECK ((language ~ '^[a-z]{2}$'::text)),
     CONSTRAINT passport_exports_ready_has_content CHECK ((((status = 'READY'::text) = (content IS NOT NULL)) AND ((content IS NULL) = (sha256 IS NULL)) AND ((status = 'FAILED'::text) = (last_error IS NOT NULL)) AND ((status = 'PENDING'::text) = (finished_at IS NULL)))),
     CONSTRAINT passport_exports_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'READY'::text, 'FAILED'::text])))
 );
@@ -2128,7 +2130,7 @@ ALTER TABLE passport_exports ADD CONSTRAINT passport_exports_tenant_id_fkey FORE
 ALTER TABLE passport_exports ADD CONSTRAINT passport_exports_tenant_id_passport_version_id_fkey FOREIGN KEY (tenant_id, passport_version_id) REFERENCES passport_versions(tenant_id, passport_version_id);
 CREATE INDEX passport_exports_by_time ON passport_exports USING btree (tenant_id, passport_version_id, created_at, export_id);
 CREATE INDEX passport_exports_over ON passport_exports USING btree (tenant_id, finished_at) WHERE (finished_at IS NOT NULL);
-CREATE TRIGGER passport_exports_frozen BEFORE UPDATE OF tenant_id, export_id, passport_version_id, format, audience, mime_type, file_name, job_id, created_at, created_by ON passport_exports FOR EACH ROW EXECUTE FUNCTION refuse('what an export is of never changes');
+CREATE TRIGGER passport_exports_frozen BEFORE UPDATE OF tenant_id, export_id, passport_version_id, format, audience, language, mime_type, file_name, job_id, created_at, created_by ON passport_exports FOR EACH ROW EXECUTE FUNCTION refuse('what an export is of never changes');
 CREATE TRIGGER passport_exports_not_undone BEFORE UPDATE OF status ON passport_exports FOR EACH ROW WHEN (((new.status = 'PENDING'::text) AND (old.status <> 'PENDING'::text))) EXECUTE FUNCTION refuse('an export that is over does not begin again');
 CREATE TRIGGER passport_exports_written_once BEFORE UPDATE ON passport_exports FOR EACH ROW WHEN ((old.status = 'READY'::text)) EXECUTE FUNCTION refuse('an export that is ready never changes');
 ALTER TABLE passport_exports ENABLE ROW LEVEL SECURITY;
@@ -2405,6 +2407,32 @@ CREATE POLICY key_lookup ON roles FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE roles TO bpc_app;
 GRANT UPDATE(name) ON TABLE roles TO bpc_app;
+
+-- rule_catalogues -----------------------------------------------------------------------------------------------
+CREATE TABLE rule_catalogues (
+    tenant_id uuid NOT NULL,
+    rule_package_id uuid NOT NULL,
+    language text NOT NULL,
+    content bytea NOT NULL,
+    sha256 hash256 NOT NULL,
+    texts integer NOT NULL,
+    stored_at timestamp with time zone NOT NULL,
+    CONSTRAINT rule_catalogues_language_check CHECK ((language ~ '^[a-z]{2}$'::text)),
+    CONSTRAINT rule_catalogues_size_check CHECK ((octet_length(content) <= 1048576))
+);
+ALTER TABLE rule_catalogues FORCE ROW LEVEL SECURITY;
+ALTER TABLE rule_catalogues ADD CONSTRAINT rule_catalogues_pkey PRIMARY KEY (tenant_id, rule_package_id, language);
+ALTER TABLE rule_catalogues ADD CONSTRAINT rule_catalogues_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE rule_catalogues ADD CONSTRAINT rule_catalogues_tenant_id_rule_package_id_fkey FOREIGN KEY (tenant_id, rule_package_id) REFERENCES rule_packages(tenant_id, rule_package_id);
+CREATE TRIGGER rule_catalogues_frozen BEFORE UPDATE OF tenant_id, rule_package_id, language ON rule_catalogues FOR EACH ROW EXECUTE FUNCTION refuse('what a catalogue is of never changes');
+CREATE TRIGGER rule_catalogues_stay BEFORE DELETE ON rule_catalogues FOR EACH ROW EXECUTE FUNCTION refuse('a catalogue is replaced, never deleted');
+ALTER TABLE rule_catalogues ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON rule_catalogues USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE rule_catalogues TO bpc_app;
+GRANT UPDATE(content) ON TABLE rule_catalogues TO bpc_app;
+GRANT UPDATE(sha256) ON TABLE rule_catalogues TO bpc_app;
+GRANT UPDATE(texts) ON TABLE rule_catalogues TO bpc_app;
+GRANT UPDATE(stored_at) ON TABLE rule_catalogues TO bpc_app;
 
 -- rule_fields ---------------------------------------------------------------------------------------------------
 CREATE TABLE rule_fields (

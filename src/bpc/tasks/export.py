@@ -4,18 +4,26 @@
                                       └─► FAILED: the reason is stored, EXPORT_FAILED is recorded on the version
 
 No transaction is open while an export is made. A version never changes, so an export that is made again has the same
-bytes. Only a bundle also contains the version's audit chain, and a PDF the number of waived compliance entries, as they
-are when the job runs.
+bytes. Only a bundle also contains the version's audit chain, and a PDF the number of waived compliance entries and the
+words of the rules' catalogue, as they are when the job runs.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from service_jobs import LOW, Context, Handler, Handlers, JobError, SubmitQueue
 
 from bpc.core.audit.events import Act
-from bpc.core.exports.disclosure import EXPORT_FORMATS, Audience, ExportFormat, choose_audience, format_file_name
+from bpc.core.catalogue.number_format import SOURCE_LANGUAGE, Language
+from bpc.core.exports.disclosure import (
+    EXPORT_FORMATS,
+    Audience,
+    ExportFormat,
+    choose_audience,
+    choose_language,
+    format_file_name,
+)
 from bpc.core.formats.hashes import Digest, to_hex
 from bpc.core.formats.ids import ActorId, ExportId, JobId, PassportVersionId, TenantId
 from bpc.core.passport.bundle import Bundle
@@ -28,6 +36,7 @@ from bpc.storage.jobs import describe_failure, load_job_input, make_subject
 from bpc.storage.passports import exports, passport_versions, waivers
 from bpc.storage.passports.exports import ExportRow, VersionNotIssued
 from bpc.storage.passports.passports import find_sku, load_subject_of_version
+from bpc.storage.rules import catalogues
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 TIMEOUT_SECONDS: Final = 120.0
@@ -69,10 +78,11 @@ async def request_export(
     *,
     name: ExportFormat,
     audience: Audience | None,
+    language: str | None = None,
     act: Act,
 ) -> RequestedExport:
     """Submit the job that exports a version. Raises `VersionNotIssued` if it is not signed or has no QR code."""
-    export_audience = choose_audience(name, audience)
+    export_audience, export_language = choose_audience(name, audience), choose_language(name, language)
     version = await passport_versions.get_version(conn, tenant, version_id)
     if version.signing_key_id is None or not version.has_qr:
         raise VersionNotIssued(version)
@@ -91,8 +101,9 @@ async def request_export(
         version=version_id,
         name=name,
         audience=export_audience,
+        language=export_language,
         mime_type=EXPORT_FORMATS[name].mime_type,
-        file_name=format_file_name(name, export_audience, version_id),
+        file_name=format_file_name(name, export_audience, version_id, export_language),
         job_id=job_id,
         at=act.at,
         by=act.actor_id,
@@ -113,9 +124,11 @@ def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction)
             with_events = export.format == "BUNDLE"
             bundle = await exports.load_bundle(conn, tenant, export.passport_version_id, with_events=with_events)
             waived_count = await waivers.count_waived(conn, tenant, export.passport_version_id)
-        content = await run_in_child_or_thread(
-            ctx.compute, build_export, dict(bundle.entries), export.format, export.audience, waived_count
-        )
+            catalogue = await catalogues.find_content_for_version(
+                conn, tenant, export.passport_version_id, export.language
+            )
+        settings = ExportSettings(export.format, export.audience, export.language, waived_count, catalogue)
+        content = await run_in_child_or_thread(ctx.compute, build_export, dict(bundle.entries), settings)
         conn, act = await ctx.transaction(), Act(order.actor_id, clock.now())
         if (export_row := await exports.lock_export(conn, tenant, export_id)).status == "READY":
             return _describe_export(export_row)
@@ -153,9 +166,26 @@ def _describe_export(export: ExportRow) -> ExportOutcome:
     )
 
 
-def build_export(entries: Mapping[str, bytes], name: ExportFormat, audience: Audience, waived_count: int) -> bytes:
+class ExportSettings(NamedTuple):
+    """What is exported, for whom and in which language; `catalogue` is that of the rules, None if they have none."""
+
+    format: ExportFormat
+    audience: Audience
+    language: Language
+    waived_count: int
+    catalogue: bytes | None
+
+
+def build_export(entries: Mapping[str, bytes], settings: ExportSettings) -> bytes:
     """The export of a bundle with these entries. Takes a while: run it in a child process."""
-    return render_export(Bundle(entries), name, audience, waived_count=waived_count)
+    return render_export(
+        Bundle(entries),
+        settings.format,
+        settings.audience,
+        waived_count=settings.waived_count,
+        language=settings.language,
+        catalogues=() if settings.catalogue is None else (settings.catalogue,),
+    )
 
 
 async def _append_created_event(
@@ -168,4 +198,5 @@ async def _append_created_event(
 
 
 def _name_export(export: ExportRow) -> dict[str, object]:
-    return {"export_id": str(export.export_id), "format": export.format, "audience": export.audience}
+    language = {} if export.language == SOURCE_LANGUAGE else {"language": export.language}
+    return {"export_id": str(export.export_id), "format": export.format, "audience": export.audience, **language}

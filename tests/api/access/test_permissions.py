@@ -98,6 +98,9 @@ DECLARED = """
     PATCH  /v1/rule-packages/{rule_package_id}                              rules:write
     POST   /v1/rule-packages/{rule_package_id}:deactivate                   rules:publish
     POST   /v1/rule-packages/{rule_package_id}:reactivate                   rules:publish
+    PUT    /v1/rule-packages/{rule_package_id}/catalogues/{language}        rules:write
+    GET    /v1/rule-packages/{rule_package_id}/catalogues                   rules:read
+    GET    /v1/rule-packages/{rule_package_id}/catalogues/{language}        rules:read
     POST   /v1/rule-packages/{rule_package_id}/versions                     rules:write
     GET    /v1/rule-package-versions/{rule_package_version_id}              rules:read
     DELETE /v1/rule-package-versions/{rule_package_version_id}              rules:publish

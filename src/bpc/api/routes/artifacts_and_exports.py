@@ -170,6 +170,9 @@ JSON_LD: Final = "application/ld+json"
 XML: Final = "application/xml"
 
 
+LanguageCode = Annotated[str, Field(pattern="^[a-z]{2}$")]
+
+
 class NewExport(RequestBody):
     format: ExportFormat = Field(description="The format of the export.", examples=["PDF"])
     audience: Audience | None = Field(
@@ -177,6 +180,12 @@ class NewExport(RequestBody):
         description="The audience; the export contains only what this audience may see. `tenant` is everything. "
         "Without it, a PDF is for the `public` and other formats for the `tenant`. A BUNDLE is always complete.",
         examples=["public"],
+    )
+    language: LanguageCode | None = Field(
+        None,
+        description="The language of a PDF, as two letters; without it, English. What has no translation is shown in "
+        "English. The other formats are for programs and the same in all languages.",
+        examples=["de"],
     )
 
 
@@ -199,6 +208,7 @@ class Export(ResponseBody):
     product_name: str | None = Field(description="The name of the product.", examples=["Traction battery 75 kWh"])
     format: ExportFormat
     audience: Audience = Field(description="The audience.")
+    language: str = Field(description="The language, as two letters.", examples=["de"])
     status: ExportStatus = Field(description="PENDING until its job has ended.")
     mime_type: str = Field(examples=["application/pdf"])
     file_name: str
@@ -247,6 +257,7 @@ async def create_export(
         passport_version_id,
         name=body.format,
         audience=body.audience,
+        language=body.language,
         act=ctx.act,
     )
     return ExportRequested.model_validate(export)

@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import Query
+from fastapi import Path, Query
 from pydantic import Field
+from starlette.responses import Response
 
 from bpc.api.http.child_compute import RulesInvalid, compute_in_child
+from bpc.api.http.etag import IfNoneMatch, serve_bytes
 from bpc.api.http.models import (
     ActivityFilter,
     ActivityReason,
@@ -26,17 +28,23 @@ from bpc.api.http.models import (
 )
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
+from bpc.core.catalogue.wording import count_translations
+from bpc.core.errors import NotFound
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import RulePackageId
 from bpc.core.language.package import check_rule_sources
 from bpc.core.language.source import DIAGNOSTIC_KINDS
-from bpc.storage.rules import packages
+from bpc.storage.rules import catalogues, packages
 from bpc.storage.rules.packages import RulePackageFilter, RuleVersionStatus
 
 routes = RouteFamily("Rules", resource="RulePackage")
 
 RULE_ERROR_CODES: Final = tuple(sorted({kind.code for kind in DIAGNOSTIC_KINDS.values() if kind.severity == "error"}))
 
+CATALOGUE_TYPE: Final = "text/x-gettext-translation"
+CatalogueLanguage = Annotated[
+    str, Path(pattern="^[a-z]{2}$", description="The language, as two letters.", examples=["de"])
+]
 DslSource = Annotated[
     str,
     Field(
@@ -266,6 +274,71 @@ async def list_rule_versions(ctx: Context, rule_package_id: IdOf[RulePackageId],
     """List the versions of a rule package, newest first."""
     package = (await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)).rule_package_id
     return page.build_page(await packages.list_versions(ctx.conn, ctx.tenant, package, page.query), RuleVersion)
+
+
+class NewCatalogue(RequestBody):
+    content: str = Field(
+        min_length=1,
+        max_length=1_048_576,
+        description="The whole PO file, as `bpc rules catalogue extract` makes it and a translator fills it.",
+        examples=['msgid ""\nmsgstr "Language: de\\n"\n'],
+    )
+
+
+class RuleCatalogue(ResponseBody):
+    """The texts of a rule package in one language."""
+
+    rule_package_id: Id
+    language: str = Field(examples=["de"])
+    size: int = Field(description="Its size in bytes.", examples=[5310])
+    sha256: Hash
+    texts: int = Field(description="How many texts it has a translation for.", examples=[98])
+    stored_at: Moment
+
+
+class RuleCatalogues(ResponseBody):
+    catalogues: list[RuleCatalogue] = Field(description="By language.")
+
+
+@routes.write("/v1/rule-packages/{rule_package_id}/catalogues/{language}", permission="rules:write", method="PUT")
+async def store_rule_catalogue(
+    ctx: Context, rule_package_id: IdOf[RulePackageId], language: CatalogueLanguage, body: NewCatalogue
+) -> RuleCatalogue:
+    """Store the texts of a rule package in another language, in place of earlier ones. No passport changes.
+
+    They are used for prints from then on, for all versions of the package: a translation counts for exactly the English
+    text that it was made for.
+    """
+    package = (await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)).rule_package_id
+    content = body.content.encode()
+    texts = count_translations(language, content)
+    row = await catalogues.store_catalogue(ctx.conn, ctx.tenant, package, language, content, texts=texts, act=ctx.act)
+    return RuleCatalogue.model_validate(row)
+
+
+@routes.read("/v1/rule-packages/{rule_package_id}/catalogues", permission="rules:read")
+async def list_rule_catalogues(ctx: Context, rule_package_id: IdOf[RulePackageId]) -> RuleCatalogues:
+    """List the languages that a rule package has texts in. Those that are shipped are not among them."""
+    package = (await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)).rule_package_id
+    rows = await catalogues.list_catalogues(ctx.conn, ctx.tenant, package)
+    return RuleCatalogues(catalogues=[RuleCatalogue.model_validate(row) for row in rows])
+
+
+@routes.read(
+    "/v1/rule-packages/{rule_package_id}/catalogues/{language}", permission="rules:read", media_type=CATALOGUE_TYPE
+)
+async def get_rule_catalogue(
+    ctx: Context,
+    rule_package_id: IdOf[RulePackageId],
+    language: CatalogueLanguage,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Download the texts of a rule package in a language, unchanged."""
+    package = (await packages.get_package(ctx.conn, ctx.tenant, rule_package_id)).rule_package_id
+    content = await catalogues.find_content(ctx.conn, ctx.tenant, package, language)
+    if content is None:
+        raise NotFound(f"the rule package has no catalogue in `{language}`", fix="list its catalogues")
+    return serve_bytes(content, CATALOGUE_TYPE, if_none_match, attachment=True, name=f"{language}.po")
 
 
 @routes.ask("/v1/rules:check", permission="rules:read", heavy=True)

@@ -21,7 +21,7 @@ from bpc.cli.support.output import (
 from bpc.cli.support.rule_files import RuleInput, read_package_texts, read_rule_input
 from bpc.core.audit.signing import BadKey, PublicKey, from_base64, parse_public_key, read_key_set
 from bpc.core.errors import Conflict, Invalid, NotFound
-from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, choose_audience, make_view
+from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, choose_audience, choose_language, make_view
 from bpc.core.exports.disclosure import ExportFormat as CoreExportFormat
 from bpc.core.formats import canonical_json
 from bpc.core.formats.timestamps import format_time
@@ -228,6 +228,12 @@ def write_export(
             help="Who will read it; `tenant` includes everything [default: public for pdf, else tenant].",
         ),
     ] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", metavar="CODE", help="The language of a PDF, such as de [default: en].")
+    ] = None,
+    catalogue: Annotated[
+        Path | None, typer.Option("--catalogue", metavar="FILE", help="The rules' texts in this language, a PO file.")
+    ] = None,
     out: OutOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -236,14 +242,20 @@ def write_export(
     The bundle must be complete and signed. This command does not check who signed it: use `bpc verify --key`.
 
     \b
-    bpc export bundle.zip --format pdf --out passport.pdf
+    bpc export bundle.zip --format pdf --language de --out passport.pdf
     bpc export bundle.zip --format data-points
     """
     from bpc.printing import render_export  # noqa: PLC0415 (the PDF library is slow to import)
 
     name = EXPORT_FORMATS[format_]
     chosen_audience = choose_audience(name, audience)
-    data = render_export(read_bundle(read_bytes(file)), name, chosen_audience)
+    data = render_export(
+        read_bundle(read_bytes(file)),
+        name,
+        chosen_audience,
+        language=choose_language(name, language),
+        catalogues=() if catalogue is None else (read_bytes(str(catalogue)),),
+    )
     if _write_or_print(data, out):
         readers = AUDIENCE_DESCRIPTIONS[chosen_audience]
         says = f"wrote {escape_controls(str(out))}: for {readers}, {len(data):,} bytes"

@@ -202,6 +202,7 @@ rules_app = imported_group(
         "mutate": "offline.rules_mutate:mutate_rules",
         "eval": "offline.rules_eval:evaluate_rules",
         "fields": "offline.rules_fields:print_fields",
+        "catalogue": "offline.rules_catalogue:catalogue_app",
         "publish": "online.rules_publish:publish_rules",
         "list": "online.rules_publish:list_rules",
         "shipped": "offline.rules_shipped:list_shipped_packages",

@@ -78,7 +78,7 @@ POINTS: Final = (
     DataPoint(29, "Original power capability", "Annex XIII 1(i)", "MMM", _PUBLIC),
     DataPoint(30, "Power limits", "Annex XIII 1(i)", "MMM", _PUBLIC),
     DataPoint(31, "Expected lifetime in cycles", "Annex XIII 1(j)", "MMC", _PUBLIC),
-    DataPoint(32, "Reference test of that", "Annex XIII 1(j)", "MMC", _PUBLIC),
+    DataPoint(32, "Reference test of the lifetime in cycles", "Annex XIII 1(j)", "MMC", _PUBLIC),
     DataPoint(33, "Capacity threshold for exhaustion", "Annex XIII 1(k)", "MXX", _PUBLIC),
     DataPoint(34, "Temperatures withstood when not in use", "Annex XIII 1(l)", "MMM", _PUBLIC),
     DataPoint(35, "Commercial warranty for the calendar life", "Annex XIII 1(m)", "CCC", _PUBLIC),

@@ -31,9 +31,11 @@ It is made only if it hides what it should and checks:
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.audit.signing import PublicKey, parse_public_key, to_base64
+from bpc.core.catalogue.number_format import LANGUAGES, SOURCE_LANGUAGE, Language
 from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
@@ -194,6 +196,10 @@ class DisclosedPassport:
     citations: Mapping[str, str] = field(default_factory=dict)
 
 
+# Many passports are made with one package, whose text takes longer to read than a passport to print.
+_read_words = lru_cache(maxsize=4)(read_words)
+
+
 def disclose(bundle: Bundle, audience: Audience) -> DisclosedPassport:
     """What `audience` may see of the bundle's passport."""
     return disclose_opened(open_for_export(bundle), audience)
@@ -220,7 +226,7 @@ def open_for_export(bundle: Bundle) -> OpenedBundle:
 def disclose_opened(bundle: OpenedBundle, audience: Audience, waived_count: int | None = None) -> DisclosedPassport:
     """What `audience` may see of a bundle that is sound. Without `waived_count`, its events say how many are waived."""
     nodes, count = parse_nodes(bundle)
-    words = read_words(bundle.entries["rules.bpc"])
+    words = _read_words(bundle.entries["rules.bpc"])
     fields = [
         _build_field(at, nodes[at], words.fields)
         for at in range(count)
@@ -310,10 +316,26 @@ def choose_audience(name: ExportFormat, audience: Audience | None) -> Audience:
     return audience or EXPORT_FORMATS[name].audience
 
 
-def format_file_name(name: ExportFormat, audience: Audience, version: PassportVersionId) -> str:
+def choose_language(name: ExportFormat, language: str | None) -> Language:
+    """The language of an export: `language`, or English. Only a PDF is in words; the others are the same in all."""
+    if language is None:
+        return SOURCE_LANGUAGE
+    if language not in LANGUAGES:
+        raise Invalid(
+            f"`{language[:80]}` is not an official language of the EU", fix=f"use one of {', '.join(LANGUAGES)}"
+        )
+    if name != "PDF" and language != SOURCE_LANGUAGE:
+        raise Invalid("only a PDF is in a language", fix="leave out `language`: the other formats are for programs")
+    return language
+
+
+def format_file_name(
+    name: ExportFormat, audience: Audience, version: PassportVersionId, language: Language = SOURCE_LANGUAGE
+) -> str:
     """What the export of a version is saved as: plain ASCII, and it says whom it is for."""
     info = EXPORT_FORMATS[name]
     suffix = "" if name == "BUNDLE" else f"-{audience}"
+    suffix += "" if language == SOURCE_LANGUAGE else f"-{language}"
     return f"{info.prefix}-{version}{suffix}.{info.extension}"
 
 

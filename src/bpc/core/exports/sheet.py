@@ -1,12 +1,9 @@
-"""Sheet: a passport as a person reads it on paper. Texts in their order, no layout and no markup.
+"""Sheet: a passport as a person reads it on paper, in one language. Texts in their order, no layout and no markup.
 
-Pure. What a field is for people is what its rule says of it (`about`): label, group, order, unit, data point, citation.
-Where it says nothing, its path becomes a heading and a label. Values become words: `performance.voltage.nominal` and
-`{"unit":"V",…}` become "Performance", "Voltage · nominal" and "402 V". A number of more than six decimals, a text of
-more than 10,000 letters and a table of more than 1,000 rows are cut, visibly. What is on the sheet is JSON of texts
-only; the code that prints it (bpc.printing) shows texts as they are.
+Pure. Fields have the labels, groups and units that the rules give them (`about`); a field without them has words made
+of its path. What is on the sheet is JSON of texts only; the code that prints it (bpc.printing) shows texts as they are.
 
-    DisclosedPassport ── build_sheet ──► {"title", "sections": [{"title", "rows": [{"label", "value"}]}], …}
+    DisclosedPassport, Wording ── build_sheet ──► {"title", "figures", "sections": [{"title", "rows": […]}], …}
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,308 +11,369 @@ from itertools import groupby
 from typing import Any, Final
 
 from bpc.core.audit.signing import to_base64
-from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, TENANT, DisclosedField, DisclosedPassport
+from bpc.core.catalogue.extraction import find_label_context, format_words
+from bpc.core.catalogue.number_format import SOURCE_LANGUAGE
+from bpc.core.catalogue.product_texts import (
+    AUDIENCE_WORDS,
+    GROUPS,
+    SHEET_TEXTS,
+    SHORT_AUDIENCE_WORDS,
+    STATUS_WORDS,
+    VERDICT_WORDS,
+)
+from bpc.core.catalogue.wording import Wording
+from bpc.core.exports.data_points import POINTS, Category, DataPoint, get_category
+from bpc.core.exports.disclosure import TENANT, DisclosedField, DisclosedPassport, may_see_export
+from bpc.core.exports.sheet_values import (
+    COMPOSITE_TYPES,
+    ValueWriter,
+    find_link,
+    is_blank,
+    is_unsaid,
+    join_texts,
+    says_something,
+)
 from bpc.core.formats.hashes import to_hex
 from bpc.core.language.checking.abouts import MAX_ORDER
 from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
-from bpc.core.language.typed import FieldAbout
-from bpc.core.language.types import BOOL, INT, Dec, List, Map, Opt, Qty, Record, Type, unwrap_option_type
+from bpc.core.language.types import BOOL, Dec, Qty, unwrap_option_type
 from bpc.core.passport.qr import encode_qr_modules
 
-DECIMALS: Final = 6
-ABSENT: Final = "–"
 KEY_FIGURES: Final = 8
 LONGEST_FIGURE: Final = 36
-LONGEST_TEXT: Final = 10_000
-MOST_ROWS: Final = 1_000
-MOST_COLUMNS: Final = 6
-
-# What a reader looks for first, by the last words of paths; the first field that fits is taken.
-_KEY_FIGURE_NAMES: Final = (
-    ("category",),
-    ("chemistry",),
-    ("energy", "capacity_kwh", "energy_kwh"),
-    ("rated_capacity",),
-    ("nominal", "nominal_voltage"),
-    ("mass", "mass_kg", "weight"),
-    ("cycles", "expected_cycles"),
-    ("warranty",),
-    ("per_kwh", "pcf_gco2e_per_kwh", "carbon_footprint"),
-    ("class",),
-    ("manufacturer_name", "manufacturer"),
-    ("model",),
+# What a reader looks for first: the data point, or the last words of paths; the first field that fits is taken.
+_KEY_FIGURES: Final = (
+    (None, ("energy", "capacity_kwh", "energy_kwh")),
+    (12, ("chemistry",)),
+    (11, ("rated_capacity",)),
+    (27, ("nominal", "nominal_voltage")),
+    (10, ("mass", "mass_kg", "weight")),
+    (29, ("original_w", "original_power")),
+    (31, ("cycles", "expected_cycles")),
+    (35, ("warranty", "warranty_months")),
+    (36, ("initial_pct",)),
+    (9, ("manufactured_on",)),
+    (None, ("per_kwh", "pcf_gco2e_per_kwh", "carbon_footprint")),
+    (None, ("class",)),
 )
-# Groups that come before all others, which are in the order of their names.
+_CATEGORY: Final = (6, ("category",))
+_MAKER: Final = (3, ("manufacturer_name", "manufacturer.name", "manufacturer", "trade_mark"))
+_ADDRESS: Final = (1, ("passport_uri", "passport_url"))
+_MODEL: Final = (7, ("model",))
+# Groups that come before all others, where rules name no groups.
 _FIRST_SECTIONS: Final = ("general", "identification", "product", "battery", "manufacturer")
-_UNIT_SYMBOLS: Final[Mapping[str, str]] = {
-    "pct": "%",
-    "degC": "°C",
-    "ohm": "Ω",
-    "mohm": "mΩ",
-    "gCO2e": "g CO₂e",
-    "kgCO2e": "kg CO₂e",
-    "tCO2e": "t CO₂e",
-    "gCO2e_per_kWh": "g CO₂e/kWh",
-    "kgCO2e_per_kWh": "kg CO₂e/kWh",
-    "pct_per_month": "% per month",
-    "per_h": "per h",
-    "each": "",
-    "cycle": "cycles",
-    "month": "months",
-    "year": "years",
-}
-_STATUS_WORDS: Final = {"PASS": "Pass", "WARN": "Warning", "FAIL": "Fail", "NOT_APPLICABLE": "Not applicable"}
-# Paths are lower case; these are not.
-_SPELLINGS: Final[Mapping[str, str]] = {
-    "qr": "QR",
-    "uri": "URI",
-    "url": "URL",
-    "id": "ID",
-    "sku": "SKU",
-    "eu": "EU",
-    "pcf": "PCF",
-    "gco2e": "g CO₂e",
-    "kgco2e": "kg CO₂e",
-    "kwh": "kWh",
-    "pct": "%",
-    "cas": "CAS",
-    "bms": "BMS",
-    "degc": "°C",
-}
+_STATUS_ORDER: Final = ("FAIL", "WARN", "PASS", "NOT_APPLICABLE")
+_SYMBOLS_POINT: Final = 41
+_LAST_PUBLIC_POINT: Final = 44
+# Above these shares of a battery's weight its symbols name the metal, Article 13(5).
+_METALS: Final = (("Cd", "cadmium_says", "0.002"), ("Pb", "lead_says", "0.004"))
+# Filled by the code that prints, which knows the pages.
+_PAGE: Final = {"page": "{page}", "pages": "{pages}"}
 
 
-def build_sheet(passport: DisclosedPassport) -> Mapping[str, Any]:
-    """Everything that is printed of a passport."""
-    receipt = passport.receipt
-    return {
-        "title": passport.product["name"],
-        "sku": passport.product["sku"],
-        "issued_on": passport.issued_at[:10],
-        "issued_at": f"{passport.issued_at[:10]} {passport.issued_at[11:19]} UTC",
-        "passport_version_id": str(receipt.passport_version_id),
-        "audience": _describe_audience(passport),
-        "restricted": passport.audience == TENANT,
-        "figures": [
-            {"label": _get_label(field), "value": _format_field(field)}
-            for field in _select_key_figures(passport.fields)
-        ],
-        "compliance": _build_entries(passport),
-        "waived": _describe_waived(passport.waived),
-        "sections": list(_build_sections(passport.fields)),
-        "ids": [
-            {"label": "Passport", "value": str(receipt.passport_id)},
-            {"label": "Passport version", "value": str(receipt.passport_version_id)},
-            {"label": "Battery product", "value": str(receipt.battery_product_id)},
-            {"label": "Rules version", "value": str(receipt.rule_package_version_id)},
-        ],
-        "hashes": [
-            {"label": "Payload", "value": to_hex(receipt.payload_hash)},
-            {"label": "Proof root", "value": to_hex(receipt.proof_root_hash)},
-            {"label": "Receipt", "value": to_hex(receipt.hash())},
-            {"label": "Snapshot", "value": to_hex(receipt.snapshot_hash)},
-            {"label": "Rules", "value": to_hex(receipt.dsl_sha256)},
-            {"label": "Rule tests", "value": to_hex(receipt.tests_sha256)},
-        ],
-        "names": [
-            {"label": "Key", "value": receipt.signing_key_id},
-            {"label": "Compiler", "value": receipt.compiler_build_id},
-        ],
-        "weakened": [
-            {"label": f"{override.kind} {override.name}", "value": override.reason} for override in passport.weakened
-        ],
-        "signature": [
-            {"label": "Public key", "value": to_base64(passport.public_key)},
-            {"label": "Signature", "value": to_base64(receipt.signature or b"")},
-        ],
-        "qr_svg": draw_qr_svg(passport.qr_text),
-        "qr_text": passport.qr_text,
-    }
+def build_sheet(passport: DisclosedPassport, wording: Wording | None = None) -> Mapping[str, Any]:
+    """Everything that is printed of a passport, in the language of `wording`; without one, in English."""
+    return _SheetBuilder(passport, wording or Wording(SOURCE_LANGUAGE)).build()
 
 
-def _describe_audience(passport: DisclosedPassport) -> str:
-    total = len(passport.fields) + passport.hidden
-    if passport.audience == TENANT:
-        return f"Holds all {total} fields of the passport, restricted ones among them. Not for handing on."
-    share = "all" if passport.hidden == 0 else str(len(passport.fields))
-    return f"For {AUDIENCE_DESCRIPTIONS[passport.audience]}: {share} of the passport's {total} fields."
+class _SheetBuilder:
+    def __init__(self, passport: DisclosedPassport, wording: Wording) -> None:
+        self._passport = passport
+        self._wording = wording
+        self._writer = ValueWriter(wording)
+        self._points = [field.about.point for field in passport.fields if field.about is not None]
+        category = self._find_field(*_CATEGORY)
+        self._category = None if category is None else _read_category(category.value)
 
+    def build(self) -> Mapping[str, Any]:
+        passport, receipt = self._passport, self._passport.receipt
+        translate = self._writer.translate
+        day = self._writer.format_day(passport.issued_at[:10])
+        version = str(receipt.passport_version_id)
+        return {
+            "language": self._wording.language,
+            "words": {name: translate(name) for name, text in SHEET_TEXTS.items() if "{" not in text},
+            "footer": translate("issued_footer", version=version, day=day),
+            "page": translate("page", **_PAGE),
+            "title": passport.product["name"],
+            "category": self._format_found(*_CATEGORY),
+            "maker": self._format_found(*_MAKER),
+            "model": self._format_found(*_MODEL),
+            "passport_version_id": version,
+            "head": [
+                {"label": translate("sku"), "value": passport.product["sku"]},
+                {"label": translate("issued"), "value": f"{day}, {passport.issued_at[11:16]} UTC"},
+                {"label": translate("readers"), "value": self._describe_readers()},
+            ],
+            "restricted": passport.audience == TENANT,
+            "codes": list(self._build_codes()),
+            "figures": list(self._build_figures()),
+            "state": self._build_state(),
+            "symbols": self._build_symbols(),
+            "sections": list(self._build_sections()),
+            "checks": [self._build_entry(entry) for entry in self._sort_entries()],
+            "waived": translate("waived", count=self._writer.format_count(passport.waived)) if passport.waived else "",
+            "hidden": self._build_hidden(),
+            "weakened": [
+                {"label": f"{override.kind} {override.name}", "value": override.reason}
+                for override in passport.weakened
+            ],
+            **self._build_identifiers(),
+        }
 
-def _describe_waived(waived_count: int | None) -> str:
-    if not waived_count:
-        return ""
-    entries = "1 compliance entry" if waived_count == 1 else f"{waived_count:,} compliance entries"
-    return f"The issuer waived {entries} of this passport, with a reason on record."
+    def _build_identifiers(self) -> Mapping[str, Any]:
+        receipt, translate = self._passport.receipt, self._writer.translate
+        hashes = {
+            "payload": receipt.payload_hash,
+            "proof": receipt.proof_root_hash,
+            "receipt": receipt.hash(),
+            "snapshot": receipt.snapshot_hash,
+            "rules": receipt.dsl_sha256,
+            "rule_tests": receipt.tests_sha256,
+        }
+        ids = {
+            "passport": receipt.passport_id,
+            "version": receipt.passport_version_id,
+            "product": receipt.battery_product_id,
+            "rules": receipt.rule_package_version_id,
+        }
+        keys = {
+            "public_key": to_base64(self._passport.public_key),
+            "signature": to_base64(receipt.signature or b""),
+        }
+        return {
+            "hashes": [{"label": translate(name), "value": to_hex(digest)} for name, digest in hashes.items()],
+            "ids": [{"label": translate(name), "value": str(value)} for name, value in ids.items()],
+            "names": [
+                {"label": translate("key"), "value": receipt.signing_key_id},
+                {"label": translate("compiler"), "value": receipt.compiler_build_id},
+            ],
+            "signature": [{"label": translate(name), "value": text} for name, text in keys.items()],
+        }
 
+    # What stands on the first page
 
-def _build_entries(passport: DisclosedPassport) -> list[Mapping[str, str]]:
-    """The entries, each with the label of its field, or what its requirement cites."""
-    labels = {field.path: _get_label(field) for field in passport.fields}
-    labels[REQUIREMENTS_PATH] = "Requirement"
-    return [
-        {
-            "status": entry["status"],
-            "says": _STATUS_WORDS[entry["status"]],
+    def _describe_readers(self) -> str:
+        passport, writer = self._passport, self._writer
+        total = writer.format_count(len(passport.fields) + passport.hidden)
+        if passport.audience == TENANT:
+            return writer.translate("all_fields", total=total)
+        readers = self._translate_audience(passport.audience)
+        shown_count = writer.format_count(len(passport.fields))
+        return f"{readers} ({writer.translate('share', shown=shown_count, total=total)})"
+
+    def _build_codes(self) -> Iterator[Mapping[str, str]]:
+        translate, qr_text = self._writer.translate, self._passport.qr_text
+        address = self._find_field(*_ADDRESS)
+        if address is not None and isinstance(address.value, str) and (link := find_link(address.value)):
+            alt = translate("qr_alt", text=link)
+            yield {"svg": draw_qr_svg(link), "alt": alt, "caption": translate("online"), "href": link}
+        alt = translate("qr_alt", text=qr_text)
+        yield {"svg": draw_qr_svg(qr_text), "alt": alt, "caption": translate("this_version"), "href": ""}
+
+    def _build_figures(self) -> Iterator[Mapping[str, str]]:
+        plain = [field for field in self._passport.fields if self._is_figure(field)]
+        fields = [field for key in _KEY_FIGURES for field in self._find_all(key[0], key[1], plain)[:1]]
+        if len(fields) < 4:  # half a row says little
+            fields += [field for field in plain if isinstance(unwrap_option_type(field.kind), Qty | Dec)]
+        by_path = {field.path: field for field in fields}
+        for field in list(by_path.values())[:KEY_FIGURES]:
+            yield {"label": self._format_label(field), "value": self._format_field(field)}
+
+    def _is_figure(self, field: DisclosedField) -> bool:
+        kind = unwrap_option_type(field.kind)
+        is_single = kind != BOOL and not isinstance(kind, COMPOSITE_TYPES) and not is_blank(field.value)
+        return is_single and len(self._format_field(field)) <= LONGEST_FIGURE
+
+    def _build_state(self) -> Mapping[str, str]:
+        """One line on the checks: a colour and words."""
+        entries = self._passport.compliance
+        if not entries:
+            return {"status": "", "says": "", "counts": ""}
+        counts = {status: sum(entry["status"] == status for entry in entries) for status in _STATUS_ORDER}
+        names = zip(("failed", "warned", "passed", "skipped"), _STATUS_ORDER, strict=True)
+        args = {name: self._writer.format_count(counts[status]) for name, status in names}
+        total = self._writer.format_count(len(entries))
+        has_failures = counts["FAIL"] > 0
+        return {
+            "status": "FAIL" if has_failures else "WARN" if counts["WARN"] else "PASS",
+            "says": self._writer.translate("failures", failed=args["failed"])
+            if has_failures
+            else self._writer.translate("no_failures"),
+            "counts": self._writer.translate("check_counts", total=total, **args),
+        }
+
+    def _build_symbols(self) -> Mapping[str, Any]:
+        """The symbols of Article 13: that for separate collection, and the metals that the rules name below it."""
+        symbol_lists = [field.value for field in self._passport.fields if self._find_point(field) == _SYMBOLS_POINT]
+        names = [name for value in symbol_lists if isinstance(value, list) for name in value]
+        metals = [metal for metal in _METALS if metal[0] in names]
+        sentences = [
+            self._writer.translate(sentence, limit=self._wording.write_argument("number", limit))
+            for _, sentence, limit in metals
+        ]
+        return {"metals": [name for name, _, _ in metals], "says": sentences}
+
+    # What stands on the others
+
+    def _build_sections(self) -> Iterator[Mapping[str, Any]]:
+        groups: dict[str, list[DisclosedField]] = {}
+        for field in self._passport.fields:
+            if field.path == REQUIREMENTS_PATH and self._passport.compliance:
+                continue  # the checks say it, each by itself
+            groups.setdefault(self._find_group(field), []).append(field)
+        for name in sorted(groups, key=lambda name: self._rank_group(name, groups[name])):
+            fields = [field for field in groups[name] if not self._is_not_due(field)]
+            fields.sort(key=lambda field: (self._find_order(field), field.path))
+            rows = [self._build_row(field) for field in fields if says_something(field)]
+            empty = [self._format_label(field) for field in fields if is_unsaid(field)]
+            if rows or empty:
+                yield {"title": self._translate_group(name), "rows": rows, "empty": join_texts(dict.fromkeys(empty))}
+
+    def _find_group(self, field: DisclosedField) -> str:
+        about = field.about
+        if about is not None and about.group is not None:
+            return about.group
+        point = self._find_point(field)
+        if point is not None:
+            return GROUPS[max(first for first in GROUPS if first <= point)]
+        return field.path.split(".", 1)[0]
+
+    def _translate_group(self, name: str) -> str:
+        translation = self._wording.find("group", name)
+        is_path = any(field.path.split(".", 1)[0] == name for field in self._passport.fields)
+        return translation or (format_words(name) if is_path else name)
+
+    def _rank_group(self, name: str, fields: Sequence[DisclosedField]) -> tuple[int, int, str]:
+        """In the order of Annex XIII: by the point that stands in the middle of those a group has."""
+        points = sorted(point for field in fields if (point := self._find_point(field)) is not None)
+        if points:
+            public = [point for point in points if point <= _LAST_PUBLIC_POINT] or points
+            return 0, public[(len(public) - 1) // 2], name
+        return 1, _FIRST_SECTIONS.index(name) if name in _FIRST_SECTIONS else len(_FIRST_SECTIONS), name
+
+    def _is_not_due(self, field: DisclosedField) -> bool:
+        """Whether a field that is empty belongs to a point that is not to be filled for this category."""
+        point = self._find_point(field)
+        if point is None or self._category is None or not is_blank(field.value):
+            return False
+        return POINTS[point - 1].get_status(self._category) in {"X", "P"}
+
+    def _build_row(self, field: DisclosedField) -> Mapping[str, Any]:
+        about = field.about
+        row = {
+            "label": self._format_label(field),
+            "cite": "" if about is None else self._wording.translate_citation(about.citation or ""),
+            "note": self._describe_access(field.access),
+        }
+        if (table := self._writer.build_table(field)) is not None:
+            columns, cells = table
+            return {**row, "columns": columns, "cells": cells}
+        return {**row, "values": self._writer.list_lines(field, about)}
+
+    def _describe_access(self, access: Sequence[str]) -> str:
+        if "public" in access:
+            return ""
+        words = ((name, SHORT_AUDIENCE_WORDS.get(name, name)) for name in access or (TENANT,))
+        return ", ".join(self._wording.translate(f"access {name}", text) for name, text in words)
+
+    def _translate_audience(self, name: str) -> str:
+        return self._wording.translate(f"audience {name}", AUDIENCE_WORDS.get(name, name))
+
+    def _sort_entries(self) -> list[Mapping[str, Any]]:
+        return sorted(self._passport.compliance, key=lambda entry: _STATUS_ORDER.index(entry["status"]))
+
+    def _build_entry(self, entry: Mapping[str, Any]) -> Mapping[str, str]:
+        status, verdict = entry["status"], entry.get("verdict", "assessed")
+        return {
+            "status": status,
+            "says": self._wording.translate(f"status {status}", STATUS_WORDS[status]),
             "code": entry["code"],
-            "message": entry["message"],
-            "field": passport.citations.get(entry["code"])
-            or labels.get(entry["field"])
-            or _format_label(entry["field"]),
-        }
-        for entry in passport.compliance
-    ]
-
-
-def _select_key_figures(fields: Sequence[DisclosedField]) -> list[DisclosedField]:
-    """The fields that a reader looks for first; where there are few of them, the first quantities."""
-    plain = [field for field in fields if _is_figure(field)]
-    key_figures = [field for names in _KEY_FIGURE_NAMES for field in _find_first_named(plain, names)]
-    others = (
-        [field for field in plain if isinstance(unwrap_option_type(field.kind), Qty | Dec)]
-        if len(key_figures) < 4
-        else []
-    )
-    fields_by_path: dict[str, DisclosedField] = {field.path: field for field in (*key_figures, *others)}
-    return list(fields_by_path.values())[:KEY_FIGURES]
-
-
-def _is_figure(field: DisclosedField) -> bool:
-    kind = unwrap_option_type(field.kind)
-    return (
-        field.value is not None
-        and kind != BOOL
-        and not isinstance(kind, _COMPOSITE_TYPES)
-        and len(_format_field(field)) <= LONGEST_FIGURE
-    )
-
-
-def _find_first_named(fields: Sequence[DisclosedField], names: Sequence[str]) -> Sequence[DisclosedField]:
-    matches = [field for name in names for field in fields if field.path.rsplit(".", 1)[-1] == name]
-    return matches[:1]
-
-
-def _build_sections(fields: Sequence[DisclosedField]) -> Iterator[Mapping[str, Any]]:
-    """Groups that rules name, in the order of their first fields; then the others, by the first names of paths."""
-    named_groups: dict[str, list[DisclosedField]] = {}
-    for field in sorted(fields, key=_get_order):
-        if field.about is not None and field.about.group is not None:
-            named_groups.setdefault(field.about.group, []).append(field)
-    for title, members in named_groups.items():
-        yield {"title": title, "rows": [_build_row(field) for field in members]}
-    others = [field for field in fields if field.about is None or field.about.group is None]
-    groups = {name: list(group) for name, group in groupby(others, lambda field: field.path.split(".", 1)[0])}
-    for name in (
-        *(name for name in _FIRST_SECTIONS if name in groups),
-        *(name for name in groups if name not in _FIRST_SECTIONS),
-    ):
-        yield {
-            "title": _format_words(name),
-            "rows": [_build_row(field) for field in sorted(groups[name], key=_get_order)],
+            "message": self._wording.translate_finding(entry),
+            "verdict": ""
+            if verdict == "assessed"
+            else self._wording.translate(f"verdict {verdict}", VERDICT_WORDS.get(verdict, verdict)),
+            "cite": self._wording.translate_citation(self._passport.citations.get(entry["code"], "")),
         }
 
+    def _build_hidden(self) -> Mapping[str, Any]:
+        """What the law keeps from this audience: the data points, by who may read them. No value, and no field."""
+        passport = self._passport
+        if passport.hidden == 0 or passport.audience == TENANT or not self._points:
+            return {"count": "", "groups": []}
+        hidden_points = [point for point in POINTS if not may_see_export(point.access, passport.audience)]
+        groups = [
+            {
+                "audience": "; ".join(self._translate_audience(name) for name in access),
+                "points": join_texts(self._translate_point(point) for point in points if self._is_due(point)),
+            }
+            for access, points in groupby(hidden_points, lambda point: point.access)
+        ]
+        count = self._writer.translate("restricted_count", count=self._writer.format_count(passport.hidden))
+        return {"count": count, "groups": groups}
 
-def _get_order(field: DisclosedField) -> int:
-    """Where a field stands; those that do not say it stand behind the others, by path."""
-    order = None if field.about is None else field.about.order
-    return MAX_ORDER + 1 if order is None else order
+    def _is_due(self, point: DataPoint) -> bool:
+        return self._category is None or point.get_status(self._category) not in {"X", "P"}
 
+    def _translate_point(self, point: DataPoint) -> str:
+        return self._wording.translate_label(f"point {point.number}", point.name, is_only=False)
 
-def _get_label(field: DisclosedField) -> str:
-    return _format_label(field.path) if field.about is None else field.about.label
+    # Fields by what they are
 
+    def _find_point(self, field: DisclosedField) -> int | None:
+        return None if field.about is None else field.about.point_number
 
-def _build_row(field: DisclosedField) -> Mapping[str, Any]:
-    note = "" if "public" in field.access else ", ".join(field.access) or "tenant only"
-    head = {"label": _get_label(field), "note": note, **_build_source(field.about)}
-    kind = unwrap_option_type(field.kind)
-    if isinstance(kind, List) and isinstance(kind.item, Record) and isinstance(field.value, list) and field.value:
-        members = kind.item.members
-        if len(members) <= MOST_COLUMNS:
-            columns = [_format_words(name) for name, _ in members]
-            return {**head, "columns": columns, "cells": _build_cells(members, field.value)}
-    return {**head, "value": _format_field(field)}
+    def _find_order(self, field: DisclosedField) -> int:
+        return MAX_ORDER + 1 if field.about is None or field.about.order is None else field.about.order
 
+    def _find_all(
+        self, point: int | None, names: Sequence[str], fields: Sequence[DisclosedField]
+    ) -> list[DisclosedField]:
+        """The fields of a data point, in their order; else those with such a last word of their path."""
+        of_point = [field for field in fields if point is not None and self._find_point(field) == point]
+        if of_point:
+            return sorted(of_point, key=self._find_order)
+        return [field for name in names for field in fields if f".{field.path}".endswith(f".{name}")]
 
-def _build_source(about: FieldAbout | None) -> Mapping[str, str]:
-    """The data point and the citation of a field, "" where its rule does not say them."""
-    point, citation = (None, None) if about is None else (about.point, about.citation)
-    return {"point": point or "", "citation": citation or ""}
+    def _find_field(self, point: int, names: Sequence[str]) -> DisclosedField | None:
+        plain = [field for field in self._passport.fields if not is_blank(field.value)]
+        fields = self._find_all(point, names, plain)
+        by_name = [field for field in fields if field.path.rsplit(".", 1)[-1] in ("name", *names)]
+        return next(iter(by_name or fields), None)
 
+    def _format_found(self, point: int, names: Sequence[str]) -> str:
+        field = self._find_field(point, names)
+        if field is None:
+            return ""
+        text = self._format_field(field)
+        return self._writer.translate_word(point, text)
 
-def _build_cells(members: Sequence[tuple[str, Type]], values: Sequence[Any]) -> list[list[str]]:
-    rows = [[_truncate(_format_value(part, value[name])) for name, part in members] for value in values[:MOST_ROWS]]
-    if len(values) > MOST_ROWS:
-        rows.append([f"… and {len(values) - MOST_ROWS:,} more", *[""] * (len(members) - 1)])
-    return rows
+    def _format_field(self, field: DisclosedField) -> str:
+        return self._writer.format_field(field, field.about)
 
-
-def _format_field(field: DisclosedField) -> str:
-    text = _format_value(field.kind, field.value)
-    unit = None if field.about is None else field.about.unit
-    if unit is not None and text != ABSENT and _is_plain_number(field.kind):
-        text = f"{text} {unit}"
-    return _truncate(text)
-
-
-def _is_plain_number(kind: Type) -> bool:
-    """Whether values of this type are numbers without a unit, or lists of them."""
-    kind = unwrap_option_type(kind)
-    return kind == INT or isinstance(kind, Dec) or (isinstance(kind, List) and _is_plain_number(kind.item))
-
-
-def _truncate(text: str) -> str:
-    over = len(text) - LONGEST_TEXT
-    return text if over <= 0 else f"{text[:LONGEST_TEXT]}… (and {over:,} more characters)"
-
-
-def _format_value(kind: Type, value: Any) -> str:  # noqa: PLR0911 (one form a case)
-    """A value in words."""
-    match kind:
-        case Opt(item):
-            return ABSENT if value is None else _format_value(item, value)
-        case List(item):
-            separator = ", " if not isinstance(item, _COMPOSITE_TYPES) else "; "
-            return separator.join(_format_value(item, part) for part in value) or ABSENT
-        case Map(item):
-            return ", ".join(f"{key}: {_format_value(item, value[key])}" for key in value) or ABSENT
-        case Record(members):
-            return ", ".join(f"{_format_words(name)}: {_format_value(part, value[name])}" for name, part in members)
-        case Qty():
-            return f"{_format_number(value['value'])} {_UNIT_SYMBOLS.get(value['unit'], value['unit'])}".rstrip()
-        case Dec():
-            return _format_number(value)
-        case _ if kind == BOOL:
-            return "Yes" if value else "No"
-        case _:
-            return str(value)
+    def _format_label(self, field: DisclosedField) -> str:
+        about = field.about
+        if about is None:
+            return format_path(field.path)
+        context = find_label_context(about, field.path)
+        translation = self._wording.find(context, about.label)
+        own_label = about.get_label(self._wording.language)
+        if translation is not None or own_label != about.label:
+            return translation or own_label
+        return self._wording.translate_label(context, about.label, is_only=self._points.count(about.point) == 1)
 
 
-def _format_number(text: str) -> str:
-    """A decimal number without zeros at its end; more decimals than anybody reads are cut, visibly."""
-    integer_part, _, decimals = text.partition(".")
-    decimals = decimals.rstrip("0")
-    if len(decimals) > DECIMALS:
-        return f"{integer_part}.{decimals[:DECIMALS]}…"
-    return f"{integer_part}.{decimals}" if decimals else integer_part
+def _read_category(value: object) -> Category | None:
+    """The category of the guidance, from the word of a fact (`ev`) or the member of an enumeration (`EV`)."""
+    if not isinstance(value, str):
+        return None
+    return get_category(value.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)}))
 
 
-def _format_label(path: str) -> str:
-    return _format_dotted(path.split(".", 1)[-1]) if "." in path else _format_words(path)
-
-
-def _format_dotted(path: str) -> str:
-    first, *others = path.split(".")
-    return " · ".join([_format_words(first), *(_format_words(part, start=False) for part in others)])
-
-
-def _format_words(name: str, *, start: bool = True) -> str:
-    """`capacity_kwh` as `Capacity kWh`."""
-    text = " ".join(_SPELLINGS.get(word, word) for word in name.split("_") if word)
-    # ASCII only, because tables of capital letters differ between Pythons.
-    return (
-        chr(ord(text[0]) - 32) + text[1:]
-        if start and "a" <= text[:1] <= "z" and name.split("_", 1)[0] not in _SPELLINGS
-        else text
-    )
+def format_path(path: str) -> str:
+    """`general.manufacturer.trade_mark` as `Manufacturer · trade mark`: for a field whose rule gives it no label."""
+    first, *others = path.split(".", 1)[-1].split(".")
+    return " · ".join([format_words(first), *(format_words(part, start=False) for part in others)])
 
 
 def draw_qr_svg(text: str) -> str:
@@ -339,6 +397,3 @@ def _find_dark_runs(row: bytes) -> Iterator[tuple[int, int]]:
         if dark:
             yield start, length
         start += length
-
-
-_COMPOSITE_TYPES: Final = (List, Map, Record)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, LiteralString
 from uuid import UUID
 
 from bpc.core.audit.events import EventStream, StoredEvent
+from bpc.core.catalogue.number_format import Language
 from bpc.core.errors import Conflict
 from bpc.core.exports.disclosure import Audience, ExportFormat
 from bpc.core.facts.snapshot import order_facts
@@ -35,14 +36,14 @@ from bpc.storage.tlog.log_rows import find_version_proof
 ExportStatus = Literal["PENDING", "READY", "FAILED"]
 
 INSERT_EXPORT: Final[LiteralString] = """
-    INSERT INTO passport_exports (tenant_id, export_id, passport_version_id, format, audience, mime_type, file_name,
-                                  job_id, created_at, created_by)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    INSERT INTO passport_exports (tenant_id, export_id, passport_version_id, format, audience, language, mime_type,
+                                  file_name, job_id, created_at, created_by)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 """
 SELECT_EXPORTS: Final[LiteralString] = """
-    SELECT x.export_id, x.passport_version_id, b.sku, b.name AS product_name, x.format, x.audience, x.status,
-           x.mime_type, x.file_name, octet_length(x.content) AS size, x.sha256, x.last_error, x.job_id, x.created_at,
-           x.created_by, x.finished_at
+    SELECT x.export_id, x.passport_version_id, b.sku, b.name AS product_name, x.format, x.audience, x.language,
+           x.status, x.mime_type, x.file_name, octet_length(x.content) AS size, x.sha256, x.last_error, x.job_id,
+           x.created_at, x.created_by, x.finished_at
       FROM passport_exports x
       LEFT JOIN passport_versions v ON v.tenant_id = $1 AND v.passport_version_id = x.passport_version_id
       LEFT JOIN passports p ON p.tenant_id = $1 AND p.passport_id = v.passport_id
@@ -76,6 +77,7 @@ class ExportRow:
     product_name: str | None
     format: ExportFormat
     audience: Audience
+    language: Language
     status: ExportStatus
     mime_type: str
     file_name: str
@@ -96,6 +98,7 @@ async def insert_export(
     version: PassportVersionId,
     name: ExportFormat,
     audience: Audience,
+    language: Language,
     mime_type: str,
     file_name: str,
     job_id: UUID,
@@ -103,7 +106,7 @@ async def insert_export(
     by: ActorId | None,
 ) -> None:
     """Insert an export that a job will write."""
-    values = export, version, name, audience, mime_type, file_name, job_id, at, by
+    values = export, version, name, audience, language, mime_type, file_name, job_id, at, by
     await conn.execute(INSERT_EXPORT, tenant, *values)
 
 

@@ -1,0 +1,168 @@
+"""What the product itself says to people who read a passport, in English: the texts of its own catalogues. A table.
+
+Pure data. The 71 data points, their parts and groups; words for values; what a print says around them. The other
+languages are in `bpc/printing/words`, a PO file each. A package's own texts are in its own catalogue.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from bpc.core.catalogue.po_file import PoEntry, escape_braces
+from bpc.core.catalogue.wording import CALCULATION_WORDS
+from bpc.core.exports.data_points import POINTS
+from bpc.core.exports.point_parts import PARTS
+
+# The groups of Annex XIII, and the first data point of each.
+GROUPS: Final[Mapping[int, str]] = {
+    1: "Identification and manufacturer",
+    10: "The battery and what it is made of",
+    17: "Carbon footprint and responsible sourcing",
+    20: "Recycled and renewable content",
+    25: "Performance and durability",
+    40: "Marking, conformity and waste",
+    45: "Composition, spare parts and dismantling",
+    50: "Test reports",
+    51: "State of this battery",
+}
+STATUS_WORDS: Final[Mapping[str, str]] = {
+    "PASS": "Met",
+    "WARN": "Warning",
+    "FAIL": "Not met",
+    "NOT_APPLICABLE": "Not applicable",
+}
+VERDICT_WORDS: Final[Mapping[str, str]] = {
+    "assessed": "assessed",
+    "not_yet_in_force": "not yet in force",
+    "undetermined": "not yet determined",
+    "expired": "no longer in force",
+    "out_of_scope": "does not apply to this battery",
+}
+AUDIENCE_WORDS: Final[Mapping[str, str]] = {
+    "public": "everybody",
+    "interest": "persons with a legitimate interest",
+    "authority": "notified bodies, market surveillance authorities and the Commission",
+    "tenant": "the issuer only",
+}
+# The same in a word or two, for a note.
+SHORT_AUDIENCE_WORDS: Final[Mapping[str, str]] = {
+    "interest": "legitimate interest",
+    "authority": "authorities",
+    "tenant": "issuer only",
+}
+# By data point, or by the member of a record, the words for values that facts hold.
+VALUE_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "6": {
+        "ev": "Electric vehicle battery",
+        "lmt": "Battery for light means of transport",
+        "industrial": "Industrial battery",
+        "stationary": "Stationary battery energy storage system",
+    },
+    "67": {
+        "original": "Original",
+        "repurposed": "Repurposed",
+        "re-used": "Re-used",
+        "remanufactured": "Remanufactured",
+        "waste": "Waste",
+    },
+    "location": {
+        "cathode": "Cathode",
+        "anode": "Anode",
+        "electrolyte": "Electrolyte",
+        "separator": "Separator",
+        "casing": "Casing",
+    },
+    "limit": {"charging": "Charging", "discharging": "Discharging"},
+}
+# Words that rules put into their sentences.
+SENTENCE_WORDS: Final = (
+    *("cobalt", "lithium", "nickel", "lead", "cadmium", "mercury", "natural graphite"),
+    *("original", "repurposed", "re-used", "remanufactured", "waste"),
+    *CALCULATION_WORDS,
+)
+# The words of citations, as the rules write them: `Annex VI, Part A, point 5`.
+LEGAL_WORDS: Final = ("Annex", "Article", "Articles", "Art", "Part", "point", "points", "and", "to")
+SHEET_TEXTS: Final[Mapping[str, str]] = {
+    "passport": "Battery passport",
+    "regulation": "Regulation (EU) 2023/1542",
+    "maker": "Manufacturer",
+    "sku": "Product number",
+    "issued": "Issued",
+    "version": "Version",
+    "readers": "Readers",
+    "share": "{shown} of {total} fields",
+    "all_fields": "All {total} fields, with the restricted ones. Not for handing on.",
+    "online": "Passport online",
+    "this_version": "Check this version",
+    "qr_alt": "QR code: {text}",
+    "checks": "Checks",
+    "check_counts": "{total} checks: {passed} met, {warned} with a warning, {failed} not met, {skipped} not applicable",
+    "no_failures": "No check failed",
+    "failures": "Checks that failed: {failed}",
+    "finding": "Finding",
+    "status": "Status",
+    "waived": "Checks that failed and that the issuer waived, with a reason on record: {count}",
+    "collection": "Separate collection",
+    "collection_says": "Waste batteries are collected separately and do not belong in household waste.",
+    "cadmium_says": "Contains more than {limit} % cadmium by weight.",
+    "lead_says": "Contains more than {limit} % lead by weight.",
+    "restricted": "Restricted information",
+    "restricted_says": "This print does not hold the following. Article 77(2) says who may read it.",
+    "restricted_count": "Fields of this passport that are not in this print: {count}",
+    "weakened": "Where the rules of this passport weaken those they extend",
+    "how": "How to check this passport",
+    "how_print": "A print proves nothing by itself: the passport is the signed file that it was printed from.",
+    "how_scan": "Read the QR code of this version. It names the version and its hashes.",
+    "how_ask": "Ask the issuer whether the version is still in force, and for the file of the passport.",
+    "how_run": "Run this command with the issuer's public key, from a source that you trust. Every step must hold:",
+    "how_compare": "Compare its hashes with those below. If one differs, this print is of another passport.",
+    "hashes": "SHA-256 hashes",
+    "signing": "Signature, Ed25519 over the hash of the receipt",
+    "identifiers": "Identifiers",
+    "payload": "Payload",
+    "proof": "Proof",
+    "receipt": "Receipt",
+    "snapshot": "Snapshot",
+    "rules": "Rules",
+    "rule_tests": "Tests of the rules",
+    "key": "Key",
+    "compiler": "Compiler",
+    "public_key": "Public key",
+    "signature": "Signature",
+    "product": "Battery product",
+    "page": "Page {page} of {pages}",
+    "not_stated": "Not stated",
+    "none": "None",
+    "yes": "Yes",
+    "no": "No",
+    "more_rows": "… and {count} more",
+    "more_letters": "… (and {count} more characters)",
+    "issued_footer": "Battery passport {version}, issued on {day}",
+}
+
+
+def list_product_texts() -> list[PoEntry]:
+    """Every text of the product's own catalogues."""
+    entries = [
+        *(PoEntry(context="sheet", source=text) for text in SHEET_TEXTS.values()),
+        *(PoEntry(context=f"status {name}", source=text) for name, text in STATUS_WORDS.items()),
+        *(PoEntry(context=f"verdict {name}", source=text) for name, text in VERDICT_WORDS.items()),
+        *(PoEntry(context=f"audience {name}", source=text) for name, text in AUDIENCE_WORDS.items()),
+        *(PoEntry(context=f"access {name}", source=text) for name, text in SHORT_AUDIENCE_WORDS.items()),
+        *(
+            PoEntry(context=f"value {point}", source=text)
+            for point, words in VALUE_WORDS.items()
+            for text in words.values()
+        ),
+        *(PoEntry(context="word", source=text) for text in SENTENCE_WORDS),
+        *(PoEntry(context="citation", source=text) for text in LEGAL_WORDS),
+        *(PoEntry(context="group", source=text) for text in GROUPS.values()),
+    ]
+    for point in POINTS:
+        context, parts = f"point {point.number}", PARTS[point.number]
+        entries.append(PoEntry(context=context, source=escape_braces(point.name), notes=(point.source,)))
+        entries += [
+            PoEntry(context=f"{context}.{number}", source=escape_braces(part.name))
+            for number, part in enumerate(parts, 1)
+            if len(parts) > 1
+        ]
+    return list({entry.key: entry for entry in entries}.values())
