@@ -10,7 +10,7 @@ from bpc.cli.support.rule_files import read_package_texts
 from bpc.core.audit.signing import Signer
 from bpc.core.documents.reader import DocumentFacts, read_document
 from bpc.core.exports.disclosure import Audience, disclose
-from bpc.core.exports.sheet import build_sheet
+from bpc.core.exports.sheet import build_sheet, draw_qr_svg
 from bpc.core.passport.bundle import Bundle
 from bpc.core.passport.compile import compile_passport, issue_passport
 from bpc.core.passport.compile_input import read_input
@@ -20,6 +20,7 @@ from tools import golden
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
 DPI: Final = 80
+EXAMPLE_CODE: Final = "BPC1|example|" + "0123456789abcdef" * 12
 
 
 @cache
@@ -49,7 +50,9 @@ def compile_example() -> Bundle:
 def draw_pages(audience: Audience) -> list[bytes]:
     """The pages of the German print for an audience."""
     sheet = build_sheet(disclose(compile_example(), audience), load_wording("de"))
-    return print_pictures(sheet, dots_per_inch=DPI)
+    # The code with the hashes of the version would be another after every change of the rules.
+    codes = [code if code["href"] else {**code, "svg": draw_qr_svg(EXAMPLE_CODE)} for code in sheet["codes"]]
+    return print_pictures({**sheet, "codes": codes}, dots_per_inch=DPI)
 
 
 def draw_first_page() -> bytes:
