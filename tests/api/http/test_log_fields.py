@@ -22,7 +22,7 @@ from bpc.storage.jobs import make_job_sessions
 from tests.api.conftest import Api
 from tests.api.filled_tenants import LogCapture, capture_logs
 from tests.api.passport_fixtures import create_passport_inputs, issue_version
-from tests.api.routes.test_rule_versions import insert_run
+from tests.api.routes.rules.test_rule_versions import insert_run
 from tests.api.routes.test_rules import create_package, make_sources
 
 PAGE = (Path(__file__).parents[3] / "docs" / "observability.md").read_text()

@@ -33,7 +33,7 @@ def _is_equal(node: Any, other: object) -> Any:
 
 
 def _hash_members(node: Any) -> int:
-    return hash(tuple(getattr(node, name) for name in _list_compared(node)))
+    return tuple(getattr(node, name) for name in _list_compared(node)).__hash__()
 
 
 def _show(node: Any) -> str:

@@ -68,21 +68,21 @@ def explain_field(
     """
     writer = _ReasonWriter(explained.nodes, source, facts, number_format)
     writer.tables = {table.name: table for table in tables}
-    writer.titles = {each.path: each.title for each in (*fields, field)}
+    writer.titles = {each.path: each.display_name for each in (*fields, field)}
     if explained.failure is not None:
         return _explain_failure(field, explained, writer)
     if requirement is not None and explained.result_node is not None:
         reason = writer.explain_node(writer.find_requirement(explained.result_node, requirement.code))
         citation = (Reason(f"asked for by {requirement.cite}", None),) if requirement.cite else ()
         return replace(reason, because=(*citation, *reason.because), subject=requirement.code)
-    says = f"{field.title} is {format_value(value_to_json(field.type, explained.value))} ({field.type})"
+    says = f"{field.display_name} is {format_value(value_to_json(field.type, explained.value))} ({field.type})"
     result = (
         ()
         if explained.result_node is None
         else tuple(map(writer.explain_node, writer.select_result(explained.result_node)))
     )
     because = (*_explain_source(field), *writer.explain_other_compliance(field.path), *result)
-    return Reason(says, writer.format_place(field.span), because, field.title)
+    return Reason(says, writer.format_place(field.span), because, field.display_name)
 
 
 def _explain_source(field: ProgramField) -> Iterator[Reason]:
@@ -99,10 +99,10 @@ def _explain_failure(field: ProgramField, explained: Explanation, writer: "_Reas
     failure = explained.failure
     if failure is None:
         raise ValueError("nothing failed")
-    says = f"{field.title} has no value: {failure.says}"
+    says = f"{field.display_name} has no value: {failure.says}"
     if failure.field != field.path:
         cause = writer.get_title(str(failure.field))
-        says = f"{field.title} has no value because {cause} has none: {failure.says}"
+        says = f"{field.display_name} has no value because {cause} has none: {failure.says}"
     element_reasons = tuple(
         Reason(
             f"at element {element.position + 1}{_format_element(element.value, writer)}",
@@ -111,7 +111,7 @@ def _explain_failure(field: ProgramField, explained: Explanation, writer: "_Reas
         for element in explained.elements
     )
     because = () if explained.failed_node is None else (writer.explain_node(explained.failed_node),)
-    return Reason(says, writer.format_place(failure.span), (*element_reasons, *because), field.title)
+    return Reason(says, writer.format_place(failure.span), (*element_reasons, *because), field.display_name)
 
 
 def _format_element(value: Any, writer: "_ReasonWriter") -> str:

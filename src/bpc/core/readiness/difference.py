@@ -319,7 +319,7 @@ class _CauseFinder:
 
     def get_title(self, path: str) -> str:
         """What the rules call a field, the newer ones first."""
-        return next((fields[path].title for fields in reversed(self._fields) if path in fields), path)
+        return next((fields[path].display_name for fields in reversed(self._fields) if path in fields), path)
 
     def list_causes(self, path: str) -> Iterator[str]:
         """The causes in sentences: the field's own rule, rules that it reads, members, product and day."""

@@ -113,7 +113,7 @@ class RuleReads:
 
     def get_title(self, path: str) -> str:
         """What a sentence calls a field: its label with the path in brackets, or the path."""
-        return self._fields[path].title
+        return self._fields[path].display_name
 
     def list_entry_titles(self, path: str, code: str) -> list[str]:
         """What people call what an entry is about: its field or, for a requirement, the fields of its data point."""

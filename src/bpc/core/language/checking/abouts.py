@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from bpc.core.facts.folding import fold_text
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking.context import Checker
 from bpc.core.language.source import DiagnosticNote, Span
@@ -43,7 +44,7 @@ LANGUAGES: Final[Mapping[str, str]] = {
     "sv": "Swedish",
 }
 
-_CODES_BY_NAME: Final = {name.lower(): code for code, name in LANGUAGES.items()}
+_CODES_BY_NAME: Final = {fold_text(name): code for code, name in LANGUAGES.items()}
 # Codes of countries that are written for those of their languages.
 _OTHER_CODES: Final = {"gr": "el", "cz": "cs", "dk": "da", "ee": "et", "ie": "ga", "se": "sv", "si": "sl"}
 _POINT: Final = re.compile(r"DP0*([0-9]+)(?:\.0*([0-9]+))?")
@@ -136,8 +137,9 @@ def _check_language(checker: Checker, clause: syntax.AboutClause) -> str | None:
         other = "the label after `about`" if clause.word.text == "label" else '`help "…"` without `en`'
         checker.error("duplicate-clause", span, message, f"write {other}")
     elif code not in LANGUAGES:
-        meant_code = _OTHER_CODES.get(code.lower()) or _CODES_BY_NAME.get(code.lower())
-        meant_code = meant_code or (code.lower() if code.lower() in LANGUAGES else None)
+        word = fold_text(code)
+        meant_code = _OTHER_CODES.get(word) or _CODES_BY_NAME.get(word)
+        meant_code = meant_code or (word if word in LANGUAGES else None)
         help_ = f"`{meant_code}` is {LANGUAGES[meant_code]}" if meant_code else f"the codes are {', '.join(LANGUAGES)}"
         checker.error(
             "unknown-language-code", span, f"`{code}` is not the code of an official language of the Union", help_

@@ -83,7 +83,7 @@ class ProgramField:
     extent: Span | None = None
 
     @property
-    def title(self) -> str:
+    def display_name(self) -> str:
         """What a sentence calls the field: its label with the path in brackets, or the path."""
         return self.path if self.about is None else f"{self.about.label} ({self.path})"
 

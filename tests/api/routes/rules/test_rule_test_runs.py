@@ -11,7 +11,7 @@ from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
 from bpc.storage.database import Database
 from tests.api.conftest import Api
-from tests.api.routes.test_rule_versions import COVERAGE, create_draft, create_in_status, get_status, insert_run
+from tests.api.routes.rules.test_rule_versions import COVERAGE, create_draft, create_in_status, get_status, insert_run
 from tests.api.routes.test_rules import RULES, create_package, make_sources, read_events
 from tests.storage.rows import RULE_STATUSES
 
