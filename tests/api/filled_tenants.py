@@ -73,6 +73,7 @@ async def open_two_tenants(
         superuser = await asyncpg.connect(**server.admin.with_database(name).connect_arguments())
         database = await open_database(server.login.with_database(name), pool_size=pool_size)
         try:
+            _write_log_files(data_dir / "log")
             opened = _open_application(database, superuser, tenants, {"data_dir": data_dir, **settings})
             async with opened as two_tenants:
                 yield two_tenants
@@ -82,6 +83,14 @@ async def open_two_tenants(
     finally:
         await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         await admin.close()
+
+
+def _write_log_files(folder: Path) -> None:
+    """Files that the API serves as its transparency log; what they say does not matter to it."""
+    tile = folder / "tile" / "0" / "000.p" / "1"
+    tile.parent.mkdir(parents=True, exist_ok=True)
+    tile.write_bytes(bytes(32))
+    (folder / "checkpoint").write_text("localhost/log\n1\n")
 
 
 async def _copy_database(

@@ -199,6 +199,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     # Asking and reading
     ("POST", "/v1/graphql"): Call(body={"query": "{ passports(first: 10) { items { passportId } nextCursor } }"}),
     ("GET", "/v1/docs/{asset}"): Call(path={"asset": "=docs.js"}),
+    ("GET", "/log/tile/{path:path}"): Call(path={"path": "=0/000.p/1"}),
     ("GET", "/v1/schemas/{kind}"): Call(path={"kind": "=BOM"}),
     ("GET", "/v1/templates/{category}"): Call(path={"category": "=ev"}),
     # Webhooks

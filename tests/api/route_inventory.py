@@ -33,6 +33,8 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("GET", "/v1/health/reads"): "whoever watches the process has no key",
     ("GET", "/v1/metrics"): "whoever watches the process has no key",
     ("GET", "/.well-known/bpc-keys.json"): "whoever checks a passport has no key",
+    ("GET", "/log/checkpoint"): "whoever watches the log has no key",
+    ("GET", "/log/tile/{path:path}"): "whoever watches the log has no key",
     ("GET", "/v1/openapi.json"): "one reads it to learn how to get a key",
     ("GET", "/v1/docs"): "the same, for people",
     ("GET", "/v1/docs/{asset}"): "what that page is made of",

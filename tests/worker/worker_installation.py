@@ -221,7 +221,7 @@ async def open_installation(
     program: Program, address: Address, superuser: "asyncpg.Connection[asyncpg.Record]"
 ) -> AsyncIterator[WorkerInstallation]:
     """An installation on the database at `address`, seeded, with nobody at work yet."""
-    seed_output = await asyncio.to_thread(program.run_ok, "seed", "--json")
+    seed_output = await asyncio.to_thread(program.run_ok, "seed", "--no-rules", "--json")
     settings = Settings(data_dir=program.data_dir)
     database = await open_database(address, pool_size=5)
     job_types = declare_job_types(settings, database=database, key_ring=KeyRing({}))

@@ -214,6 +214,7 @@ FAMILIES = """
     GET    /v1/jobs*                jobs:read
     GET    /v1/audit/*              audit:read
     GET    /.well-known/*           -
+    GET    /log/*                   -
     GET    /v1/openapi*             -
     GET    /v1/docs*                -
     GET    /v1/schemas/*            -

@@ -106,7 +106,7 @@ def _read_arguments(
             message = f"the finding `{node.code.value[:80]}` has no argument `{name.value[:80]}`"
             checker.error("unknown-finding", name.span, message, hint)
         elif isinstance(value, syntax.JsonAtom) and isinstance(value.value, str | int):
-            words = {True: "true", False: "false"} if isinstance(value.value, bool) else {}
-            yield name.value, words.get(value.value, str(value.value))
+            truth = "true" if value.value else "false"
+            yield name.value, truth if isinstance(value.value, bool) else str(value.value)
         else:
             checker.error("wrong-type", value.span, "an argument is a text", 'write it like `"15.99"`')
