@@ -82,7 +82,7 @@ def make_newcomer(folder: Path, user: str | None) -> Newcomer:
         # Measurements are being written while this runs, by ourselves.
         if (ROOT / name).exists() and not name.startswith("docs/measurements/"):
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, clone / name)
+            shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
     subprocess.run(["git", "init", "--quiet"], cwd=clone, check=True)
     subprocess.run(["git", "add", "--all"], cwd=clone, check=True)
     data_dir = closed
