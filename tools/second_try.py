@@ -1,8 +1,8 @@
 """Run the tests that failed once more, alone: `python -m tools.second_try CODE COMMAND…`.
 
 CODE is what pytest ended with. With 1 (tests failed) and at most MOST of them, COMMAND runs them again, without others
-beside them. A test that passes then is named, so that somebody looks at it: it depends on how busy the machine is. A test
-that fails twice, and every other CODE, ends the check.
+beside them. A test that passes then is named, so that somebody looks at it: it depends on how busy the machine is. A
+test that fails twice, and every other CODE, ends the check.
 """
 
 import json

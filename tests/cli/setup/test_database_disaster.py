@@ -105,7 +105,7 @@ def test_a_lost_machine_comes_back_with_every_byte_that_was_backed_up(
 ) -> None:
     with postgres.use_server(bpc.data_dir) as server:  # the workers keep it running from then on
         bpc.run_ok("migrate")
-        tenant = UUID(bpc.run_ok("seed", "--json").json()["tenant_id"])
+        tenant = UUID(bpc.run_ok("seed", "--no-rules", "--json").json()["tenant_id"])
         address, superuser = server.address("bpc"), server.superuser_address("bpc")
         loss = MachineLoss(bpc, PASSPORTS, safe_folder)
         asyncio.run(loss.run(address, superuser, tenant, lambda: _destroy_machine(bpc.data_dir), server.release))
@@ -138,7 +138,7 @@ def test_another_server_that_is_lost_comes_back_from_its_dump(
         Program(other_data_dir, {"DATABASE_URL": str(other_address)}),
     )
     here.run_ok("migrate")
-    tenant = UUID(here.run_ok("seed", "--json").json()["tenant_id"])
+    tenant = UUID(here.run_ok("seed", "--no-rules", "--json").json()["tenant_id"])
     loss = MachineLoss(here, DUMPED, safe_folder)
 
     def gone() -> None:

@@ -52,7 +52,7 @@ def test_prod_gets_its_signing_key_registered_and_no_tenant(bpc_without_tables: 
     prod = bpc_without_tables.with_settings(**PROD)
     prod.run_ok("migrate")
 
-    seeded = prod.run_ok("seed")
+    seeded = prod.run_ok("seed", "--no-rules")
 
     assert "signing key is registered" in seeded.out
     assert [tenant["slug"] for tenant in prod.run_ok("tenant", "list", "--json").json()] == ["system"]
@@ -87,7 +87,10 @@ def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bpc_without_ta
     bpc_without_tables.run_ok("seed", "--no-rules")
     bpc_without_tables.run_ok("tenant", "deactivate", "dev")
 
-    seeded, output = bpc_without_tables.run_ok("seed", "--json").json(), bpc_without_tables.run_ok("seed").out
+    seeded, output = (
+        bpc_without_tables.run_ok("seed", "--no-rules", "--json").json(),
+        bpc_without_tables.run_ok("seed", "--no-rules").out,
+    )
 
     assert seeded["api_key"] is None
     assert "bpc tenants reactivate dev" in output
@@ -96,7 +99,7 @@ def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bpc_without_ta
 def test_five_at_once_make_one_key(bpc_without_tables: Program) -> None:
     bpc_without_tables.run_ok("migrate")
 
-    started = [bpc_without_tables.start("seed", "--json") for _ in range(5)]
+    started = [bpc_without_tables.start("seed", "--no-rules", "--json") for _ in range(5)]
     printed = {process.communicate()[0] for process in started}
 
     assert len(printed) == 1

@@ -35,7 +35,7 @@ IDENTITY = b64encode((1).to_bytes(32, "little")).decode()  # of small order: any
 def bpc(data_dir: Path, address: Address) -> Program:
     """The program on a database of its own, where the first key is registered."""
     program = Program(data_dir, {"DATABASE_URL": str(address), "BPC_LOG_LEVEL": "warn"})
-    program.run_ok("seed")
+    program.run_ok("seed", "--no-rules")
     return program
 
 
