@@ -67,7 +67,7 @@ async def seed_installation(
     """
     if tenant is not None and no_rules:
         raise typer.BadParameter("Use either --tenant or --no-rules.")
-    settings = load_settings_and_logs("seed")
+    settings = load_settings_and_logs("seed", quiet=True)
     async with open_migrated_database(settings) as database:
         result = await seed_database(database, settings)
         published_rules = [] if no_rules else await _publish_rules(database, settings, result, tenant)

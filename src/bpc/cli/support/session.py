@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 SERVICES: Final = frozenset({"api", "worker", "up"})  # what serves others, and so takes no risk in prod
 
 
-def load_settings_and_logs(component: str, *, supervised: bool = False) -> Settings:
-    """Load the settings, set up logs, and log what looks like a mistake in the settings."""
+def load_settings_and_logs(component: str, *, supervised: bool = False, quiet: bool = False) -> Settings:
+    """Load the settings, set up logs, and log what looks like a mistake in the settings.
+
+    A `quiet` command prints what it did, and logs it only where more than usual is asked for.
+    """
     settings = load_settings(os.environ, cwd=Path.cwd())
     # Several workers may log to one file: each line names the worker, as a lease does.
     constant_fields = {"worker": f"{settings.worker_id}:{os.getpid()}"} if component == "worker" else None
     logs.configure(
-        level=settings.log_level,
+        level="warning" if quiet and settings.log_level == "info" else settings.log_level,
         json=settings.log_json,
         component=component,
         stream=sys.stderr,
