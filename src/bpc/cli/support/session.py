@@ -47,7 +47,7 @@ def load_settings_and_logs(component: str, *, supervised: bool = False, quiet: b
     # Several workers may log to one file: each line names the worker, as a lease does.
     constant_fields = {"worker": f"{settings.worker_id}:{os.getpid()}"} if component == "worker" else None
     logs.configure(
-        level="warning" if quiet and settings.log_level == "info" else settings.log_level,
+        level="warn" if quiet and settings.log_level == "info" else settings.log_level,
         json=settings.log_json,
         component=component,
         stream=sys.stderr,
