@@ -1,4 +1,3 @@
--- locks: passport_exports: a column with a constant, and a trigger replaced
 -- A print is in a language; a rule package has its texts in others. Catalogues lie outside every hash, so they may be
 -- replaced; each change is an event of the package.
 ALTER TABLE passport_exports ADD COLUMN language text NOT NULL DEFAULT 'en'

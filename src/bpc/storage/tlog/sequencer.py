@@ -45,7 +45,7 @@ class LogKeyDiffers(Conflict):
     def __init__(self, known: str, configured: str) -> None:
         super().__init__(
             f"the log of this database is `{known}`, and the settings name `{configured}`",
-            fix="set BPC_TLOG_ORIGIN and BPC_TLOG_ED25519_PRIVATE_KEY_BASE64 to those that it was begun with",
+            fix="configure the name and the private key of the log that it was begun with",
         )
 
 
