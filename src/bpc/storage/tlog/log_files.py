@@ -29,7 +29,9 @@ class LogForked(Conflict):
     """What is stored and what should be stored are two different histories."""
 
     def __init__(self, says: str) -> None:
-        super().__init__(says, fix="stop, keep both, and find out which is the published one: an audit of the log compares")
+        super().__init__(
+            says, fix="stop, keep both, and find out which is the published one: an audit of the log compares"
+        )
 
 
 class LogFolder:
