@@ -150,12 +150,15 @@ cases: $(READY) ## Rewrite what is made from the code (schema, references, messa
 	$(BIN)/python tools/api_reference.py
 	$(BIN)/python tools/client.py
 	$(BIN)/python tools/rule_reference.py
+	$(BIN)/python tools/editor_grammar.py
 	$(BIN)/python tools/shipped_rules.py
 	$(BIN)/python tools/catalogues.py
 	$(BIN)/python tools/public_formats.py
 	$(BIN)/python tools/rule_cases.py
 	$(BIN)/python tools/reference_input.py
 	$(BIN)/python tools/golden.py
+	$(BIN)/python -m tools.verify_corpus
+	$(BIN)/python -m tools.page_script
 
 .bench/.ready: requirements/bench.txt | $(READY)
 	@echo "== creating .bench"
@@ -178,6 +181,13 @@ QUEUES_PYTHON ?= $(shell for p in python3.13 python3.12 "$${PYENV_ROOT:-/}"/vers
 		$(UV) pip install --quiet --python .bench-queues/bin/python --constraint requirements/bench-queues.txt \
 			"$$queue" "psycopg[binary,pool]" 2>.bench-queues/$$queue.failed && rm .bench-queues/$$queue.failed || true; \
 	done
+	@touch $@
+
+# Ray and Spark, which compile the same batteries as a worker: a gigabyte, so in an environment of their own.
+.engines/.ready: requirements/engines.txt | $(READY)
+	@echo "== creating .engines"
+	@$(UV) venv --quiet --allow-existing --python "$(PYTHON)" .engines
+	@$(UV) pip sync --quiet --python .engines/bin/python --require-hashes requirements/engines.txt
 	@touch $@
 
 .ops/.ready: requirements/ops.txt | $(READY)
@@ -216,6 +226,11 @@ NPM := npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --silen
 	@mkdir -p .node/clients && cp examples/clients/package*.json .node/clients
 	@if command -v npm >/dev/null; then echo "== creating .node/clients"; cd .node/clients && $(NPM) && touch .ready; \
 	else echo "npm is not on this machine: no client in TypeScript is tried"; fi
+
+.node/editor/.ready: editors/vscode/package-lock.json
+	@mkdir -p .node/editor && cp -r editors/vscode/. .node/editor
+	@if command -v npm >/dev/null; then echo "== creating .node/editor"; cd .node/editor && $(NPM) && touch .ready; \
+	else echo "npm is not on this machine: the extension for Visual Studio Code is not packaged"; fi
 
 # Exactly what an image installs, to write down what that is.
 .runtime/.ready: requirements/runtime.txt | $(READY)
@@ -286,6 +301,12 @@ licences: $(READY) ## Rewrite docs/licences.md from what is installed
 	@$(UV) pip sync --quiet --python .site/bin/python --require-hashes requirements/site.txt
 	@touch $@
 
+.PHONY: editor
+editor: .node/editor/.ready ## Package the extension for Visual Studio Code, dist/bpc-rules.vsix
+	@mkdir -p dist
+	@if [ -e .node/editor/.ready ]; then cp -r editors/vscode/. .node/editor && cd .node/editor && \
+		node_modules/.bin/vsce package --allow-missing-repository --out $(CURDIR)/dist/bpc-rules.vsix; fi
+
 .PHONY: site
 site: .site/.ready ## Build the documentation's site, dist/site/index.html; a link that leads nowhere fails
 	.site/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto \
@@ -296,6 +317,10 @@ site: .site/.ready ## Build the documentation's site, dist/site/index.html; a li
 bench: .bench/.ready .bench-queues/.ready ## Measure against peers, side by side
 	PYTHONPATH=src:$(subst $() ,:,$(addsuffix /src,$(PACKAGES))) .bench/bin/python -m bench
 	@echo "== put the tables into docs/measurements, then: make pictures"
+
+.PHONY: bench-items
+bench-items: $(READY) ## Measure how passports of batteries are issued; BENCH_ITEMS=10000,100000 says how many
+	$(BIN)/python -m bench items
 
 .PHONY: pictures
 pictures: $(READY) ## Draw the pictures of the documentation; RECORD=yes runs the demo for them first
@@ -310,6 +335,15 @@ campaign: $(READY) .ops/.ready ## Run the long reliability figures, then look fo
 	BPC_EFFORT=campaign $(PYTEST) $(PATIENT) $(TESTS)
 	.ops/bin/python tools/audit.py --if-reachable $(PINNED)
 
+.PHONY: item-kills
+item-kills: $(READY) ## Kill workers, commands and PostgreSQL while batteries are issued, and count what is lost or doubled
+	BPC_EFFORT=campaign BPC_MEASUREMENTS=docs/measurements $(BIN)/python -m pytest -n 0 -q $(PATIENT) \
+		tests/worker/test_item_campaign.py
+
+.PHONY: engines
+engines: .engines/.ready ## Compile batteries on Ray and on Spark, and compare every byte
+	PYTHONPATH=src:$(subst $() ,:,$(addsuffix /src,$(PACKAGES))):. .engines/bin/python -m pytest --noconftest -p no:cacheprovider -o addopts= -q tests/engines
+
 .PHONY: upgrade
 upgrade: $(READY) ## Upgrade an earlier version to this one, under load: make upgrade REVISION=v1.0.0
 	$(BIN)/python -m tools.upgrade $(or $(REVISION),HEAD)
@@ -322,6 +356,7 @@ lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group dev -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group bench -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group bench-queues -o requirements/bench-queues.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group engines -o requirements/engines.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group build -o requirements/build.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group ops -o requirements/ops.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --group policies -o requirements/policies.txt
@@ -332,4 +367,4 @@ lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 
 .PHONY: clean
 clean: ## Remove what the targets made (not your data)
-	rm -rf .venv .uv .bench .bench-queues .clients .clients-java .node .ops .policies .runtime .site .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build
+	rm -rf .venv .uv .bench .bench-queues .clients .clients-java .engines .node .ops .policies .runtime .site .tools .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov dist build

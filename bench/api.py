@@ -90,9 +90,9 @@ def run() -> Iterable[Table]:
 async def _measure_api() -> Table:
     with tempfile.TemporaryDirectory(prefix="bpc-bench-") as folder:
         Path(folder).chmod(0o711)  # noqa: ASYNC240 (nothing else runs yet)
-        async with _run_own_service(Path(folder)) as service:
-            path, size = await _issue_payload(service)
-            async with _run_bare_service(size) as bare:
+        async with run_own_service(Path(folder)) as service:
+            path, size = await issue_payload(service)
+            async with run_bare_service(size) as (bare, _):
                 targets = {
                     "GET bare FastAPI route": (bare, "/bare", None),
                     f"GET payload, {size:,} bytes": (service.url, path, service.key),
@@ -152,12 +152,13 @@ def _run_wrk(url: str, path: str, key: str | None) -> LoadResult:
 
 
 @asynccontextmanager
-async def _run_bare_service(size: int) -> AsyncIterator[str]:
+async def run_bare_service(size: int) -> AsyncIterator[tuple[str, int]]:
+    """Where it listens, and its process."""
     port = _find_free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, str(port), str(size))
     try:
         await _wait_until_answering(f"http://127.0.0.1:{port}/bare")
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", process.pid
     finally:
         process.terminate()
         await process.wait()
@@ -170,6 +171,7 @@ class OwnService(NamedTuple):
     key: str
     tenant: str
     folder: Path
+    process: int
 
     async def insert_documents(self, count: int) -> None:
         """Put that many documents into the table, past the API."""
@@ -184,7 +186,7 @@ class OwnService(NamedTuple):
 
 
 @asynccontextmanager
-async def _run_own_service(folder: Path) -> AsyncIterator[OwnService]:
+async def run_own_service(folder: Path) -> AsyncIterator[OwnService]:
     environment = {**os.environ, "BPC_DATA_DIR": str(folder), "BPC_LOG_LEVEL": "warn"}
     command = [sys.executable, "-m", "bpc", "up", "--port", "0", "--json"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
@@ -192,7 +194,9 @@ async def _run_own_service(folder: Path) -> AsyncIterator[OwnService]:
         if process.stdout is None:
             raise RuntimeError("no output to read")
         announcement = json.loads(await process.stdout.readline())
-        service = OwnService(announcement["url"], announcement["api_key"], announcement["tenant_id"], folder)
+        service = OwnService(
+            announcement["url"], announcement["api_key"], announcement["tenant_id"], folder, process.pid
+        )
         await service.insert_documents(1_000)
         yield service
     finally:
@@ -200,7 +204,7 @@ async def _run_own_service(folder: Path) -> AsyncIterator[OwnService]:
         await process.wait()
 
 
-async def _issue_payload(service: OwnService) -> tuple[str, int]:
+async def issue_payload(service: OwnService) -> tuple[str, int]:
     """Where the payload of the demo's passport is served, and how large it is."""
     async with Client(service.url, service.key) as client:
         version_id = await issue_passport(client, DemoListener(), service.folder)

@@ -1,10 +1,11 @@
 """What a whole rule package costs: checking, reading it again after an edit, its tests, compiling, proof, verifying.
 
 `PACKAGE` is the package that is measured, `BATTERIES` the batteries of its categories; each gets a bill of materials of
-300 parts. Peers say single rules, not packages: they are in the measurement `rules`.
+300 parts. Peers say single rules, not packages: they are in the measurements `rules` and `package_rules`.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bench import Table
 from bpc.cli.support.rule_files import read_package_texts
@@ -44,15 +46,20 @@ def _measure_reading(texts: PackageTexts) -> Table:
     program = reading.package.program
     if program is None:
         raise ValueError(f"{PACKAGE} has mistakes")
+    with TemporaryDirectory() as folder:
+        first = _time_command("rules", "check", PACKAGE, cache=None)
+        later = _time_command("rules", "check", PACKAGE, cache=folder)
     rows = [
-        ("bpc rules check, the whole command", _time_command("rules", "check", PACKAGE)),
+        ("bpc rules check, the whole command, tests not seen before", first),
+        ("bpc rules check, the whole command, tests checked before", later),
         ("check the rules", _time_calls(lambda: read_package(texts.rules), 7)),
         ("check rules and tests", _time_calls(lambda: read_package(texts.rules, texts.tests), 3)),
     ]
-    for share in (10, 50, 90):
-        edited = _edit(texts, share)
-        again = _time_calls(lambda edited=edited: read_again(edited, reading), 7)  # type: ignore[misc]
-        rows.append((f"read again after an edit at {share} % of the rules", again))
+    for part in ("rules", "tests"):
+        for share in (1, 50, 90):
+            edited = _edit(texts, part, share)
+            again = _time_calls(lambda edited=edited: read_again(edited, reading), 7)  # type: ignore[misc]
+            rows.append((f"read again after an edit at {share} % of the {part}", again))
     rows.append((f"run its {len(program.examples):,} examples", _time_calls(lambda: run_tests(program, seed=1), 1)))
     return Table(
         title=f"{PACKAGE}: {lines[0]:,} lines of rules, {lines[1]:,} lines of tests",
@@ -62,10 +69,12 @@ def _measure_reading(texts: PackageTexts) -> Table:
     )
 
 
-def _edit(texts: PackageTexts, share: int) -> PackageTexts:
-    """The rules with a comment at the end of a line."""
-    at = texts.rules.index(b"\n", len(texts.rules) * share // 100)
-    return texts._replace(rules=texts.rules[:at] + b" -- edited" + texts.rules[at:])
+def _edit(texts: PackageTexts, part: str, share: int) -> PackageTexts:
+    """The rules or the tests with a comment at the end of a line."""
+    text: bytes = getattr(texts, part)
+    at = text.index(b"\n", len(text) * share // 100)
+    edited = text[:at] + b" -- edited" + text[at:]
+    return texts._replace(rules=edited) if part == "rules" else texts._replace(tests=edited)
 
 
 def _measure_compiling(rules: bytes) -> Table:
@@ -117,14 +126,22 @@ def _time_calls(call: Callable[[], object], times: int) -> Times:
     return _format_times(taken)
 
 
-def _time_command(*arguments: str) -> Times:
+def _time_command(*arguments: str, cache: str | None) -> Times:
+    """The whole command, five times, with the digests of checked tests in the folder `cache`; None is an empty one."""
     run_and_time = "main(sys.argv[1:]); print(time.process_time(), file=sys.stderr)"
     code = f"import sys, time; from bpc.cli.main import main; {run_and_time}"
-    runs = [
-        subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-        for _ in range(5)
-    ]
-    return _format_times([float(run.stderr.split()[-1]) for run in runs])
+    taken = []
+    for _ in range(6):
+        with TemporaryDirectory() as empty:
+            run = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={**os.environ, "XDG_CACHE_HOME": cache or empty},
+            )
+        taken.append(float(run.stderr.split()[-1]))
+    return _format_times(taken[1:])
 
 
 def _format_times(taken: list[float]) -> Times:

@@ -53,7 +53,7 @@ def _make_fact(kind: str, key: str, payload: dict[str, Any]) -> SnapshotFact:
 
 
 def make_reference_kind() -> PassportKind:
-    folder = EXAMPLES / "reference"
+    folder = EXAMPLES.parent / "tests" / "core" / "golden" / "reference-2"
     dsl = (folder / "rules.bpc").read_bytes()
     compile_input = read_input((folder / "input.json").read_bytes(), rules=dsl)
     own = compile_input.product.sku

@@ -5,7 +5,7 @@ compile to the end of the last QR code. Durable defaults, events, locks and chec
 second stands the processor time that one passport takes, which does not depend on who else uses the machine.
 
     small       the two rules of examples/first for any product; a battery, a footprint and ten components each
-    reference   examples/reference: 151 fields, 300 parts each
+    reference   tests/core/golden/reference-2: 151 fields of level 1, 300 parts each
 
     BENCH_PASSPORTS=2000  BENCH_REFERENCE=200   how many of each
     BENCH_WORKERS=2  BENCH_CONCURRENCY=4        worker processes, and jobs that each runs at a time
@@ -38,7 +38,8 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import DocumentVersionId, FactId, RulePackageVersionId, TenantId
-from bpc.core.language.package import list_fields, read_program
+from bpc.core.language.check_result import list_fields
+from bpc.core.language.package import read_program
 from bpc.pipeline import snapshot as steps
 from bpc.pipeline.compile import request_compile
 from bpc.runtime import clock
@@ -172,7 +173,7 @@ class Bench:
         await self.superuser.execute("VACUUM ANALYZE")
         await self.superuser.execute("CHECKPOINT")
         idle = self.measure_postgres_seconds()
-        async with _run_workers(self.settings) as workers:
+        async with run_workers(self.settings) as workers:
             started = sum(map(_measure_cpu_seconds, workers))
             await self._wait_until_done(of_run, count)
             python, postgres = sum(map(_measure_cpu_seconds, workers)) - started, self.measure_postgres_seconds() - idle
@@ -345,7 +346,7 @@ def _extract_fact(fact: SnapshotFact) -> ExtractedFact:
 
 
 @asynccontextmanager
-async def _run_workers(settings: Settings) -> AsyncIterator[list[psutil.Process]]:
+async def run_workers(settings: Settings) -> AsyncIterator[list[psutil.Process]]:
     environment = {
         **os.environ,
         "BPC_DATA_DIR": str(settings.data_dir),

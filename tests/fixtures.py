@@ -12,8 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from bpc.storage.access import tenants_and_actors
 from bpc.storage.database import Database, open_database, prepare_embedded_server
 from bpc.storage.migrate import list_migrations, migrate
 from tests.measurements import choose_effort, choose_examples, record_measurement
+from tests.sampling import find_cases, find_measured, find_sample
 from tests.secret_watch import forbid_logged_secrets
 
 __all__ = ["forbid_logged_secrets", "record_measurement"]
@@ -61,6 +61,8 @@ NOT_MEASURED = (
     "tests/upgrades/",
     "tests/worker/test_kills.py",
 )
+# How many cases of one function `make check` and `make test` run.
+MOST_CASES = 8
 IS_MEASURED = pytest.StashKey[bool]()
 MEASURED_FIXTURES: set[tuple[str, str, str]] = set()
 MEASURED_TEARDOWNS: set[str] = set()
@@ -146,6 +148,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         too_long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=too_long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+        _leave_out_cases(config, items)
     if config.option.sample > 1:
         places = find_sample([item.path for item in items], every=config.option.sample)
         config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place not in places])
@@ -157,23 +160,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
 
 
-def find_sample(files: Sequence[Path], *, every: int) -> set[int]:
-    """Return the places of the first test of each file, and of every so many of all tests."""
-    first_of_each = {file: place for place, file in reversed(list(enumerate(files)))}
-    return {*first_of_each.values(), *range(0, len(files), every)}
+def _leave_out_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave some cases of every long table to `make shown`; not those that were named one by one."""
+    if any("[" in argument for argument in config.args):
+        return
+    functions = [item.nodeid if _counts_each_case(item) else item.nodeid.partition("[")[0] for item in items]
+    places = find_cases(functions, most=MOST_CASES)
+    config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place not in places])
+    items[:] = [items[place] for place in sorted(places)]
 
 
-def find_measured(functions: Sequence[str], *, first: int, every: int) -> list[bool]:
-    """Say for each case, by the name of its function, whether it is among the first few, or every so many after them.
-
-    Coverage makes a test more than twice as slow, and a hundred cases of one function go through much the same lines.
-    """
-    counts: Counter[str] = Counter()
-    measured = []
-    for function in functions:
-        measured.append(counts[function] < first or (counts[function] - first) % every == 0)
-        counts[function] += 1
-    return measured
+def _counts_each_case(item: pytest.Item) -> bool:
+    """Cases of the core take milliseconds, and each goes through lines that no other does."""
+    return item.nodeid.startswith("tests/core/") or item.get_closest_marker("every_case") is not None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -206,6 +205,20 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
         MEASURED_TEARDOWNS.add(file)
     with nullcontext() if is_first else stop_measuring():
         return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write down what was measured while the run still waits for us: xdist kills a worker that takes long to end."""
+    if hasattr(session.config, "workerinput"):
+        save_measured()
+
+
+def save_measured() -> None:
+    """Measure no more, and write down what was."""
+    if measuring := Coverage.current():
+        measuring.stop()
+        measuring.save()
 
 
 def _is_measured(item: pytest.Item) -> bool:

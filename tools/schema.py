@@ -28,11 +28,13 @@ ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<sch
 BEFORE_TABLES = ("TYPE", "DOMAIN", "FUNCTION")
 PIECES = (
     "TABLE",
+    "TABLE ATTACH",
     "VIEW",
     "SEQUENCE",
     "CONSTRAINT",
     "FK CONSTRAINT",
     "INDEX",
+    "INDEX ATTACH",
     "TRIGGER",
     "ROW SECURITY",
     "POLICY",
@@ -88,6 +90,8 @@ def _find_table(kind: str, name: str, sql: str) -> str:
         if table_match is None:
             raise ValueError(f"no table in {sql}")
         return table_match[1]
+    if kind == "INDEX ATTACH":  # only primary keys of partitions are attached
+        return name.removesuffix("_pkey")
     if kind == "ACL":
         return name.removeprefix("TABLE ").removeprefix("COLUMN ").split(".")[0]
     return name.split(" ", maxsplit=1)[0]

@@ -14,6 +14,7 @@ from bpc.runtime.settings.value_types import describe_type
 ROOT: Final = Path(__file__).parent.parent
 # The first setting of each section, in the model's order.
 SECTIONS: Final = {
+    "signer_address": "Signer",
     "env": "Process",
     "http_host": "API",
     "database_url": "Database",

@@ -1,8 +1,10 @@
 """Write docs/rules/eu-battery.md from the shipped package.
 
 For each data point and category: the fields, who sees them, the requirement, what it cites, the number of test cases.
+Then every requirement in a sentence, those that block a passport first.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,14 +12,14 @@ from typing import NamedTuple
 
 from bpc.cli.support.package_folders import SHIPPED_RULES, read_folder_manifest
 from bpc.cli.support.rule_files import read_package_texts
-from bpc.core.exports.data_points import CATEGORIES, POINTS, STATUSES, DataPoint, get_category
+from bpc.core.exports.data_points import CATEGORIES, POINTS, STATUSES, DataPoint, get_category, read_point_code
 from bpc.core.language import typed
 from bpc.core.language.package import read_program
-from bpc.core.readiness.rule_reads import read_point_code
 
 PACKAGE = SHIPPED_RULES / "eu-battery"
 PAGE = Path(__file__).parent.parent / "docs" / "rules" / "eu-battery.md"
 HEADINGS = ("electric vehicle", "light transport", "industrial")
+SEVERITIES = {"FAIL": "What blocks a passport", "WARN": "What only warns"}
 
 HEAD = """\
 # The rules of the Batteries Regulation
@@ -64,7 +66,7 @@ class PointRules(NamedTuple):
 def format_page() -> str:
     texts = read_package_texts(str(PACKAGE))
     program = read_program(texts.rules, texts.tests)
-    return "\n".join([*_write_head(program), *_write_points(program), *_write_others(program), ""])
+    return "\n".join([*_write_head(program), *_write_points(program), *_write_requirements(program), ""])
 
 
 def _write_head(program: typed.Program) -> Iterator[str]:
@@ -153,20 +155,37 @@ def _list_requirements(program: typed.Program) -> Sequence[typed.RequirementChec
     return [check for body in bodies if isinstance(body, typed.RequirementsMet) for check in body.items]
 
 
-def _write_others(program: typed.Program) -> Iterator[str]:
-    """The requirements that belong to no single data point."""
+def _write_requirements(program: typed.Program) -> Iterator[str]:
+    """Every requirement in a sentence: those that block a passport, and those that warn."""
     counts = Counter(
         expectation.code
         for example in program.examples
         for expectation in example.expectations
         if isinstance(expectation, typed.TypedFindingExpectation)
     )
-    yield "\n## What else is checked\n"
-    yield "| requirement | not met | cites | cases |"
-    yield "| --- | --- | --- | --- |"
-    for check in sorted(_list_requirements(program), key=lambda check: check.code):
-        if read_point_code(check.code) is None:
-            yield f"| `{check.code}` | {check.severity} | {check.cite} | {counts[check.code]} |"
+    for severity, heading in SEVERITIES.items():
+        yield f"\n## {heading}\n"
+        yield "| requirement | what must hold | cites | cases |"
+        yield "| --- | --- | --- | --- |"
+        for check in sorted(_list_requirements(program), key=_order_by_point):
+            if check.severity == severity:
+                title = _write_title(program, check)
+                yield f"| `{check.code}` | {title} | {check.cite} | {counts[check.code]} |"
+
+
+def _order_by_point(check: typed.RequirementCheck) -> tuple[int, str]:
+    """Data points first, in their order, then the others by name."""
+    return read_point_code(check.code) or len(POINTS) + 1, check.code
+
+
+def _write_title(program: typed.Program, check: typed.RequirementCheck) -> str:
+    """What the requirement says if it is met: constants with their numbers, everything else by its name."""
+    text = program.source.text
+    match = re.search(r'require\s+\w+\s+"([^"]*)"', text[check.extent.start : check.extent.end])
+    if match is None:
+        raise ValueError(f"`{check.code}` has no title")
+    constants = dict(re.findall(r"^const (\w+)(?:: [^=]+)? = ([0-9.]+);", text, re.MULTILINE))
+    return re.sub(r"\{(\w+): ([^}]*)\}", lambda argument: constants.get(argument[2], f"the {argument[1]}"), match[1])
 
 
 if __name__ == "__main__":

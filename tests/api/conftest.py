@@ -89,8 +89,8 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 async def service(settings: Settings, database: Database, act: Act) -> AsyncIterator[Service]:
     await signing_keys.register_key(database, KEY_ID, derive_public_key(SEED), act=act)
-    signer = Signer(SEED)
-    async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({KEY_ID: signer})) as opened:
+    key_ring = KeyRing({KEY_ID: Signer(SEED)}, settings)
+    async with open_service(settings, database, peppers=PEPPERS, key_ring=key_ring) as opened:
         yield opened
 
 
@@ -102,7 +102,8 @@ def app(service: Service) -> FastAPI:
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as client:
+    client = httpx2.AsyncClient(transport=transport, base_url="http://bpc.test")
+    async with app.router.lifespan_context(app), client:
         yield client
 
 

@@ -36,6 +36,7 @@ from bpc.runtime.postgres.address import Address
 from bpc.runtime.settings import Settings
 from bpc.storage.audit import signing_keys
 from bpc.storage.database import Database, open_database
+from tests.api.battery_rows import write_packs
 from tests.api.conftest import KEY_ID, PEPPERS, SEED, Api
 from tests.api.tenant_data import FilledTenant, StoredTenant, open_tenant
 from tests.api.tenant_rows import fill_tenant
@@ -74,6 +75,8 @@ async def open_two_tenants(
         database = await open_database(server.login.with_database(name), pool_size=pool_size)
         try:
             _write_log_files(data_dir / "log")
+            for tenant in tenants:
+                write_packs(data_dir, tenant)
             opened = _open_application(database, superuser, tenants, {"data_dir": data_dir, **settings})
             async with opened as two_tenants:
                 yield two_tenants
@@ -91,6 +94,8 @@ def _write_log_files(folder: Path) -> None:
     tile.parent.mkdir(parents=True, exist_ok=True)
     tile.write_bytes(bytes(32))
     (folder / "checkpoint").write_text("localhost/log\n1\n")
+    (folder / "timestamp").mkdir(exist_ok=True)
+    (folder / "timestamp" / "latest").write_text("1\n")
 
 
 async def _copy_database(
@@ -130,8 +135,8 @@ async def _open_application(
     settings_values: dict[str, Any],
 ) -> AsyncIterator[TwoTenantApp]:
     settings = Settings(**{"env": "test", "signing_key_id": KEY_ID, "compiler_build_id": "bpc-test", **settings_values})
-    signer = Signer(SEED)
-    async with open_service(settings, database, peppers=PEPPERS, key_ring=KeyRing({KEY_ID: signer})) as service:
+    key_ring = KeyRing({KEY_ID: Signer(SEED)}, settings)
+    async with open_service(settings, database, peppers=PEPPERS, key_ring=key_ring) as service:
         app = create_app(service)
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as http:

@@ -1,10 +1,12 @@
 """Rows of a filled tenant: its rules, products, passports and exports."""
 
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
 from bpc.core.audit.signing import Signer
 from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import (
     BatteryProductId,
@@ -28,6 +30,7 @@ from tests.api.rule_texts import RULES, TESTS
 from tests.api.tenant_data import FilledTenant, add_id, get_id
 from tests.storage.statements import insert_row
 
+COMPILED_NUMBER: Final = 3  # of the version that passports are compiled with
 FILES_RULE: Final = b"""
 field papers.declaration @public: List(Text) =
   map(getFactsByPrefix("Attachment", concat("attachment:", productSku(), ":42:")),
@@ -70,7 +73,9 @@ async def insert_rules(conn: Connection, tenant_data: FilledTenant) -> None:
 
 
 def make_rule_text(tenant_data: FilledTenant, number: int) -> bytes:
-    return f"-- {tenant_data.mark} {number}\n".encode() + RULES + FILES_RULE
+    # Below a product whose rules are of level 2, batteries can have passports of their own.
+    level = "language 2;\n" if number == COMPILED_NUMBER else ""
+    return f"{level}-- {tenant_data.mark} {number}\n".encode() + RULES + FILES_RULE
 
 
 async def _insert_rule_version(
@@ -134,7 +139,38 @@ async def insert_passports(conn: Connection, tenant_data: FilledTenant) -> None:
     for number, name in enumerate(["unsigned_version_id", "stuck_version_id"], start=3):
         version = PassportVersionId(add_id(tenant_data, name))
         await _insert_passport_version(conn, tenant_data, number, version, is_signed=False)
+    await _insert_public_version(conn, tenant_data)
     await _insert_export(conn, tenant_data)
+
+
+async def _insert_public_version(conn: Connection, tenant_data: FilledTenant) -> None:
+    """A version in force, which nobody calls for anything else than to read it."""
+    version = add_id(tenant_data, "public_version_id")
+    await _insert_passport_version(conn, tenant_data, 5, PassportVersionId(version))
+    passport = await conn.fetchval(
+        """UPDATE passport_versions SET status = 'ACTIVE', activated_at = $2 WHERE passport_version_id = $1
+            RETURNING passport_id""",
+        version,
+        clock.now(),
+    )
+    await conn.execute(
+        "UPDATE passports SET current_passport_version_id = $2 WHERE passport_id = $1", passport, version
+    )
+    tenant_data.ids["public_passport_id"] = str(passport)
+    tenant_data.ids["model_sku"] = f"SKU-{tenant_data.mark}-5"
+
+
+async def insert_status_documents(conn: Connection, tenant_data: FilledTenant) -> None:
+    """A status list, and what was said of a version that is not kept any more: both are served as they are."""
+    version, list_id = add_id(tenant_data, "stated_version_id"), add_id(tenant_data, "list_id")
+    document, now = canonical_json.encode({"list": f"{tenant_data.mark} list"}), clock.now()
+    of_list = {"tenant_id": tenant_data.tenant, "list_id": list_id}
+    signed = {"document": document, "signed_at": now}
+    await insert_row(conn, "status_lists", **of_list, **signed, valid_until=now + timedelta(hours=1))
+    await insert_row(conn, "status_entries", **of_list, passport_version_id=version, list_index=7)
+    await insert_row(
+        conn, "status_statements", tenant_id=tenant_data.tenant, passport_version_id=version, state=0, **signed
+    )
 
 
 async def _insert_export(conn: Connection, tenant_data: FilledTenant) -> None:
@@ -205,7 +241,7 @@ async def _insert_passport_version(
         compiler_build_id="bpc-test",
         signing_key_id=KEY_ID,
         facts=facts,
-        rules=make_rule_text(tenant_data, 3),
+        rules=make_rule_text(tenant_data, COMPILED_NUMBER),
         tests=TESTS,
     )
     compiled = compile_passport(compile_input)

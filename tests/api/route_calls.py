@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.timestamps import format_time
+from bpc.printing.web_page import load_assets
 from bpc.runtime import clock
 from tests.api.evidence_rows import ATTACHED_FILE, DISPUTED_SKU
 
@@ -32,6 +33,8 @@ RULES: Final = 'field battery.chemistry @public: Text = "{new}";\n'
 RECENTLY: Final = format_time(clock.now() - timedelta(hours=1))
 LONG_AGO: Final = "2020-01-01T00:00:00.000000Z"
 POLICY: Final = {"effect": "DENY", "target": "docs:read", "priority": 100, "policy_json": {"not_after": LONG_AGO}}
+PUBLIC_VERSION: Final = {"passport_id": "public_passport_id", "passport_version_id": "public_version_id"}
+STEP: Final = {"effective_on": "2025-09-01", "performed_by": "GLN:9521234000006", "reason": "it was handed in"}
 
 CALLS: Final[Mapping[tuple[str, str], Call]] = {
     # Documents, snapshots
@@ -125,6 +128,89 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/battery-products/{battery_product_id}:reactivate"): Call(
         path={"battery_product_id": "bare_product_id"}
     ),
+    # Batteries
+    ("PUT", "/v1/battery-products/{battery_product_id}/identification"): Call(
+        path={"battery_product_id": "bare_product_id"}, body={"granularity": "BATCH"}
+    ),
+    ("POST", "/v1/batches"): Call(body={"sku": "{battery_sku}", "batch_number": "B1"}),
+    ("POST", "/v1/batches/{battery_batch_id}:issue"): Call(
+        path={"battery_batch_id": "model_batch_id"}, body={"manufacturing_country": "DE"}
+    ),
+    ("GET", "/v1/batches/{battery_batch_id}/passport"): Call(query={"audience": "public"}),
+    ("POST", "/v1/batteries"): Call(body={"sku": "{battery_sku}", "serial_number": "N1"}),
+    ("POST", "/v1/batteries:register"): Call(
+        query={"validate_only": "true"}, file='{"sku":"P","serial_number":"{new}"}'
+    ),
+    ("GET", "/v1/batteries:lookup"): Call(query={"serial_number": "A1"}),
+    ("POST", "/v1/batteries/{battery_id}:place-on-market"): Call(body={"placed_on": "2025-08-01"}),
+    ("POST", "/v1/batteries/{battery_id}/readings"): Call(
+        body={"source": "BMS", "readings": [{"kind": "full_cycles", "recorded_at": LONG_AGO, "value": 7}]}
+    ),
+    ("POST", "/v1/batteries:readings"): Call(
+        query={"source": "BMS", "validate_only": "true"},
+        file='{"sku":"{new}","serial_number":"A1","kind":"full_cycles","recorded_at":"2020-01-01T00:00:00Z","value":7}',
+    ),
+    ("POST", "/v1/batteries:events"): Call(
+        query={"validate_only": "true"}, file='{"eventTime":"2020-01-01T00:00:00Z","eventID":"{new}"}'
+    ),
+    ("GET", "/v1/batteries/{battery_id}/readings.svg"): Call(query={"kind": "full_cycles"}),
+    ("POST", "/v1/item-runs"): Call(
+        query={"sku": "{model_sku}", "validate_only": "true"}, file='{"serial_number":"{new}"}'
+    ),
+    ("POST", "/v1/item-runs:rebase"): Call(query={"sku": "{model_sku}"}),
+    ("GET", "/v1/item-runs/{run_id}"): Call(path={"run_id": "item_run_id"}),
+    ("POST", "/v1/item-runs/{run_id}:stop"): Call(path={"run_id": "item_run_id"}),
+    ("POST", "/v1/item-runs/{run_id}:resume"): Call(path={"run_id": "item_run_id"}),
+    ("GET", "/v1/batteries/{battery_id}/passport"): Call(query={"audience": "public"}),
+    ("POST", "/v1/batteries/{battery_id}:repair"): Call(body=STEP),
+    ("POST", "/v1/batteries/{battery_id}:declare-waste"): Call(path={"battery_id": "old_battery_id"}, body=STEP),
+    ("POST", "/v1/batteries/{battery_id}:recycle"): Call(
+        path={"battery_id": "waste_battery_id"},
+        body={"effective_on": "2025-09-01", "performed_by": "GLN:9521234000006", "report": "R-1"},
+    ),
+    ("POST", "/v1/batteries/{battery_id}:begin-other-life"): Call(
+        path={"battery_id": "spare_battery_id"},
+        body={
+            "life": "repurposed",
+            "effective_on": "2025-09-01",
+            "performed_by": "GLN:9521234000006",
+            "sku": "{battery_sku}",
+            "serial_number": "L1",
+        },
+    ),
+    ("POST", "/v1/transfers"): Call(
+        body={
+            "battery_id": "{given_battery_id}",
+            "to_tenant_id": "00000000-0000-4000-8000-0000000000aa",
+            "operator": "GLN:9521234000006",
+        }
+    ),
+    ("GET", "/v1/transfers/{transfer_id}/statements"): Call(path={"transfer_id": "completed_transfer_id"}),
+    ("POST", "/v1/transfers/{transfer_id}:accept"): Call(
+        path={"transfer_id": "accepted_transfer_id"},
+        body={
+            "life": "repurposed",
+            "effective_on": "2025-09-01",
+            "operator": "GLN:9521234000006",
+            "sku": "{battery_sku}",
+            "serial_number": "T1",
+        },
+    ),
+    ("POST", "/v1/transfers/{transfer_id}:decline"): Call(
+        path={"transfer_id": "declined_transfer_id"}, body={"reason": "it does not fit"}
+    ),
+    ("POST", "/v1/transfers/{transfer_id}:withdraw"): Call(
+        path={"transfer_id": "withdrawn_transfer_id"}, body={"reason": "it is needed"}
+    ),
+    ("GET", "/01/{digital_link:path}"): Call(
+        path={"digital_link": "=09521234000013/21/A1"}, query={"linkType": "linkset"}
+    ),
+    ("OPTIONS", "/01/{digital_link:path}"): Call(path={"digital_link": "=09521234000013"}),
+    ("GET", "/p/{passport_id}"): Call(path={"passport_id": "public_passport_id"}),
+    ("GET", "/p/{passport_id}/v/{passport_version_id}"): Call(path=PUBLIC_VERSION),
+    ("GET", "/p/{passport_id}/v/{passport_version_id}/{file}"): Call(path={**PUBLIC_VERSION, "file": "=view.json"}),
+    ("GET", "/page-assets/{name}"): Call(path={"name": f"={min(asset.name for asset in load_assets().values())}"}),
+    ("GET", "/status/statements/{passport_version_id}"): Call(path={"passport_version_id": "stated_version_id"}),
     ("POST", "/v1/passports"): Call(body={"battery_product_id": "{bare_product_id}"}),
     ("POST", "/v1/passports/{passport_id}/compile"): Call(
         body={"snapshot_id": "{compiled_snapshot_id}", "rule_package_version_id": "{published_version_id}"}
@@ -183,6 +269,12 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/api-keys"): Call(body={"actor_id": "{actor_id}", "label": "{new}"}),
     ("POST", "/v1/api-keys/{api_key_id}:revoke"): Call(path={"api_key_id": "idle_api_key_id"}),
     ("POST", "/v1/api-keys/{api_key_id}:rotate"): Call(body={}),
+    ("POST", "/v1/signing-keys"): Call(body={}),
+    ("POST", "/v1/signing-keys/{key_id}:retire"): Call(path={"key_id": "idle_key_id"}),
+    ("POST", "/v1/signing-keys/{key_id}:report-compromise"): Call(
+        path={"key_id": "stolen_key_id"}, body={"since": LONG_AGO, "reason": "{new}"}
+    ),
+    ("GET", "/.well-known/bpc-keys/{tenant}.json"): Call(path={"tenant": "=acme"}),
     ("POST", "/v1/policies"): Call(body={"name": "{new}", **POLICY}),
     ("POST", "/v1/policies/{policy_id}/versions"): Call(body=POLICY),
     ("PATCH", "/v1/actors/{actor_id}"): Call(path={"actor_id": "idle_actor_id"}, body={"display_name": "{new}"}),
@@ -200,6 +292,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/graphql"): Call(body={"query": "{ passports(first: 10) { items { passportId } nextCursor } }"}),
     ("GET", "/v1/docs/{asset}"): Call(path={"asset": "=docs.js"}),
     ("GET", "/log/tile/{path:path}"): Call(path={"path": "=0/000.p/1"}),
+    ("GET", "/log/timestamp/{path:path}"): Call(path={"path": "=latest"}),
     ("GET", "/v1/schemas/{kind}"): Call(path={"kind": "=BOM"}),
     ("GET", "/v1/templates/{category}"): Call(path={"category": "=ev"}),
     # Webhooks

@@ -33,8 +33,21 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("GET", "/v1/health/reads"): "whoever watches the process has no key",
     ("GET", "/v1/metrics"): "whoever watches the process has no key",
     ("GET", "/.well-known/bpc-keys.json"): "whoever checks a passport has no key",
+    ("GET", "/p/{passport_id}"): "whoever scans a battery has no key",
+    ("OPTIONS", "/p/{passport_id}"): "the same",
+    ("GET", "/p/{passport_id}/v/{passport_version_id}"): "the same, for an older version",
+    ("GET", "/p/{passport_id}/v/{passport_version_id}/{file}"): "what that page is checked with",
+    ("GET", "/page-assets/{name}"): "what that page is made of",
+    ("GET", "/verify"): "whoever checks a passport has no key",
+    ("GET", "/.well-known/gs1resolver"): "whoever resolves an address has no key",
+    ("GET", "/.well-known/bpc-keys/{tenant}.json"): "whoever checks a passport has no key",
+    ("GET", "/status/lists/{list_id}"): "whoever checks a passport has no key",
+    ("GET", "/status/statements/{passport_version_id}"): "whoever checks a passport has no key",
     ("GET", "/log/checkpoint"): "whoever watches the log has no key",
     ("GET", "/log/tile/{path:path}"): "whoever watches the log has no key",
+    ("GET", "/log/timestamp/{path:path}"): "whoever watches the log has no key",
+    ("GET", "/01/{digital_link:path}"): "whoever scans the code on a battery has no key",
+    ("OPTIONS", "/01/{digital_link:path}"): "the same",
     ("GET", "/v1/openapi.json"): "one reads it to learn how to get a key",
     ("GET", "/v1/docs"): "the same, for people",
     ("GET", "/v1/docs/{asset}"): "what that page is made of",
@@ -213,4 +226,10 @@ def _list_placeholders(template: Any) -> Iterator[str]:
 
 
 # An application that serves nobody, for its list of routes alone.
-ROUTES: Final = list_routes(create_app(cast("Service", SimpleNamespace(metrics=HttpMetrics()))))
+_PARTS: Final[dict[str, object]] = {
+    "metrics": HttpMetrics(),
+    "admission": SimpleNamespace(shares=None),
+    "database": None,
+    "settings": SimpleNamespace(public_url=None),
+}
+ROUTES: Final = list_routes(create_app(cast("Service", SimpleNamespace(**_PARTS))))

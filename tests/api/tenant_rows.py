@@ -6,19 +6,21 @@ from datetime import timedelta
 from service_jobs.schedules import Schedule, put_schedule
 
 from bpc.core.audit.events import Act, EventStream
+from bpc.core.audit.signing import derive_public_key, parse_seed
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import AggregateId
 from bpc.core.policies import ROLES, encode_policy
 from bpc.runtime import clock
 from bpc.storage.access import api_keys, tenants_and_actors
-from bpc.storage.audit import events
+from bpc.storage.audit import events, tenant_keys
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.schedules import compute_schedule_id
+from tests.api.battery_rows import insert_batteries, insert_transfers
 from tests.api.conftest import PEPPER
 from tests.api.evidence_rows import insert_documents
-from tests.api.passport_rows import insert_passports, insert_rules
+from tests.api.passport_rows import insert_passports, insert_rules, insert_status_documents
 from tests.api.tenant_data import PAST_TIME, FilledTenant, StoredTenant, add_id, get_id, store_tenant
 from tests.storage.statements import insert_row
 
@@ -33,12 +35,16 @@ async def fill_tenant(database: Database, slug: str) -> StoredTenant:
         await insert_documents(conn, tenant_data)
         await insert_rules(conn, tenant_data)
         await insert_passports(conn, tenant_data)
+        await insert_batteries(conn, tenant_data, act)
         await _insert_webhooks(conn, tenant_data, act)
         await _insert_approvals(conn, tenant_data)
     async with database.system(tenant) as conn:
+        await _insert_signing_keys(conn, tenant_data, slug, act)
+        await insert_status_documents(conn, tenant_data)
         await _insert_jobs(conn, tenant_data)
         await _insert_schedules(conn, tenant_data)
         await _insert_compile_run(conn, tenant_data)
+    await insert_transfers(database, tenant_data, act)
     return store_tenant(tenant_data, keys)
 
 
@@ -66,6 +72,16 @@ async def _insert_people(conn: Connection, tenant_data: FilledTenant, act: Act) 
     for start in ("", "idle_"):
         await _insert_policy(conn, tenant_data, start)
     return keys
+
+
+async def _insert_signing_keys(conn: Connection, tenant_data: FilledTenant, slug: str, act: Act) -> None:
+    """Three keys, of which nobody stops the newest: it signs."""
+    tenant = await tenants_and_actors.get_tenant_by_slug(conn, slug)
+    for number, name in enumerate(("idle_key_id", "stolen_key_id", "key_id")):
+        tenant_data.ids[name] = f"{tenant_data.mark}-{number}"
+        public_key = derive_public_key(parse_seed(sha256(tenant_data.ids[name].encode())))
+        act = Act(None, act.at + timedelta(microseconds=number))
+        await tenant_keys.create_tenant_key(conn, tenant, tenant_data.ids[name], public_key, act=act)
 
 
 async def _insert_policy(conn: Connection, tenant_data: FilledTenant, start: str) -> None:

@@ -106,6 +106,7 @@ class Program:
             "HOME": "/nonexistent",
             "BPC_DATA_DIR": str(self.data_dir),
             "BPC_WORKER_HTTP_PORT": "0",  # one port for all workers of this machine, and tests run side by side
+            "BPC_WORKER_NICE": "0",  # else it waits for the tests that run beside it
             **(coverage if self.with_coverage else {}),
             **self.settings,
         }

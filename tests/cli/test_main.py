@@ -307,6 +307,32 @@ def test_checking_rule_files_waits_for_nothing_but_what_checks(bpc: Program) -> 
     assert run_python(bpc, code).out.endswith("0\n[]\n")
 
 
+def test_verifying_waits_for_nothing_that_it_does_not_use(bpc: Program) -> None:
+    slow = ["pydantic", "asyncio", "httpx2", "bpc_client", "asyncpg", "structlog", "rich", "multiprocessing"]
+    code = f"""
+        import sys
+        before = set(sys.modules)  # what measures coverage has modules of its own
+        from bpc.cli.main import main
+        print(main(["verify", "/dev/null", "--keys", "/dev/null", "--status", "/dev/null", "--json"]))
+        print([name for name in {slow} if name in sys.modules and name not in before])
+    """
+
+    assert run_python(bpc, code).out.endswith("[]\n")
+
+
+def test_a_path_that_may_not_be_read_is_named_as_wrong_usage(bpc: Program, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("")
+    secret.chmod(0)
+    if os.access(secret, os.R_OK):
+        pytest.skip("this user may read every file")
+
+    ended = bpc.run("verify", "/dev/null", "--keys", str(secret))
+
+    assert ended.code == 2
+    assert "is not readable" in ended.err
+
+
 def test_what_a_table_holds_is_one_line_for_other_programs(installation: Installation) -> None:
     long = "x" * 300
 

@@ -48,8 +48,10 @@ ADDED_CODES = """
     RULE_ASSERTION_FAILED   422 N
     RULE_LIMIT_EXCEEDED     422 N
     REQUEST_TOO_LARGE       413 N
+    STORAGE_QUOTA_EXCEEDED  413 N
     METHOD_NOT_ALLOWED      405 N
     UNSUPPORTED_MEDIA_TYPE  415 N
+    MISDIRECTED_REQUEST     421 N
     REQUEST_TIMEOUT         503 Y
     OUTBOUND_BLOCKED        422 N
     OUTBOUND_FAILED         502 Y
@@ -88,7 +90,7 @@ def test_a_code_has_its_status_and_says_whether_to_try_again(code: str, http: st
 
 
 def test_there_are_no_other_codes() -> None:
-    assert len(TABLE) == 27 + 16 + 3 + 2 + 2 + 1
+    assert len(TABLE) == 27 + 19 + 3 + 2 + 2
     assert set(CODES) == {code for code, _, _ in TABLE}
 
 

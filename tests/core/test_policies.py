@@ -352,6 +352,10 @@ MATRIX = {
     "passport:bundle": (True, True, True),
     # Everybody sees what waits for a second person; confirming it needs the permission of the request as well.
     "approval:decide": (True, True, True),
+    "battery:register": (True, True, False),
+    "battery:readings": (True, True, False),
+    "battery:status": (True, True, False),
+    "battery:transfer": (True, True, False),
     "view:interest": (True, False, False),
     "view:authority": (True, False, False),
 }

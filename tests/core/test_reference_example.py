@@ -1,4 +1,4 @@
-"""The reference example tells the truth: what nobody said is absent, and nothing passes without evidence.
+"""Rules of level 1 for all data points tell the truth: what nobody said is absent, nothing passes without evidence.
 
 Each piece of evidence is taken away in turn. A value may then be as before, or absent, or hold less; it is never
 another one. A requirement that passed without that piece passed before as well.
@@ -27,6 +27,7 @@ from bpc.core.passport.compile_input import CompileInput, read_input
 from tools import golden, reference_input
 
 FOLDER = golden.EXAMPLES / "reference"
+RULES = golden.GOLDEN / "reference-2"
 DOCUMENTS = golden.EXAMPLES / "documents"
 KINDS = {"bom.json": "BOM", "pcf.json": "PCF", "due-diligence.json": "DUE_DILIGENCE"}
 HASH_OF_FILE = ("Attachment", "sha256")  # without it there is no passport
@@ -36,7 +37,7 @@ PARTS_OF_A_PLACE = 2
 
 @cache
 def load_example() -> CompileInput:
-    source, rules, tests = ((FOLDER / name).read_bytes() for name in golden.INPUTS)
+    source, rules, tests = ((RULES / name).read_bytes() for name in golden.INPUTS)
     return read_input(source, rules=rules, tests=tests)
 
 

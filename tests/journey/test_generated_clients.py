@@ -20,6 +20,7 @@ from uuid import UUID
 import pytest
 from bpc_client import Client
 
+from bpc.core.passport.bundle import LOG_PROOF_ENTRY, STATUS_ENTRY, read_bundle
 from tests.cli.program import Program
 from tests.journey.compile_ready import prepare_compile
 from tests.running_installation import RunningInstallation
@@ -84,9 +85,10 @@ async def issue_passport(program: Program) -> IssuedPassport:
         )
         version_id = compiled.passport_version_id
         qr = await bpc.wait_until(lambda: bpc.get_qr_code(version_id), lambda picture: bool(picture.content))
-        # From when it carries its log proof, a bundle stays the same.
+        # From when it carries its log proof and the statement of where its status is, a bundle stays the same.
         bundle = await bpc.wait_until(
-            lambda: bpc.get_bundle(version_id), lambda stored: b"passport.tlog-proof" in stored.content
+            lambda: bpc.get_bundle(version_id),
+            lambda stored: {LOG_PROOF_ENTRY, STATUS_ENTRY} <= set(read_bundle(stored.content).entries),
         )
     hashes = [sha256(stored.content).hexdigest() for stored in (qr, bundle)]
     return IssuedPassport(url=url, api_key=api_key, version_id=version_id, qr=hashes[0], bundle=hashes[1])

@@ -22,7 +22,8 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import AggregateId, PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
-from bpc.core.language.package import list_fields, read_program
+from bpc.core.language.check_result import list_fields
+from bpc.core.language.package import read_program
 from bpc.core.passport.compile import ArtifactLimits
 from bpc.core.passport.payload import make_blinding_fact
 from bpc.pipeline.compile import CompileOrder, CompileOutcome, RequestedCompile, request_compile

@@ -66,6 +66,7 @@ async def test_a_valid_document_is_validated_and_ignored_members_are_recorded(
         assert await _get_status(conn, tenant, version) == "VALIDATED"
         [(event, payload)] = await _read_events(conn, tenant, version)
         assert event == "FACTS_PARSED"
+        assert len(payload.pop("facts_sha256")) == 64
         assert payload == {
             "document_id": str((await documents.get_document_version(conn, tenant, version)).document_id),
             "fact_count": 4,

@@ -18,7 +18,7 @@ from bpc.storage.database import Database
 from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 from tests.tasks.product_facts import insert_document_facts
 
-REFERENCE: Final = Path(__file__).resolve().parents[2] / "examples" / "reference"
+REFERENCE: Final = Path(__file__).resolve().parents[1] / "core" / "golden" / "reference-2"
 PRODUCTS: Final = choose_effort(test=10, shown=1_000, campaign=1_000)
 PARTS: Final = 30
 AT_ONCE: Final = 100  # as over the API

@@ -262,6 +262,7 @@ class Terminal:
         ours = {
             "PATH": os.pathsep.join([str(self.folder / ".bin"), str(Path(sys.prefix, "bin")), os.environ["PATH"]]),
             "HOME": str(self.folder),
+            "BPC_WORKER_NICE": "0",  # else it waits for the tests that run beside it
             "BPC_DATA_DIR": str(self.folder / "data"),
             "BPC_ENV": "dev",
             "BPC_HTTP_PORT": self.ports["8080"],

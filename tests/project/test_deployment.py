@@ -73,7 +73,7 @@ def test_every_setting_exists(file: str) -> None:
     if file == "config":
         named = set(next(manifest for manifest in load_manifests() if manifest["kind"] == "ConfigMap")["data"])
     elif file.endswith(".yml"):
-        named = set(yaml.safe_load((ROOT / file).read_text())["x-settings"])
+        named = set(COMPOSE["x-settings"]) | set(COMPOSE["x-keys"])
     else:
         named = set(re.findall(r"^(BPC_\w+)=", (ROOT / file).read_text(), re.MULTILINE))
 
@@ -310,10 +310,20 @@ def test_compose_keeps_backups_and_keys_and_the_image_has_their_owner() -> None:
     services = COMPOSE["services"]
     [folders] = re.findall(r"install --directory --owner bpc .*--mode 0700 (.+)$", DOCKERFILE, re.MULTILINE)
 
-    assert set(services["cli"]["volumes"]) == {"api:/var/lib/bpc", "backups:/backups", "keys:/keys"}
+    assert set(services["cli"]["volumes"]) == {
+        "api:/var/lib/bpc",
+        "backups:/backups",
+        "keys:/keys",
+        "log:/log:ro",
+        "socket:/signer",
+    }
+    assert COMPOSE["x-keys"]["BPC_SIGNING_KEYS_DIR"] == "/keys"
+    # The API and the workers reach the signer, and neither its keys nor its record.
     for name in ("api", "worker"):
-        assert "keys:/keys:ro" in services[name]["volumes"]
-    assert COMPOSE["x-settings"]["BPC_SIGNING_KEYS_DIR"] == "/keys"
+        assert {volume.split(":")[0] for volume in services[name]["volumes"]} == {name, "log", "socket"}
+        assert services[name]["environment"].keys().isdisjoint(COMPOSE["x-keys"])
+        assert services[name]["environment"]["BPC_SIGNER_ADDRESS"] == "/signer/signer.sock"
+    assert set(services["signer"]["volumes"]) == {"signer:/var/lib/bpc", "keys:/keys", "socket:/signer"}
     for name, service in services.items():
         mounted = {volume.split(":")[1] for volume in service.get("volumes", [])}
         assert mounted <= {*folders.split(), "/var/lib/postgresql"}, name

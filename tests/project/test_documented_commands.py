@@ -38,6 +38,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize("page", RUN + LISTED)
+@pytest.mark.every_case
 def test_the_commands_on_the_page_work_as_shown(page: Path) -> None:
     with open_terminal() as shell:
         follow_page(page, shell)

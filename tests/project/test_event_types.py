@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bpc.core.webhooks import WEBHOOK_TYPES
@@ -13,6 +14,8 @@ PAGE = ROOT / "docs" / "formats" / "events.md"
 POSITIONS = {"new_event": 0, "append_act": 5, "append_and_announce": 5}  # where the event type is among the arguments
 TYPE = re.compile(r"[A-Z]+(_[A-Z]+)+|RetentionApplied")
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 
 def _parse_modules() -> list[ast.Module]:
     return [ast.parse(file.read_bytes()) for file in sorted(SOURCE.rglob("*.py"))]
@@ -21,6 +24,7 @@ def _parse_modules() -> list[ast.Module]:
 def _find_event_types(trees: list[ast.Module]) -> Iterator[str]:
     """Yield the event type of every call that makes an event: a text, a constant, or what callers give a function."""
     constants = {name: text for tree in trees for name, text in _read_constants(tree)}
+    calls = _index_calls(trees)
     for tree in trees:
         for function in _list_outer_functions(tree):
             if function.name in POSITIONS:  # it passes on the type that its callers name
@@ -31,7 +35,7 @@ def _find_event_types(trees: list[ast.Module]) -> Iterator[str]:
                 elif isinstance(first, ast.Name) and first.id in constants:
                     yield constants[first.id]
                 else:
-                    literals = [*_find_passed_types(trees, function.name), *_find_chosen_types(function)]
+                    literals = [*_find_passed_types(calls[function.name]), *_find_chosen_types(function)]
                     assert literals, f"{function.name} makes an event whose type no test can find: line {first.lineno}"
                     yield from literals
 
@@ -51,7 +55,7 @@ def _find_type_arguments(function: ast.AST) -> Iterator[ast.expr]:
                 yield node.args[POSITIONS[name]]
 
 
-def _list_outer_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _list_outer_functions(tree: ast.AST) -> Iterator[Function]:
     """Functions and methods; those inside of another function are a part of it."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -60,14 +64,22 @@ def _list_outer_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.Async
             yield from _list_outer_functions(node)
 
 
-def _find_passed_types(trees: list[ast.Module], function: str) -> Iterator[str]:
-    """Yield what callers of a function pass to it: texts, or a name that they chose a text for."""
+def _index_calls(trees: list[ast.Module]) -> Mapping[str, list[tuple[Function, ast.Call]]]:
+    """Every call of a function by its bare name, with the function that it stands in."""
+    calls: defaultdict[str, list[tuple[Function, ast.Call]]] = defaultdict(list)
     for tree in trees:
         for caller in _list_outer_functions(tree):
             for call in ast.walk(caller):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function:
-                    yield from (text for argument in call.args for text in _list_types(argument))
-                    yield from _find_chosen_types(caller)
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                    calls[call.func.id].append((caller, call))
+    return calls
+
+
+def _find_passed_types(calls: list[tuple[Function, ast.Call]]) -> Iterator[str]:
+    """Yield what callers of a function pass to it: texts, or a name that they chose a text for."""
+    for caller, call in calls:
+        yield from (text for argument in call.args for text in _list_types(argument))
+        yield from _find_chosen_types(caller)
 
 
 def _find_chosen_types(function: ast.AST) -> Iterator[str]:

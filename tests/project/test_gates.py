@@ -246,7 +246,7 @@ def test_a_layer_that_was_not_measured_is_not_covered(half_covered: Path) -> Non
 
 def test_every_layer_and_every_package_has_a_coverage_gate() -> None:
     layers = {f"src/bpc/{folder.parent.name}" for folder in (ROOT / "src" / "bpc").glob("*/__init__.py")}
-    packages = {f"packages/{folder.name}/src" for folder in (ROOT / "packages").iterdir() if folder.is_dir()}
+    packages = {f"packages/{file.parent.name}/src" for file in (ROOT / "packages").glob("*/pyproject.toml")}
 
     assert set(CONFIG["tool"]["bpc"]["coverage"]) == layers | packages
 

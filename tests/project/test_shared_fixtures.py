@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
-from tests.fixtures import find_measured, find_sample, stop_measuring
+from tests.fixtures import save_measured, stop_measuring
+from tests.sampling import find_cases, find_measured, find_sample
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tests", "packages/service-jobs/tests", "packages/bpc-client/tests")
@@ -92,6 +93,12 @@ def test_a_sample_has_the_first_test_of_each_file_and_every_so_many_of_all() -> 
     assert find_sample(files, every=3) == {0, 3, 4, 6}
 
 
+def test_of_a_long_table_the_first_the_last_and_some_cases_between_are_run() -> None:
+    functions = [*"aaaaaaaaa", *"bb"]
+
+    assert find_cases(functions, most=3) == {0, 4, 8, 9, 10}
+
+
 def test_coverage_measures_the_first_cases_of_a_function_and_some_of_the_rest() -> None:
     functions = [*"aaaaaaa", *"bbb"]
 
@@ -116,6 +123,16 @@ def test_while_measuring_is_stopped_programs_that_are_started_measure_nothing_ei
 
     assert inside == (None, None)
     assert after == (coverage, "any")
+
+
+def test_what_was_measured_is_on_disk_before_a_process_ends(tmp_path: Path) -> None:
+    coverage = Coverage(data_file=str(tmp_path / "measured"), config_file=False)
+    coverage.start()
+
+    save_measured()
+
+    assert (tmp_path / "measured").exists()
+    assert Coverage.current() is None
 
 
 def test_programs_that_tests_start_find_modules_compiled() -> None:

@@ -88,7 +88,7 @@ def compile_facts(
 ) -> Passport:
     """The passport of these facts; of `sku`, or of the battery among them; under the shipped rules, or other ones."""
     machine = machine or make_machine()
-    passport = compile_passport(_build_input(list(facts), sku, issued_on, machine), machine=machine)
+    passport = compile_passport(build_input(list(facts), sku, issued_on, machine), machine=machine)
     payload = json.loads(passport.payload)
     return Passport(payload, {entry["code"]: entry for entry in payload["compliance"]}, len(passport.proof))
 
@@ -96,13 +96,13 @@ def compile_facts(
 def export_points(facts: Sequence[SnapshotFact], audience: Audience) -> dict[str, Any]:
     """What the data-point export says of the passport of these facts."""
     secret = make_fact(BLINDING_FACT_TYPE, "blinding:c386bbc4-0000-4000-8000-3c5f414c343c", {"key": "00" * 32})
-    compile_input = _build_input([*facts, secret], None, "2027-02-18", make_machine())
+    compile_input = build_input([*facts, secret], None, "2027-02-18", make_machine())
     bundle = issue_passport(compile_input, compile_passport(compile_input, machine=make_machine()), Signer(SEED))
     points: dict[str, Any] = json.loads(export_data_points(open_for_export(bundle), audience))
     return points
 
 
-def _build_input(facts: Sequence[SnapshotFact], sku: str | None, issued_on: str, machine: Machine) -> CompileInput:
+def build_input(facts: Sequence[SnapshotFact], sku: str | None, issued_on: str, machine: Machine) -> CompileInput:
     source = json.loads((EXAMPLES / "first" / "input.json").read_bytes())
     source["battery_product"]["sku"] = find_sku(facts) if sku is None else sku
     source["issued_at"] = f"{issued_on}T00:00:00.000000Z"

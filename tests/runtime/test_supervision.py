@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -148,6 +149,24 @@ async def test_a_child_that_does_not_stop_in_time_is_killed() -> None:
     async with asyncio.timeout(SECONDS):
         async with supervise_processes([make_spec(DEAF, stop_seconds=0.2)]) as group:
             await wait_until(lambda: group.children[0].ready_message == {"deaf": 1})
+
+
+async def test_a_child_gets_our_environment_without_private_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64", "BPC_TLOG_ED25519_PRIVATE_KEY_BASE64"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("BPC_SIGNER_PKCS11_PIN", "secret")
+    monkeypatch.setenv("BPC_LOG_LEVEL", "warn")
+    spec = replace(make_spec(STAYS), variables={"BPC_HTTP_PORT": "8123"})
+
+    async with supervise_processes([spec]) as group:
+        assert await group.wait_until_ready()
+        environment = psutil.Process(group.children[0].pid).environ()
+
+    assert environment["BPC_HTTP_PORT"] == "8123"
+    assert environment["BPC_LOG_LEVEL"] == "warn"
+    assert "secret" not in environment.values()
 
 
 async def test_a_second_ctrl_c_does_not_wait() -> None:

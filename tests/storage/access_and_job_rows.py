@@ -58,6 +58,18 @@ async def insert_log_rows(conn: Connection, tenant: TenantId) -> None:
     await insert_row(conn, "log_proofs", tenant_id=tenant, log_index=index, size=index + 1, hashes=sha256(b"hash"))
 
 
+async def insert_status_rows(conn: Connection, tenant: TenantId) -> None:
+    """A signed list with one entry, and a statement about it. Needs the system role."""
+    version, list_id, now = clock.new_id(), clock.new_id(), clock.now()
+    await insert_row(conn, "status_lists", tenant_id=tenant, list_id=list_id)
+    await conn.execute(
+        "UPDATE status_lists SET document = '{}', signed_at = $2, valid_until = $2 WHERE list_id = $1", list_id, now
+    )
+    about = {"tenant_id": tenant, "passport_version_id": version}
+    await insert_row(conn, "status_entries", list_id=list_id, list_index=7, **about)
+    await insert_row(conn, "status_statements", state=0, document=b"{}", signed_at=now, **about)
+
+
 async def insert_webhook(conn: Connection, tenant: TenantId, event: UUID) -> UUID:
     """An endpoint, subscribed to one type, with one delivery of `event`."""
     endpoint = clock.new_id()

@@ -9,7 +9,7 @@ TABLES = f"""
            EXISTS (SELECT FROM pg_attribute a
                     WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) AS has_tenant
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.relkind IN ('r', 'p') AND {NOT_SYSTEM_SCHEMA}
+     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND {NOT_SYSTEM_SCHEMA}
      ORDER BY name
 """
 UNIQUE_KEYS = """

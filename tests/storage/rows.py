@@ -12,13 +12,13 @@ from typing import Final
 from uuid import UUID
 
 from bpc.core.audit.checkpoint import describe_anchors
-from bpc.core.audit.events import Act, ChainHead, EventStream
+from bpc.core.audit.events import Act, AuditEvent, ChainHead, EventStream
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import ActorId, AggregateId, PassportVersionId, TenantId
 from bpc.core.passport.gate import EntryName
 from bpc.runtime import clock
 from bpc.storage.access import api_keys, tenant_settings, tenants_and_actors
-from bpc.storage.audit import events
+from bpc.storage.audit import events, retention
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.passports import waivers
@@ -29,8 +29,10 @@ from tests.storage.access_and_job_rows import (
     insert_log_rows,
     insert_policy_version,
     insert_rate_bucket,
+    insert_status_rows,
     insert_webhook,
 )
+from tests.storage.battery_rows import insert_battery_rows, insert_item_rows, name_items
 from tests.storage.evidence_rows import (
     insert_attachment,
     insert_document_text,
@@ -65,21 +67,23 @@ async def insert_anchor(conn: Connection, tenant: TenantId, act: Act) -> None:
     """A chain whose only event retention has removed; takes the system role."""
     stream = EventStream(tenant, "Document", AggregateId(clock.new_id()))
     event = await events.append(conn, stream, act.new_event("DOCUMENT_CREATED", {}))
-    await cut_chain(conn, stream, ChainHead(event.version, event.event_hash), act)
+    cut = await cut_chain(conn, stream, ChainHead(event.version, event.event_hash), act)
+    left = retention.RemovedEvent("Document", stream.aggregate_id, event.version, event.event_hash)
+    await retention.insert_removed_events(conn, tenant, cut, [left])
 
 
-async def cut_chain(conn: Connection, stream: EventStream, at: ChainHead, act: Act) -> None:
-    """A chain whose beginning goes, on record, as retention does it; takes the system role."""
+async def cut_chain(conn: Connection, stream: EventStream, at: ChainHead, act: Act) -> AuditEvent:
+    """Remove the beginning of a chain; return the event that says so. Needs the system role."""
     new_anchors = {stream: at}
     own_chain = EventStream(stream.tenant_id, "Tenant", AggregateId(stream.tenant_id))
     entry = act.new_event("RetentionApplied", {"anchors": describe_anchors(new_anchors)})
     await events.move_anchors(conn, stream.tenant_id, new_anchors)
-    await events.insert_retention_anchors(
-        conn, stream.tenant_id, await events.append(conn, own_chain, entry), new_anchors
-    )
+    retention_event = await events.append(conn, own_chain, entry)
+    await events.insert_retention_anchors(conn, stream.tenant_id, retention_event, new_anchors)
     await conn.execute(
         "DELETE FROM events WHERE aggregate_id = $1 AND aggregate_version <= $2", stream.aggregate_id, at.version
     )
+    return retention_event
 
 
 async def _set_rule_status(conn: Connection, version: UUID, status: str) -> None:
@@ -284,7 +288,12 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_idempotency_key(conn, tenant)
         await insert_approval(conn, tenant, actor)
         await insert_rate_bucket(conn, tenant)
+        battery = await insert_battery_rows(conn, tenant, act)
+        model = await insert_passport_version(conn, tenant, status="SIGNED")
+        ids = name_items(tenant, battery, *(clock.new_id() for _ in range(3)))
+        await insert_item_rows(conn, ids, model, at=act.at)
     async with database.system(tenant) as conn:
         await insert_anchor(conn, tenant, act)
         await insert_log_rows(conn, tenant)
+        await insert_status_rows(conn, tenant)
         await insert_jobs_in_every_state(conn, tenant)

@@ -39,23 +39,22 @@ GLOBAL_TABLES = {
     "permissions": "the names of permissions are part of the product",
     "signing_keys": "anyone may check a signature, and the keys are the installation's",
     "schema_migrations": "the schema is one for all",
-    "log_entries": "the log is public, and one for all tenants",
-    "log_checkpoints": "the log is public, and one for all tenants",
-    "log_state": "the log is public, and one for all tenants",
+    **dict.fromkeys(("log_entries", "log_checkpoints", "log_state"), "the log is public, and one for all tenants"),
     "jobs.job_worker": "a worker serves all tenants",
 }
 # Keys of tenants' tables that are unique over all tenants, and why.
 GLOBAL_KEYS = {
     "tenants_slug_key": "a slug names a tenant before its id is known",
+    "tenants_public_host_key": "a domain names a tenant before its id is known",
     "api_key_prefixes_pkey": "a prefix is all that a request shows before its tenant is known",
 }
 # Tables without a foreign key to tenants: of jobs a trigger asks once per statement, and the others belong to a job.
 WITHOUT_A_REFERENCE = {"job", "job_ready", "job_later", "job_lease", "job_slot", "job_dependency"}
 JOB_TABLES = {"batch", "schedule", *WITHOUT_A_REFERENCE}
-# What the system role sees all of: it makes tenants, its workers take whatever job is next, its sequencer whatever
-# waits for the log.
-SEEN_BY_THE_SYSTEM = {"tenants", "log_outbox", "log_openings", "log_proofs", *(f"jobs.{table}" for table in JOB_TABLES)}
-WRITTEN_BY_THE_SYSTEM = {"retention_anchors", "log_openings", "log_proofs"}
+# What the system role sees all of: it makes tenants, takes whatever job is next, and what waits for log or signature.
+LOG_TABLES, STATUS_TABLES = ("log_outbox", "log_openings", "log_proofs"), ("status_lists", "status_statements")
+SEEN_BY_THE_SYSTEM = {"tenants", "status_entries", *LOG_TABLES, *STATUS_TABLES} | {f"jobs.{t}" for t in JOB_TABLES}
+WRITTEN_BY_THE_SYSTEM = {"retention_anchors", "removed_events", "log_openings", "log_proofs", "status_statements"}
 # What speaks before row-level security does: a trigger of ours, for there is no event where this anchor would be,
 # and a place in the queue that only the queue gives.
 REFUSED_FIRST = {"event_anchors": "BP001", "jobs.job_ready": "428C9"}
@@ -64,8 +63,10 @@ OTHER_POLICIES = {
     **{(table, "all_jobs", "bpc_system", "ALL"): "workers serve all tenants" for table in JOB_TABLES},
     **{
         (table, "sequencer", "bpc_system", "ALL"): "the sequencer gives all tenants' entries their place"
-        for table in ("log_outbox", "log_openings", "log_proofs")
+        for table in LOG_TABLES
     },
+    **{(table, "signed_for_all", "bpc_system", "SELECT"): "what is signed is public" for table in STATUS_TABLES},
+    ("status_entries", "due_for_all", "bpc_system", "SELECT"): "a worker finds what is to be signed",
     ("tenants", "all_tenants", "bpc_system", "ALL"): "somebody has to make tenants and go through them",
     ("tenants", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
     ("actors", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
@@ -79,6 +80,12 @@ OTHER_POLICIES = {
         (table, "text_search", "bpc_owner", "SELECT"): "the search runs as the owner, for the bound tenant"
         for table in ("battery_products", "documents", "rule_packages")
     },
+    **{
+        (table, "address_lookup", "bpc_owner", "SELECT"): "an address is resolved before a tenant is known"
+        for table in ("batteries", "battery_identifications", "battery_batches")
+    },
+    ("battery_transfers", "offers_to_others", "bpc_owner", "SELECT"): "who is offered a battery sees the open offer",
+    ("passports", "public_lookup", "bpc_owner", "SELECT"): "whoever scans a battery knows its passport, and no tenant",
     ("events", "without_a_tenant", "bpc_owner", "SELECT"): "finds events in nobody's log, and no others",
 }
 

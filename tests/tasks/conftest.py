@@ -41,7 +41,7 @@ async def rig(
     handler = declare_deliver_job(handlers, guard=guard, open_transaction=database.tenant, metrics=JobMetrics())
     async with database.tenant(tenant) as conn:
         issued = await endpoints.create_endpoint(conn, tenant, url=receiver.url, act=act)
-        for webhook_type in WEBHOOK_TYPES.values():
+        for webhook_type in sorted(set(WEBHOOK_TYPES.values())):  # several events may have one type
             await endpoints.subscribe(conn, tenant, issued.webhook_endpoint_id, webhook_type, act=act)
     async with open_job_sessions(database) as sessions:
         yield DeliveryRig(database, tenant, act, receiver, Jobs(handlers, sessions), handler, issued)

@@ -11,6 +11,7 @@ from bpc.core.tlog.notes import SignatureType, VerifierKey
 from bpc.core.tlog.policy import parse_policy
 from bpc.core.tlog.proofs import LogProof, check_log_proof
 from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
 from bpc.runtime.static_server import serve_requests
 from bpc.runtime.witness_state import WitnessState, answer_witness_request, open_witness
@@ -20,6 +21,7 @@ from bpc.storage.tlog import log_rows
 from bpc.storage.tlog.log_files import LogFolder
 from bpc.storage.tlog.sequencer import Sequencer
 from bpc.tasks.log_sequencer import AuditHeads, WitnessClient, keep_log, list_unlogged
+from tests.signer.test_signer import open_signer, read_record
 from tests.storage.rows import insert_passport_version, insert_signing_keys
 from tests.storage.tlog.log_fixtures import SIGNER, append_signed_events, check_folder, make_sequencer
 
@@ -164,12 +166,26 @@ async def test_a_worker_keeps_the_log(database: Database, tenant: TenantId, act:
     settings = Settings(data_dir=tmp_path, env="test", tlog_checkpoint_seconds=0.1)
     [version] = await append_signed_events(database, tenant, act, 1)
 
-    async with keep_log(settings, database), asyncio.timeout(20):
+    async with keep_log(settings, database, KeyRing({})), asyncio.timeout(20):
         while await load_proof(database, tenant, version) is None:
             await asyncio.sleep(0.05)
 
     assert (tmp_path / "log" / "checkpoint").exists()
     assert (tmp_path / "keys" / "log.key").stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_key_of_the_log_may_be_the_signer_s(
+    database: Database, tenant: TenantId, act: Act, tmp_path: Path
+) -> None:
+    settings = Settings(data_dir=tmp_path, env="test", tlog_checkpoint_seconds=0.1)
+    [version] = await append_signed_events(database, tenant, act, 1)
+
+    async with open_signer(settings) as signer, keep_log(settings, database, signer), asyncio.timeout(20):
+        while await load_proof(database, tenant, version) is None:
+            await asyncio.sleep(0.05)
+
+    kinds = [entry.get("kind") for entry in read_record(settings)]
+    assert set(kinds) == {None, "log-checkpoint"}
 
 
 async def test_prod_without_a_key_keeps_no_log_and_loses_nothing(
@@ -178,7 +194,7 @@ async def test_prod_without_a_key_keeps_no_log_and_loses_nothing(
     settings = Settings(data_dir=tmp_path, env="test").model_copy(update={"env": "prod"})
     await append_signed_events(database, tenant, act, 1)
 
-    async with keep_log(settings, database):
+    async with keep_log(settings, database, KeyRing({})):
         await asyncio.sleep(0)
 
     assert not (tmp_path / "log").exists()

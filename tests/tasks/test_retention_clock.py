@@ -2,12 +2,13 @@
 
 from datetime import timedelta
 
+import asyncpg
 import pytest
 
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
 from bpc.storage.database import Database
-from bpc.storage.server_time import ClockDiffers, require_agreeing_clock
+from bpc.storage.server_time import ClockDiffers, LogDisagrees, require_agreeing_clock, require_agreeing_log
 from bpc.tasks.retention import CutoffRefused, Cutoffs, require_allowed_cutoffs
 from tests.tasks.retention_fixtures import NOW, SETTINGS, make_order
 
@@ -31,6 +32,24 @@ async def test_a_process_with_a_wrong_clock_starts_no_retention_and_goes_on_with
     assert apart < timedelta(seconds=5)
     async with database.system(tenant) as conn:
         assert abs(await require_agreeing_clock(conn) - right()) < timedelta(seconds=5)
+
+
+async def test_retention_waits_until_the_log_and_the_clock_of_the_database_agree(
+    database: Database, tenant: TenantId, superuser: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    """A checkpoint from the future, or none for two days: the database's clock may have been set."""
+    async with database.system(tenant) as conn:
+        now = await require_agreeing_clock(conn)
+        await require_agreeing_log(conn, now)  # no log, nothing to agree with
+    await superuser.execute("INSERT INTO log_checkpoints VALUES (1, sha256(''), 'x', true, now())")
+    for hours, is_allowed in ((0, True), (47, True), (49, False), (-1, False), (24 * 365, False)):
+        async with database.system(tenant) as conn:
+            if is_allowed:
+                await require_agreeing_log(conn, now + timedelta(hours=hours))
+                continue
+            with pytest.raises(LogDisagrees) as refused:
+                await require_agreeing_log(conn, now + timedelta(hours=hours))
+            assert refused.value.code == "CLOCK_DIFFERS"
 
 
 @pytest.mark.parametrize(

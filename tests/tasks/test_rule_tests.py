@@ -12,8 +12,9 @@ from tests.jobs.support.run_workers import run_worker, wait_until_status
 
 from bpc.core.audit.events import Act, EventStream
 from bpc.core.formats.ids import AggregateId, RulePackageVersionId, RuleTestsRunId, TenantId
+from bpc.core.language.check_result import list_fields
 from bpc.core.language.evaluation import MAX_STEPS
-from bpc.core.language.package import list_fields, read_program
+from bpc.core.language.package import read_program
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.database import Database

@@ -1,19 +1,31 @@
 """Specification of a worker's health and metrics pages."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
+from bpc.runtime.signer_client import open_signer_client
 from bpc.runtime.sockets import CannotListen, open_listening_socket
+from bpc.signer.record import SigningRecord
+from bpc.signer.serve import AwaitedRecord, locate_record, run_signer
 from bpc.storage.database import Database
 from bpc.worker import monitoring
-from bpc.worker.monitoring import MonitoringSource, WorkerHealth, make_monitoring_source, serve_monitoring
+from bpc.worker.monitoring import (
+    MonitoringSource,
+    WorkerHealth,
+    answer_path,
+    make_monitoring_source,
+    serve_monitoring,
+)
 from bpc.worker.run import run_worker
 from tests.ports import find_free_ports
 
@@ -80,6 +92,46 @@ async def test_without_its_database_a_worker_is_alive_and_not_ready(
 
     assert ready.json()["workers"][0]["checks"] == {"database": "FAILED", "claiming": "OK", "heartbeat": "FAILED"}
     assert (ready.status_code, live.status_code) == (503, 200)
+
+
+async def test_without_its_signer_or_with_a_wrong_clock_a_worker_is_not_ready(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        run_worker(settings, database, key_ring=KeyRing({})) as worker,
+        open_signer_client(settings) as signer,
+    ):
+        source = make_monitoring_source(settings, worker, database, signer)
+        checks = {"database": "OK", "claiming": "OK", "heartbeat": "OK"}
+
+        unsigned = await answer_path("/health/ready", source)
+        record = SigningRecord.open(locate_record(settings))
+        async with run_signer(settings, AwaitedRecord(record, False)):
+            ready = await answer_path("/health/ready", source)
+            right_time = clock.system_now
+            with monkeypatch.context() as patched:
+                patched.setattr(clock, "system_now", lambda: right_time() + timedelta(minutes=1))
+                wrong_clock = await answer_path("/health/ready", source)
+            again = await answer_path("/health/ready", source)
+
+    assert (unsigned.status, json.loads(unsigned.body)["workers"][0]["checks"]) == (503, {**checks, "signer": "FAILED"})
+    assert (ready.status, json.loads(ready.body)["workers"][0]["checks"]) == (200, checks)
+    assert (wrong_clock.status, json.loads(wrong_clock.body)["workers"][0]["checks"]) == (
+        503,
+        {**checks, "clock": "FAILED"},
+    )
+    assert again == ready
+
+
+async def test_metrics_that_are_switched_off_are_not_there(database: Database, settings: Settings) -> None:
+    quiet = settings.model_copy(update={"metrics_enabled": False})
+
+    async with run_worker(quiet, database, key_ring=KeyRing({})) as worker:
+        source = make_monitoring_source(quiet, worker, database)
+        pages = {path: await answer_path(path, source) for path in ("/metrics", "/health/live", "/")}
+
+    assert [pages[path].status for path in ("/metrics", "/health/live", "/")] == [404, 200, 404]
+    assert pages["/metrics"].body == b"available: /metrics, /health/live, /health/ready\n"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tools.pictures import demo, diagrams, plots, prints
+from tools.pictures import demo, diagrams, label_sheet, plots, prints
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 PICTURES: Final[dict[str, Callable[[], str | bytes]]] = {
@@ -25,6 +25,7 @@ PICTURES: Final[dict[str, Callable[[], str | bytes]]] = {
     "passport.png": demo.draw_passport,
     "print-de-1.png": prints.draw_first_page,
     "print-de-2.png": prints.draw_data_page,
+    "labels.png": label_sheet.draw_label_sheet,
 }
 
 

@@ -26,6 +26,7 @@ LAYERS: Final = {
     "cli": "the command line",
     "api": "HTTP, GraphQL",
     "worker": "runs jobs",
+    "signer": "holds the keys",
     "tasks": "jobs that are no step of the pipeline",
     "pipeline": "the eight steps: read, decide, write, queue the next",
     "storage": "hand-written SQL",

@@ -10,7 +10,8 @@ from bpc.cli.support.rule_files import read_package_texts
 from bpc.core.audit.signing import Signer
 from bpc.core.documents.reader import DocumentFacts, read_document
 from bpc.core.exports.disclosure import Audience, disclose
-from bpc.core.exports.sheet import build_sheet, draw_qr_svg
+from bpc.core.exports.sheet import build_sheet
+from bpc.core.exports.sheet_values import draw_qr_svg
 from bpc.core.passport.bundle import Bundle
 from bpc.core.passport.compile import compile_passport, issue_passport
 from bpc.core.passport.compile_input import read_input

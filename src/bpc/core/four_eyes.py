@@ -4,8 +4,8 @@ from collections.abc import Collection
 from typing import Final, Literal, get_args
 
 # What a tenant switches on; the last one comes with any of the others.
-SwitchableAction = Literal["publish", "activate", "waive", "revoke", "role_grants", "key_changes"]
-FourEyesAction = Literal["publish", "activate", "waive", "revoke", "role_grants", "key_changes", "settings"]
+SwitchableAction = Literal["publish", "activate", "waive", "revoke", "transfer", "role_grants", "key_changes"]
+FourEyesAction = Literal["publish", "activate", "waive", "revoke", "transfer", "role_grants", "key_changes", "settings"]
 SWITCHABLE_ACTIONS: Final = get_args(SwitchableAction)
 # With any of them, nobody may make themselves a second person.
 ALWAYS_WITH_OTHERS: Final = frozenset({"role_grants", "key_changes", "settings"})
@@ -15,6 +15,7 @@ PERMISSION_BY_ACTION: Final = {
     "activate": "passport:compile",
     "waive": "passport:waive",
     "revoke": "passport:revoke",
+    "transfer": "battery:transfer",
     "role_grants": "access:admin",
     "key_changes": "access:admin",
     "settings": "tenant:admin",

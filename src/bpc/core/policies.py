@@ -64,6 +64,21 @@ ADDED_PERMISSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "view:authority": ("Admin",),
     "jobs:read": ("Admin", "ComplianceOfficer"),
     "jobs:admin": ("Admin",),
+    "battery:register": ("Admin", "ComplianceOfficer"),
+    "battery:readings": ("Admin", "ComplianceOfficer"),
+    "battery:status": ("Admin", "ComplianceOfficer"),
+    "battery:transfer": ("Admin", "ComplianceOfficer"),
+}
+# Tenants that are older than such a migration get the additions that came with it, once.
+_FIRST_ADDITIONS: Final = "added_permissions"
+_LATER_ADDITIONS: Final[Mapping[str, str]] = {
+    "battery:register": "battery_added_permissions",
+    "battery:readings": "battery_added_permissions",
+    "battery:status": "battery_added_permissions",
+    "battery:transfer": "transfer_added_permissions",
+}
+MIGRATION_OF_PERMISSION: Final[Mapping[str, str]] = {
+    permission: _LATER_ADDITIONS.get(permission, _FIRST_ADDITIONS) for permission in ADDED_PERMISSIONS
 }
 PERMISSIONS: Final = (*MATRIX_ROLES["Admin"], *ADDED_PERMISSIONS)
 # The three roles every tenant starts with.
@@ -86,9 +101,13 @@ RESOURCE_TYPES: Final = (
     "RulePackage",
     "RulePackageVersion",
     "BatteryProduct",
+    "Battery",
+    "BatteryBatch",
+    "BatteryTransfer",
     "Passport",
     "PassportVersion",
     "CompileRun",
+    "ItemRun",
     "Job",
     "Schedule",
     "Event",

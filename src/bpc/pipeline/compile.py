@@ -23,7 +23,7 @@ from service_jobs import HIGH, Context, Handler, Handlers, JobError, ProcessesUn
 
 from bpc.core.audit.events import EMPTY_CHAIN, Act
 from bpc.core.errors import Conflict
-from bpc.core.formats.hashes import from_hex, to_hex
+from bpc.core.formats.hashes import from_hex, sha256, to_hex
 from bpc.core.formats.ids import (
     ActorId,
     JobId,
@@ -43,7 +43,7 @@ from bpc.pipeline.sign import SignOrder, sign_job_key
 from bpc.runtime import clock
 from bpc.runtime.logs import get_logger, is_debug_logged
 from bpc.runtime.telemetry import JobMetrics
-from bpc.storage.audit import events
+from bpc.storage.audit import events, tenant_keys
 from bpc.storage.connection import Connection
 from bpc.storage.error_mapping import SnapshotNotReady
 from bpc.storage.evidence import snapshots
@@ -131,7 +131,10 @@ async def request_compile(
     activate: bool = False,
     priority: int = HIGH,
 ) -> RequestedCompile:
-    """Fix and record what a new version is compiled from, and submit the job. `activate` also activates it."""
+    """Fix and record what a new version is compiled from, and submit the job. `activate` also activates it.
+
+    The tenant's own key signs it; `signing_key_id`, the installation's, only if it has none.
+    """
     product = await products.get_product(
         conn, tenant, (await passports.get_passport(conn, tenant, passport)).battery_product_id
     )
@@ -146,7 +149,7 @@ async def request_compile(
         product_name=product.name,
         issued_at=act.at,
         compiler_build_id=compiler_build_id,
-        signing_key_id=signing_key_id,
+        signing_key_id=await tenant_keys.choose_key(conn, tenant, installation_key=signing_key_id),
         snapshot_hash=await _require_snapshot_hash(conn, tenant, snapshot),
         **await _require_rule_hashes(conn, tenant, rule_version),
         actor_id=act.actor_id,
@@ -306,6 +309,11 @@ async def store_version(conn: Connection, tenant: TenantId, order: CompileOrder,
         "payload_hash": to_hex(output.payload_hash),
         "proof_root_hash": to_hex(output.proof_root_hash),
         "receipt_hash": to_hex(output.receipt_hash),
+        "proof_sha256": to_hex(sha256(output.proof)),
+        "receipt_sha256": to_hex(sha256(output.receipt)),
+        "fail_count": output.compliance.fail,
+        "warn_count": output.compliance.warn,
+        "issued_at": format_time(order.issued_at),
     }
     act = Act(order.actor_id, clock.now())
     await events.append_act(

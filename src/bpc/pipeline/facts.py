@@ -37,6 +37,7 @@ from bpc.core.documents.reader import DocumentFacts, DocumentProblems, is_text, 
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import ActorId, DocumentVersionId, TenantId
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
@@ -155,6 +156,7 @@ async def parse(
         "fact_count": len(outcome.facts),
         "fact_types": dict(Counter(fact.fact_type for fact in outcome.facts)),
         "new_fact_count": new_count,
+        "facts_sha256": to_hex(facts.hash_facts(outcome.facts)),
         **_describe_notes(warnings=outcome.warnings),
         "options": options_json,
     }

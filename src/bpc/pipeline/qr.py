@@ -11,6 +11,7 @@ from service_jobs import NORMAL, Context, Handler, Handlers
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
 from bpc.core.passport.bundle import format_receipt_qr_text
 from bpc.core.passport.qr import draw_qr_png
@@ -57,8 +58,10 @@ def declare_qr_job(handlers: Handlers, *, then: Handler[ActivateOrder, Any]) -> 
         if row.has_qr or row.status == "REVOKED":
             stored_text = text if row.has_qr else None
             return QrOutcome(passport_version_id=version, qr_payload=stored_text, activate_job_id=None)
-        await passport_versions.set_qr(conn, tenant, version, text=text, png=draw_qr_png(text))
-        act, payload = Act(order.actor_id, clock.now()), {"qr_payload": text, **row.subject.to_event_payload()}
+        png = draw_qr_png(text)
+        await passport_versions.set_qr(conn, tenant, version, text=text, png=png)
+        act, subject = Act(order.actor_id, clock.now()), row.subject.to_event_payload()
+        payload = {"qr_payload": text, "qr_png_sha256": to_hex(sha256(png)), **subject}
         await append_and_announce(conn, act, tenant, "PassportVersion", version, "QR_GENERATED", payload, head=row.head)
         activate_job_id = None
         if order.activate:

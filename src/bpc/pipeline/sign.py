@@ -1,13 +1,10 @@
 """Sign, the fifth step: the receipt of a compiled version gets the signature of the key that it names.
 
-Only that key signs. It must be registered and not retired, this worker must have its private half, and that must belong
-to the registered public key. Otherwise the job fails with SIGNING_KEY_MISSING, which is recorded on the version; retry
-it when the key is corrected.
-
-Key files are read before the transaction opens, never in it.
+Only that key signs. It must be registered, valid now, and either the tenant's own or the installation's. Whoever holds
+private keys must have its private half, and that must belong to the registered public key. Otherwise the job fails with
+SIGNING_KEY_MISSING, which is recorded on the version; retry it when the key is corrected.
 """
 
-import asyncio
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -15,16 +12,17 @@ from uuid import UUID
 from service_jobs import HIGH, NORMAL, Context, Handler, Handlers, SubmitQueue
 
 from bpc.core.audit.events import Act
-from bpc.core.audit.signing import Signer
+from bpc.core.audit.signing import SignatureInvalid, verify_signature
 from bpc.core.errors import Conflict, Refusal
-from bpc.core.formats.hashes import to_hex
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import ActorId, JobId, PassportVersionId, TenantId
 from bpc.core.passport.receipt import Receipt, encode_receipt, read_receipt
+from bpc.core.signing_forms import RECEIPT
 from bpc.pipeline.activate import WrongVersionStatus, announce_failures
 from bpc.pipeline.qr import QrOrder
 from bpc.runtime import clock
-from bpc.runtime.key_ring import KeyRing, SigningKeys
-from bpc.storage.audit import events, signing_keys
+from bpc.runtime.key_ring import KeyNotHeld, SigningService
+from bpc.storage.audit import events, signing_keys, tenant_keys
 from bpc.storage.connection import Connection
 from bpc.storage.jobs import make_subject, retry_if_unsuccessful
 from bpc.storage.passports import passport_versions
@@ -33,7 +31,7 @@ from bpc.storage.passports.passports import find_sku, load_subject_of_version
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 SIGN_JOB_TYPE: Final = "SIGN_PASSPORT"
-NOT_REGISTERED: Final = "is not registered, or is retired"
+NOT_REGISTERED: Final = "is not registered, is not valid now, or is another tenant's"
 
 
 def sign_job_key(version: PassportVersionId) -> str:
@@ -86,14 +84,15 @@ class NoKeySigns(Refusal):
 
     def __init__(self, key_id: str) -> None:
         super().__init__(
-            f"nothing can be signed, so nothing was compiled: the key `{key_id}` is not registered, or is retired",
-            fix="let the operator register a key and name it in the settings, then send the request again",
+            f"nothing can be signed, so nothing was compiled: the key `{key_id}` {NOT_REGISTERED}",
+            fix="create a signing key of the tenant, or let the operator register a key and name it in the settings, "
+            "then send the request again",
             details={"signing_key_id": key_id},
         )
 
 
 def declare_sign_job(
-    handlers: Handlers, *, key_ring: KeyRing, then: Handler[QrOrder, Any]
+    handlers: Handlers, *, key_ring: SigningService, then: Handler[QrOrder, Any]
 ) -> Handler[SignOrder, SignOutcome]:
     """The job SIGN_PASSPORT. A version that is signed already stays as it is."""
 
@@ -103,7 +102,6 @@ def declare_sign_job(
         description="Signs the receipt of a compiled version.",
     )
     async def run(ctx: Context, order: SignOrder) -> SignOutcome:
-        keys = await asyncio.to_thread(key_ring.load)
         conn, tenant, version = await ctx.transaction(), TenantId(ctx.tenant), order.passport_version_id
         row = await passport_versions.lock_version_and_chain(conn, tenant, version)
         if row.abandoned_at is not None:
@@ -111,7 +109,7 @@ def declare_sign_job(
         if row.status != "COMPILING":
             key_id = read_receipt(row.receipt).signing_key_id
             return SignOutcome(passport_version_id=version, signing_key_id=key_id, qr_job_id=None)
-        key_id = await _sign(conn, tenant, version, row, keys, Act(order.actor_id, clock.now()))
+        key_id = await _sign(conn, tenant, version, row, key_ring, Act(order.actor_id, clock.now()))
         qr_order = QrOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
         qr_job_id = ctx.submit(then, qr_order, key=f"qr:{version}", priority=NORMAL)
         return SignOutcome(passport_version_id=version, signing_key_id=key_id, qr_job_id=qr_job_id)
@@ -125,24 +123,26 @@ async def _sign(
     tenant: TenantId,
     version: PassportVersionId,
     row: LockedPassportVersion,
-    keys: SigningKeys,
+    key_ring: SigningService,
     act: Act,
 ) -> str:
     """Sign the receipt of a version; return the id of the key."""
     receipt = _require_compiled_receipt(version, row)
-    key = await _require_registered_key(conn, receipt.signing_key_id, keys)
-    signature = key.sign(receipt.hash())
+    signature = await _request_signature(conn, tenant, receipt, key_ring)
+    signed_receipt = encode_receipt(replace(receipt, signature=signature))
     await passport_versions.set_signature(
         conn,
         tenant,
         version,
-        receipt=encode_receipt(replace(receipt, signature=signature)),
+        receipt=signed_receipt,
         signature=signature,
         key_id=receipt.signing_key_id,
     )
     payload = {
         "signing_key_id": receipt.signing_key_id,
         "receipt_hash": to_hex(row.receipt_hash),
+        "receipt_sha256": to_hex(sha256(signed_receipt)),
+        "signature_sha256": to_hex(sha256(signature)),
         **row.subject.to_event_payload(),
     }
     await append_and_announce(conn, act, tenant, "PassportVersion", version, "PASSPORT_SIGNED", payload, head=row.head)
@@ -161,22 +161,28 @@ def _require_compiled_receipt(version: PassportVersionId, row: LockedPassportVer
     return receipt
 
 
-async def require_key_that_signs(conn: Connection, key_id: str) -> None:
-    """Refuse what would wait for a signature in vain: the key is not registered, or it is retired."""
-    if await signing_keys.find_public_key(conn, key_id, active_only=True) is None:
+async def require_key_that_signs(conn: Connection, tenant: TenantId, *, installation_key: str) -> None:
+    """Refuse what would wait for a signature in vain: no key signs for this tenant now."""
+    key_id = await tenant_keys.choose_key(conn, tenant, installation_key=installation_key)
+    if await signing_keys.find_key_that_signs(conn, key_id, tenant) is None:
         raise NoKeySigns(key_id)
 
 
-async def _require_registered_key(conn: Connection, key_id: str, keys: SigningKeys) -> Signer:
-    public_key = await signing_keys.find_public_key(conn, key_id, active_only=True)
+async def _request_signature(conn: Connection, tenant: TenantId, receipt: Receipt, key_ring: SigningService) -> bytes:
+    """The signature of the key that the receipt names, which is the registered one."""
+    key_id = receipt.signing_key_id
+    public_key = await signing_keys.find_key_that_signs(conn, key_id, tenant)
     if public_key is None:
         raise SigningKeyMissing(key_id, NOT_REGISTERED)
-    key = keys.find(key_id)
-    if key is None:
-        raise SigningKeyMissing(key_id, "is not available on this worker")
-    if key.public_key != public_key:
-        raise SigningKeyMissing(key_id, "on this worker differs from the registered key")
-    return key
+    try:
+        signature = await key_ring.sign(RECEIPT, encode_receipt(receipt))
+    except KeyNotHeld:
+        raise SigningKeyMissing(key_id, "is not available to the process that signs") from None
+    try:
+        verify_signature(public_key, receipt.hash(), signature)
+    except SignatureInvalid:
+        raise SigningKeyMissing(key_id, "that signs differs from the registered key") from None
+    return signature
 
 
 # A version whose job died -------------------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ async def request_sign(
     """
     await _lock_unsigned(conn, tenant, version_id, "only one that is not signed yet can be signed again")
     key_id = read_receipt((await passport_versions.load_bytes(conn, tenant, version_id)).receipt).signing_key_id
-    if await signing_keys.find_public_key(conn, key_id, active_only=True) is None:
+    if await signing_keys.find_key_that_signs(conn, key_id, tenant) is None:
         raise SigningKeyMissing(key_id, NOT_REGISTERED, fix="let the operator register it and send the request again")
     sku = await find_sku(conn, tenant, "PassportVersion", version_id)
     order = SignOrder(passport_version_id=version_id, actor_id=act.actor_id)

@@ -9,8 +9,7 @@ from bpc.core.facts.provenance import build_provenance_facts
 from bpc.core.formats.ids import DocumentVersionId, FactId, TenantId
 from bpc.pipeline.product_evidence import ProductEvidence, ProductFact
 from bpc.storage.connection import Connection
-from bpc.storage.evidence import facts
-from bpc.storage.evidence.facts import DerivedFact
+from bpc.storage.evidence.derived_facts import DerivedFact, insert_derived_facts
 
 
 async def store_evidence(
@@ -26,7 +25,7 @@ async def store_evidence(
         DerivedFact(fact=each.fact, document_version_id=each.document_version_id, source_path="$")
         for each in evidence.attachments
     ]
-    derived_ids = await facts.insert_derived_facts(conn, tenant, [*merged_facts, *file_facts], at=act.at)
+    derived_ids = await insert_derived_facts(conn, tenant, [*merged_facts, *file_facts], at=act.at)
     computed_facts = [*evidence.list_computed_facts(), *build_provenance_facts(evidence.locate_members())]
     # Every fact names a version; these are about all of them.
     version = evidence.find_first_version()
@@ -35,7 +34,7 @@ async def store_evidence(
         for fact in computed_facts
         if version is not None
     ]
-    reserved_ids = await facts.insert_derived_facts(conn, tenant, reserved_facts, at=act.at)
+    reserved_ids = await insert_derived_facts(conn, tenant, reserved_facts, at=act.at)
     return [*stored_ids, *derived_ids, *(each.fact_id for each in evidence.readings)], reserved_ids
 
 

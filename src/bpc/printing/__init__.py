@@ -61,7 +61,11 @@ _SPACES: Final = "\\x09-\\x0d\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\
 _ASCII: Final = re.compile(r"[\x20-\x7e]*")
 _LONG_WORD: Final = re.compile(rf"[^{_SPACES}{_ZERO_WIDTH_SPACE}]{{{MAX_WORD_LENGTH + 1},}}")
 _BREAKABLE: Final = re.compile(r"(?<=[/?&=_.,;:@+-])(?=.)")
+# The typesetter breaks such addresses by itself, so that they are copied without break points in them.
+_WEB_ADDRESS: Final = re.compile(rf"https?:/(?:[/?&=_.,;:@+-][0-9A-Za-z%~#]{{0,{MAX_WORD_LENGTH}}})+")
 _UNICODE_ENCODINGS: Final = ((3, 10), (0, 6), (0, 4), (3, 1), (0, 3))
+# Our own words, in a column that is wide enough for the longest of them.
+_WHOLE_WORD_MEMBERS: Final = frozenset({"audience"})
 # A picture, what the template decides by, and what people copy: hex, base64 and ids, which fit on their lines.
 _VERBATIM_MEMBERS: Final = frozenset(
     {"svg", "href", "status", "language", "page", "hashes", "signature", "ids", "passport_version_id"}
@@ -76,26 +80,28 @@ def render_export(
     audience: Audience,
     *,
     waived_count: int | None = None,
+    revoked_at: datetime | None = None,
     language: Language = SOURCE_LANGUAGE,
     catalogues: Sequence[bytes] = (),
 ) -> bytes:
     """The passport of `bundle` in that format, for that audience. Raises `ExportRefused` if the bundle is not valid.
 
-    `waived_count` is the number of waived compliance entries, for a bundle that comes without its events. A PDF is in
+    `waived_count` is the number of waived compliance entries, and `revoked_at` when it was revoked, if it was: a bundle
+    does not tell them. A PDF is in
     `language`; `catalogues` are those of the rules, which answer before those that are shipped.
     """
     checked_bundle = open_for_export(bundle)
     match name:
         case "PDF":
-            passport = disclose_opened(checked_bundle, audience, waived_count)
+            passport = disclose_opened(checked_bundle, audience, waived_count, revoked_at)
             sheet = build_sheet(passport, load_wording(language, catalogues))
             return print_pdf(sheet, at=checked_bundle.receipt.issued_at)
         case "JSON_LD":
-            return export_json_ld(disclose_opened(checked_bundle, audience, waived_count))
+            return export_json_ld(disclose_opened(checked_bundle, audience, waived_count, revoked_at))
         case "XML":
-            return export_xml(disclose_opened(checked_bundle, audience, waived_count))
+            return export_xml(disclose_opened(checked_bundle, audience, waived_count, revoked_at))
         case "DATA_POINTS":
-            return export_data_points(checked_bundle, audience)
+            return export_data_points(checked_bundle, audience, revoked_at)
         case "BUNDLE":
             return write_bundle(bundle)
         case _:
@@ -109,13 +115,15 @@ class Glyphs:
         self._code_points = frozenset(code for font in fonts for code in read_code_points(font))
         self._replacements: dict[int, str | None] = {**_DECEPTIVE, **_PLAIN_BREAKS, **_VARIATION_SELECTORS}
 
-    def make_printable(self, text: str) -> str:
-        """`text` without characters that cannot be printed, and with break points in long words."""
+    def make_printable(self, text: str, *, breaks: bool = True) -> str:
+        """`text` without characters that cannot be printed, and, with `breaks`, with break points in long words."""
         if _ASCII.fullmatch(text) is None:
             for code in {ord(character) for character in text} - self._code_points:
                 self._replacements.setdefault(code, REPLACEMENT)
             text = text.translate(self._replacements)
-        return _LONG_WORD.sub(_break_word, text) if len(text) > MAX_WORD_LENGTH else text
+        if not breaks or len(text) <= MAX_WORD_LENGTH or _WEB_ADDRESS.fullmatch(text):
+            return text
+        return _LONG_WORD.sub(_break_word, text)
 
 
 def _break_word(word: re.Match[str]) -> str:
@@ -189,17 +197,19 @@ def print_pictures(sheet: Mapping[str, Any], *, dots_per_inch: int) -> list[byte
     return [page for page in (pages if isinstance(pages, list) else [pages]) if page is not None]
 
 
-def _replace_unprintable(value: Any, glyphs: Glyphs) -> Any:
+def _replace_unprintable(value: Any, glyphs: Glyphs, *, breaks: bool = True) -> Any:
     match value:
         case str():
-            return glyphs.make_printable(value)
+            return glyphs.make_printable(value, breaks=breaks)
         case Mapping():
             return {
-                name: part if name in _VERBATIM_MEMBERS else _replace_unprintable(part, glyphs)
+                name: part
+                if name in _VERBATIM_MEMBERS
+                else _replace_unprintable(part, glyphs, breaks=name not in _WHOLE_WORD_MEMBERS)
                 for name, part in value.items()
             }
         case list() | tuple():
-            return [_replace_unprintable(part, glyphs) for part in value]
+            return [_replace_unprintable(part, glyphs, breaks=breaks) for part in value]
         case _:
             return value
 

@@ -6,6 +6,7 @@ wide for every usual font, so that nothing is cut off with any of them.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
@@ -53,11 +54,16 @@ def wrap_text(text: str, size: float, width: float) -> list[str]:
         if lines[-1]:
             lines.append("")
         while measure_text(word, size) > width:
-            fitting = next(n for n in range(len(word) - 1, 0, -1) if n == 1 or measure_text(word[:n], size) <= width)
+            fitting = _count_fitting(word, size, width)
             lines[-1], word = word[:fitting], word[fitting:]  # noqa: PLW2901 (the rest of it)
             lines.append("")
         lines[-1] = word
     return lines
+
+
+def _count_fitting(word: str, size: float, width: float) -> int:
+    """How many letters of the word fit into `width`; at least one, or it would never end."""
+    return max(1, bisect_right(range(1, len(word)), width, key=lambda count: measure_text(word[:count], size)))
 
 
 class Drawing:

@@ -2,24 +2,61 @@
 
 keys = key_ring.load()            # reads the key files that are new or have changed
 signer = keys.find("2027-key")    # reads nothing; None if the key is not available here
+
+`SigningService` is what others see of it: whole documents in, signatures out.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, Literal, Protocol, Self, TypeAlias
 
-from bpc.core.audit.signing import Signer, parse_seed
+from bpc.core.audit.signing import PublicKey, Signer, parse_seed
+from bpc.core.errors import Refusal
+from bpc.core.signing_forms import read_signing_order
 from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import ConfigMissing, Settings
-from bpc.runtime.settings.data_dir import list_key_ids, load_named_seed, load_signing_seed, locate_key_file
+from bpc.runtime.settings.data_dir import (
+    create_named_seed,
+    list_key_ids,
+    load_named_seed,
+    load_signing_seed,
+    locate_key_file,
+)
 
 # A file that changed less than this ago may change once more without another time stamp, so it is read again.
 SETTLED_SECONDS: Final = 2.0
 # When a file last changed (in any way, also its rights), its size and its inode.
 FileStamp: TypeAlias = tuple[int, int, int]
 log = get_logger(__name__)
+
+
+class KeyNotHeld(Refusal):
+    """The private half of a key is not here."""
+
+    code = "SIGNING_KEY_MISSING"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"the private key of `{key_id}` is not available here", fix="put it where its holder finds it")
+        self.key_id = key_id
+
+
+class SigningService(Protocol):
+    """Who holds private keys: makes them, and signs whole documents with them (bpc.core.signing_forms)."""
+
+    async def sign(self, kind: str, document: bytes) -> bytes:
+        """The signature of the key that the document names; `KeyNotHeld` without its private half."""
+
+    async def sign_many(self, kind: str, documents: Sequence[bytes]) -> list[bytes]:
+        """The signature of each document, in their order. One that is refused refuses all of them."""
+
+    async def create_key(self, key_id: str, tenant_id: str | None) -> PublicKey:
+        """Make a private key; return its public half."""
+
+    async def stop_key(self, key_id: str, status: Literal["RETIRED", "COMPROMISED"]) -> None:
+        """Sign nothing more with a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +86,37 @@ class KeyRing:
     def from_settings(cls, settings: Settings) -> Self:
         """The installation's own key, which is made where there is none yet, and the key files."""
         return cls({settings.signing_key_id: Signer(parse_seed(load_signing_seed(settings)))}, settings)
+
+    async def sign(self, kind: str, document: bytes) -> bytes:
+        """The signature of the key that the document names."""
+        order = read_signing_order(kind, document)
+        key = (await asyncio.to_thread(self.load)).find(order.key_id)
+        if key is None:
+            raise KeyNotHeld(order.key_id)
+        return key.sign(order.message)
+
+    async def sign_many(self, kind: str, documents: Sequence[bytes]) -> list[bytes]:
+        """The signature of each document."""
+        return await asyncio.to_thread(self._sign_many, kind, documents)
+
+    async def create_key(self, key_id: str, tenant_id: str | None) -> PublicKey:  # noqa: ARG002 (a file has no tenant)
+        """Make a private key as a file."""
+        if self.settings is None:
+            raise KeyNotHeld(key_id)
+        return Signer(parse_seed(await asyncio.to_thread(create_named_seed, self.settings, key_id))).public_key
+
+    async def stop_key(self, key_id: str, status: Literal["RETIRED", "COMPROMISED"]) -> None:
+        """Nothing: whoever asks this ring looks at the state of the key first."""
+
+    def _sign_many(self, kind: str, documents: Sequence[bytes]) -> list[bytes]:
+        keys, signatures = self.load(), []
+        for document in documents:
+            order = read_signing_order(kind, document)
+            key = keys.find(order.key_id)
+            if key is None:
+                raise KeyNotHeld(order.key_id)
+            signatures.append(key.sign(order.message))
+        return signatures
 
     def load(self) -> SigningKeys:
         """The keys of now: an operator can add, correct or remove a file without a restart."""

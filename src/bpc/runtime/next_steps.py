@@ -32,6 +32,8 @@ OPERATOR_STEPS: Final[Mapping[str, str]] = {
     "restore the signing key": (
         "put the right key back (its file, or the variable), or give the new one its own BPC_SIGNING_KEY_ID"
     ),
+    "start the signer": "start `bpc signer`, or check BPC_SIGNER_ADDRESS; `bpc doctor` checks",
+    "read the signer's log": "the log of the signer says which request it refused",
     "find the private key": (
         "put its file back (or the variable); if it is lost for good, choose another BPC_SIGNING_KEY_ID"
     ),

@@ -31,12 +31,13 @@ import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Self
 
 from bpc.core.errors import CONFIGURATION_CODES
 from bpc.runtime.logs import get_logger
+from bpc.runtime.settings.load import SIGNER_VARIABLES
 from bpc.runtime.sockets import open_inherited_socket
 
 FIRST_PAUSE: Final = 0.1
@@ -132,12 +133,19 @@ async def open_parent_channel(descriptor: int | None, answers: Answers) -> Async
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """A child: its command, the sockets it inherits, and how many seconds it may take to stop."""
+    """A child: its command, the sockets it inherits, and how many seconds it may take to stop.
+
+    It gets our environment with `variables`, but no private key: only the signer needs those.
+    """
 
     name: str
     command: tuple[str, ...]
     stop_seconds: float
     sockets: tuple[int, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def build_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in environ.items() if name not in SIGNER_VARIABLES} | dict(self.variables)
 
 
 def build_child_command(*arguments: str) -> tuple[str, ...]:
@@ -275,6 +283,7 @@ class SupervisedProcess:
             pass_fds=(channel_descriptor, *self.spec.sockets),
             process_group=0,
             limit=LONGEST_LINE,
+            env=self.spec.build_environment(os.environ),
         )
 
     def _send_signal(self, signal_number: signal.Signals) -> None:

@@ -5,6 +5,7 @@
   manifest.sha256
   base/           a copy of the embedded server's files, made by `pg_basebackup` while the server runs
   bpc.dump        or, of any other server, the output of `pg_dump`
+  packs/          packs of batteries, if there are any
   keys/           private keys, only on request
 
 take_backup ─► check_backup ─► bpc.storage.restore, into an empty place
@@ -30,6 +31,7 @@ from bpc.runtime.postgres import programs
 from bpc.runtime.postgres.address import Address
 from bpc.runtime.postgres.server import EmbeddedServer
 from bpc.storage.connection import open_connection
+from bpc.storage.items.packs import PACKS_FOLDER
 
 BACKUP_VERSION: Final = "BPC-BACKUP-1"
 MANIFEST_NAME: Final = "manifest.json"
@@ -233,11 +235,13 @@ async def take_backup(
     keys: Path | None,
     build: str,
     at: datetime,
+    packs: Path | None = None,
     report: ReportBytes = ignore_bytes,
 ) -> tuple[Path, BackupManifest]:
     """Take a backup below `folder`: the files of the embedded `server`, or a dump of any other database.
 
-    `keys` is a folder of private keys to copy into it; everyone who has the backup then has the keys.
+    `keys` is a folder of private keys to copy into it; everyone who has the backup then has the keys. `packs` is the
+    folder of packs.
     """
     async with open_connection(address) as conn:
         version = str(await conn.fetchval("SELECT current_setting('server_version')"))
@@ -251,6 +255,8 @@ async def take_backup(
                 await _copy_cluster(server, partial / "base")
         if keys is not None:
             shutil.copytree(keys, partial / "keys")
+        if packs is not None:
+            await asyncio.to_thread(_copy_packs, packs, partial / PACKS_FOLDER)
         backup_manifest = write_manifest(
             partial,
             kind=kind,
@@ -277,6 +283,12 @@ def _iter_backups(folder: Path) -> Iterator[tuple[Path, BackupManifest]]:
         if BACKUP_NAME.fullmatch(entry.name):
             with suppress(Refusal):  # not a backup, or a damaged one: a person decides about it
                 yield entry, read_manifest(entry)
+
+
+def _copy_packs(packs: Path, target: Path) -> None:
+    """After the database: a pack is on disk before the row that names it is committed, and never changes."""
+    if packs.is_dir():
+        shutil.copytree(packs, target, ignore=shutil.ignore_patterns(".new-*"))
 
 
 async def _copy_cluster(server: EmbeddedServer, base: Path) -> None:

@@ -1,7 +1,8 @@
-"""Connections, the two ways to read rows, and the three roles.
+"""Connections, a transaction in a role, the two ways to read rows, and the three roles.
 
     open_connection(address)        one connection of the login itself: for preparing, migrating and inspecting
     fetch_one, fetch_rows           a row, or an `UnknownResource`; rows of a page
+    RoleTransaction(conn, settings) a transaction that begins with its role and tenant
     ensure_roles(conn)              what a database needs before its first migration
 
 Requests and jobs get their connections from bpc.storage.database, with a role and a tenant.
@@ -17,6 +18,7 @@ from uuid import UUID
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
+from asyncpg.transaction import Transaction, TransactionState
 
 from bpc.core.errors import SchemaMismatch, UnknownResource
 from bpc.core.formats.cursor import CursorPosition
@@ -26,6 +28,9 @@ from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_d
 from bpc.storage.statement_log import choose_connection_class
 
 RECOVERY_SECONDS: Final = 10
+# Every table has an index that begins with the tenant. A plan that was made while a table had one page, and is kept,
+# would read all of it when it has thousands.
+PLAN_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 RowT = TypeVar("RowT")
@@ -60,6 +65,42 @@ async def open_connection(address: Address) -> AsyncIterator[Connection]:
         raise refusal from error
     finally:
         await conn.close()
+
+
+# Transactions -----------------------------------------------------------------------------------------------------
+
+
+class RoleTransaction(Transaction):
+    """The outermost transaction of a connection, which begins and takes on its role and tenant in one round trip.
+
+    `settings` are statements that are LOCAL to it. The driver's own transaction sends BEGIN alone; this one sends BEGIN
+    and the settings together, before any other statement. Transactions inside it are the driver's savepoints.
+    """
+
+    __slots__ = ("_own_connection", "_settings")
+
+    def __init__(self, conn: Connection, settings: str) -> None:
+        # The driver keeps on the connection itself, not on the pool's proxy, which transaction is the outermost.
+        self._own_connection: Any = getattr(conn, "_con", conn)
+        super().__init__(self._own_connection, None, readonly=False, deferrable=False)
+        self._settings = settings
+
+    async def start(self) -> None:
+        conn = self._own_connection
+        if conn._top_xact is not None or conn.is_in_transaction():
+            raise asyncpg.InterfaceError("there is a transaction already; its role and tenant cannot be set anew")
+        conn._top_xact = self
+        try:
+            await conn.execute(f"BEGIN; {self._settings}")
+        except Exception:
+            self._state, conn._top_xact = TransactionState.FAILED, None
+            if conn.is_in_transaction():
+                await conn.execute("ROLLBACK")
+            raise
+        except BaseException:  # cancelled: the pool rolls back what it is given back
+            self._state = TransactionState.FAILED
+            raise
+        self._state = TransactionState.STARTED
 
 
 # Reading rows -----------------------------------------------------------------------------------------------------

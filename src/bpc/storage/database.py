@@ -28,7 +28,17 @@ from bpc.runtime.postgres.address import Address
 from bpc.runtime.postgres.cluster import LOGIN
 from bpc.runtime.postgres.server import EmbeddedServer, use_server
 from bpc.runtime.settings import Settings, data_dir
-from bpc.storage.connection import APP_ROLE, OWNER_ROLE, SYSTEM_ROLE, Connection, connect, ensure_roles, open_connection
+from bpc.storage.connection import (
+    APP_ROLE,
+    OWNER_ROLE,
+    PLAN_SETTINGS,
+    SYSTEM_ROLE,
+    Connection,
+    RoleTransaction,
+    connect,
+    ensure_roles,
+    open_connection,
+)
 from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_driver_error
 from bpc.storage.migrate import MIGRATION_LOCK, list_migrations, migrate, require_current_schema
 
@@ -118,14 +128,27 @@ async def use_system_role(conn: Connection) -> AsyncIterator[None]:
 async def begin_transaction(conn: Connection, role: str, tenant: TenantId | None = None) -> AsyncIterator[None]:
     """A transaction in this role, bound to `tenant` if there is one."""
     set_tenant = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
+    settings = f"SET LOCAL ROLE {role}{set_tenant}"
+    if not conn.is_in_transaction():
+        async with RoleTransaction(conn, settings):
+            yield
+        return
     async with conn.transaction():
-        await conn.execute(f"SET LOCAL ROLE {role}{set_tenant}")
+        await conn.execute(settings)
         yield
 
 
 async def bind_tenant(conn: Connection, tenant: TenantId) -> None:
     """Bind the rest of a transaction of the system role to another tenant."""
     await conn.execute(f"SET LOCAL app.tenant_id = '{tenant}'")
+
+
+@asynccontextmanager
+async def visit_tenant(conn: Connection, other: TenantId, *, back_to: TenantId) -> AsyncIterator[None]:
+    """Bind a part of a transaction to another tenant: for what two tenants have agreed on, in one transaction."""
+    await bind_tenant(conn, other)
+    yield
+    await bind_tenant(conn, back_to)  # not after an error: the transaction is rolled back, and the binding with it
 
 
 def _is_lost(conn: Connection) -> bool:
@@ -162,7 +185,13 @@ async def open_database(
             reset=_reset_session,
             min_size=min(1, pool_size),
             max_size=pool_size,
-            server_settings={"role": APP_ROLE, "search_path": "public", "application_name": "bpc", "timezone": "UTC"},
+            server_settings={
+                "role": APP_ROLE,
+                "search_path": "public",
+                "application_name": "bpc",
+                "timezone": "UTC",
+                **PLAN_SETTINGS,
+            },
         )
     except (*DRIVER_ERRORS, OSError, TimeoutError, ValueError) as error:
         raise (map_driver_error(error) or map_connection_error(error)) from error

@@ -86,7 +86,9 @@ def map_driver_error(error: BaseException) -> Refusal | None:
         is_full = isinstance(error, asyncpg.InsufficientResourcesError)
         return DatabaseUnavailable(
             f"the database is {'out of resources' if is_full else 'read-only'}: {error}",
-            fix="make room on its disk" if is_full else "find out why it takes no writes",
+            fix="make room on its disk"
+            if is_full
+            else "make room if its disk is nearly full; else find out why it takes no writes",
         )
     if isinstance(error, RETRYABLE_ERRORS):
         return DatabaseUnavailable(f"the database could not complete the transaction: {error}", fix="try again")

@@ -41,16 +41,19 @@ from bpc.runtime.postgres.address import Address
 from bpc.runtime.settings import Settings
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.audit import events
-from bpc.storage.connection import APP_ROLE, SYSTEM_ROLE, Connection, connect
+from bpc.storage.connection import APP_ROLE, PLAN_SETTINGS, SYSTEM_ROLE, Connection, connect
 from bpc.storage.database import Database, use_system_role
 from bpc.storage.passports.product_names import find_skus_by_text
 
 InputT = TypeVar("InputT")
 
 SubjectKind = Literal[
+    "battery_batch",
+    "battery_transfer",
     "compile_run",
     "document",
     "document_version",
+    "item_run",
     "passport_version",
     "retention_run",
     "rule_package_version",
@@ -77,6 +80,7 @@ def make_job_sessions(address: Address, *, size: int) -> Sessions:
 
     async def open_job_connection(*_: object, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
         # The driver's pool passes positional arguments without an address.
+        options["server_settings"] = PLAN_SETTINGS | options["server_settings"]
         return await connect(**address.connect_arguments() | options)
 
     return Sessions(

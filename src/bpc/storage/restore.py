@@ -22,6 +22,7 @@ from bpc.runtime.postgres.programs import Account, find_server_account
 from bpc.runtime.settings import data_dir
 from bpc.storage.backup import BackupManifest, ReportBytes, ignore_bytes
 from bpc.storage.connection import Connection, ensure_roles, open_connection
+from bpc.storage.items.packs import PACKS_FOLDER, PackFolder
 
 COPY_STATEMENT: Final = re.compile(rb'COPY ("?\w+"?)\.("?\w+"?) \((.*)\) FROM stdin;\n')
 END_OF_ROWS: Final = b"\\.\n"
@@ -173,6 +174,7 @@ def restore_base(backup: Path, manifest: BackupManifest, folder: Path, report: R
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     restore_keys(backup, folder)
+    restore_packs(backup, folder)
 
 
 def _copy_folder(source: Path, target: Path, total: int, report: ReportBytes) -> None:
@@ -193,6 +195,13 @@ def restore_keys(backup: Path, folder: Path) -> None:
     if (backup / "keys").is_dir() and not (folder / "keys").exists():
         shutil.copytree(backup / "keys", folder / "keys")
         (folder / "keys").chmod(0o700)
+
+
+def restore_packs(backup: Path, folder: Path) -> None:
+    """Copy the packs of batteries that the data directory does not have. Their names say what they hold."""
+    packs = PackFolder(folder)
+    for file in sorted((backup / PACKS_FOLDER).rglob("*.pack")):
+        packs.write(file.read_bytes())
 
 
 async def restore_dump(backup: Path, manifest: BackupManifest, address: Address) -> None:

@@ -37,7 +37,8 @@ CREATE TYPE rule_pkg_status AS ENUM (
 );
 CREATE TYPE signing_key_status AS ENUM (
     'ACTIVE',
-    'RETIRED'
+    'RETIRED',
+    'COMPROMISED'
 );
 CREATE TYPE snapshot_status AS ENUM (
     'BUILDING',
@@ -667,6 +668,42 @@ CREATE FUNCTION api_keys_by_pepper() RETURNS TABLE(slug text, pepper_id text, ke
    GROUP BY t.slug, k.pepper_id
    ORDER BY t.slug, k.pepper_id
 $$;
+CREATE FUNCTION assign_status_index(tenant uuid, version uuid, current_state integer, moment timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  chosen_list uuid;
+  noise bytea;
+BEGIN
+  IF EXISTS (SELECT FROM status_entries e WHERE e.tenant_id = tenant AND e.passport_version_id = version) THEN
+    RETURN;
+  END IF;
+  SELECT l.list_id INTO chosen_list FROM status_lists l
+   WHERE l.tenant_id = tenant ORDER BY l.created_at DESC LIMIT 1;
+  IF chosen_list IS NULL THEN
+    -- Only for the first list: others that issue wait here, and then find it.
+    PERFORM pg_advisory_xact_lock(hashtextextended('first status list of ' || tenant, 0));
+    SELECT l.list_id INTO chosen_list FROM status_lists l
+     WHERE l.tenant_id = tenant ORDER BY l.created_at DESC LIMIT 1;
+  END IF;
+  FOR attempt IN 1..16 LOOP
+    EXIT WHEN chosen_list IS NULL;
+    noise := uuid_send(gen_random_uuid());
+    INSERT INTO status_entries (tenant_id, passport_version_id, list_id, list_index, state, since)
+    VALUES (tenant, version, chosen_list,
+            get_byte(noise, 0) * 512 + get_byte(noise, 1) * 2 + get_byte(noise, 2) / 128, current_state, moment)
+    ON CONFLICT (tenant_id, list_id, list_index) DO NOTHING;
+    IF FOUND THEN
+      RETURN;
+    END IF;
+  END LOOP;
+  INSERT INTO status_lists (tenant_id, created_at) VALUES (tenant, clock_timestamp())
+  RETURNING list_id INTO chosen_list;
+  noise := uuid_send(gen_random_uuid());
+  INSERT INTO status_entries (tenant_id, passport_version_id, list_id, list_index, state, since)
+  VALUES (tenant, version, chosen_list,
+          get_byte(noise, 0) * 512 + get_byte(noise, 1) * 2 + get_byte(noise, 2) / 128, current_state, moment);
+END $$;
 CREATE FUNCTION count_compliance(payload bytea, wanted text) RETURNS integer
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path TO 'pg_catalog'
@@ -774,6 +811,65 @@ BEGIN
      AND position(fold_case(needle) IN fold_case(sku || ' ' || name)) > 0
    LIMIT most;
 END $$;
+CREATE FUNCTION find_public_battery(wanted_id uuid, wanted_gtin text, wanted_serial text, wanted_link text) RETURNS TABLE(ceased_at timestamp with time zone, successor text)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+  SELECT matches.ceased_at, matches.successor FROM (
+    SELECT b.battery_id, b.ceased_at, b.successor, b.registered_at
+      FROM batteries b WHERE b.battery_id = wanted_id
+    UNION ALL
+    SELECT b.battery_id, b.ceased_at, b.successor, b.registered_at
+      FROM battery_identifications i
+      JOIN batteries b ON b.tenant_id = i.tenant_id AND b.serial_number = wanted_serial
+                             AND b.battery_product_id = i.battery_product_id
+     WHERE i.gtin = wanted_gtin
+    UNION ALL
+    SELECT b.battery_id, b.ceased_at, b.successor, b.registered_at
+      FROM batteries b WHERE b.link = wanted_link) AS matches
+  ORDER BY matches.registered_at, matches.battery_id LIMIT 1
+$$;
+CREATE FUNCTION find_public_item(wanted_id uuid, wanted_gtin text, wanted_lot text, wanted_serial text, only_tenant uuid) RETURNS TABLE(tenant_id uuid, granularity text, gtin text, passport_id uuid, battery_id uuid, serial_number text, batch_number text, ceased_at timestamp with time zone, successor text)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+  SELECT m.tenant_id, m.granularity, m.gtin, p.passport_id, m.battery_id, m.serial_number,
+         (SELECT c.batch_number FROM battery_batches c
+           WHERE c.tenant_id = m.tenant_id AND c.battery_batch_id = m.battery_batch_id
+          UNION ALL
+          SELECT c.batch_number FROM battery_batches c
+           WHERE wanted_serial IS NULL AND c.tenant_id = m.tenant_id AND c.battery_product_id = m.battery_product_id
+             AND c.batch_number = wanted_lot
+           LIMIT 1),
+         m.ceased_at, m.successor
+    FROM (
+      SELECT b.tenant_id, b.battery_product_id, coalesce(i.granularity, 'ITEM') AS granularity, i.gtin, b.battery_id,
+             b.serial_number, b.battery_batch_id, b.ceased_at, b.successor, b.registered_at, b.registered_at AS begun_at
+        FROM batteries b
+        LEFT JOIN battery_identifications i ON i.tenant_id = b.tenant_id
+                                                  AND i.battery_product_id = b.battery_product_id
+       WHERE b.battery_id = wanted_id
+      UNION ALL
+      SELECT i.tenant_id, i.battery_product_id, i.granularity, i.gtin, b.battery_id, b.serial_number,
+             b.battery_batch_id, b.ceased_at, b.successor, b.registered_at, t.created_at
+        FROM battery_identifications i
+        JOIN battery_products t ON t.tenant_id = i.tenant_id AND t.battery_product_id = i.battery_product_id
+        LEFT JOIN batteries b ON b.tenant_id = i.tenant_id AND b.serial_number = wanted_serial
+                                    AND b.battery_product_id = i.battery_product_id
+       WHERE i.gtin = wanted_gtin) AS m
+    LEFT JOIN passports p ON p.tenant_id = m.tenant_id AND p.battery_product_id = m.battery_product_id
+   WHERE only_tenant IS NULL OR m.tenant_id = only_tenant
+   ORDER BY m.registered_at NULLS LAST, m.begun_at, m.tenant_id LIMIT 1
+$$;
+CREATE FUNCTION find_public_passport(the_passport uuid) RETURNS TABLE(tenant_id uuid, issuer text)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+  SELECT p.tenant_id, t.name
+    FROM passports p
+    JOIN tenants t ON t.tenant_id = p.tenant_id
+   WHERE p.passport_id = the_passport
+$$;
 CREATE FUNCTION find_rule_packages_by_text(needle text, most integer) RETURNS SETOF uuid
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -799,6 +895,23 @@ CREATE FUNCTION fold_case(content text) RETURNS text
              'àáâãäåæçèéêëìíîïðñòóôõöøùúûüýþāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįĳĵķĺļľŀłńņňŋōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷÿź'
              'żžάέήίόύώαβγδεζηθικλμνξοπρστυφχψωϊϋѐёђѓєѕіїјљњћќѝўџабвгдежзийклмнопрстуфхцчшщъыьэюяґșțß') END
 $$;
+CREATE FUNCTION follow_version_status() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  CASE NEW.status
+    WHEN 'SIGNED' THEN
+      PERFORM assign_status_index(NEW.tenant_id, NEW.passport_version_id, 0::int, now());
+    WHEN 'SUPERSEDED' THEN
+      UPDATE status_entries SET state = 1, since = NEW.superseded_at, statement_due = true
+       WHERE tenant_id = NEW.tenant_id AND passport_version_id = NEW.passport_version_id;
+    WHEN 'REVOKED' THEN
+      UPDATE status_entries SET state = 2, since = NEW.revoked_at, statement_due = true
+       WHERE tenant_id = NEW.tenant_id AND passport_version_id = NEW.passport_version_id;
+    ELSE NULL;
+  END CASE;
+  RETURN NULL;
+END $$;
 CREATE FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -815,6 +928,15 @@ BEGIN
      WHERE a.tenant_id = current_tenant() AND a.aggregate_type = the_type AND a.aggregate_id = the_id;
   END IF;
 END $$;
+CREATE FUNCTION offers_to_this_tenant() RETURNS TABLE(tenant_id uuid, transfer_id uuid, other_tenant_id uuid, offer bytea, offered_at timestamp with time zone, expires_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+  SELECT t.other_tenant_id, t.transfer_id, t.tenant_id, t.offer, t.offered_at, t.expires_at
+    FROM battery_transfers t
+   WHERE t.other_tenant_id = current_tenant() AND t.side = 'GIVES' AND t.state = 'OFFERED'
+     AND t.expires_at > now()
+$$;
 CREATE FUNCTION put_into_log_outbox() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -888,6 +1010,29 @@ BEGIN
   END IF;
   RETURN item;
 END $$;
+CREATE FUNCTION renew_statistics() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+  name text;
+BEGIN
+  FOR name IN
+    SELECT c.relname FROM pg_class c
+     WHERE c.relnamespace = 'public'::regnamespace
+       AND c.relname IN ('documents', 'document_versions', 'facts', 'fact_sources', 'data_snapshots', 'snapshot_items')
+       AND (c.reltuples <= 0 OR pg_relation_size(c.oid) >= 4 * 8192 * greatest(c.relpages, 1)::bigint)
+     ORDER BY c.relname
+  LOOP
+    BEGIN
+      EXECUTE format('LOCK TABLE %I IN SHARE UPDATE EXCLUSIVE MODE NOWAIT', name);
+      EXECUTE format('ANALYZE %I', name);
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
+  END LOOP;
+END
+$$;
 CREATE FUNCTION search_grams(tenant uuid, content text, smallest integer) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE STRICT COST 1000 PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'public'
@@ -987,6 +1132,9 @@ REVOKE ALL ON FUNCTION answered_by(p_tenant uuid, p_actor uuid, p_key text, p_ha
 GRANT ALL ON FUNCTION answered_by(p_tenant uuid, p_actor uuid, p_key text, p_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION api_keys_by_pepper() FROM PUBLIC;
 GRANT ALL ON FUNCTION api_keys_by_pepper() TO bpc_system;
+REVOKE ALL ON FUNCTION assign_status_index(tenant uuid, version uuid, current_state integer, moment timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION assign_status_index(tenant uuid, version uuid, current_state integer, moment timestamp with time zone) TO bpc_app;
+GRANT ALL ON FUNCTION assign_status_index(tenant uuid, version uuid, current_state integer, moment timestamp with time zone) TO bpc_system;
 REVOKE ALL ON FUNCTION count_compliance(payload bytea, wanted text) FROM PUBLIC;
 GRANT ALL ON FUNCTION count_compliance(payload bytea, wanted text) TO bpc_app;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
@@ -1002,18 +1150,29 @@ REVOKE ALL ON FUNCTION find_documents_by_text(needle text, most integer) FROM PU
 GRANT ALL ON FUNCTION find_documents_by_text(needle text, most integer) TO bpc_app;
 REVOKE ALL ON FUNCTION find_products_by_text(needle text, most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_products_by_text(needle text, most integer) TO bpc_app;
+REVOKE ALL ON FUNCTION find_public_battery(wanted_id uuid, wanted_gtin text, wanted_serial text, wanted_link text) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_public_battery(wanted_id uuid, wanted_gtin text, wanted_serial text, wanted_link text) TO bpc_app;
+REVOKE ALL ON FUNCTION find_public_item(wanted_id uuid, wanted_gtin text, wanted_lot text, wanted_serial text, only_tenant uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_public_item(wanted_id uuid, wanted_gtin text, wanted_lot text, wanted_serial text, only_tenant uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION find_public_passport(the_passport uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_public_passport(the_passport uuid) TO bpc_app;
 REVOKE ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) TO bpc_app;
 REVOKE ALL ON FUNCTION fold_case(content text) FROM PUBLIC;
 GRANT ALL ON FUNCTION fold_case(content text) TO bpc_app;
+REVOKE ALL ON FUNCTION follow_version_status() FROM PUBLIC;
 REVOKE ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregate_version bigint, OUT event_hash bytea) TO bpc_app;
+REVOKE ALL ON FUNCTION offers_to_this_tenant() FROM PUBLIC;
+GRANT ALL ON FUNCTION offers_to_this_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION put_into_log_outbox() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION renew_statistics() FROM PUBLIC;
+GRANT ALL ON FUNCTION renew_statistics() TO bpc_app;
 REVOKE ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) TO bpc_app;
 REVOKE ALL ON FUNCTION state_new_version() FROM PUBLIC;
@@ -1197,6 +1356,221 @@ ALTER TABLE attachments ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON attachments USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT ON TABLE attachments TO bpc_app;
 
+-- batch_passport_versions ---------------------------------------------------------------------------------------
+CREATE TABLE batch_passport_versions (
+    tenant_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    battery_batch_id uuid NOT NULL,
+    model_version_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    model_receipt_hash bytea NOT NULL,
+    dsl_sha256 bytea NOT NULL,
+    compiler_build_id text NOT NULL,
+    signing_key_id text NOT NULL,
+    secret text NOT NULL,
+    facts bytea NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    requested_by uuid,
+    content bytea,
+    signature bytea,
+    receipt_hash bytea,
+    fail_count integer,
+    warn_count integer,
+    refusal text,
+    ended_at timestamp with time zone,
+    CONSTRAINT batch_passport_versions_compiler_build_id_check CHECK ((compiler_build_id <> ''::text)),
+    CONSTRAINT batch_passport_versions_dsl_sha256_check CHECK ((octet_length(dsl_sha256) = 32)),
+    CONSTRAINT batch_passport_versions_facts_check CHECK ((octet_length(facts) > 0)),
+    CONSTRAINT batch_passport_versions_fail_count_check CHECK ((fail_count >= 0)),
+    CONSTRAINT batch_passport_versions_model_receipt_hash_check CHECK ((octet_length(model_receipt_hash) = 32)),
+    CONSTRAINT batch_passport_versions_receipt_hash_check CHECK ((octet_length(receipt_hash) = 32)),
+    CONSTRAINT batch_passport_versions_refusal_check CHECK ((refusal <> ''::text)),
+    CONSTRAINT batch_passport_versions_secret_check CHECK ((secret <> ''::text)),
+    CONSTRAINT batch_passport_versions_signature_check CHECK ((octet_length(signature) = 64)),
+    CONSTRAINT batch_passport_versions_signing_key_id_check CHECK ((signing_key_id <> ''::text)),
+    CONSTRAINT batch_passport_versions_warn_count_check CHECK ((warn_count >= 0)),
+    CONSTRAINT batch_passport_versions_whole CHECK (
+CASE
+    WHEN (ended_at IS NULL) THEN (num_nonnulls(content, signature, receipt_hash, fail_count, warn_count, refusal) = 0)
+    ELSE (num_nonnulls(content, signature, receipt_hash, fail_count, warn_count) =
+    CASE
+        WHEN (refusal IS NULL) THEN 5
+        ELSE 0
+    END)
+END)
+);
+ALTER TABLE batch_passport_versions FORCE ROW LEVEL SECURITY;
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_pkey PRIMARY KEY (tenant_id, passport_version_id);
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_time_key UNIQUE (tenant_id, battery_batch_id, requested_at);
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_tenant_id_battery_batch_id_fkey FOREIGN KEY (tenant_id, battery_batch_id) REFERENCES battery_batches(tenant_id, battery_batch_id);
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_tenant_id_model_version_id_fkey FOREIGN KEY (tenant_id, model_version_id) REFERENCES passport_versions(tenant_id, passport_version_id);
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_tenant_id_requested_by_fkey FOREIGN KEY (tenant_id, requested_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE batch_passport_versions ADD CONSTRAINT batch_passport_versions_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
+CREATE INDEX batch_passport_versions_of_model ON batch_passport_versions USING btree (tenant_id, model_version_id);
+CREATE TRIGGER batch_passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, battery_batch_id, model_version_id, rule_package_version_id, model_receipt_hash, dsl_sha256, compiler_build_id, signing_key_id, secret, facts, requested_at, requested_by ON batch_passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('what the passport of a batch was asked for never changes');
+CREATE TRIGGER batch_passport_versions_issued_once BEFORE UPDATE ON batch_passport_versions FOR EACH ROW WHEN ((old.ended_at IS NOT NULL)) EXECUTE FUNCTION refuse('the passport of a batch is issued once');
+CREATE TRIGGER batch_passport_versions_not_truncated BEFORE TRUNCATE ON batch_passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passports of batches are never deleted');
+CREATE TRIGGER batch_passport_versions_stay BEFORE DELETE ON batch_passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('the passport of a batch is never deleted');
+ALTER TABLE batch_passport_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON batch_passport_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(content) ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(signature) ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(receipt_hash) ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(fail_count) ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(warn_count) ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(refusal) ON TABLE batch_passport_versions TO bpc_app;
+GRANT UPDATE(ended_at) ON TABLE batch_passport_versions TO bpc_app;
+
+-- batteries -----------------------------------------------------------------------------------------------------
+CREATE TABLE batteries (
+    tenant_id uuid NOT NULL,
+    battery_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    registration_id uuid NOT NULL,
+    battery_batch_id uuid,
+    registered_at timestamp with time zone NOT NULL,
+    ceased_at timestamp with time zone,
+    leaf_number integer NOT NULL,
+    manufactured_on date,
+    placed_on date,
+    serial_number text NOT NULL,
+    status text DEFAULT 'original'::text NOT NULL,
+    plant text,
+    link text,
+    successor text,
+    predecessor text,
+    CONSTRAINT batteries_ceased CHECK (((ceased_at IS NULL) OR (status = 'waste'::text))),
+    CONSTRAINT batteries_leaf_number_check CHECK ((leaf_number >= 0)),
+    CONSTRAINT batteries_link_check CHECK ((link <> ''::text)),
+    CONSTRAINT batteries_other_life CHECK (((status = ANY (ARRAY['original'::text, 'waste'::text])) OR (successor IS NOT NULL) OR (predecessor IS NOT NULL))),
+    CONSTRAINT batteries_plant_check CHECK ((plant <> ''::text)),
+    CONSTRAINT batteries_predecessor_check CHECK ((predecessor <> ''::text)),
+    CONSTRAINT batteries_serial_number_check CHECK ((serial_number <> ''::text)),
+    CONSTRAINT batteries_status_check CHECK ((status = ANY (ARRAY['original'::text, 're-used'::text, 'repurposed'::text, 'remanufactured'::text, 'waste'::text]))),
+    CONSTRAINT batteries_successor_check CHECK ((successor <> ''::text))
+);
+ALTER TABLE batteries FORCE ROW LEVEL SECURITY;
+ALTER TABLE batteries ADD CONSTRAINT batteries_pkey PRIMARY KEY (battery_id, tenant_id);
+ALTER TABLE batteries ADD CONSTRAINT batteries_serial_key UNIQUE (tenant_id, serial_number, battery_product_id);
+ALTER TABLE batteries ADD CONSTRAINT batteries_tenant_id_battery_batch_id_fkey FOREIGN KEY (tenant_id, battery_batch_id) REFERENCES battery_batches(tenant_id, battery_batch_id);
+ALTER TABLE batteries ADD CONSTRAINT batteries_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
+ALTER TABLE batteries ADD CONSTRAINT batteries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE batteries ADD CONSTRAINT batteries_tenant_id_registration_id_fkey FOREIGN KEY (tenant_id, registration_id) REFERENCES battery_registrations(tenant_id, registration_id);
+CREATE INDEX batteries_by_time ON batteries USING btree (tenant_id, registered_at, battery_id);
+CREATE UNIQUE INDEX batteries_link_key ON batteries USING btree (link, tenant_id) WHERE (link IS NOT NULL);
+CREATE INDEX batteries_not_original ON batteries USING btree (tenant_id, status, registered_at, battery_id) WHERE (status <> 'original'::text);
+CREATE INDEX batteries_of_product ON batteries USING btree (tenant_id, battery_product_id, registered_at, battery_id);
+CREATE TRIGGER batteries_identity_stays BEFORE UPDATE ON batteries FOR EACH ROW WHEN (((old.ceased_at IS NOT NULL) OR (old.successor IS NOT NULL) OR ((old.placed_on IS NOT NULL) AND (new.placed_on IS DISTINCT FROM old.placed_on)) OR ((((((((((((old.tenant_id IS DISTINCT FROM new.tenant_id) OR (old.battery_id IS DISTINCT FROM new.battery_id)) OR (old.battery_product_id IS DISTINCT FROM new.battery_product_id)) OR (old.registration_id IS DISTINCT FROM new.registration_id)) OR (old.battery_batch_id IS DISTINCT FROM new.battery_batch_id)) OR (old.registered_at IS DISTINCT FROM new.registered_at)) OR (old.leaf_number IS DISTINCT FROM new.leaf_number)) OR (old.manufactured_on IS DISTINCT FROM new.manufactured_on)) OR (old.serial_number IS DISTINCT FROM new.serial_number)) OR (old.plant IS DISTINCT FROM new.plant)) OR (old.link IS DISTINCT FROM new.link)) OR (old.predecessor IS DISTINCT FROM new.predecessor)))) EXECUTE FUNCTION refuse('what a battery is never changes, and its end is final');
+CREATE TRIGGER batteries_never_deleted BEFORE DELETE ON batteries FOR EACH ROW EXECUTE FUNCTION refuse('a battery is never deleted');
+CREATE TRIGGER batteries_not_truncated BEFORE TRUNCATE ON batteries FOR EACH STATEMENT EXECUTE FUNCTION refuse('batteries are never deleted');
+CREATE TRIGGER batteries_status_steps BEFORE UPDATE OF status ON batteries FOR EACH ROW WHEN (((old.status <> new.status) AND
+        CASE old.status
+            WHEN 'waste'::text THEN (new.status = 'original'::text)
+            ELSE (new.status <> 'waste'::text)
+        END)) EXECUTE FUNCTION refuse('a battery becomes waste, and only waste gets another life');
+ALTER TABLE batteries ENABLE ROW LEVEL SECURITY;
+CREATE POLICY address_lookup ON batteries FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON batteries USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE batteries TO bpc_app;
+GRANT UPDATE(ceased_at) ON TABLE batteries TO bpc_app;
+GRANT UPDATE(placed_on) ON TABLE batteries TO bpc_app;
+GRANT UPDATE(status) ON TABLE batteries TO bpc_app;
+GRANT UPDATE(successor) ON TABLE batteries TO bpc_app;
+
+-- battery_batches -----------------------------------------------------------------------------------------------
+CREATE TABLE battery_batches (
+    tenant_id uuid NOT NULL,
+    battery_batch_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    batch_number text NOT NULL,
+    plant text,
+    manufactured_on date,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT battery_batches_batch_number_check CHECK ((batch_number <> ''::text)),
+    CONSTRAINT battery_batches_plant_check CHECK ((plant <> ''::text))
+);
+ALTER TABLE battery_batches FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_batches ADD CONSTRAINT battery_batches_number_key UNIQUE (tenant_id, battery_product_id, batch_number);
+ALTER TABLE battery_batches ADD CONSTRAINT battery_batches_pkey PRIMARY KEY (tenant_id, battery_batch_id);
+ALTER TABLE battery_batches ADD CONSTRAINT battery_batches_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
+ALTER TABLE battery_batches ADD CONSTRAINT battery_batches_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX battery_batches_by_time ON battery_batches USING btree (tenant_id, created_at, battery_batch_id);
+CREATE TRIGGER battery_batches_never_change BEFORE DELETE OR UPDATE ON battery_batches FOR EACH ROW EXECUTE FUNCTION refuse('a batch is never changed or deleted');
+CREATE TRIGGER battery_batches_not_truncated BEFORE TRUNCATE ON battery_batches FOR EACH STATEMENT EXECUTE FUNCTION refuse('batches are never deleted');
+ALTER TABLE battery_batches ENABLE ROW LEVEL SECURITY;
+CREATE POLICY address_lookup ON battery_batches FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON battery_batches USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE battery_batches TO bpc_app;
+
+-- battery_changes -----------------------------------------------------------------------------------------------
+CREATE TABLE battery_changes (
+    tenant_id uuid NOT NULL,
+    battery_id uuid NOT NULL,
+    number integer NOT NULL,
+    kind text NOT NULL,
+    status text NOT NULL,
+    effective_on date NOT NULL,
+    said jsonb NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    changed_by uuid,
+    CONSTRAINT battery_changes_kind_check CHECK ((kind = ANY (ARRAY['PLACED'::text, 'REPAIRED'::text, 'WASTE'::text, 'RECYCLED'::text, 'SUCCEEDED'::text, 'BEGUN'::text]))),
+    CONSTRAINT battery_changes_number_check CHECK ((number > 0)),
+    CONSTRAINT battery_changes_status_check CHECK ((status = ANY (ARRAY['original'::text, 're-used'::text, 'repurposed'::text, 'remanufactured'::text, 'waste'::text])))
+);
+ALTER TABLE battery_changes FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_changes ADD CONSTRAINT battery_changes_pkey PRIMARY KEY (tenant_id, battery_id, number);
+ALTER TABLE battery_changes ADD CONSTRAINT battery_changes_tenant_id_battery_id_fkey FOREIGN KEY (tenant_id, battery_id) REFERENCES batteries(tenant_id, battery_id);
+ALTER TABLE battery_changes ADD CONSTRAINT battery_changes_tenant_id_changed_by_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE battery_changes ADD CONSTRAINT battery_changes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE TRIGGER battery_changes_never_change BEFORE DELETE OR UPDATE ON battery_changes FOR EACH ROW EXECUTE FUNCTION refuse('a change of a battery is never changed or deleted');
+CREATE TRIGGER battery_changes_not_truncated BEFORE TRUNCATE ON battery_changes FOR EACH STATEMENT EXECUTE FUNCTION refuse('changes of batteries are never deleted');
+ALTER TABLE battery_changes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON battery_changes USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE battery_changes TO bpc_app;
+
+-- battery_identifications ---------------------------------------------------------------------------------------
+CREATE TABLE battery_identifications (
+    tenant_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    granularity text NOT NULL,
+    scheme text NOT NULL,
+    gtin text,
+    base_url text,
+    operator_scheme text,
+    operator_id text,
+    fixed_at timestamp with time zone,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT battery_identifications_base_url_check CHECK ((base_url <> ''::text)),
+    CONSTRAINT battery_identifications_granularity_check CHECK ((granularity = ANY (ARRAY['MODEL'::text, 'BATCH'::text, 'ITEM'::text]))),
+    CONSTRAINT battery_identifications_gtin_check CHECK ((gtin ~ '^[0-9]{14}$'::text)),
+    CONSTRAINT battery_identifications_operator CHECK (((operator_scheme IS NULL) = (operator_id IS NULL))),
+    CONSTRAINT battery_identifications_operator_id_check CHECK ((operator_id <> ''::text)),
+    CONSTRAINT battery_identifications_operator_scheme_check CHECK ((operator_scheme = ANY (ARRAY['GLN'::text, 'EORI'::text, 'VAT'::text, 'LEI'::text]))),
+    CONSTRAINT battery_identifications_scheme_check CHECK ((scheme = ANY (ARRAY['GS1'::text, 'OWN'::text, 'IEC61406'::text]))),
+    CONSTRAINT battery_identifications_with_gtin CHECK (((scheme = 'GS1'::text) = (gtin IS NOT NULL)))
+);
+ALTER TABLE battery_identifications FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_identifications ADD CONSTRAINT battery_identifications_gtin_key UNIQUE (tenant_id, gtin);
+ALTER TABLE battery_identifications ADD CONSTRAINT battery_identifications_pkey PRIMARY KEY (tenant_id, battery_product_id);
+ALTER TABLE battery_identifications ADD CONSTRAINT battery_identifications_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
+ALTER TABLE battery_identifications ADD CONSTRAINT battery_identifications_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX battery_identifications_by_gtin ON battery_identifications USING btree (gtin) WHERE (gtin IS NOT NULL);
+CREATE TRIGGER battery_identifications_fixed BEFORE UPDATE ON battery_identifications FOR EACH ROW WHEN (((old.fixed_at IS NOT NULL) AND (((((old.granularity IS DISTINCT FROM new.granularity) OR (old.scheme IS DISTINCT FROM new.scheme)) OR (old.gtin IS DISTINCT FROM new.gtin)) OR (old.base_url IS DISTINCT FROM new.base_url)) OR (old.fixed_at IS DISTINCT FROM new.fixed_at)))) EXECUTE FUNCTION refuse('how batteries are identified stays the same once one is on the market');
+ALTER TABLE battery_identifications ENABLE ROW LEVEL SECURITY;
+CREATE POLICY address_lookup ON battery_identifications FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON battery_identifications USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(granularity) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(scheme) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(gtin) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(base_url) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(operator_scheme) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(operator_id) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(fixed_at) ON TABLE battery_identifications TO bpc_app;
+GRANT UPDATE(changed_at) ON TABLE battery_identifications TO bpc_app;
+
 -- battery_products ----------------------------------------------------------------------------------------------
 CREATE TABLE battery_products (
     tenant_id uuid NOT NULL,
@@ -1221,6 +1595,268 @@ CREATE POLICY text_search ON battery_products FOR SELECT TO bpc_owner USING (tru
 GRANT SELECT,INSERT ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(name) ON TABLE battery_products TO bpc_app;
 GRANT UPDATE(is_active) ON TABLE battery_products TO bpc_app;
+
+-- battery_readings ----------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings (
+    tenant_id uuid NOT NULL,
+    battery_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    revision smallint NOT NULL,
+    kind text NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+)
+PARTITION BY HASH (battery_id);
+ALTER TABLE battery_readings FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_readings ADD CONSTRAINT battery_readings_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER TABLE battery_readings ADD CONSTRAINT battery_readings_tenant_id_battery_id_fkey FOREIGN KEY (tenant_id, battery_id) REFERENCES batteries(tenant_id, battery_id);
+ALTER TABLE battery_readings ADD CONSTRAINT battery_readings_tenant_id_delivery_id_fkey FOREIGN KEY (tenant_id, delivery_id) REFERENCES reading_deliveries(tenant_id, delivery_id);
+ALTER TABLE battery_readings ADD CONSTRAINT battery_readings_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE TRIGGER battery_readings_never_change BEFORE DELETE OR UPDATE ON battery_readings FOR EACH ROW EXECUTE FUNCTION refuse('a reading is never changed or deleted');
+CREATE TRIGGER battery_readings_not_truncated BEFORE TRUNCATE ON battery_readings FOR EACH STATEMENT EXECUTE FUNCTION refuse('readings are never deleted');
+ALTER TABLE battery_readings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON battery_readings USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE battery_readings TO bpc_app;
+
+-- battery_readings_0 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_0 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_0 FOR VALUES WITH (modulus 8, remainder 0);
+ALTER TABLE battery_readings_0 ADD CONSTRAINT battery_readings_0_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_0_pkey;
+
+-- battery_readings_1 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_1 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_1 FOR VALUES WITH (modulus 8, remainder 1);
+ALTER TABLE battery_readings_1 ADD CONSTRAINT battery_readings_1_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_1_pkey;
+
+-- battery_readings_2 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_2 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_2 FOR VALUES WITH (modulus 8, remainder 2);
+ALTER TABLE battery_readings_2 ADD CONSTRAINT battery_readings_2_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_2_pkey;
+
+-- battery_readings_3 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_3 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_3 FOR VALUES WITH (modulus 8, remainder 3);
+ALTER TABLE battery_readings_3 ADD CONSTRAINT battery_readings_3_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_3_pkey;
+
+-- battery_readings_4 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_4 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_4 FOR VALUES WITH (modulus 8, remainder 4);
+ALTER TABLE battery_readings_4 ADD CONSTRAINT battery_readings_4_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_4_pkey;
+
+-- battery_readings_5 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_5 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_5 FOR VALUES WITH (modulus 8, remainder 5);
+ALTER TABLE battery_readings_5 ADD CONSTRAINT battery_readings_5_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_5_pkey;
+
+-- battery_readings_6 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_6 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_6 FOR VALUES WITH (modulus 8, remainder 6);
+ALTER TABLE battery_readings_6 ADD CONSTRAINT battery_readings_6_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_6_pkey;
+
+-- battery_readings_7 --------------------------------------------------------------------------------------------
+CREATE TABLE battery_readings_7 (
+    tenant_id uuid CONSTRAINT battery_readings_tenant_id_not_null NOT NULL,
+    battery_id uuid CONSTRAINT battery_readings_battery_id_not_null NOT NULL,
+    delivery_id uuid CONSTRAINT battery_readings_delivery_id_not_null NOT NULL,
+    recorded_at timestamp with time zone CONSTRAINT battery_readings_recorded_at_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT battery_readings_received_at_not_null NOT NULL,
+    revision smallint CONSTRAINT battery_readings_revision_not_null NOT NULL,
+    kind text CONSTRAINT battery_readings_kind_not_null NOT NULL,
+    number numeric(30,6),
+    text text,
+    CONSTRAINT battery_readings_kind_check CHECK ((kind <> ''::text)),
+    CONSTRAINT battery_readings_revision_check CHECK ((revision >= 0)),
+    CONSTRAINT battery_readings_value CHECK ((num_nonnulls(number, text) = 1))
+);
+ALTER TABLE battery_readings ATTACH PARTITION battery_readings_7 FOR VALUES WITH (modulus 8, remainder 7);
+ALTER TABLE battery_readings_7 ADD CONSTRAINT battery_readings_7_pkey PRIMARY KEY (tenant_id, battery_id, kind, recorded_at, revision);
+ALTER INDEX battery_readings_pkey ATTACH PARTITION battery_readings_7_pkey;
+
+-- battery_registrations -----------------------------------------------------------------------------------------
+CREATE TABLE battery_registrations (
+    tenant_id uuid NOT NULL,
+    registration_id uuid NOT NULL,
+    total integer NOT NULL,
+    root bytea NOT NULL,
+    leaf_hashes bytea NOT NULL,
+    registered_at timestamp with time zone NOT NULL,
+    registered_by uuid,
+    CONSTRAINT battery_registrations_check CHECK ((octet_length(leaf_hashes) = (32 * total))),
+    CONSTRAINT battery_registrations_root_check CHECK ((octet_length(root) = 32)),
+    CONSTRAINT battery_registrations_total_check CHECK ((total > 0))
+);
+ALTER TABLE battery_registrations ALTER COLUMN leaf_hashes SET STORAGE EXTERNAL;
+ALTER TABLE battery_registrations FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_registrations ADD CONSTRAINT battery_registrations_pkey PRIMARY KEY (tenant_id, registration_id);
+ALTER TABLE battery_registrations ADD CONSTRAINT battery_registrations_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE battery_registrations ADD CONSTRAINT battery_registrations_tenant_id_registered_by_fkey FOREIGN KEY (tenant_id, registered_by) REFERENCES actors(tenant_id, actor_id);
+CREATE TRIGGER battery_registrations_never_change BEFORE DELETE OR UPDATE ON battery_registrations FOR EACH ROW EXECUTE FUNCTION refuse('a registration is never changed or deleted');
+CREATE TRIGGER battery_registrations_not_truncated BEFORE TRUNCATE ON battery_registrations FOR EACH STATEMENT EXECUTE FUNCTION refuse('registrations are never deleted');
+ALTER TABLE battery_registrations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON battery_registrations USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE battery_registrations TO bpc_app;
+
+-- battery_transfers ---------------------------------------------------------------------------------------------
+CREATE TABLE battery_transfers (
+    tenant_id uuid NOT NULL,
+    transfer_id uuid NOT NULL,
+    side text NOT NULL,
+    other_tenant_id uuid NOT NULL,
+    state text NOT NULL,
+    battery_id uuid,
+    offer bytea NOT NULL,
+    acceptance bytea,
+    entry bytea,
+    gives_statement bytea,
+    takes_statement bytea,
+    offered_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    accepted_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    reason text,
+    CONSTRAINT battery_transfers_accepted CHECK ((((acceptance IS NULL) = (accepted_at IS NULL)) AND
+CASE state
+    WHEN 'OFFERED'::text THEN (acceptance IS NULL)
+    WHEN 'EXPIRED'::text THEN (acceptance IS NULL)
+    WHEN 'ACCEPTED'::text THEN (acceptance IS NOT NULL)
+    WHEN 'COMPLETED'::text THEN (acceptance IS NOT NULL)
+    ELSE true
+END)),
+    CONSTRAINT battery_transfers_answered CHECK (((side = 'GIVES'::text) OR (state <> 'OFFERED'::text))),
+    CONSTRAINT battery_transfers_check CHECK ((expires_at > offered_at)),
+    CONSTRAINT battery_transfers_ended CHECK (((state = ANY (ARRAY['OFFERED'::text, 'ACCEPTED'::text])) = (ended_at IS NULL))),
+    CONSTRAINT battery_transfers_given CHECK (((side = 'TAKES'::text) OR ((battery_id IS NOT NULL) AND (entry IS NULL)))),
+    CONSTRAINT battery_transfers_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT battery_transfers_side_check CHECK ((side = ANY (ARRAY['GIVES'::text, 'TAKES'::text]))),
+    CONSTRAINT battery_transfers_signed CHECK ((((state = 'COMPLETED'::text) = (gives_statement IS NOT NULL)) AND ((gives_statement IS NULL) = (takes_statement IS NULL)) AND ((state <> 'COMPLETED'::text) OR (battery_id IS NOT NULL)))),
+    CONSTRAINT battery_transfers_state_check CHECK ((state = ANY (ARRAY['OFFERED'::text, 'ACCEPTED'::text, 'COMPLETED'::text, 'DECLINED'::text, 'WITHDRAWN'::text, 'EXPIRED'::text]))),
+    CONSTRAINT battery_transfers_two_tenants CHECK ((other_tenant_id <> tenant_id))
+);
+ALTER TABLE battery_transfers FORCE ROW LEVEL SECURITY;
+ALTER TABLE battery_transfers ADD CONSTRAINT battery_transfers_pkey PRIMARY KEY (tenant_id, transfer_id);
+ALTER TABLE battery_transfers ADD CONSTRAINT battery_transfers_tenant_id_battery_id_fkey FOREIGN KEY (tenant_id, battery_id) REFERENCES batteries(tenant_id, battery_id);
+ALTER TABLE battery_transfers ADD CONSTRAINT battery_transfers_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX battery_transfers_by_time ON battery_transfers USING btree (tenant_id, offered_at, transfer_id);
+CREATE INDEX battery_transfers_incoming ON battery_transfers USING btree (other_tenant_id, offered_at, transfer_id) WHERE ((side = 'GIVES'::text) AND (state = 'OFFERED'::text));
+CREATE UNIQUE INDEX battery_transfers_one_at_a_time ON battery_transfers USING btree (tenant_id, battery_id) WHERE ((side = 'GIVES'::text) AND (state = ANY (ARRAY['OFFERED'::text, 'ACCEPTED'::text])));
+CREATE TRIGGER battery_transfers_final BEFORE UPDATE ON battery_transfers FOR EACH ROW WHEN (((old.ended_at IS NOT NULL) OR ((old.accepted_at IS NOT NULL) AND (new.state = 'OFFERED'::text)) OR ((old.accepted_at IS NOT NULL) AND ((old.acceptance IS DISTINCT FROM new.acceptance) OR (old.accepted_at IS DISTINCT FROM new.accepted_at))) OR ((old.side = 'GIVES'::text) AND (old.battery_id IS DISTINCT FROM new.battery_id)) OR ((((((((old.tenant_id IS DISTINCT FROM new.tenant_id) OR (old.transfer_id IS DISTINCT FROM new.transfer_id)) OR (old.side IS DISTINCT FROM new.side)) OR (old.other_tenant_id IS DISTINCT FROM new.other_tenant_id)) OR (old.offer IS DISTINCT FROM new.offer)) OR (old.entry IS DISTINCT FROM new.entry)) OR (old.offered_at IS DISTINCT FROM new.offered_at)) OR (old.expires_at IS DISTINCT FROM new.expires_at)))) EXECUTE FUNCTION refuse('what was offered and accepted never changes, and the end of a transfer is final');
+CREATE TRIGGER battery_transfers_never_deleted BEFORE DELETE ON battery_transfers FOR EACH ROW EXECUTE FUNCTION refuse('a transfer is never deleted');
+CREATE TRIGGER battery_transfers_not_truncated BEFORE TRUNCATE ON battery_transfers FOR EACH STATEMENT EXECUTE FUNCTION refuse('transfers are never deleted');
+ALTER TABLE battery_transfers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY offers_to_others ON battery_transfers FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON battery_transfers USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(state) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(battery_id) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(acceptance) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(gives_statement) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(takes_statement) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(accepted_at) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(ended_at) ON TABLE battery_transfers TO bpc_app;
+GRANT UPDATE(reason) ON TABLE battery_transfers TO bpc_app;
 
 -- column_mappings -----------------------------------------------------------------------------------------------
 CREATE TABLE column_mappings (
@@ -1571,7 +2207,7 @@ CREATE INDEX events_by_type_time ON events USING btree (tenant_id, event_type, o
 CREATE INDEX events_in_recorded_order ON events USING btree (tenant_id, recorded_in, occurred_at, event_id);
 CREATE INDEX events_of_aggregate_by_time ON events USING btree (tenant_id, aggregate_id, occurred_at, event_id);
 CREATE TRIGGER events_go_behind_their_anchor BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION refuse_before_anchor();
-CREATE TRIGGER events_join_the_log AFTER INSERT ON events FOR EACH ROW WHEN (((new.event_type = ANY (ARRAY['PASSPORT_SIGNED'::text, 'PASSPORT_ACTIVATED'::text, 'PASSPORT_SUPERSEDED'::text, 'PASSPORT_REVOKED'::text, 'PASSPORT_WAIVED'::text, 'RULES_PUBLISHED'::text, 'RetentionApplied'::text])) OR ((new.event_type = ANY (ARRAY['SIGNING_KEY_CREATED'::text, 'SIGNING_KEY_CHANGED'::text])) AND (new.tenant_id = '00000000-0000-4000-8000-000000000001'::uuid)))) EXECUTE FUNCTION put_into_log_outbox();
+CREATE TRIGGER events_join_the_log AFTER INSERT ON events FOR EACH ROW WHEN (((new.event_type = ANY (ARRAY['PASSPORT_SIGNED'::text, 'PASSPORT_ACTIVATED'::text, 'PASSPORT_SUPERSEDED'::text, 'PASSPORT_REVOKED'::text, 'PASSPORT_WAIVED'::text, 'BATTERY_RECYCLED'::text, 'RULES_PUBLISHED'::text, 'RetentionApplied'::text, 'TENANT_KEY_CREATED'::text, 'TENANT_KEY_RETIRED'::text, 'TENANT_KEY_COMPROMISED'::text])) OR ((new.event_type = ANY (ARRAY['SIGNING_KEY_CREATED'::text, 'SIGNING_KEY_CHANGED'::text, 'SIGNING_KEY_COMPROMISED'::text])) AND (new.tenant_id = '00000000-0000-4000-8000-000000000001'::uuid)))) EXECUTE FUNCTION put_into_log_outbox();
 CREATE TRIGGER events_never_change BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse('an event is never changed');
 CREATE TRIGGER events_not_truncated BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION refuse('events are never deleted');
 CREATE TRIGGER events_stay BEFORE DELETE ON events FOR EACH ROW WHEN ((CURRENT_USER <> 'bpc_system'::name)) EXECUTE FUNCTION refuse('an event is never deleted');
@@ -1681,6 +2317,158 @@ CREATE INDEX idempotency_keys_by_time ON idempotency_keys USING btree (tenant_id
 ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON idempotency_keys USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE idempotency_keys TO bpc_app;
+
+-- item_chunks ---------------------------------------------------------------------------------------------------
+CREATE TABLE item_chunks (
+    tenant_id uuid NOT NULL,
+    item_chunk_id uuid NOT NULL,
+    item_run_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    chunk_number integer NOT NULL,
+    total integer NOT NULL,
+    source_sha256 bytea NOT NULL,
+    source bytea,
+    battery_ids uuid[],
+    issued integer,
+    refusals jsonb,
+    tree_seed bytea,
+    root bytea,
+    leaf_hashes bytea,
+    pack_sha256 bytea,
+    pack_bytes integer,
+    started_at timestamp with time zone,
+    issued_at timestamp with time zone,
+    batch_version_id uuid,
+    CONSTRAINT item_chunks_check CHECK (((issued >= 0) AND (issued <= total))),
+    CONSTRAINT item_chunks_check1 CHECK ((octet_length(leaf_hashes) = (32 * issued))),
+    CONSTRAINT item_chunks_chunk_number_check CHECK ((chunk_number > 0)),
+    CONSTRAINT item_chunks_pack_bytes_check CHECK ((pack_bytes > 0)),
+    CONSTRAINT item_chunks_pack_sha256_check CHECK ((octet_length(pack_sha256) = 32)),
+    CONSTRAINT item_chunks_root_check CHECK ((octet_length(root) = 32)),
+    CONSTRAINT item_chunks_source_sha256_check CHECK ((octet_length(source_sha256) = 32)),
+    CONSTRAINT item_chunks_total_check CHECK (((total >= 1) AND (total <= 1024))),
+    CONSTRAINT item_chunks_tree_seed_check CHECK ((octet_length(tree_seed) = 32)),
+    CONSTRAINT item_chunks_whole CHECK (
+CASE
+    WHEN (issued_at IS NULL) THEN ((num_nonnulls(source, battery_ids) = 2) AND (num_nonnulls(issued, refusals, tree_seed, root, leaf_hashes, pack_sha256, pack_bytes, started_at) = 0))
+    ELSE ((num_nonnulls(source, battery_ids) = 0) AND (num_nonnulls(issued, refusals, tree_seed, root, leaf_hashes, started_at) = 6) AND (num_nonnulls(pack_sha256, pack_bytes) =
+    CASE
+        WHEN (issued > 0) THEN 2
+        ELSE 0
+    END))
+END)
+);
+ALTER TABLE item_chunks ALTER COLUMN source SET STORAGE EXTERNAL;
+ALTER TABLE item_chunks ALTER COLUMN leaf_hashes SET STORAGE EXTERNAL;
+ALTER TABLE item_chunks FORCE ROW LEVEL SECURITY;
+ALTER TABLE item_chunks ADD CONSTRAINT item_chunks_number_key UNIQUE (tenant_id, item_run_id, chunk_number);
+ALTER TABLE item_chunks ADD CONSTRAINT item_chunks_pkey PRIMARY KEY (tenant_id, item_chunk_id);
+ALTER TABLE item_chunks ADD CONSTRAINT item_chunks_tenant_id_batch_version_id_fkey FOREIGN KEY (tenant_id, batch_version_id) REFERENCES batch_passport_versions(tenant_id, passport_version_id);
+ALTER TABLE item_chunks ADD CONSTRAINT item_chunks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE item_chunks ADD CONSTRAINT item_chunks_tenant_id_item_run_id_fkey FOREIGN KEY (tenant_id, item_run_id) REFERENCES item_runs(tenant_id, item_run_id);
+CREATE INDEX item_chunks_waiting ON item_chunks USING btree (tenant_id, battery_product_id) WHERE (issued_at IS NULL);
+CREATE TRIGGER item_chunks_frozen BEFORE UPDATE OF tenant_id, item_chunk_id, item_run_id, battery_product_id, chunk_number, total, source_sha256, batch_version_id ON item_chunks FOR EACH ROW EXECUTE FUNCTION refuse('what a chunk was asked for never changes');
+CREATE TRIGGER item_chunks_issued_once BEFORE UPDATE ON item_chunks FOR EACH ROW WHEN ((old.issued_at IS NOT NULL)) EXECUTE FUNCTION refuse('a chunk is issued once');
+CREATE TRIGGER item_chunks_not_truncated BEFORE TRUNCATE ON item_chunks FOR EACH STATEMENT EXECUTE FUNCTION refuse('chunks of runs are never deleted');
+CREATE TRIGGER item_chunks_stay BEFORE DELETE ON item_chunks FOR EACH ROW EXECUTE FUNCTION refuse('a chunk of a run is never deleted');
+ALTER TABLE item_chunks ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON item_chunks USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(source) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(battery_ids) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(issued) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(refusals) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(tree_seed) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(root) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(leaf_hashes) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(pack_sha256) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(pack_bytes) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(started_at) ON TABLE item_chunks TO bpc_app;
+GRANT UPDATE(issued_at) ON TABLE item_chunks TO bpc_app;
+
+-- item_passport_versions ----------------------------------------------------------------------------------------
+CREATE TABLE item_passport_versions (
+    tenant_id uuid NOT NULL,
+    battery_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    item_chunk_id uuid NOT NULL,
+    issued_at timestamp with time zone NOT NULL,
+    leaf_number integer NOT NULL,
+    pack_offset integer NOT NULL,
+    pack_length integer NOT NULL,
+    fail_count integer NOT NULL,
+    warn_count integer NOT NULL,
+    status text NOT NULL,
+    receipt_hash bytea NOT NULL,
+    input_hash bytea NOT NULL,
+    CONSTRAINT item_passport_versions_fail_count_check CHECK ((fail_count >= 0)),
+    CONSTRAINT item_passport_versions_input_hash_check CHECK ((octet_length(input_hash) = 32)),
+    CONSTRAINT item_passport_versions_leaf_number_check CHECK (((leaf_number >= 0) AND (leaf_number <= 1023))),
+    CONSTRAINT item_passport_versions_pack_length_check CHECK ((pack_length > 0)),
+    CONSTRAINT item_passport_versions_pack_offset_check CHECK ((pack_offset > 0)),
+    CONSTRAINT item_passport_versions_receipt_hash_check CHECK ((octet_length(receipt_hash) = 32)),
+    CONSTRAINT item_passport_versions_status_check CHECK ((status = 'ISSUED'::text)),
+    CONSTRAINT item_passport_versions_warn_count_check CHECK ((warn_count >= 0))
+);
+ALTER TABLE item_passport_versions FORCE ROW LEVEL SECURITY;
+ALTER TABLE item_passport_versions ADD CONSTRAINT item_passport_versions_leaf_key UNIQUE (tenant_id, item_chunk_id, leaf_number);
+ALTER TABLE item_passport_versions ADD CONSTRAINT item_passport_versions_pkey PRIMARY KEY (tenant_id, battery_id, issued_at);
+ALTER TABLE item_passport_versions ADD CONSTRAINT item_passport_versions_tenant_id_battery_id_fkey FOREIGN KEY (tenant_id, battery_id) REFERENCES batteries(tenant_id, battery_id);
+ALTER TABLE item_passport_versions ADD CONSTRAINT item_passport_versions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE item_passport_versions ADD CONSTRAINT item_passport_versions_tenant_id_item_chunk_id_fkey FOREIGN KEY (tenant_id, item_chunk_id) REFERENCES item_chunks(tenant_id, item_chunk_id);
+CREATE TRIGGER item_passport_versions_never_change BEFORE DELETE OR UPDATE ON item_passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('the passport of a battery is never changed or deleted');
+CREATE TRIGGER item_passport_versions_not_truncated BEFORE TRUNCATE ON item_passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passports of batteries are never deleted');
+ALTER TABLE item_passport_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON item_passport_versions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE item_passport_versions TO bpc_app;
+
+-- item_runs -----------------------------------------------------------------------------------------------------
+CREATE TABLE item_runs (
+    tenant_id uuid NOT NULL,
+    item_run_id uuid NOT NULL,
+    battery_product_id uuid NOT NULL,
+    model_version_id uuid NOT NULL,
+    rule_package_version_id uuid NOT NULL,
+    model_receipt_hash bytea NOT NULL,
+    dsl_sha256 bytea NOT NULL,
+    request_hash bytea NOT NULL,
+    compiler_build_id text NOT NULL,
+    signing_key_id text NOT NULL,
+    secret text NOT NULL,
+    total integer NOT NULL,
+    unchanged integer NOT NULL,
+    resumed integer DEFAULT 0 NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    requested_by uuid,
+    stopped_at timestamp with time zone,
+    CONSTRAINT item_runs_compiler_build_id_check CHECK ((compiler_build_id <> ''::text)),
+    CONSTRAINT item_runs_dsl_sha256_check CHECK ((octet_length(dsl_sha256) = 32)),
+    CONSTRAINT item_runs_model_receipt_hash_check CHECK ((octet_length(model_receipt_hash) = 32)),
+    CONSTRAINT item_runs_request_hash_check CHECK ((octet_length(request_hash) = 32)),
+    CONSTRAINT item_runs_resumed_check CHECK ((resumed >= 0)),
+    CONSTRAINT item_runs_secret_check CHECK ((secret <> ''::text)),
+    CONSTRAINT item_runs_signing_key_id_check CHECK ((signing_key_id <> ''::text)),
+    CONSTRAINT item_runs_total_check CHECK ((total > 0)),
+    CONSTRAINT item_runs_unchanged_check CHECK ((unchanged >= 0))
+);
+ALTER TABLE item_runs FORCE ROW LEVEL SECURITY;
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_pkey PRIMARY KEY (tenant_id, item_run_id);
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_request_key UNIQUE (tenant_id, request_hash);
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_tenant_id_model_version_id_fkey FOREIGN KEY (tenant_id, model_version_id) REFERENCES passport_versions(tenant_id, passport_version_id);
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_tenant_id_requested_by_fkey FOREIGN KEY (tenant_id, requested_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE item_runs ADD CONSTRAINT item_runs_tenant_id_rule_package_version_id_fkey FOREIGN KEY (tenant_id, rule_package_version_id) REFERENCES rule_package_versions(tenant_id, rule_package_version_id);
+CREATE INDEX item_runs_by_time ON item_runs USING btree (tenant_id, requested_at, item_run_id);
+CREATE INDEX item_runs_of_model ON item_runs USING btree (tenant_id, model_version_id);
+CREATE TRIGGER item_runs_frozen BEFORE UPDATE OF tenant_id, item_run_id, battery_product_id, model_version_id, rule_package_version_id, model_receipt_hash, dsl_sha256, request_hash, compiler_build_id, signing_key_id, secret, total, unchanged, requested_at, requested_by ON item_runs FOR EACH ROW EXECUTE FUNCTION refuse('what a run was asked for never changes');
+CREATE TRIGGER item_runs_not_truncated BEFORE TRUNCATE ON item_runs FOR EACH STATEMENT EXECUTE FUNCTION refuse('runs are never deleted');
+CREATE TRIGGER item_runs_stay BEFORE DELETE ON item_runs FOR EACH ROW EXECUTE FUNCTION refuse('a run is never deleted');
+ALTER TABLE item_runs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON item_runs USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE item_runs TO bpc_app;
+GRANT UPDATE(resumed) ON TABLE item_runs TO bpc_app;
+GRANT UPDATE(stopped_at) ON TABLE item_runs TO bpc_app;
 
 -- jobs.batch ----------------------------------------------------------------------------------------------------
 CREATE TABLE jobs.batch (
@@ -2205,6 +2993,7 @@ CREATE TRIGGER passport_versions_abandoned_once BEFORE UPDATE OF abandoned_at, a
 CREATE TRIGGER passport_versions_abandoned_stays BEFORE UPDATE OF status ON passport_versions FOR EACH ROW WHEN (((old.abandoned_at IS NOT NULL) AND (new.status <> old.status))) EXECUTE FUNCTION refuse('a passport version that was given up is never signed');
 CREATE TRIGGER passport_versions_counts_frozen BEFORE UPDATE OF fail_count, warn_count ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
 CREATE TRIGGER passport_versions_frozen BEFORE UPDATE OF tenant_id, passport_version_id, passport_id, created_at, snapshot_id, rule_package_version_id, compiler_build_id, payload_canonical, payload_hash, proof_canonical, proof_root_hash, receipt_hash, signature_alg ON passport_versions FOR EACH ROW EXECUTE FUNCTION refuse('a passport version never changes');
+CREATE TRIGGER passport_versions_have_a_status AFTER UPDATE OF status ON passport_versions FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION follow_version_status();
 CREATE TRIGGER passport_versions_not_truncated BEFORE TRUNCATE ON passport_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('passport versions are never deleted');
 CREATE TRIGGER passport_versions_qr_once BEFORE UPDATE OF qr_png, qr_payload ON passport_versions FOR EACH ROW WHEN ((((old.qr_png IS NOT NULL) AND (new.qr_png IS DISTINCT FROM old.qr_png)) OR ((old.qr_payload IS NOT NULL) AND (new.qr_payload IS DISTINCT FROM old.qr_payload)))) EXECUTE FUNCTION refuse('a passport version''s QR code is written once');
 CREATE TRIGGER passport_versions_signed_once BEFORE UPDATE OF signature, signing_key_id, receipt_canonical ON passport_versions FOR EACH ROW WHEN (((old.status <> 'COMPILING'::passport_status) OR (new.signature IS NULL) OR ((old.signing_key_id IS NOT NULL) AND (new.signing_key_id IS DISTINCT FROM old.signing_key_id)))) EXECUTE FUNCTION refuse('a passport version is signed once');
@@ -2269,10 +3058,12 @@ ALTER TABLE passports ADD CONSTRAINT passports_current_version_fkey FOREIGN KEY 
 ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_battery_product_id_fkey FOREIGN KEY (tenant_id, battery_product_id) REFERENCES battery_products(tenant_id, battery_product_id);
 ALTER TABLE passports ADD CONSTRAINT passports_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX passports_active ON passports USING btree (tenant_id, created_at, passport_id) WHERE (current_passport_version_id IS NOT NULL);
+CREATE INDEX passports_by_id ON passports USING btree (passport_id);
 CREATE INDEX passports_by_time ON passports USING btree (tenant_id, created_at, passport_id);
 CREATE INDEX passports_without_version ON passports USING btree (tenant_id, created_at, passport_id) WHERE (current_passport_version_id IS NULL);
 ALTER TABLE passports ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON passports USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY public_lookup ON passports FOR SELECT TO bpc_owner USING (true);
 GRANT SELECT,INSERT ON TABLE passports TO bpc_app;
 GRANT UPDATE(current_passport_version_id) ON TABLE passports TO bpc_app;
 
@@ -2350,6 +3141,59 @@ ALTER TABLE rate_limit_buckets ADD CONSTRAINT rate_limit_buckets_tenant_id_fkey 
 ALTER TABLE rate_limit_buckets ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON rate_limit_buckets USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE rate_limit_buckets TO bpc_app;
+
+-- reading_deliveries --------------------------------------------------------------------------------------------
+CREATE TABLE reading_deliveries (
+    tenant_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    source text NOT NULL,
+    sender text,
+    sha256 bytea NOT NULL,
+    signature bytea,
+    public_key bytea,
+    received integer NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    received_by uuid,
+    CONSTRAINT reading_deliveries_public_key_check CHECK ((octet_length(public_key) = 32)),
+    CONSTRAINT reading_deliveries_received_check CHECK ((received > 0)),
+    CONSTRAINT reading_deliveries_sender_check CHECK ((sender <> ''::text)),
+    CONSTRAINT reading_deliveries_sha256_check CHECK ((octet_length(sha256) = 32)),
+    CONSTRAINT reading_deliveries_signature_check CHECK ((octet_length(signature) = 64)),
+    CONSTRAINT reading_deliveries_signed CHECK (((signature IS NULL) = (public_key IS NULL))),
+    CONSTRAINT reading_deliveries_source_check CHECK ((source = ANY (ARRAY['BMS'::text, 'WORKSHOP'::text, 'OTHER'::text])))
+);
+ALTER TABLE reading_deliveries FORCE ROW LEVEL SECURITY;
+ALTER TABLE reading_deliveries ADD CONSTRAINT reading_deliveries_pkey PRIMARY KEY (tenant_id, delivery_id);
+ALTER TABLE reading_deliveries ADD CONSTRAINT reading_deliveries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE reading_deliveries ADD CONSTRAINT reading_deliveries_tenant_id_received_by_fkey FOREIGN KEY (tenant_id, received_by) REFERENCES actors(tenant_id, actor_id);
+CREATE INDEX reading_deliveries_by_time ON reading_deliveries USING btree (tenant_id, received_at, delivery_id);
+CREATE TRIGGER reading_deliveries_never_change BEFORE DELETE OR UPDATE ON reading_deliveries FOR EACH ROW EXECUTE FUNCTION refuse('a delivery of readings is never changed or deleted');
+CREATE TRIGGER reading_deliveries_not_truncated BEFORE TRUNCATE ON reading_deliveries FOR EACH STATEMENT EXECUTE FUNCTION refuse('deliveries of readings are never deleted');
+ALTER TABLE reading_deliveries ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON reading_deliveries USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE reading_deliveries TO bpc_app;
+
+-- removed_events ------------------------------------------------------------------------------------------------
+CREATE TABLE removed_events (
+    tenant_id uuid NOT NULL,
+    aggregate_type text NOT NULL,
+    aggregate_id uuid NOT NULL,
+    aggregate_version bigint NOT NULL,
+    event_hash hash256 NOT NULL,
+    removed_by uuid NOT NULL,
+    CONSTRAINT removed_events_aggregate_version_check CHECK ((aggregate_version >= 1))
+);
+ALTER TABLE removed_events FORCE ROW LEVEL SECURITY;
+ALTER TABLE removed_events ADD CONSTRAINT removed_events_pkey PRIMARY KEY (tenant_id, aggregate_type, aggregate_id, aggregate_version);
+ALTER TABLE removed_events ADD CONSTRAINT removed_events_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE removed_events ADD CONSTRAINT removed_events_tenant_id_removed_by_fkey FOREIGN KEY (tenant_id, removed_by) REFERENCES events(tenant_id, event_id);
+CREATE INDEX removed_events_of_part ON removed_events USING btree (tenant_id, removed_by);
+CREATE TRIGGER removed_events_never_change BEFORE DELETE OR UPDATE ON removed_events FOR EACH ROW EXECUTE FUNCTION refuse('what a removed event left never changes');
+CREATE TRIGGER removed_events_not_truncated BEFORE TRUNCATE ON removed_events FOR EACH STATEMENT EXECUTE FUNCTION refuse('what removed events left is never deleted');
+ALTER TABLE removed_events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON removed_events USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT ON TABLE removed_events TO bpc_app;
+GRANT INSERT ON TABLE removed_events TO bpc_system;
 
 -- retention_anchors ---------------------------------------------------------------------------------------------
 CREATE TABLE retention_anchors (
@@ -2569,19 +3413,28 @@ CREATE TABLE signing_keys (
     status signing_key_status DEFAULT 'ACTIVE'::signing_key_status NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     retired_at timestamp with time zone,
+    owner_tenant_id uuid,
+    valid_from timestamp with time zone,
+    valid_until timestamp with time zone,
+    compromised_since timestamp with time zone,
     CONSTRAINT signing_keys_check CHECK (((status = 'RETIRED'::signing_key_status) = (retired_at IS NOT NULL))),
     CONSTRAINT signing_keys_key_id_check CHECK ((key_id <> ''::text)),
-    CONSTRAINT signing_keys_public_key_check CHECK ((octet_length(public_key) = 32))
+    CONSTRAINT signing_keys_public_key_check CHECK ((octet_length(public_key) = 32)),
+    CONSTRAINT signing_keys_window_check CHECK (((valid_until IS NULL) OR (valid_from IS NULL) OR (valid_from < valid_until)))
 );
 ALTER TABLE signing_keys ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (key_id);
-CREATE TRIGGER signing_keys_frozen BEFORE UPDATE OF key_id, public_key, created_at ON signing_keys FOR EACH ROW EXECUTE FUNCTION refuse('a signing key never changes');
+ALTER TABLE signing_keys ADD CONSTRAINT signing_keys_owner_tenant_id_fkey FOREIGN KEY (owner_tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX signing_keys_of_tenant ON signing_keys USING btree (owner_tenant_id, created_at DESC) WHERE (owner_tenant_id IS NOT NULL);
+CREATE TRIGGER signing_keys_compromised BEFORE UPDATE OF status, compromised_since ON signing_keys FOR EACH ROW WHEN ((((old.compromised_since IS NOT NULL) AND ((new.status IS DISTINCT FROM old.status) OR (new.compromised_since > old.compromised_since))) OR (((new.status)::text = 'COMPROMISED'::text) <> (new.compromised_since IS NOT NULL)))) EXECUTE FUNCTION refuse('a compromised signing key stays compromised');
+CREATE TRIGGER signing_keys_frozen BEFORE UPDATE OF key_id, public_key, created_at, owner_tenant_id, valid_from, valid_until ON signing_keys FOR EACH ROW EXECUTE FUNCTION refuse('a signing key never changes');
 CREATE TRIGGER signing_keys_not_truncated BEFORE TRUNCATE ON signing_keys FOR EACH STATEMENT EXECUTE FUNCTION refuse('signing keys are never deleted');
-CREATE TRIGGER signing_keys_retired BEFORE UPDATE OF status, retired_at ON signing_keys FOR EACH ROW WHEN ((old.status = 'RETIRED'::signing_key_status)) EXECUTE FUNCTION refuse('a retired signing key stays retired');
+CREATE TRIGGER signing_keys_retired BEFORE UPDATE OF status, retired_at ON signing_keys FOR EACH ROW WHEN (((old.status = 'RETIRED'::signing_key_status) AND ((new.status)::text <> 'COMPROMISED'::text))) EXECUTE FUNCTION refuse('a retired signing key stays retired');
 CREATE TRIGGER signing_keys_stay BEFORE DELETE ON signing_keys FOR EACH ROW EXECUTE FUNCTION refuse('a signing key is retired, never deleted');
 GRANT SELECT ON TABLE signing_keys TO bpc_app;
 GRANT INSERT ON TABLE signing_keys TO bpc_system;
 GRANT UPDATE(status) ON TABLE signing_keys TO bpc_system;
 GRANT UPDATE(retired_at) ON TABLE signing_keys TO bpc_system;
+GRANT UPDATE(compromised_since) ON TABLE signing_keys TO bpc_system;
 
 -- snapshot_items ------------------------------------------------------------------------------------------------
 CREATE TABLE snapshot_items (
@@ -2602,6 +3455,86 @@ CREATE TRIGGER snapshot_items_sealed BEFORE INSERT OR DELETE ON snapshot_items F
 ALTER TABLE snapshot_items ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON snapshot_items USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
 GRANT SELECT,INSERT,DELETE ON TABLE snapshot_items TO bpc_app;
+
+-- status_entries ------------------------------------------------------------------------------------------------
+CREATE TABLE status_entries (
+    tenant_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    list_id uuid NOT NULL,
+    list_index integer NOT NULL,
+    state integer DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    statement_due boolean DEFAULT true NOT NULL,
+    CONSTRAINT status_entries_list_index_check CHECK (((list_index >= 0) AND (list_index < 131072))),
+    CONSTRAINT status_entries_state_check CHECK (((state >= 0) AND (state <= 3)))
+);
+ALTER TABLE status_entries FORCE ROW LEVEL SECURITY;
+ALTER TABLE status_entries ADD CONSTRAINT status_entries_pkey PRIMARY KEY (tenant_id, passport_version_id);
+ALTER TABLE status_entries ADD CONSTRAINT status_entries_tenant_id_list_id_list_index_key UNIQUE (tenant_id, list_id, list_index);
+ALTER TABLE status_entries ADD CONSTRAINT status_entries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE status_entries ADD CONSTRAINT status_entries_tenant_id_list_id_fkey FOREIGN KEY (tenant_id, list_id) REFERENCES status_lists(tenant_id, list_id);
+CREATE INDEX status_entries_due ON status_entries USING btree (tenant_id) WHERE statement_due;
+CREATE INDEX status_entries_not_in_force ON status_entries USING btree (tenant_id, list_id) WHERE (state <> 0);
+CREATE TRIGGER status_entries_forward BEFORE UPDATE OF state ON status_entries FOR EACH ROW WHEN (((new.state <> old.state) AND ((new.state = 0) OR (old.state = 2) OR ((old.state = 3) AND (new.state = 1))))) EXECUTE FUNCTION refuse('the status of a version is not taken back');
+CREATE TRIGGER status_entries_keep_their_index BEFORE UPDATE OF tenant_id, passport_version_id, list_id, list_index ON status_entries FOR EACH ROW EXECUTE FUNCTION refuse('a version keeps its index in the status list');
+CREATE TRIGGER status_entries_never_deleted BEFORE DELETE ON status_entries FOR EACH ROW EXECUTE FUNCTION refuse('a version keeps its index in the status list');
+CREATE TRIGGER status_entries_never_emptied BEFORE TRUNCATE ON status_entries FOR EACH STATEMENT EXECUTE FUNCTION refuse('versions keep their indices in status lists');
+ALTER TABLE status_entries ENABLE ROW LEVEL SECURITY;
+CREATE POLICY due_for_all ON status_entries FOR SELECT TO bpc_system USING (true);
+CREATE POLICY own_tenant ON status_entries USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE status_entries TO bpc_app;
+GRANT UPDATE(state) ON TABLE status_entries TO bpc_app;
+GRANT UPDATE(since) ON TABLE status_entries TO bpc_app;
+GRANT UPDATE(statement_due) ON TABLE status_entries TO bpc_app;
+
+-- status_lists --------------------------------------------------------------------------------------------------
+CREATE TABLE status_lists (
+    tenant_id uuid NOT NULL,
+    list_id uuid DEFAULT gen_random_uuid() NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    document bytea,
+    signed_at timestamp with time zone,
+    valid_until timestamp with time zone,
+    CONSTRAINT status_lists_check CHECK (((document IS NULL) = (signed_at IS NULL))),
+    CONSTRAINT status_lists_check1 CHECK (((document IS NULL) = (valid_until IS NULL))),
+    CONSTRAINT status_lists_check2 CHECK ((valid_until <= (signed_at + '24:00:00'::interval)))
+);
+ALTER TABLE status_lists FORCE ROW LEVEL SECURITY;
+ALTER TABLE status_lists ADD CONSTRAINT status_lists_pkey PRIMARY KEY (tenant_id, list_id);
+ALTER TABLE status_lists ADD CONSTRAINT status_lists_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX status_lists_by_id ON status_lists USING btree (list_id);
+CREATE INDEX status_lists_newest ON status_lists USING btree (tenant_id, created_at DESC);
+CREATE TRIGGER status_lists_never_deleted BEFORE DELETE ON status_lists FOR EACH ROW EXECUTE FUNCTION refuse('a status list is never deleted');
+CREATE TRIGGER status_lists_never_emptied BEFORE TRUNCATE ON status_lists FOR EACH STATEMENT EXECUTE FUNCTION refuse('status lists are never deleted');
+ALTER TABLE status_lists ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON status_lists USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY signed_for_all ON status_lists FOR SELECT TO bpc_system USING (true);
+GRANT SELECT,INSERT ON TABLE status_lists TO bpc_app;
+GRANT UPDATE(document) ON TABLE status_lists TO bpc_system;
+GRANT UPDATE(signed_at) ON TABLE status_lists TO bpc_system;
+GRANT UPDATE(valid_until) ON TABLE status_lists TO bpc_system;
+
+-- status_statements ---------------------------------------------------------------------------------------------
+CREATE TABLE status_statements (
+    tenant_id uuid NOT NULL,
+    passport_version_id uuid NOT NULL,
+    state integer NOT NULL,
+    document bytea NOT NULL,
+    signed_at timestamp with time zone NOT NULL,
+    CONSTRAINT status_statements_state_check CHECK (((state >= 0) AND (state <= 3)))
+);
+ALTER TABLE status_statements FORCE ROW LEVEL SECURITY;
+ALTER TABLE status_statements ADD CONSTRAINT status_statements_pkey PRIMARY KEY (tenant_id, passport_version_id, state, signed_at);
+ALTER TABLE status_statements ADD CONSTRAINT status_statements_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE status_statements ADD CONSTRAINT status_statements_tenant_id_passport_version_id_fkey FOREIGN KEY (tenant_id, passport_version_id) REFERENCES status_entries(tenant_id, passport_version_id);
+CREATE INDEX status_statements_of_version ON status_statements USING btree (passport_version_id, state);
+CREATE TRIGGER status_statements_never_change BEFORE DELETE OR UPDATE ON status_statements FOR EACH ROW EXECUTE FUNCTION refuse('a signed statement is never changed or deleted');
+CREATE TRIGGER status_statements_not_truncated BEFORE TRUNCATE ON status_statements FOR EACH STATEMENT EXECUTE FUNCTION refuse('signed statements are never deleted');
+ALTER TABLE status_statements ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON status_statements USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY signed_for_all ON status_statements FOR SELECT TO bpc_system USING (true);
+GRANT SELECT ON TABLE status_statements TO bpc_app;
+GRANT INSERT ON TABLE status_statements TO bpc_system;
 
 -- suppliers -----------------------------------------------------------------------------------------------------
 CREATE TABLE suppliers (
@@ -2657,12 +3590,17 @@ CREATE TABLE tenants (
     name text NOT NULL,
     is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    storage_quota_bytes bigint,
+    public_host text,
     CONSTRAINT tenants_name_check CHECK ((name <> ''::text)),
-    CONSTRAINT tenants_slug_form CHECK ((slug ~ '^[a-z0-9-]{3,64}$'::text))
+    CONSTRAINT tenants_public_host_check CHECK ((public_host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$'::text)),
+    CONSTRAINT tenants_slug_form CHECK ((slug ~ '^[a-z0-9-]{3,64}$'::text)),
+    CONSTRAINT tenants_storage_quota_check CHECK ((storage_quota_bytes >= 0))
 );
 ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
 ALTER TABLE tenants ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
 ALTER TABLE tenants ADD CONSTRAINT tenants_slug_key UNIQUE (slug);
+CREATE UNIQUE INDEX tenants_public_host_key ON tenants USING btree (public_host) WHERE (public_host IS NOT NULL);
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY all_tenants ON tenants TO bpc_system USING (true) WITH CHECK (true);
 CREATE POLICY key_lookup ON tenants FOR SELECT TO bpc_owner USING (true);
@@ -2671,6 +3609,8 @@ GRANT SELECT ON TABLE tenants TO bpc_app;
 GRANT INSERT ON TABLE tenants TO bpc_system;
 GRANT UPDATE(name) ON TABLE tenants TO bpc_system;
 GRANT UPDATE(is_active) ON TABLE tenants TO bpc_system;
+GRANT UPDATE(storage_quota_bytes) ON TABLE tenants TO bpc_system;
+GRANT UPDATE(public_host) ON TABLE tenants TO bpc_system;
 
 -- webhook_deliveries --------------------------------------------------------------------------------------------
 CREATE TABLE webhook_deliveries (

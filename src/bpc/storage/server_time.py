@@ -8,13 +8,16 @@ from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 from bpc.core.errors import Refusal
+from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 
 READ_TIME: Final[LiteralString] = "SELECT clock_timestamp()"
+SELECT_LAST_SIGNED: Final[LiteralString] = "SELECT max(signed_at) FROM log_checkpoints"
 FOLLOW_SECONDS: Final = 10.0
+LONGEST_LOG_SILENCE: Final = timedelta(hours=48)
 log = get_logger(__name__)
 
 
@@ -49,6 +52,32 @@ async def require_agreeing_clock(conn: Connection) -> datetime:
         log.error("the clock differs from the database's", reason=refusal.says)
         raise refusal
     return moment
+
+
+class LogDisagrees(Refusal):
+    """The last checkpoint of the transparency log and the time of the database do not fit: the clock may be wrong."""
+
+    code = "CLOCK_DIFFERS"
+
+    def __init__(self, signed_at: datetime, now: datetime) -> None:
+        relation = (
+            "after" if signed_at > now else f"more than {LONGEST_LOG_SILENCE.total_seconds() / 3600:.0f} h before"
+        )
+        super().__init__(
+            f"the log was last signed at {format_time(signed_at)}, which is {relation} the database's time",
+            fix="let the worker keep the log, and look at the clock of the database",
+            details={"signed_at": format_time(signed_at), "database_time": format_time(now)},
+        )
+
+
+async def require_agreeing_log(conn: Connection, now: datetime) -> None:
+    """Raise `LogDisagrees` if the last checkpoint of the log is newer than `now`, or much older. No log is fine."""
+    signed_at = await conn.fetchval(SELECT_LAST_SIGNED)
+    if signed_at is None or now - LONGEST_LOG_SILENCE <= signed_at <= now + clock.TOLERANCE:
+        return
+    refusal = LogDisagrees(signed_at, now)
+    log.error("the log and the database's clock disagree", reason=refusal.says)
+    raise refusal
 
 
 @asynccontextmanager

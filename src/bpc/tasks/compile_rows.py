@@ -7,6 +7,7 @@ A row uses one transaction. Either its passport has everything it needs and the 
 changed and the row has the reason.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -40,6 +41,7 @@ from bpc.storage.passports.products import ProductPassport, find_products_by_sku
 from bpc.storage.rules import packages
 from bpc.tasks.finish_runs import RunWatchOrder, RunWatchOutcome, choose_pause, watch_key
 
+ROWS_AT_ONCE: Final = 500  # that are prepared without a pause
 PRIORITY: Final = LOW  # a request for one passport does not wait for thousands of rows
 COMPILE_PRIORITY: Final = NORMAL  # a compile that was requested alone is HIGH
 
@@ -90,14 +92,21 @@ async def request_run(
 ) -> RequestedRun:
     """Store and record the run, and submit a job for each row that has no problem, and one that records its end."""
     run = CompileRunId(clock.new_id())
-    row_numbers = [number for number, row in enumerate(rows, start=1) if row.problem is None]
+    orders, keys, subjects = [], [], []
+    for number, row in enumerate(rows, start=1):
+        if number % ROWS_AT_ONCE == 0:
+            await asyncio.sleep(0)  # there may be many thousands, and others wait for this event loop
+        if row.problem is None:
+            orders.append(RowOrder(run_id=run, row_number=number, actor_id=act.actor_id))
+            keys.append(compile_runs.row_job_key(run, number))
+            subjects.append(make_subject("compile_run", run, sku=row.sku))
     batch = await jobs.submit_batch(
         job,
-        [RowOrder(run_id=run, row_number=number, actor_id=act.actor_id) for number in row_numbers],
+        orders,
         tenant=tenant,
         conn=conn,
-        keys=[compile_runs.row_job_key(run, number) for number in row_numbers],
-        subjects=[make_subject("compile_run", run, sku=rows[number - 1].sku) for number in row_numbers],
+        keys=keys,
+        subjects=subjects,
         priority=PRIORITY,
         name=f"compile run {run}",
         correlation_id=correlation_id,

@@ -4,12 +4,13 @@
                                       └─► FAILED: the reason is stored, EXPORT_FAILED is recorded on the version
 
 No transaction is open while an export is made. A version never changes, so an export that is made again has the same
-bytes. Only a bundle also contains the version's audit chain, and a PDF the number of waived compliance entries and the
-words of the rules' catalogue, as they are when the job runs.
+bytes. Only a bundle also contains its log proof and where its status is, other formats the number of waived compliance
+entries and whether it is revoked, and a PDF the words of the rules' catalogue, as they are when the job runs.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from service_jobs import LOW, Context, Handler, Handlers, JobError, SubmitQueue
@@ -123,11 +124,14 @@ def declare_export_job(handlers: Handlers, *, open_transaction: OpenTransaction)
                 return _describe_export(export)
             with_events = export.format == "BUNDLE"
             bundle = await exports.load_bundle(conn, tenant, export.passport_version_id, with_events=with_events)
+            version = await passport_versions.get_version(conn, tenant, export.passport_version_id)
             waived_count = await waivers.count_waived(conn, tenant, export.passport_version_id)
             catalogue = await catalogues.find_content_for_version(
                 conn, tenant, export.passport_version_id, export.language
             )
-        settings = ExportSettings(export.format, export.audience, export.language, waived_count, catalogue)
+        settings = ExportSettings(
+            export.format, export.audience, export.language, waived_count, catalogue, version.revoked_at
+        )
         content = await run_in_child_or_thread(ctx.compute, build_export, dict(bundle.entries), settings)
         conn, act = await ctx.transaction(), Act(order.actor_id, clock.now())
         if (export_row := await exports.lock_export(conn, tenant, export_id)).status == "READY":
@@ -174,6 +178,7 @@ class ExportSettings(NamedTuple):
     language: Language
     waived_count: int
     catalogue: bytes | None
+    revoked_at: datetime | None
 
 
 def build_export(entries: Mapping[str, bytes], settings: ExportSettings) -> bytes:
@@ -183,6 +188,7 @@ def build_export(entries: Mapping[str, bytes], settings: ExportSettings) -> byte
         settings.format,
         settings.audience,
         waived_count=settings.waived_count,
+        revoked_at=settings.revoked_at,
         language=settings.language,
         catalogues=() if settings.catalogue is None else (settings.catalogue,),
     )

@@ -31,6 +31,7 @@ from bpc.outbound.guard import CHECK_SERVER_HINT
 from bpc.pipeline.facts import ParseOrder
 from bpc.pipeline.upload import FileUpload, upload
 from bpc.runtime import clock
+from bpc.storage.access import storage_quota
 from bpc.storage.evidence import documents
 from bpc.storage.jobs import describe_failure, load_job_input, make_subject
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
@@ -97,10 +98,11 @@ def declare_ingest_job(
     sources: IngestSources,
     data_dir: Path,
     max_bytes: int,
+    default_quota: int = 0,
     parse_job: Handler[ParseOrder, Any],
     text_job: Handler[TextOrder, Any],
 ) -> Handler[IngestOrder, IngestResult]:
-    """The job INGEST_DOCUMENT."""
+    """The job INGEST_DOCUMENT. `default_quota` is what a tenant without a quota of its own may store; 0 is no limit."""
     folder = data_dir / FOLDER
 
     @handlers.job(
@@ -142,6 +144,7 @@ def declare_ingest_job(
         mime_type = await asyncio.to_thread(resolve_type, order.mime_type, content)
         conn, tenant, queue = await ctx.transaction(), TenantId(ctx.tenant), JobQueue(ctx)
         act = Act(order.actor_id, clock.now())
+        await storage_quota.require_room(conn, tenant, len(content), default=default_quota)
         file = FileUpload(content=content, mime_type=mime_type, file_name=_read_file_name(order.file_url))
         document = await upload(conn, queue, parse_job, tenant, order.document_id, file, act=act)
         await request_text(queue, text_job, document, content, act=act)

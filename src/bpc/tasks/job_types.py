@@ -16,23 +16,28 @@ from bpc.pipeline.facts import ParseOrder, ParseOutcome, declare_parse_job
 from bpc.pipeline.qr import QrOrder, QrOutcome, declare_qr_job
 from bpc.pipeline.sign import SignOrder, SignOutcome, declare_sign_job
 from bpc.pipeline.snapshot import BuildOrder, BuildOutcome, declare_build_job
-from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.key_ring import SigningService
+from bpc.runtime.ray_pool import RayPool
 from bpc.runtime.settings import Settings
 from bpc.runtime.stored_secrets import load_secret_box
 from bpc.runtime.telemetry import JobMetrics
 from bpc.storage.database import Database
-from bpc.storage.jobs import make_job_defaults
+from bpc.storage.jobs import SweepOrder, make_job_defaults
 from bpc.storage.webhooks.webhook_retries import DeliveryPolicy
-from bpc.tasks import replay_audit, retention
+from bpc.tasks import replay_audit, retention, sweep_packs
 from bpc.tasks.compile_rows import RowOrder, RowOutcome, declare_row_job
 from bpc.tasks.deliver_webhooks import DeliveryOrder, DeliveryOutcome, declare_deliver_job
 from bpc.tasks.export import ExportOrder, ExportOutcome, declare_export_job
 from bpc.tasks.finish_runs import RunWatchOrder, RunWatchOutcome, declare_finish_job
 from bpc.tasks.ingest import IngestOrder, IngestResult, IngestSources, declare_ingest_job
+from bpc.tasks.issue_batches import BatchVersionOrder, BatchVersionOutcome, declare_batch_job
+from bpc.tasks.issue_items import ChunkOrder, ChunkOutcome, declare_issue_job
 from bpc.tasks.pdf_text import TextOrder, TextOutcome, declare_text_job
 from bpc.tasks.replay_audit import ReplayAuditJobs, declare_audit_jobs
 from bpc.tasks.retention import RetentionJobs, declare_retention_jobs
 from bpc.tasks.rule_tests import TestsOrder, TestsOutcome, declare_tests_job
+from bpc.tasks.sign_transfers import TransferOrder, TransferOutcome, declare_transfer_job
+from bpc.tasks.sweep_packs import PackSweepOutcome, declare_pack_sweep_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,10 @@ class TaskJobs:
     compile_row: Handler[RowOrder, RowOutcome]
     finish_run: Handler[RunWatchOrder, RunWatchOutcome]
     replay_audit: ReplayAuditJobs
+    issue_items: Handler[ChunkOrder, ChunkOutcome]
+    issue_batch: Handler[BatchVersionOrder, BatchVersionOutcome]
+    sweep_packs: Handler[SweepOrder, PackSweepOutcome]
+    sign_transfer: Handler[TransferOrder, TransferOutcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +85,7 @@ def declare_job_types(
     settings: Settings,
     *,
     database: Database,
-    key_ring: KeyRing,
+    key_ring: SigningService,
     metrics: JobMetrics = JobMetrics(),  # noqa: B008 (it has no state)
     reader_pool: LimitedProcesses = UnavailableProcesses(),  # noqa: B008 (it has no state)
 ) -> JobTypes:
@@ -97,6 +106,7 @@ def declare_job_types(
             sources=sources,
             data_dir=settings.data_dir,
             max_bytes=settings.upload_max_bytes,
+            default_quota=settings.tenant_storage_bytes,
             parse_job=pipeline_jobs.parse,
             text_job=texts,
         ),
@@ -116,6 +126,16 @@ def declare_job_types(
             metrics=metrics,
             defaults=defaults,
         ),
+        issue_items=declare_issue_job(
+            handlers,
+            key_ring=key_ring,
+            data_dir=settings.data_dir,
+            load_box=cache(partial(load_secret_box, settings)),
+            engine=RayPool(settings.ray_address) if settings.items_engine == "ray" else None,
+        ),
+        issue_batch=declare_batch_job(handlers, key_ring=key_ring, load_box=cache(partial(load_secret_box, settings))),
+        sweep_packs=declare_pack_sweep_job(handlers, data_dir=settings.data_dir, open_transaction=database.tenant),
+        sign_transfer=declare_transfer_job(handlers, key_ring=key_ring, installation_key=settings.signing_key_id),
         deliver=declare_deliver_job(
             handlers,
             guard=make_webhook_guard(settings),
@@ -132,7 +152,7 @@ def declare_pipeline_jobs(
     handlers: Handlers,
     *,
     limits: ArtifactLimits,
-    key_ring: KeyRing,
+    key_ring: SigningService,
     metrics: JobMetrics = JobMetrics(),  # noqa: B008 (it has no state)
     reader_pool: LimitedProcesses = UnavailableProcesses(),  # noqa: B008 (it has no state)
 ) -> PipelineJobs:
@@ -183,5 +203,5 @@ def make_fetch_guard(settings: Settings) -> Guard:
 
 
 def list_nightly_schedules(defaults: Defaults = Defaults()) -> tuple[Schedule, ...]:  # noqa: B008 (frozen)
-    """The schedules of the tenant `system`. Each runs a job that submits one job per tenant."""
-    return (replay_audit.make_nightly_schedule(defaults), retention.make_nightly_schedule(defaults))
+    """The schedules of the tenant `system`: each runs a job that submits one job per tenant, or sweeps all packs."""
+    return tuple(each.make_nightly_schedule(defaults) for each in (replay_audit, retention, sweep_packs))

@@ -19,19 +19,29 @@ from bpc.core.audit.signing import parse_seed
 from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.ids import TenantId
+from bpc.core.signing_forms import LOG_CHECKPOINT, LOG_KEY_ID
 from bpc.core.tlog.checkpoints import parse_size, read_checkpoint_text
 from bpc.core.tlog.cosignatures import read_cosignature_time
 from bpc.core.tlog.entries import AUDIT_HEAD
 from bpc.core.tlog.merkle import make_consistency_proof
-from bpc.core.tlog.notes import NoteSignature, NoteSigner, SignedNote, parse_signature_line
+from bpc.core.tlog.notes import (
+    NoteSignature,
+    NoteSigner,
+    SignatureType,
+    SignedNote,
+    VerifierKey,
+    parse_signature_line,
+)
 from bpc.core.tlog.policy import LogPolicy, Witness, parse_policy
 from bpc.core.tlog.tiles import TileTree
 from bpc.core.tlog.witness import CONFLICT, WitnessRequest
 from bpc.outbound import Guard, OutboundAnswer
 from bpc.runtime import clock
+from bpc.runtime.key_ring import SigningService
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import Settings
 from bpc.runtime.settings.data_dir import load_log_seed, locate_log_folder
+from bpc.runtime.signer_client import SignerClient
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
 from bpc.storage.audit import events
@@ -40,10 +50,15 @@ from bpc.storage.database import Database
 from bpc.storage.tlog import log_rows
 from bpc.storage.tlog.log_files import LogFolder
 from bpc.storage.tlog.sequencer import BATCH, Sequencer
+from bpc.tasks.log_time_stamps import keep_time_stamps
 
 WITNESS_SECONDS: Final = 10.0  # for one witness to answer
 LOCK_RETRY_SECONDS: Final = 5.0  # another worker has the folder
 LONGEST_PAUSE: Final = 60.0  # after faults
+IS_SILENT: Final[LiteralString] = """
+    SELECT max(signed_at) < now() - interval '12 hours' FROM log_checkpoints HAVING NOT EXISTS (
+      SELECT FROM log_outbox WHERE event_type = 'AUDIT_HEAD')
+"""
 LAST_EVENT: Final[LiteralString] = """
     SELECT event_id FROM events WHERE tenant_id = $1 ORDER BY recorded_in DESC, occurred_at DESC, event_id DESC LIMIT 1
 """
@@ -137,29 +152,58 @@ class AuditHeads:
 
     async def _commit_tenant(self, conn: Connection, tenant: TenantId) -> bool:
         last_event = await conn.fetchval(LAST_EVENT, tenant)
-        if last_event is None or self._last_events.get(tenant) == last_event:
+        # So that the log of an idle installation is not silent: retention compares its last checkpoint with the clock.
+        is_due = tenant == SYSTEM_TENANT and bool(await conn.fetchval(IS_SILENT))
+        if last_event is None or (self._last_events.get(tenant) == last_event and not is_due):
             return False
         heads = await events.load_heads(conn, tenant)
         digest = await asyncio.to_thread(hash_anchors, heads)
         self._last_events[tenant] = last_event
         earlier = await log_rows.find_last_statement(conn, tenant, AUDIT_HEAD)
-        if isinstance(earlier, Mapping) and earlier.get("heads_hash") == to_hex(digest):
+        if isinstance(earlier, Mapping) and earlier.get("heads_hash") == to_hex(digest) and not is_due:
             return False
         members: dict[str, object] = {"chains": len(heads), "heads_hash": to_hex(digest)}
         await log_rows.insert_tenant_statement(conn, tenant, AUDIT_HEAD, digest, members)
         return True
 
 
-def make_sequencer(settings: Settings, database: Database) -> Sequencer | None:
-    """The sequencer of these settings; None in prod without a key for the log."""
-    seed = load_log_seed(settings)
-    if seed is None:
+class SignerNotes:
+    """Notes that the signer signs with the key of the log."""
+
+    def __init__(self, verifier: VerifierKey, signer: SignerClient) -> None:
+        self.verifier = verifier
+        self._signer = signer
+
+    async def sign_note(self, text: str) -> SignedNote:
+        signature = await self._signer.sign(LOG_CHECKPOINT, text.encode())
+        return SignedNote(text, (NoteSignature(self.verifier.name, self.verifier.key_id, signature),))
+
+
+async def make_remote_sequencer(settings: Settings, database: Database, signer: SignerClient) -> Sequencer | None:
+    """The sequencer whose key the signer has; None if it has none. Raises `SignerUnavailable`."""
+    public_key = await signer.find_public_key(LOG_KEY_ID)
+    if public_key is None:
         return None
+    verifier = VerifierKey(settings.tlog_origin, SignatureType.ED25519, public_key)
+    return _build_sequencer(settings, database, SignerNotes(verifier, signer))
+
+
+def make_sequencer(settings: Settings, database: Database) -> Sequencer | None:
+    """The sequencer of these settings, with its key here; None in prod without a key for the log."""
+    seed = load_log_seed(settings)
+    return (
+        None
+        if seed is None
+        else _build_sequencer(settings, database, NoteSigner(settings.tlog_origin, parse_seed(seed)))
+    )
+
+
+def _build_sequencer(settings: Settings, database: Database, signer: NoteSigner | SignerNotes) -> Sequencer:
     policy = load_policy(settings.tlog_policy_file)
     return Sequencer(
         database,
         LogFolder(locate_log_folder(settings)),
-        NoteSigner(settings.tlog_origin, parse_seed(seed)),
+        signer,
         now=clock.now,
         policy=policy,
         ask_witnesses=None if policy is None else WitnessClient(policy).ask,
@@ -167,16 +211,9 @@ def make_sequencer(settings: Settings, database: Database) -> Sequencer | None:
 
 
 @asynccontextmanager
-async def keep_log(settings: Settings, database: Database) -> AsyncIterator[None]:
+async def keep_log(settings: Settings, database: Database, key_ring: SigningService) -> AsyncIterator[None]:
     """Write the log while the block runs, whenever this process has the log's folder."""
-    sequencer = make_sequencer(settings, database)
-    if sequencer is None:
-        log.warning(
-            "no transparency log is kept: there is no key for it", setting="BPC_TLOG_ED25519_PRIVATE_KEY_BASE64"
-        )
-        yield
-        return
-    task = asyncio.create_task(_write_log(settings, database, sequencer))
+    task = asyncio.create_task(_write_log(settings, database, key_ring))
     try:
         yield
     finally:
@@ -185,14 +222,27 @@ async def keep_log(settings: Settings, database: Database) -> AsyncIterator[None
             await task
 
 
-async def _write_log(settings: Settings, database: Database, sequencer: Sequencer) -> None:
+async def _write_log(settings: Settings, database: Database, key_ring: SigningService) -> None:
     folder = LogFolder(locate_log_folder(settings))
     pause = LOCK_RETRY_SECONDS
+    sequencer: Sequencer | None = None
     while True:
         try:
+            if sequencer is None:
+                sequencer = (
+                    await make_remote_sequencer(settings, database, key_ring)
+                    if isinstance(key_ring, SignerClient)
+                    else make_sequencer(settings, database)
+                )
+            if sequencer is None:
+                log.warning(
+                    "no transparency log is kept: there is no key for it", setting="BPC_TLOG_ED25519_PRIVATE_KEY_BASE64"
+                )
+                return
             with folder.lock() as is_ours:
                 if is_ours:
-                    await _write_while_locked(settings, database, sequencer)
+                    async with keep_time_stamps(settings, folder):
+                        await _write_while_locked(settings, database, sequencer)
             pause = LOCK_RETRY_SECONDS
         except (Refusal, OSError) as error:
             says = error.says if isinstance(error, Refusal) else str(error)

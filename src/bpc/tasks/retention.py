@@ -33,7 +33,7 @@ from bpc.storage.jobs import (
     make_sweep_schedule,
     submit_to_all_tenants,
 )
-from bpc.storage.server_time import require_agreeing_clock
+from bpc.storage.server_time import require_agreeing_clock, require_agreeing_log
 
 SWEEP: Final = "RETENTION_SWEEP"
 NIGHTLY: Final = "17 3 * * *"  # UTC
@@ -181,6 +181,7 @@ def declare_retention_jobs(
             if await retention.is_paused(conn):  # it may have been paused since this run began
                 return replace(outcome, is_paused=True)
             now = await require_agreeing_clock(conn)
+            await require_agreeing_log(conn, now)
             require_allowed_cutoffs(order.cutoffs, now, floor_days=settings.retention_floor)
             result = await remove_expired(conn, TenantId(ctx.tenant), order, act=Act(None, now), size=size)
         next_job_id = None
@@ -193,6 +194,7 @@ def declare_retention_jobs(
     async def sweep(ctx: Context, _: SweepOrder) -> SweepOutcome:
         conn = await ctx.transaction()
         now = await require_agreeing_clock(conn)
+        await require_agreeing_log(conn, now)
         order = RetentionOrder(run_id=ctx.job_id, cutoffs=Cutoffs.from_settings(settings, now))
         require_allowed_cutoffs(order.cutoffs, now, floor_days=settings.retention_floor)
         key = f"retention:{order.run_id}:1"
@@ -221,25 +223,29 @@ async def remove_expired(
         conn, tenant, before=cutoffs.events, after=order.walk_position, page_size=size.events
     )
     counts = RemovedCounts(
-        document_versions=contents,
+        document_versions=len(contents),
         passport_versions=len(versions.ids),
         passport_exports=versions.exports + exports,
-        events=walk.events,
+        events=len(walk.events),
         webhook_deliveries=walk.webhook_deliveries,
         anchors=len(walk.anchors),
     )
     if counts:
-        payload = {
+        payload: dict[str, object] = {
             "run_id": str(order.run_id),
             "part": order.part,
             "cutoffs": {name: format_time(moment) for name, moment in asdict(cutoffs).items()},
             "counts": asdict(counts),
+            "document_version_ids": sorted(map(str, contents)),
             "passport_version_ids": sorted(str(version) for version in versions.ids),
             "anchors": describe_anchors(walk.anchors),
         }
+        if walk.events:
+            payload["removed"] = retention.describe_removed(walk.events)
         event = await events.append_act(conn, act, tenant, UNCUT_AGGREGATE_TYPE, tenant, RETENTION_EVENT_TYPE, payload)
         await events.insert_retention_anchors(conn, tenant, event, walk.anchors)
-    is_full = contents == size.contents or len(versions.ids) == size.versions or exports == size.exports
+        await retention.insert_removed_events(conn, tenant, event, walk.events)
+    is_full = len(contents) == size.contents or len(versions.ids) == size.versions or exports == size.exports
     if walk.next_position is None and not is_full:
         return RetentionResult(counts=counts, next_order=None)
     position = walk.next_position or order.walk_position

@@ -7,6 +7,7 @@
                        claiming     the worker is not stopping, and its exchange with the database is not stuck
                        clock        is the database's; named only if it differs
                        heartbeat    is recent in the database, so other workers do not take this one for dead
+                       signer       answers; named only if it does not, because then nothing is signed
 
 No check takes longer than two seconds.
 """
@@ -34,10 +35,12 @@ from service_jobs import Worker
 from service_jobs.queries import is_worker_live
 
 from bpc import __version__
+from bpc.core.errors import Refusal
 from bpc.core.passport.compile import CompiledPassport
 from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import Settings
+from bpc.runtime.signer_client import SignerClient
 from bpc.runtime.sockets import LOOPBACK, CannotListen, open_listening_socket
 from bpc.runtime.telemetry import DeliveryResult, DisablingCause, JobMetrics, ReplayVerdict
 from bpc.storage.database import Database
@@ -92,6 +95,16 @@ async def _check_heartbeat(worker: Worker, database: Database) -> tuple[bool, bo
         return False, False, False
 
 
+async def _does_answer(signer: SignerClient) -> bool:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await signer.read_health()
+    except (Refusal, TimeoutError) as error:
+        log.warning("not ready", check="signer", reason=str(error)[:500])
+        return False
+    return True
+
+
 def _to_state(holds: bool) -> CheckState:
     return "OK" if holds else "FAILED"
 
@@ -104,14 +117,19 @@ class MonitoringSource:
     check_workers: Callable[[], Awaitable[Sequence[WorkerHealth]]]
 
 
-def make_monitoring_source(settings: Settings, worker: Worker, database: Database) -> MonitoringSource:
+def make_monitoring_source(
+    settings: Settings, worker: Worker, database: Database, signer: SignerClient | None = None
+) -> MonitoringSource:
     """The source for the worker of this process."""
 
     async def read_metrics() -> bytes:
         return worker.jobs.metrics.render_text()
 
     async def check_workers() -> Sequence[WorkerHealth]:
-        return [await check_worker(worker, database)]
+        health = await check_worker(worker, database)
+        if signer is not None and not await _does_answer(signer):
+            health = replace(health, checks={**health.checks, "signer": "FAILED"})
+        return [health]
 
     return MonitoringSource(
         read_metrics=read_metrics if settings.metrics_enabled else None, check_workers=check_workers

@@ -14,10 +14,11 @@ from service_jobs.schedules import Schedule
 from service_jobs.worker.maintenance import Chore, build_chores
 
 from bpc.pipeline.facts import READ_LIMITS
-from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.key_ring import SigningService
 from bpc.runtime.settings import Settings
 from bpc.storage.access import api_requests, tenants_and_actors
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
+from bpc.storage.audit import signing_keys
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.jobs import make_job_metrics, open_jobs
@@ -25,6 +26,7 @@ from bpc.storage.webhooks import webhook_fanout
 from bpc.tasks import ingest
 from bpc.tasks.job_types import declare_job_types, list_nightly_schedules
 from bpc.tasks.log_sequencer import keep_log
+from bpc.tasks.status_lists import keep_status_lists
 from bpc.worker.monitoring import (
     MonitoringSource,
     PipelineMetrics,
@@ -35,9 +37,11 @@ from bpc.worker.monitoring import (
 
 __all__ = ["MonitoringSource", "WorkerHealth", "make_monitoring_source", "run_worker", "serve_monitoring"]
 
+CHILD_NICE: Final = 5  # more than the worker itself
 EVERY_HOUR: Final = 3600.0
 # Jobs that wait for a server of somebody else.
 OUTBOUND_LIMIT_KEYS: Final = frozenset({webhook_fanout.LIMIT.key, ingest.INGEST_LIMIT.key})
+SIGNER_UPDATE_SECONDS: Final = 30.0
 DELETE_BATCH: Final = 1000  # stored answers that one transaction removes
 
 
@@ -46,7 +50,7 @@ async def run_worker(
     settings: Settings,
     database: Database,
     *,
-    key_ring: KeyRing,
+    key_ring: SigningService,
     metrics: Metrics | None = None,
     on_end: Callable[[], None] | None = None,
 ) -> AsyncIterator[Worker]:
@@ -56,7 +60,7 @@ async def run_worker(
     the block then raises the reason.
     """
     metrics = metrics or make_job_metrics()
-    reader_pool = ProcessPool(settings.jobs_cpu_processes, limits=READ_LIMITS)
+    reader_pool = ProcessPool(settings.jobs_cpu_processes, limits=READ_LIMITS, nice=CHILD_NICE)
     job_types = declare_job_types(
         settings,
         database=database,
@@ -64,11 +68,12 @@ async def run_worker(
         metrics=PipelineMetrics(metrics.registry),
         reader_pool=reader_pool,
     )
-    processes = ProcessPool(settings.jobs_cpu_processes)
+    processes = ProcessPool(settings.jobs_cpu_processes, nice=CHILD_NICE)
     try:
         async with (
             open_jobs(settings, database, job_types.handlers, metrics=metrics, processes=processes) as (jobs, trigger),
-            keep_log(settings, database),
+            keep_log(settings, database, key_ring),
+            keep_status_lists(settings, database, key_ring),
         ):
             await ensure_schedules(database, *list_nightly_schedules(jobs.defaults))
             chores = (
@@ -78,6 +83,7 @@ async def run_worker(
                     ttl_by_type={webhook_fanout.JOB_TYPE: jobs.defaults.ttl},  # its jobs are submitted without settings
                 ),
                 make_idempotency_cleanup(database, settings.idempotency_days),
+                make_signer_update(database, key_ring),
             )
             worker = Worker(jobs, make_worker_options(settings), chores=chores, trigger=trigger)
             worker_task = asyncio.create_task(worker.run())
@@ -125,6 +131,21 @@ def make_idempotency_cleanup(database: Database, days: int) -> Chore:
                     )
 
     return Chore("idempotency keys", EVERY_HOUR, remove_expired_keys)
+
+
+def make_signer_update(database: Database, key_ring: SigningService) -> Chore:
+    """The chore that tells the signer of keys that were retired or reported, so that it refuses them as well."""
+    stopped_keys = set[tuple[str, str]]()
+
+    async def tell_signer(_: Connection) -> None:
+        async with database.system() as conn:
+            keys = await signing_keys.list_all_keys(conn)
+        for key in keys:
+            if key.status != "ACTIVE" and (key.key_id, key.status) not in stopped_keys:
+                await key_ring.stop_key(key.key_id, key.status)
+                stopped_keys.add((key.key_id, key.status))
+
+    return Chore("signer", SIGNER_UPDATE_SECONDS, tell_signer)
 
 
 def make_worker_options(settings: Settings) -> WorkerOptions:

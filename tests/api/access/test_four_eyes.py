@@ -121,6 +121,26 @@ async def test_nobody_makes_themselves_a_second_person_nor_switches_it_off_alone
     assert await admin.get_json(SWITCH) == {"actions": []}
 
 
+async def test_a_signing_key_that_waits_is_not_made_before_somebody_confirms(
+    admin: Api, second: Api, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key_ids: list[str] = []
+    create_key = type(service.key_ring).create_key
+
+    async def note_key(ring: Any, key_id: str, tenant: str) -> Any:
+        key_ids.append(key_id)
+        return await create_key(ring, key_id, tenant)
+
+    monkeypatch.setattr(type(service.key_ring), "create_key", note_key)
+    await _switch_on(admin, "key_changes")
+
+    approval = await _ask(admin, "POST", "/v1/signing-keys", {})
+    assert key_ids == []
+    approved = await second.post_json(f"/v1/approvals/{approval}:approve", status=200)
+
+    assert [approved["answer"]["key_id"]] == key_ids
+
+
 async def test_switching_it_on_needs_two_who_can_confirm(admin: Api) -> None:
     answer = await admin.send("PUT", SWITCH, {"actions": ["revoke"]})
 
@@ -148,6 +168,8 @@ def test_the_routes_that_wait_are_these() -> None:
         "POST /v1/passport-versions/{passport_version_id}/activate": "activate",
         "POST /v1/passport-versions/{passport_version_id}:waive": "waive",
         "POST /v1/passport-versions/{passport_version_id}/revoke": "revoke",
+        "POST /v1/transfers": "transfer",
+        "POST /v1/transfers/{transfer_id}:accept": "transfer",
         "POST /v1/actors": "role_grants",
         "PATCH /v1/actors/{actor_id}": "role_grants",
         "PUT /v1/actors/{actor_id}/roles": "role_grants",
@@ -158,5 +180,8 @@ def test_the_routes_that_wait_are_these() -> None:
         "POST /v1/policies/{policy_id}:deactivate": "role_grants",
         "POST /v1/api-keys": "key_changes",
         "POST /v1/api-keys/{api_key_id}:rotate": "key_changes",
+        "POST /v1/signing-keys": "key_changes",
+        "POST /v1/signing-keys/{key_id}:report-compromise": "key_changes",
+        "POST /v1/signing-keys/{key_id}:retire": "key_changes",
         "PUT /v1/tenant/four-eyes": "settings",
     }

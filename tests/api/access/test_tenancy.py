@@ -30,7 +30,7 @@ from tests.api.tenant_data import FilledTenant
 from tests.measurements import choose_effort
 from tests.storage.catalogue import fetch_rows, list_tenant_tables
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.every_case]
 
 WITH_IDS = [route for route in ROUTES if route.places and not route.is_public]
 READS = [route for route in ROUTES if route.method == "GET" and not route.is_public]

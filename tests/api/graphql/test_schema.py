@@ -5,7 +5,9 @@ from typing import Any
 
 import asyncpg
 
+from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
+from bpc.storage.database import Database
 from tests.api.conftest import Api
 
 
@@ -96,8 +98,18 @@ async def test_what_is_no_query_is_refused_in_the_shape_of_every_error(admin: Ap
         assert problem["code"] == "VALIDATION_ERROR", answer.text
 
 
-async def test_a_query_beyond_a_limit_is_refused_before_it_runs(admin: Api) -> None:
-    query = "{ passports(first: 200) { items { versions(first: 200) { items { status } } } } }"
+async def test_a_query_that_gives_too_much_is_refused_by_what_its_lists_really_hold(
+    admin: Api, database: Database, tenant: TenantId
+) -> None:
+    large = "{ passports(first: 200) { items { versions(first: 200) { items { status } } } } }"
+    assert (await admin.post("/v1/graphql", {"query": large})).status_code == 200, "there is next to nothing"
+    async with database.tenant(tenant) as conn:
+        await conn.execute(
+            """INSERT INTO documents (tenant_id, document_id, kind)
+               SELECT $1, gen_random_uuid(), 'OTHER' FROM generate_series(1, 200)""",
+            tenant,
+        )
+    query = "{" + " ".join(f"a{n}:documents(first:200){{items{{kind}}}}" for n in range(25)) + "}"
 
     answer = await admin.post("/v1/graphql", {"query": query})
 

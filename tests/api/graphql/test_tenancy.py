@@ -24,7 +24,7 @@ from tests.api.filled_tenants import TwoTenantApp
 
 __all__ = ["foreign_values"]
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.every_case]
 
 LEVELS = 5
 UNKNOWN = "00000000-0000-4000-8000-00000000dead"

@@ -51,7 +51,7 @@ def test_making_it_twice_gives_the_same_bytes() -> None:
     assert orjson.dumps(again) == orjson.dumps(DOCUMENT)
 
 
-def test_every_route_is_in_it_but_those_of_the_document_itself() -> None:
+def test_every_route_is_in_it_but_those_of_the_document_itself_and_of_pages() -> None:
     declared = {
         (route.path_format, method.lower())
         for family in FAMILIES
@@ -67,6 +67,15 @@ def test_every_route_is_in_it_but_those_of_the_document_itself() -> None:
         "/v1/docs/{asset}",
         "/log/checkpoint",
         "/log/tile/{path}",
+        "/log/timestamp/{path}",
+        # Pages for people, and what they are made of: docs/public-page.md describes them.
+        "/p/{passport_id}",
+        "/p/{passport_id}/v/{passport_version_id}",
+        "/p/{passport_id}/v/{passport_version_id}/{file}",
+        "/page-assets/{name}",
+        "/verify",
+        "/.well-known/gs1resolver",
+        "/01/{digital_link}",
     }
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from bpc.api.access.tenant_limits import BodyMemory, RateLimited
-from bpc.api.http.request_body import BODY_MEMORY_BYTES, _parse_json
+from bpc.api.access.tenant_limits import RateLimited, TenantMemory
+from bpc.api.http.json_parsing import parse_json
+from bpc.api.http.request_body import BODY_MEMORY_BYTES
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import RECHECK_AFTER_SECONDS
 from bpc.core.errors import Invalid
@@ -185,7 +186,7 @@ async def test_a_large_body_needs_room_and_a_small_one_does_not(admin: Api, othe
 
 
 def test_a_tenant_has_half_of_the_room_whatever_it_asks_for() -> None:
-    room, mine, yours = BodyMemory(10), TenantId(clock.new_id()), TenantId(clock.new_id())
+    room, mine, yours = TenantMemory(10), TenantId(clock.new_id()), TenantId(clock.new_id())
     room.take(mine, 5)
 
     with pytest.raises(RateLimited):
@@ -215,9 +216,9 @@ async def test_a_body_that_was_announced_and_does_not_come_takes_no_room(admin: 
 
 
 def test_commas_inside_texts_are_no_values() -> None:
-    assert _parse_json(b'{"dsl_source":"' + b"," * 600_000 + b'"}')
+    assert parse_json(b'{"dsl_source":"' + b"," * 600_000 + b'"}')
     with pytest.raises(Invalid):
-        _parse_json(b"[" + b"1," * 600_000 + b"1]")
+        parse_json(b"[" + b"1," * 600_000 + b"1]")
 
 
 async def test_a_key_that_is_revoked_while_its_body_arrives_does_nothing(admin: Api, database: Database) -> None:

@@ -18,26 +18,31 @@ from bpc.api.http.stored_formats import (
     StoredFormat,
 )
 from bpc.core.audit.events import Act
-from bpc.core.audit.signing import derive_public_key
+from bpc.core.audit.signing import Signer, derive_public_key
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import PassportId, PassportVersionId, RulePackageVersionId, SnapshotId, TenantId
 from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.qr import check_qr_png
 from bpc.core.passport.receipt import HASH, ID, NAME, RECEIPT_CONSTANTS, RECEIPT_FORMAT, TIME, read_receipt
+from bpc.core.status.statements import read_statement
 from bpc.core.tlog.policy import parse_policy
-from bpc.core.verify.bundle import verify_bundle, verify_view
+from bpc.core.verify.bundle import verify_bundle, verify_bundle_or_view, verify_view
+from bpc.core.verify.status_step import StatusQuestion
 from bpc.pipeline.compile import CompileOrder
 from bpc.runtime import clock
+from bpc.runtime.key_ring import KeyRing
 from bpc.storage.database import Database
 from bpc.storage.passports import passport_versions
 from bpc.storage.tlog import log_rows
-from tests.api.conftest import SEED, Api
+from bpc.tasks.status_lists import StatusPublisher, make_signer_source
+from tests.api.conftest import KEY_ID, SEED, Api
 from tests.api.passport_fixtures import PassportInputs, create_passport_inputs, issue_version
 from tests.pipeline.compile_fixtures import CompileInputs, make_compile_order
 from tests.storage.tlog.log_fixtures import SIGNER, make_sequencer
 
 KEY = derive_public_key(SEED)
+KEY_RING = KeyRing({KEY_ID: Signer(SEED)})
 
 
 @pytest.fixture
@@ -136,7 +141,7 @@ async def test_a_bundle_is_the_same_bytes_each_time_and_checks_under_the_registe
         f'"{to_hex(sha256(one.content))}"',
     )
     assert report.ok, report
-    assert next(step.detail for step in report.steps if step.name == "events").startswith("3 events")
+    assert next(step.detail for step in report.steps if step.name == "events") == "not part of this bundle"
 
 
 async def test_a_view_shows_what_its_audience_may_see_and_checks(auditor: Api, version: str) -> None:
@@ -176,8 +181,49 @@ async def test_once_logged_a_bundle_carries_the_proof_and_its_bytes_stay(
     policy = parse_policy(f"log {SIGNER.verifier}\nquorum none".encode())
     report = verify_bundle(logged, pins=[KEY], policy=policy, require_log=True)
     assert report.ok, report.cause
+    events = next(step.detail for step in report.steps if step.name == "events")
+    assert events == "2 events, each linked to the one before; the entry of the log vouches for those up to 2"
     view = await auditor.get(f"/v1/passport-versions/{version}/view?audience=public")
     assert verify_view(view.content, pins=[KEY]).ok
+
+
+async def test_the_status_of_a_version_is_public_signed_and_cacheable(
+    admin: Api, auditor: Api, anonymous: Api, service: Service, database: Database, version: str, tmp_path: Path
+) -> None:
+    public = anonymous
+    assert (await public.get(f"/status/statements/{version}")).json()["error"]["code"] == "NOT_FOUND"
+    publisher = StatusPublisher(
+        database=database,
+        open_signer=make_signer_source(service.settings, KEY_RING),
+        base_url="http://passports.example",
+    )
+    await publisher.publish_due()
+    await make_sequencer(database, tmp_path).run_once()
+    bundle = (await auditor.get(f"/v1/passport-versions/{version}/bundle")).content
+    envelope = (await auditor.get(f"/v1/passport-versions/{version}/view?audience=public&envelope=true")).content
+    place = read_statement(read_bundle(bundle)["status.json"]).place
+    path = place.list_url.removeprefix("http://passports.example")
+
+    before = await public.get(path)
+    unchanged = await public.get(path, headers={"If-None-Match": before.headers["etag"]})
+    await admin.post_json(f"/v1/passport-versions/{version}/revoke", {"reason": "wrong cell"}, status=200)
+    await publisher.publish_due()
+    after, said = await public.get(path), await public.get(f"/status/statements/{version}")
+
+    assert before.headers["cache-control"] == "public, max-age=300"
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    for data in (bundle, envelope):
+        verdicts = [
+            verify_bundle_or_view(
+                data, pins=[KEY], question=StatusQuestion(documents=documents, now=clock.now())
+            ).status
+            for documents in ((before.content,), (after.content,), (after.content, said.content))
+        ]
+        assert [verdict.name for verdict in verdicts] == ["in_force", "revoked", "revoked"]
+        assert verdicts[-1].reason == "wrong cell"
+    assert (await public.get(f"/status/lists/{clock.new_id()}")).status_code == 404
+    keys = (await public.get("/.well-known/bpc-keys.json")).json()
+    assert keys["status_url"].startswith("http")
 
 
 async def test_until_a_version_is_signed_there_is_neither_bundle_nor_view_nor_qr_code(

@@ -108,7 +108,7 @@ async def test_the_tenant_sees_every_waiver_and_a_public_reader_their_number(
         ("T1", "checks.report", 1, "The report follows in May."),
     }
     assert all(waiver["waived_by"] and waiver["waived_at"] for waiver in listed)
-    assert pdf == render_export(bundle, "PDF", "public", waived_count=2) == render_export(bundle, "PDF", "public")
+    assert pdf == render_export(bundle, "PDF", "public", waived_count=2) != render_export(bundle, "PDF", "public")
     assert pdf != render_export(bundle, "PDF", "public", waived_count=0)
     assert b'<compliance waived="2">' in xml
     assert b'"waived_entries":"2"' in json_ld

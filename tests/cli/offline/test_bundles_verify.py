@@ -2,11 +2,12 @@
 
 import json
 from base64 import b64encode
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from bpc.core.audit.signing import Signer, key_to_json, parse_seed, to_base64
+from bpc.core.audit.signing import PinnedKey, Signer, key_to_json, parse_seed, to_base64
 from bpc.core.exports.disclosure import make_view
 from bpc.core.formats.hashes import sha256
 from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
@@ -40,30 +41,43 @@ def test_every_step_is_printed_in_order_with_its_mark(bpc: Program, bundle: Path
 
 
 def test_without_a_key_it_says_that_the_issuer_was_not_checked(bpc: Program, bundle: Path) -> None:
-    output = bpc.run_ok("verify", bundle).out
+    output = bpc.run_ok("verify", bundle, "--unpinned").out
 
     assert "the issuer was not checked" in output
     assert "--key" in output
+
+
+def test_without_a_key_it_fails_unless_that_is_asked_for(bpc: Program, bundle: Path) -> None:
+    ended = bpc.run("verify", bundle)
+
+    assert ended.code == 1
+    assert "\nskip  signature        not checked: no key is pinned" in ended.out
+    assert "--unpinned checks the rest without it" in ended.out
+    assert "--unpinned is for a check without keys" in bpc.run("verify", bundle, "--unpinned", "--key", ISSUER).err
 
 
 def test_the_log_is_checked_with_a_policy_and_required_on_demand(bpc: Program, bundle: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.txt"
     policy.write_text("quorum none\n")
 
-    assert "\n  ok  log              not checked: the bundle has no log proof" in bpc.run_ok("verify", bundle).out
-    assert bpc.run_ok("verify", bundle, "--policy", policy).code == 0
+    assert (
+        "\n  ok  log              not checked: the bundle has no log proof"
+        in bpc.run_ok("verify", bundle, "--unpinned").out
+    )
+    assert bpc.run_ok("verify", bundle, "--unpinned", "--policy", policy).code == 0
     required = bpc.run("verify", bundle, "--policy", policy, "--require", "log")
     assert required.code == 1
     assert "\nfail  log              not checked, and you require it" in required.out
-    assert "--require takes `log`" in bpc.run("verify", bundle, "--require", "status").err
+    assert "--require takes `status`, `log` or both" in bpc.run("verify", bundle, "--require", "facts").err
     policy.write_text("trust me\n")
     assert "line 1 of the log policy" in bpc.run("verify", bundle, "--policy", policy).err
 
 
 def test_a_program_gets_json(bpc: Program, bundle: Path) -> None:
-    report = bpc.run_ok("verify", bundle, "--json").json()
+    report = bpc.run_ok("verify", bundle, "--unpinned", "--json").json()
 
-    assert sorted(report) == ["issuer", "ok", "steps"]
+    assert sorted(report) == ["issuer", "ok", "status", "steps"]
+    assert report["status"] == {"verdict": "not_asked", "since": None, "successor": None, "reason": None}
     assert (report["ok"], report["issuer"]) == (True, "unpinned")
     assert [sorted(step) for step in report["steps"]] == [["detail", "name", "ok", "skipped"]] * len(STEPS)
     assert [step["name"] for step in report["steps"]] == list(STEPS)
@@ -77,7 +91,7 @@ def test_a_step_that_fails_exits_1_and_is_named(bpc: Program, bundle: Path) -> N
     entries["payload.json"] = json.dumps(payload, separators=(",", ":"), sort_keys=True).encode()
     bundle.write_bytes(write_bundle(Bundle(entries)))
 
-    ended = bpc.run("verify", bundle)
+    ended = bpc.run("verify", bundle, "--unpinned")
 
     assert (ended.code, ended.err) == (1, "")
     assert "\nfail  payload_hash " in ended.out
@@ -95,7 +109,8 @@ def test_a_file_that_is_no_bundle_has_one_cause_and_one_next_step(bpc: Program, 
 
     *steps, _, cause, advice = ended.out.splitlines()
     assert [line.split()[0] for line in steps] == ["fail", *["skip"] * (len(STEPS) - 1)]
-    assert cause == "Do not rely on this bundle: canonical failed. 12 steps could not be checked because of it."
+    others = f"{len(STEPS) - 1} steps could not be checked because of it."
+    assert cause == f"Do not rely on this bundle: canonical failed. {others}"
     assert advice == "  next: check that this file is a bundle, and that it was copied whole"
 
 
@@ -132,7 +147,7 @@ def test_a_wrong_signature_has_its_code_and_one_that_cannot_be_checked_has_none(
     entries["receipt.json"] = json.dumps(receipt, separators=(",", ":"), sort_keys=True).encode()
     bundle.write_bytes(write_bundle(Bundle(entries)))
 
-    ended = bpc.run("verify", bundle, "--json")
+    ended = bpc.run("verify", bundle, "--unpinned", "--json")
 
     assert ended.code == 1
     assert "signature" in {step["name"] for step in ended.json()["steps"] if not step["ok"]}
@@ -155,7 +170,9 @@ def test_the_keys_of_a_set_are_trusted_by_their_names(
 
     def write_key_set(*names: str) -> int:
         one, other = (
-            key_to_json(name, key, status="ACTIVE", created_at="2027-02-18T00:00:00.000000Z", retired_at=None)
+            key_to_json(
+                PinnedKey(key, name), status="ACTIVE", created_at=datetime(2027, 2, 18, tzinfo=UTC), retired_at=None
+            )
             for name, key in zip(names, (KEY, OTHER_KEY), strict=True)
         )
         keys.write_text(json.dumps({"keys": [one, other]}))
@@ -211,7 +228,7 @@ def test_a_view_needs_a_key(bpc: Program, view: Path) -> None:
 
 
 def test_it_reads_standard_input(bpc: Program) -> None:
-    assert bpc.run("verify", "-", stdin=make_small_bundle()).code == 0
+    assert bpc.run("verify", "-", "--unpinned", stdin=make_small_bundle()).code == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"{", b"hello", bytes(1000)])

@@ -154,7 +154,7 @@ def test_a_bundle_is_fetched_unchanged_and_verifies(bpc: Program, bpc_key: str, 
 
     content = out.read_bytes()
     assert report == {"file": str(out), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    assert bpc.run_ok("verify", out, "--json").json()["ok"] is True
+    assert bpc.run_ok("verify", out, "--unpinned", "--json").json()["ok"] is True
 
 
 def test_any_path_is_printed_as_it_is_answered(bpc: Program) -> None:

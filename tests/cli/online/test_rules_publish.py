@@ -107,6 +107,30 @@ def test_a_folder_is_published_as_one_text_under_the_name_it_states(
     assert f"  at {folder}/names.bpc:1:28\n" in bpc.run("rules", "publish", folder).err
 
 
+def test_a_folder_that_imports_is_published_as_one_text_and_the_service_checks_the_import(
+    bpc: Program, rule_files: RuleFiles, tmp_path: Path
+) -> None:
+    own, library = tmp_path / "own", tmp_path / "library"
+    for folder in (own / "tests", library):
+        folder.mkdir(parents=True)
+    (library / "package.bpc").write_text('package "names" "1";\n')
+    (library / "names.bpc").write_text('fn greet(name: Text): Text = concat(name, "!");\n')
+    (own / "package.bpc").write_text(f'package "{rule_files.name}" "1";\nimport "names" "1" at "../library";\n')
+    (own / "own.bpc").write_text(f'field battery.name: Text = greet("{rule_files.name}");\n')
+    (own / "tests" / "own.bpc").write_text(TESTS)
+
+    linked_text = bpc.run_ok("rules", "link", own, "--json").json()
+    published = bpc.run_ok("rules", "publish", own, "--json").json()
+    with (own / "own.bpc").open("a") as file:
+        file.write('override "louder" fn greet(name: Text): Text = concat(name, "!!");\n')
+    refused = bpc.run("rules", "publish", own)
+
+    assert (published["status"], published["dsl_sha256"]) == ("PUBLISHED", linked_text["dsl_sha256"])
+    assert refused.code == 1
+    assert "error[bad-override]: `greet` is imported from `names` 1, and cannot be overridden" in refused.err
+    assert f"  at {own}/own.bpc:2:1\n" in refused.err
+
+
 def test_publishing_the_same_texts_again_says_so_and_makes_nothing(bpc: Program, rule_files: RuleFiles) -> None:
     first = bpc.run_ok(*rule_files.arguments, "--seed", "7", "--json").json()
     again = bpc.run_ok(*rule_files.arguments, "--json").json()
@@ -325,3 +349,28 @@ def test_what_cannot_be_meant_is_refused(bpc: Program, rule_files: RuleFiles) ->
 def test_the_command_knows_what_the_service_asks_for() -> None:
     assert rules_publish.MIN_CASES == lifecycle.MIN_CASES
     assert rules_publish.LARGEST_SEED == rule_versions.MAX_SEED
+
+
+def test_catalogues_are_stored_beside_the_package_and_wrong_ones_are_not(
+    bpc: Program, rule_files: RuleFiles, tmp_path: Path
+) -> None:
+    label = 'field battery.name @public: Text = productName() about "Name of the {pack}" group "Names";'
+    rule_files.rules.write_text(f"language 2;\n{label.replace('{pack}', rule_files.name)}\n")
+    bpc.run_ok(*rule_files.arguments)
+    catalogue = tmp_path / "catalogue" / "de.po"
+    upload = ("rules", "catalogue", "upload", rule_files.rules)
+
+    bpc.run_ok("rules", "catalogue", "extract", rule_files.rules, "--language", "de")
+    text = catalogue.read_text().replace('msgid "Names"\nmsgstr ""', 'msgid "Names"\nmsgstr "Namen"')
+    catalogue.write_text(text)
+    stored = bpc.run_ok(*upload, "--json").json()["catalogues"]
+    catalogue.write_text(text.replace("Namen", "Namen {x}"))
+    refused = bpc.run(*upload)
+    unknown = bpc.run(*upload, "--language", "de", "--package", "no such package")
+
+    assert [(each["language"], each["texts"], each["size"]) for each in stored] == [("de", 1, len(text.encode()))]
+    assert refused.code == 1
+    assert "the catalogue is wrong for de; nothing was stored" in refused.err
+    assert unknown.code == 1
+    assert bpc.run_ok("rules", "catalogue", "list", rule_files.name, "--json").json() == {"catalogues": stored}
+    assert bpc.run_ok("rules", "catalogue", "list", rule_files.name).out.split()[4:6] == ["de", "1"]

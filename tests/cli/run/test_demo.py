@@ -31,7 +31,7 @@ def test_it_takes_a_battery_through_every_step_on_a_new_machine_and_again_on_an_
         assert "515 of 515 cases passed" in run
         assert "8 checks passed: snapshot, facts, rules, product, replay, hashes, signature, qr" in run
         assert ", 0 faults" in run
-        assert "13 of 13 checks passed" in run
+        assert "15 of 15 checks passed" in run
         assert "materials.critical_mass is 2.26315 kg (Qty(kg))" in run
         assert "caught: facts: facts.jsonl line 7: `component:EB-500-36:cathode` does not have the hash" in run
         assert "\nDone in " in run
@@ -44,7 +44,7 @@ def test_it_takes_a_battery_through_every_step_on_a_new_machine_and_again_on_an_
     assert sorted(files) == ["bundle.zip", "passport.pdf", "qr.png"]
     assert files["passport.pdf"].startswith(b"%PDF-")
     assert files["qr.png"].startswith(b"\x89PNG")
-    assert "issuer was not checked" in bpc.run_ok("verify", tmp_path / "out" / "bundle.zip").out
+    assert "issuer was not checked" in bpc.run_ok("verify", tmp_path / "out" / "bundle.zip", "--unpinned").out
     as_json = bpc.run_ok("demo", "--out", tmp_path / "other", "--json").json()
     assert as_json.keys() == {"sku", "passport_version_id", "files", "seconds"}
     assert all(Path(file).exists() for file in as_json["files"])
@@ -75,8 +75,9 @@ def test_the_commands_that_it_prints_at_the_end_work_when_they_are_pasted(bpc: P
         service.communicate()
 
     assert (demo.returncode, verifying.returncode, service.returncode) == (0, 0, 0)
-    assert verify == f"{program} verify '{out}/bundle.zip'"
-    assert "The bundle is consistent." in verified
+    # It pins the issuer's key, so the signer is checked too.
+    assert re.fullmatch(re.escape(f"{program} verify '{out}/bundle.zip' --key ") + r"[A-Za-z0-9+/]{43}=", verify)
+    assert "The bundle is signed by the issuer, and its values follow from its rules and facts." in verified
     assert first_line == "bpc is up\n"
 
 

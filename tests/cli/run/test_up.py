@@ -61,6 +61,8 @@ def test_it_prints_where_everything_is_and_stops_cleanly_on_sigterm(bpc: Program
         assert (bpc.data_dir / "keys" / "dev-api-key").read_text().strip() == ready["api_key"]
         assert ready["url"].startswith("http://127.0.0.1:")
         assert is_answering(ready["url"])
+        # Passports that are issued here name this address, whatever port it was given.
+        assert httpx2.get(f"{ready['url']}/.well-known/bpc-keys.json").json()["status_url"] == ready["url"]
 
         process.send_signal(how)
         out, err = process.communicate()

@@ -10,6 +10,7 @@ import pytest
 
 from bpc.core.audit.events import Act, EventStream
 from bpc.core.formats.ids import AggregateId, TenantId
+from bpc.core.policies import ROLES
 from bpc.runtime import clock
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.audit import events
@@ -22,6 +23,7 @@ OTHER = AggregateId(UUID("22222222-2222-4222-8222-222222222222"))
 LENGTHS = {CHAIN: 4, OTHER: 2}
 # Besides these: one event each of three roles and of the tenant itself.
 EVENTS, CHAINS = sum(LENGTHS.values()) + 4, len(LENGTHS) + 4
+ROWS = 1 + len(ROLES) + sum(map(len, ROLES.values()))  # the tenant, its roles, their permissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,35 @@ def test_an_untouched_record_is_intact(untouched_history: History) -> None:
     json_report = untouched_history.verify("--tenant", untouched_history.slug, "--json")
 
     assert (text_report.code, text_report.err) == (0, "")
-    assert text_report.out == f"{untouched_history.slug}: {EVENTS} events in {CHAINS} chains, intact\n"
-    assert json_report.json() == {
-        "ok": True,
-        "tenants": [{"tenant": untouched_history.slug, "events": EVENTS, "chains": CHAINS, "faults": []}],
-    }
+    assert text_report.out == f"{untouched_history.slug}: {EVENTS} events in {CHAINS} chains, {ROWS} rows, intact\n"
+    report = json_report.json()
+    assert report["ok"]
+    assert report["tenants"] == [
+        {
+            "tenant": untouched_history.slug,
+            "events": EVENTS,
+            "chains": CHAINS,
+            "faults": [],
+            "rows": ROWS,
+            "state_faults": [],
+            "not_covered": [],
+            "covered_since": report["tenants"][0]["covered_since"],
+        }
+    ]
+
+
+def test_a_row_that_was_changed_is_named_with_what_the_events_say(history: History) -> None:
+    history.tamper("UPDATE tenants SET slug = 'history-renamed', is_active = false WHERE tenant_id = {tenant}")
+    ended = history.verify("--tenant", "history-renamed")
+    [row, other] = history.verify("--tenant", "history-renamed", "--json").json()["tenants"][0]["state_faults"]
+
+    assert ended.code == 1
+    assert f"tenants {history.tenant_id}: `is_active` is `False`, and the events say `True`" in ended.out
+    assert (row["table"], row["problem"], {row["column"], other["column"]}) == (
+        "tenants",
+        "CHANGED",
+        {"slug", "is_active"},
+    )
 
 
 def test_one_changed_byte_is_found_and_named(history: History) -> None:
@@ -216,7 +242,7 @@ def test_a_checkpoint_says_what_it_holds_and_nothing_is_missing_at_first(history
     assert written.keys() == {"file", "chains", "taken_at"}
     assert (written["file"], written["chains"]) == (str(out), CHAINS)
     assert json.loads(out.read_text())["tenant_id"] == str(history.tenant_id)
-    assert verified.out == f"{history.slug}: {EVENTS + 1} events in {CHAINS} chains, intact\n"
+    assert verified.out == f"{history.slug}: {EVENTS + 1} events in {CHAINS} chains, {ROWS} rows, intact\n"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +263,7 @@ def test_a_checkpoint_says_what_it_holds_and_nothing_is_missing_at_first(history
             [
                 f"Thing {CHAIN} version 4: the whole chain is gone",
                 f"Thing {OTHER} version 2: the whole chain is gone",
-                "0 events in 0 chains, 6 faults",
+                f"0 events in 0 chains, {ROWS} rows, {6 + ROWS} faults",
             ],
             id="a tenant's whole log",
         ),

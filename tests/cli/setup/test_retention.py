@@ -43,7 +43,7 @@ async def _make_old_data(installation: Installation, slug: str) -> None:
         long_ago, now = Act(None, clock.now() - timedelta(days=6_000)), Act(None, clock.now())
         tenant = TenantId(await tenants_and_actors.create_tenant(database, slug=slug, name=slug, act=long_ago))
         async with database.tenant(tenant) as conn:
-            stream = EventStream(tenant, "Document", AggregateId(clock.new_id()))
+            stream = EventStream(tenant, "Thing", AggregateId(clock.new_id()))
             for act in (long_ago, long_ago, now):
                 await events.append(conn, stream, act.new_event("DOCUMENT_CREATED", {}))
     finally:

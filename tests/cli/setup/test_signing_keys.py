@@ -49,6 +49,29 @@ def assert_refused(ended: RunResult, code: str, says: str) -> None:
     assert says in ended.err
 
 
+def test_a_tenant_has_keys_of_its_own_that_are_retired_and_reported(bpc: Program) -> None:
+    bpc.run_ok("tenants", "create", "acme", "--name", "Acme")
+
+    created = bpc.run_ok("keys", "create", "acme-1", "--tenant", "acme", "--json").json()
+    bpc.run_ok("keygen", "--out", bpc.data_dir / "acme-2.key")
+    bpc.run_ok("keys", "add", "acme-2", "--key", bpc.data_dir / "acme-2.key", "--tenant", "acme")
+
+    assert (created["key_id"], created["tenant"]) == ("acme-1", "acme")
+    owners = {key: row["tenant"] for key, row in list_keys(bpc).items()}
+    assert owners == {FIRST: None, "acme-1": "acme", "acme-2": "acme"}
+    assert all(row["signs"] for row in list_keys(bpc).values())
+    again = bpc.run("keys", "create", "acme-1", "--tenant", "acme")
+    assert_refused(again, "CONFLICT", "is already the name of a key")
+    assert "cannot be the name of a key" in bpc.run("keys", "create", "log", "--tenant", "acme").err
+    assert bpc.run_ok("keys", "retire", "acme-1").out == "`acme-1` is retired; what it signed stays valid\n"
+    for key, since in (("acme-1", "2026-01-02T00:00:00"), (FIRST, "2026-01-01T00:00:00")):
+        bpc.run_ok("keys", "report-compromise", key, "--since", since, "--reason", "stolen")
+        row = list_keys(bpc)[key]
+        assert (row["status"], row["compromised_since"][:19], row["signs"]) == ("COMPROMISED", since, False)
+    unknown = bpc.run("keys", "report-compromise", "nobody", "--since", "2026-01-01", "--reason", "stolen")
+    assert_refused(unknown, "NOT_FOUND", "there is no signing key `nobody`")
+
+
 def test_a_new_key_is_registered_and_kept_where_only_its_owner_reads_it(bpc: Program) -> None:
     added = bpc.run_ok("keys", "add", NEXT, "--new", "--json").json()
 
@@ -80,7 +103,7 @@ def test_a_key_of_a_file_is_copied_and_one_of_elsewhere_only_registered(bpc: Pro
     assert (keys[NEXT]["public_key"], keys[NEXT]["at_hand"]) == (public, True)
     assert (keys["hsm"]["public_key"], keys["hsm"]["at_hand"]) == (elsewhere, False)
     lines = here.run_ok("keys", "list").out.splitlines()
-    assert lines[0].split() == ["ID", "STATUS", "SIGNS", "AVAILABLE", "CREATED", "RETIRED", "PUBLIC", "KEY"]
+    assert lines[0].split() == ["ID", "TENANT", "STATUS", "SIGNS", "AVAILABLE", "CREATED", "RETIRED", "PUBLIC", "KEY"]
     assert {line.split()[0] for line in lines[1:]} == {FIRST, NEXT, "hsm"}
 
 

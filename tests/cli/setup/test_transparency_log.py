@@ -24,9 +24,11 @@ from bpc.storage.access import tenants_and_actors
 from bpc.storage.database import open_database
 from bpc.storage.tlog.log_files import LogFolder
 from bpc.tasks.log_sequencer import make_sequencer
+from bpc.tasks.log_time_stamps import stamp_checkpoint
 from tests.cli.conftest import Installation
 from tests.cli.program import Program, start_command
 from tests.storage.tlog.log_fixtures import append_signed_events, check_entries
+from tests.tasks.stamp_authority import make_certificates, run_authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,32 @@ def test_a_served_folder_is_audited_from_afar(logged: LoggedInstallation, bpc: P
         bpc.run_ok("log", "prove", "0", "--log", said["url"], "--key", logged.read_key())
         assert httpx2.get(f"{said['url']}/nothing").status_code == 404
         assert httpx2.post(f"{said['url']}/checkpoint").status_code == 404
+
+
+def test_the_time_stamp_of_an_authority_is_checked_here_and_from_afar(
+    logged: LoggedInstallation, bpc: Program, tmp_path: Path
+) -> None:
+    make_certificates(tmp_path)
+    with run_authority() as authority:
+        roots = tmp_path / "authority.pem"
+        roots.write_bytes(authority.root_file.read_bytes())
+        none_yet = logged.bpc.run("log", "audit", "--timestamp-ca", roots)
+        settings = Settings(data_dir=logged.bpc.data_dir, env="test")
+        asyncio.run(stamp_checkpoint(settings, authority.url, LogFolder(logged.folder)))
+    logged.append(1)
+
+    here = logged.bpc.run_ok("log", "audit", "--timestamp-ca", roots)
+    with start_command(bpc, "log", "serve", "--folder", str(logged.folder), "--port", "0") as (_, said):
+        afar = ("log", "audit", "--log", said["url"], "--key", logged.read_key(), "--json")
+        report = bpc.run_ok(*afar, "--timestamp-ca", roots).json()
+        other = bpc.run(*afar, "--timestamp-ca", tmp_path / "root.pem")
+
+    assert none_yet.code == 1
+    assert "the time stamp: the log has none" in none_yet.out
+    assert "the first 300 entries existed by 20" in here.out
+    assert (report["size"], report["time_stamp"]["size"]) == (301, 300)
+    assert other.code == 1
+    assert "is not one of an authority that you trust" in other.out
 
 
 def test_a_witness_runs_alone_and_refuses_a_fork(logged: LoggedInstallation, bpc: Program, tmp_path: Path) -> None:

@@ -70,6 +70,8 @@ def test_what_is_missing_is_said_under_the_code_of_the_requirement_that_needs_it
     ("sums", "written"),
     [
         ("Co 0.5 + 6 = 6.5, not 10", "Co 0,5 + 6 = 6,5, nicht 10"),
+        ("Co 15.99 < 16; Ni 20.5 > 10", "Co 15,99 < 16; Ni 20,5 > 10"),
+        ("Co 0.01; Pb 85", "Co 0,01; Pb 85"),
         ("lithium 5.5, not nickel", "lithium 5.5, not nickel"),
         ("6.2.2", "6.2.2"),
         ("4711.5", "4711.5"),

@@ -16,7 +16,7 @@ CASES = [name for name, folder in golden.list_cases().items() if (folder / "inpu
 
 @cache
 def compile_example(name: str) -> Bundle:
-    """The bundle of a golden case: `example-first`, `example-reference`, `every-type`, …"""
+    """The bundle of a golden case: `example-first`, `reference-2`, `every-type`, …"""
     folder = golden.list_cases()[name]
     source, rules, tests = ((folder / file).read_bytes() for file in golden.INPUTS)
     compile_input = read_input(source, rules=rules, tests=tests)

@@ -193,18 +193,11 @@ def _bundle_with_waivers(*payloads: Mapping[str, Any]) -> Bundle:
     return read_bundle(make_bundle(AUDITED, events=b"".join(map(encode_event_line, chain))))
 
 
-def test_the_events_of_a_bundle_say_how_many_entries_were_waived() -> None:
+def test_a_bundle_does_not_tell_how_many_entries_were_waived() -> None:
+    """Nobody vouches for events after the signature, and a holder of the bundle could leave them out."""
     bundle = _bundle_with_waivers({"waived": [{"entries": 1}, {"entries": 3}]}, {"waived": [{"entries": 2}]})
 
-    assert disclose(bundle, "public").waived == 6
-    assert disclose(_bundle_with_waivers({"waived": []}), "public").waived == 0
-    assert disclose(read_bundle(make_bundle(AUDITED)), "public").waived is None
-
-
-@pytest.mark.parametrize("payload", [{}, {"waived": [{}]}, {"waived": 1}, {"waived": [{"entries": "1"}]}])
-def test_a_bundle_whose_events_do_not_say_what_was_waived_is_not_exported(payload: Mapping[str, Any]) -> None:
-    with pytest.raises(ExportRefused, match="does not say what was waived"):
-        disclose(_bundle_with_waivers(payload), "public")
+    assert disclose(bundle, "public").waived is None
 
 
 def test_a_bundle_whose_events_are_no_chain_is_not_exported() -> None:

@@ -136,7 +136,7 @@ def test_the_category_decides_what_is_mandatory(written: str | None, category: s
 
 
 def test_the_reference_fills_what_it_says_it_fills() -> None:
-    document = export_points(compile_example("example-reference"))
+    document = export_points(compile_example("reference-2"))
 
     assert document["category"] == "ev"
     assert document["counts"]["M"] == {"filled": 51, "says": "mandatory", "total": 51}
@@ -153,7 +153,7 @@ def test_the_reference_fills_what_it_says_it_fills() -> None:
 
 
 def test_attached_files_fill_the_point_that_their_key_names() -> None:
-    by_number = {point["number"]: point for point in export_points(compile_example("example-reference"))["points"]}
+    by_number = {point["number"]: point for point in export_points(compile_example("reference-2"))["points"]}
 
     assert {
         number: [field["path"] for field in point["fields"] if field["path"].endswith("files")]
@@ -171,7 +171,7 @@ def test_attached_files_fill_the_point_that_their_key_names() -> None:
 
 def test_an_audience_is_shown_the_points_that_are_meant_for_it() -> None:
     sizes = {
-        audience: len(export_points(compile_example("example-reference"), audience)["points"])
+        audience: len(export_points(compile_example("reference-2"), audience)["points"])
         for audience in ("public", "interest", "authority", "tenant")
     }
 
@@ -179,7 +179,7 @@ def test_an_audience_is_shown_the_points_that_are_meant_for_it() -> None:
 
 
 def test_equal_passports_give_equal_bytes() -> None:
-    opened = open_for_export(compile_example("example-reference"))
+    opened = open_for_export(compile_example("reference-2"))
 
     assert export_data_points(opened, "public") == export_data_points(opened, "public")
 

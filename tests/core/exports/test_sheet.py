@@ -16,8 +16,8 @@ from bpc.core.exports.disclosure import (
     open_for_export,
     parse_type,
 )
-from bpc.core.exports.sheet import build_sheet, draw_qr_svg, format_path
-from bpc.core.exports.sheet_values import ValueWriter
+from bpc.core.exports.sheet import build_sheet
+from bpc.core.exports.sheet_values import ValueWriter, draw_qr_svg, format_path
 from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.passport.qr import encode_qr_modules
 from tests.core.exports.example_bundles import CASES, compile_bundle, compile_example
@@ -103,11 +103,11 @@ def test_a_sheet_is_texts_and_has_every_field_that_may_be_seen(name: str) -> Non
     ],
 )
 def test_a_sheet_says_whom_it_is_for(audience: Audience, says: str) -> None:
-    assert build_sheet(disclose(compile_example("example-reference"), audience))["head"][-1]["value"].startswith(says)
+    assert build_sheet(disclose(compile_example("reference-2"), audience))["head"][-1]["value"].startswith(says)
 
 
 def test_what_a_reader_looks_for_first_stands_first() -> None:
-    figures = build_sheet(disclose(compile_example("example-reference"), "tenant"))["figures"]
+    figures = build_sheet(disclose(compile_example("reference-2"), "tenant"))["figures"]
 
     assert [(figure["label"], figure["value"]) for figure in figures[:4]] == [
         ("Energy", "84\xa0kWh"),
@@ -198,6 +198,12 @@ field summary @public: Text = "all";
 require DP10 "the mass": true cite "Article 13(1)";
 require DP11 "the energy": false;
 """
+NOT_ASKED = """language 2;
+field recycled.cobalt @public: Opt(Dec(2)) = none about DP20 "Recycled cobalt" group "Recycled content";
+field recycled.nickel @public: Opt(Dec(2)) = none about DP22 "Recycled nickel" group "Recycled content";
+require DP20 "the cobalt" when false: true;
+require DP22 "the nickel": false;
+"""
 
 
 def list_rows(section: dict[str, Any]) -> list[tuple[str, str]]:
@@ -233,6 +239,16 @@ def test_fields_are_grouped_ordered_and_labelled_as_their_rules_say() -> None:
     assert sections[0]["empty"] == "Manufacturer"
     assert sections[0]["rows"][2]["cite"] == "Annex VI, Part A, point 5"
     assert sections[0]["rows"][0]["values"] == [{"text": "https://example.com/a", "href": "https://example.com/a"}]
+
+
+@pytest.mark.parametrize("audience", ["public", "tenant"])
+def test_what_the_rules_do_not_ask_of_a_battery_is_not_applicable_and_not_unsaid(audience: Audience) -> None:
+    sheet = build_sheet(disclose(compile_bundle(NOT_ASKED), audience))
+
+    assert [(section["empty"], section["exempt"]) for section in sheet["sections"]] == [
+        ("Recycled nickel", "Recycled cobalt")
+    ]
+    assert sheet["words"]["not_applicable"] == "Not applicable"
 
 
 def test_a_table_has_the_columns_that_say_something() -> None:

@@ -189,3 +189,19 @@ def test_a_fact_of_a_version_no_rule_names_is_refused_and_not_silently_absent() 
     assert error.value.says == "fact `battery:A` is a Battery of schema version 2, and the rules read version 1"
     assert error.value.fix is not None
     assert '"Battery@2"' in error.value.fix
+
+
+@given(st.lists(st.text("ab:", max_size=4), unique=True, max_size=12), st.text("ab:", max_size=3))
+def test_a_prefix_finds_what_starts_with_it_in_order(keys: list[str], prefix: str) -> None:
+    table = FactTable.from_facts([make_fact("Component", key) for key in keys], [COMPONENT])
+
+    for _ in range(2):
+        records = table.find_by_prefix(COMPONENT, prefix)
+        assert [record.key for record in records] == sorted(key for key in keys if key.startswith(prefix))
+
+
+def test_the_first_member_that_does_not_fit_is_named_whatever_the_order_of_the_payload() -> None:
+    payloads: list[dict[str, Json]] = [{"mass_g": "x", "material": 1}, {"material": 1, "mass_g": "x"}]
+    for payload in payloads:
+        with pytest.raises(FactInvalid, match="`mass_g` is"):
+            read_members(COMPONENT, "component:1", payload)

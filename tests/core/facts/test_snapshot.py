@@ -160,3 +160,41 @@ def test_a_missing_member_is_named(missing: str) -> None:
         read_fact(members)
 
     assert error.value.says == f"the fact has no `{missing}`"
+
+
+def test_lines_are_the_same_whether_payloads_are_written_together_or_one_by_one() -> None:
+    plain_facts = [fact for fact in FACTS if "big" not in fact.payload]
+
+    for facts in (FACTS, plain_facts):
+        ordered = order_facts(facts)
+
+        assert ordered.lines == b"".join(encode_fact_line(fact) for fact in ordered.facts)
+        assert [ref.payload_hash for ref in ordered.refs] == [
+            sha256(canonical_json.encode(fact.payload)) for fact in ordered.facts
+        ]
+
+
+@pytest.mark.parametrize("key", ['a","payload":{"x":1', "payload", ',"schema_version":7}', '\\","payload":'])
+def test_a_fact_that_is_read_knows_the_bytes_of_its_payload_whatever_its_texts_are(key: str) -> None:
+    fact = make_fact(key, key, payload={key: [key]}, schema_version="1")
+
+    (again,) = read_facts(encode_fact_line(fact))
+
+    assert again.canonical_payload == canonical_json.encode(fact.payload)
+    assert again.payload_hash() == fact.payload_hash()
+
+
+def test_facts_are_written_once_however_often_they_are_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = order_facts([make_fact("b", mass_g="1.5"), make_fact("a")]).facts
+    payload_counts = []
+    encode_parts = canonical_json.encode_parts
+
+    def count_parts(parts: list[object]) -> list[bytes] | None:
+        payload_counts.append(sum(isinstance(part, dict) for part in parts))
+        return encode_parts(parts)
+
+    monkeypatch.setattr(canonical_json, "encode_parts", count_parts)
+    order_facts(facts)
+    order_facts(read_facts(order_facts(facts).lines))
+
+    assert sum(payload_counts) == 0

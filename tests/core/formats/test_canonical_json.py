@@ -231,6 +231,38 @@ def test_the_quick_check_accepts_nothing_the_slow_one_refuses_and_the_other_way_
     assert get_outcome(encode, value) == (encode_reference(value).encode() if slow is None else slow)
 
 
+@repeatable
+@given(st.lists(st.one_of(values, st.floats(), values.map(lambda core: nest_value(126, core))), max_size=4))
+def test_parts_are_written_together_as_they_are_one_by_one_or_left_to_that(parts: list[object]) -> None:
+    texts = canonical_json.encode_parts(parts)
+
+    if texts is not None:
+        assert texts == [encode(part) for part in parts]
+        assert canonical_json.decode_parts(texts) == [decode(text) for text in texts]
+
+
+def test_a_part_that_needs_a_closer_look_is_left_to_it() -> None:
+    for part in (1.5, 2**64, "\ud800", {1: 2}, nest_value(128)):
+        assert canonical_json.encode_parts([part]) is None
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [b"[1", b"2]", b"3,4"],  # as many values as texts, cut elsewhere
+        [b"1,2"],
+        [b""],
+        [b"1 "],
+        [b'{"b":1,"a":2}'],
+        [b'{"a":1,"a":1}'],
+        [b"1.0"],
+        [b"18446744073709551616"],
+    ],
+)
+def test_texts_that_are_not_canonical_each_by_itself_are_not_read_together(texts: list[bytes]) -> None:
+    assert canonical_json.decode_parts(texts) is None
+
+
 # The page
 
 

@@ -9,19 +9,17 @@ from hypothesis import strategies as st
 from bpc.core.errors import Invalid
 from bpc.core.language.linking import (
     LinkedSource,
-    Manifest,
     PackageFiles,
-    ParentPackage,
     link_package,
-    read_manifest,
     recognise_files,
 )
+from bpc.core.language.manifest import Manifest, PackageReference, read_manifest
 from bpc.core.language.package import RulesRefused, read_package, read_program
 from bpc.core.language.source import Source, Span, diagnostic_to_json, render_diagnostic
 from bpc.core.language.testing.run import run_tests
 
 EU = Manifest("eu-battery", "2027.1", None)
-ACME = Manifest("acme", "3", ParentPackage("eu-battery", "2027.1", "../eu-battery"))
+ACME = Manifest("acme", "3", PackageReference("eu-battery", "2027.1", "../eu-battery"))
 GENERAL = b"language 2;\nfield battery.name @public: Text = productName(); -- \xc3\xa4\n"
 DUTIES = b'language 2;\nconst FROM = date("2027-02-18");\nfield duty: Bool = issuedOn() >= FROM;\n'
 DUTY_TESTS = b"""\

@@ -126,11 +126,11 @@ def test_what_stands_before_the_edit_is_kept() -> None:
     first = read_again(PackageTexts(RULES.encode(), TESTS.encode()))
     again = read_again(PackageTexts(RULES.replace("quoted", "called").encode(), TESTS.encode()), first)
 
-    before, after = first._rules.parsed.tree, again._rules.parsed.tree
+    before, after = first.rules.parsed.tree, again.rules.parsed.tree
     kept = [one is other for one, other in zip(before.items, after.items, strict=True)]
     assert kept == [True] * (len(kept) - 2) + [False] * 2
     assert before.comments == after.comments
-    assert again._tests is first._tests
+    assert again.tests is first.tests
 
 
 def test_examples_are_kept_until_what_they_depend_on_changes() -> None:
@@ -148,5 +148,5 @@ def test_comments_before_the_edit_stay_in_the_tree() -> None:
     reading = read_again(PackageTexts(RULES.replace("LIMIT;", "1;").encode()))
     again = read_again(PackageTexts(RULES.encode()), reading)
 
-    assert again._rules.parsed == parse(source)
-    assert again._rules.parsed.tree.comments == parse(source).tree.comments
+    assert again.rules.parsed == parse(source)
+    assert again.rules.parsed.tree.comments == parse(source).tree.comments

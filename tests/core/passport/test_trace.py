@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bpc.core.passport.trace import trace_fields
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "example-reference"
+GOLDEN = Path(__file__).parents[1] / "golden" / "reference-2"
 
 
 def test_every_field_is_traced_in_order_with_its_operations_and_without_values() -> None:

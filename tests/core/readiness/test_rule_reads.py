@@ -1,7 +1,8 @@
 """The text of the rules says which members of facts a field needs, also where the field has no value."""
 
+from bpc.core.exports.data_points import read_point_code
 from bpc.core.language.source import Span
-from bpc.core.readiness.rule_reads import CheckedReads, FactMember, read_point_code
+from bpc.core.readiness.rule_reads import CheckedReads, FactMember
 from tests.core.readiness.example_rules import BATTERY_RULES, SKU, build_reads, make_battery, make_fact, run_trial
 
 

@@ -33,6 +33,7 @@ PAYLOAD = {
     "run_id": TENANT,
     "key_id": "key-1",
     "public_key": "AAAA",
+    "compromised_since": "2027-02-18T00:00:00.000000Z",
     "reason": "of nobody's concern",
 }
 

@@ -13,7 +13,7 @@ from tools import reference_input
 
 def make_bundle_with_files(files: Mapping[str, bytes]) -> bytes:
     """The bundle of the reference example with these entries in `attachments/`."""
-    return write_archive({**compile_example("example-reference").entries, **files})
+    return write_archive({**compile_example("reference-2").entries, **files})
 
 
 def list_shipped_files() -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from bpc.core.errors import Refusal
 from bpc.core.exports.disclosure import make_view
 from bpc.core.formats import canonical_json
 from bpc.core.formats.timestamps import parse_time
+from bpc.core.language import package
 from bpc.core.passport import qr
 from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.passport.compile_input import Product
@@ -79,7 +80,7 @@ def test_a_bundle_without_events_says_so() -> None:
 def test_what_compiles_to_other_bytes_is_found_though_everything_else_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """No bundle is known that only replay refuses; that is what the reference evaluator is for."""
 
-    def replay_otherwise(entries: object) -> None:
+    def replay_otherwise(entries: object, **_: object) -> None:
         raise Refusal("payload.json differs")
 
     monkeypatch.setattr("bpc.core.passport.compile.replay_passport", replay_otherwise)
@@ -87,6 +88,21 @@ def test_what_compiles_to_other_bytes_is_found_though_everything_else_holds(monk
 
     assert report.failed_steps == ("replay",)
     assert report.steps[-1].detail == "payload.json differs"
+
+
+def test_the_rules_are_read_and_checked_once_for_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_again = package.read_again
+    texts_read: list[bytes] = []
+
+    def read_and_count(texts: package.PackageTexts) -> package.PackageReading:
+        texts_read.append(texts.rules)
+        return read_again(texts)
+
+    monkeypatch.setattr(package, "read_again", read_and_count)
+    bundle = make_small_bundle()
+
+    assert verify_bundle(bundle, pins=[KEY]).ok
+    assert texts_read == [read_bundle(bundle)["rules.bpc"]]
 
 
 def test_an_entry_that_cannot_be_read_leaves_the_other_steps_standing() -> None:

@@ -9,6 +9,7 @@ from bpc.cli.support.output import find_fix
 from bpc.core.api_keys import ApiKeySecret, compute_pepper_id
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict
+from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import ActorId, TenantId
 from bpc.runtime import clock
 from bpc.storage.access import api_keys, tenants_and_actors
@@ -108,8 +109,10 @@ async def test_creating_and_revoking_a_key_append_events_without_its_secret(
         verified = await events.verify_tenant(conn, tenant)
     prefix = issued_key.api_key.prefix
     assert revoked == issued_key.api_key_id
+    digest = sha256(issued_key.api_key.hash(PEPPER)).hex()  # a hash of the stored hash
+    hashes = f'"expires_at":null,"key_hash_sha256":"{digest}"'
     assert on_record == [
-        ("API_KEY_CREATED", f'{{"actor_id":"{actor}","key_prefix":"{prefix}","label":"ci"}}'),
+        ("API_KEY_CREATED", f'{{"actor_id":"{actor}",{hashes},"key_prefix":"{prefix}","label":"ci"}}'),
         ("API_KEY_REVOKED", f'{{"key_prefix":"{prefix}"}}'),
     ]
     assert verified.faults == ()

@@ -8,7 +8,11 @@ import pytest
 
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
+from bpc.core.passport.bundle import LOG_PROOF_ENTRY, read_bundle
+from bpc.core.tlog.entries import parse_opening
+from bpc.core.tlog.proofs import check_log_proof, parse_log_proof
 from bpc.storage.database import Database
+from tests.core.verify.test_log_step import log_bundle, make_policy
 from tests.measurements import RecordMeasurement, choose_effort
 from tests.storage.tlog.log_fixtures import append_signed_events, check_folder, make_sequencer
 
@@ -87,3 +91,23 @@ async def _measure(database: Database, tenant: TenantId, act: Act) -> float:
 async def _switch_trigger(database: Database, state: str) -> None:
     async with database.plain() as conn, conn.transaction():
         await conn.execute(f"SET LOCAL ROLE bpc_owner; ALTER TABLE events {state} TRIGGER events_join_the_log")
+
+
+def test_a_proof_with_two_witnesses_is_verified_in_milliseconds(record_measurement: RecordMeasurement) -> None:
+    """The bytes of a proof in, its checkpoint, both cosignatures (Ed25519, ML-DSA-44) and the entry checked."""
+    bundle, policy = read_bundle(log_bundle()), make_policy()
+    proof_bytes = bundle.entries[LOG_PROOF_ENTRY]
+    opening = parse_log_proof(proof_bytes).extra
+    assert opening is not None
+    times, seen_by = list[float](), list[int]()
+    for _ in range(choose_effort(test=20, shown=500, campaign=500)):
+        started_at = time.perf_counter()
+        inclusion = check_log_proof(parse_log_proof(proof_bytes), parse_opening(opening).leaf, policy)
+        times.append(time.perf_counter() - started_at)
+        seen_by.append(len(inclusion.witnesses))
+
+    assert set(seen_by) == {2}
+    record_measurement(
+        "log-proof", proofs=len(times), bytes=len(proof_bytes), milliseconds=round(median(times) * 1e3, 2)
+    )
+    assert median(times) < 0.2

@@ -10,6 +10,7 @@ Its handler learns which batch it follows from `find_followed_batch(conn, tenant
 later changes the counts, and nothing else.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +24,17 @@ import asyncpg
 import orjson
 
 from service_jobs.context import Connection
+from service_jobs.handler import Handler
 from service_jobs.job import BatchId, InvalidInput, JobError, JobsRefusal, Status, Subject, new_id
-from service_jobs.job_spec import BatchFollowUp, JobColumns, JobSpec, SubmitOptions, get_common_limit
+from service_jobs.job_spec import (
+    BatchFollowUp,
+    JobColumns,
+    JobSpec,
+    JobSpecBuilder,
+    Limit,
+    SubmitOptions,
+    get_common_limit,
+)
 from service_jobs.queries import require_page_size
 from service_jobs.submission import submit_jobs
 
@@ -32,7 +42,8 @@ log = logging.getLogger(__name__)
 
 MAX_NAME_LENGTH: Final = 200
 MAX_PAGE_SIZE: Final = 1_000
-CHUNK_SIZE: Final = 5_000  # jobs that go to the database in one call
+CHUNK_SIZE: Final = 1_000  # jobs that go to the database in one call
+PIECE_SIZE: Final = 500  # jobs that are built without a pause
 OPEN_PER_RUN: Final = 200  # open batches that one run of the chore checks
 MAX_REMEMBERED: Final = 10_000
 FOLLOW_UP_KEY_PREFIX: Final = "batch:"
@@ -180,6 +191,32 @@ async def submit_batch(
     if total == 0 and follow_up_json is not None:
         await _submit_follow_up(conn, options.tenant, new_batch_id, orjson.loads(follow_up_json))
     return SubmittedBatch(batch_id=new_batch_id, job_ids=tuple(ids))
+
+
+async def build_specs(
+    builder: JobSpecBuilder,
+    handler: Handler[Any, Any],
+    values: Sequence[Any],
+    keys: Sequence[str | None] | None,
+    limits: Sequence[Limit | None] | None,
+    priority: int,
+    subjects: Sequence[Subject | None] | None,
+) -> list[JobSpec]:
+    """One job per value, with pauses: there may be many, and others use this event loop too."""
+    builder.require_submittable(handler, len(values), keys, limits, subjects)
+    specs: list[JobSpec] = []
+    for start in range(0, len(values), PIECE_SIZE):
+        piece = slice(start, start + PIECE_SIZE)
+        specs += builder.build_specs(
+            handler,
+            values[piece],
+            None if keys is None else keys[piece],
+            None if limits is None else limits[piece],
+            priority,
+            None if subjects is None else subjects[piece],
+        )
+        await asyncio.sleep(0)
+    return specs
 
 
 async def get_batch(conn: Connection, tenant: UUID, batch_id: UUID) -> Batch:

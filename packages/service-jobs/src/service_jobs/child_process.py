@@ -48,9 +48,10 @@ def listen_for_progress(on_progress: ProgressCallback | None) -> Iterator[None]:
         _PROGRESS_CALLBACK.reset(token)
 
 
-def serve_orders(connection: "Connection[bytes, bytes]", parent: int, memory: int | None = None) -> None:
+def serve_orders(connection: "Connection[bytes, bytes]", parent: int, memory: int | None = None, nice: int = 0) -> None:
     """Execute orders until the stop order. The functions run in the main thread, as they would anywhere else."""
     _prepare_child(parent)
+    os.nice(nice)
     if memory is not None and sys.platform == "linux":
         # Not the address space: threads and libraries reserve much of that and use little.
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))

@@ -130,12 +130,16 @@ class UnavailableProcesses:
 
 
 class ProcessPool:
-    """At most `count` child processes, started when needed and reused. It belongs to one event loop."""
+    """At most `count` child processes, started when needed and reused. It belongs to one event loop.
 
-    def __init__(self, count: int = 2, *, limits: ProcessLimits | None = None) -> None:
+    `nice` is added to the niceness of the children: the higher, the less they take from others.
+    """
+
+    def __init__(self, count: int = 2, *, limits: ProcessLimits | None = None, nice: int = 0) -> None:
         if count < 1:
             raise ValueError("count must be at least 1")
         self._limits = limits
+        self._nice = nice
         self._turns = asyncio.Semaphore(count)  # first come, first served
         self._children: set[ChildProcess] = set()
         self._idle: list[ChildProcess] = []
@@ -207,7 +211,7 @@ class ProcessPool:
     def _create_child(self) -> "ChildProcess":
         if self._closed:
             raise JobConflict("the child processes have been closed")
-        child = ChildProcess(self._forget_child, self._limits)
+        child = ChildProcess(self._forget_child, self._limits, self._nice)
         self._children.add(child)
         return child
 
@@ -220,7 +224,9 @@ class ProcessPool:
 class ChildProcess:
     """One child process, as its parent sees it. It has at most one order at a time."""
 
-    def __init__(self, forget: Callable[["ChildProcess"], None], limits: ProcessLimits | None = None) -> None:
+    def __init__(
+        self, forget: Callable[["ChildProcess"], None], limits: ProcessLimits | None = None, nice: int = 0
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._forget = forget
         self.bytes_served = 0
@@ -232,7 +238,7 @@ class ChildProcess:
         self._parent_end, self._child_end = _SPAWN.Pipe()
         memory = None if limits is None else limits.memory_bytes
         self._process = _SPAWN.Process(
-            target=serve_orders, args=(self._child_end, os.getpid(), memory), daemon=True, name="jobs-compute"
+            target=serve_orders, args=(self._child_end, os.getpid(), memory, nice), daemon=True, name="jobs-compute"
         )
         self._gone = asyncio.Event()
         threading.Thread(target=self._run_thread, name="jobs-compute", daemon=True).start()
@@ -241,8 +247,11 @@ class ChildProcess:
         """Send `order` and wait for the answer. Raises `ChildDied`."""
         self._answer, self._on_progress = self._loop.create_future(), on_progress
         self.bytes_served += len(order)
-        await asyncio.to_thread(self._send, order)  # it blocks until the child has read a large order
-        return await self._answer
+        try:
+            await asyncio.to_thread(self._send, order)  # it blocks until the child has read a large order
+            return await self._answer
+        finally:
+            self._answer.cancel()  # whoever stopped waiting does not ask for its failure either
 
     async def wait_until_gone(self) -> None:
         """Wait until it is reaped, or a few seconds at most."""

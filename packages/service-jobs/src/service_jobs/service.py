@@ -239,7 +239,7 @@ class Jobs:
         subjects: Sequence[Subject | None] | None = None,
     ) -> SubmittedBatch:
         """Submit many jobs as one batch; when all of them are over, however they ended, submit `then`."""
-        specs = self._spec_builder.build_specs(handler, list(values), keys, limits, priority, subjects)
+        specs = await batches.build_specs(self._spec_builder, handler, list(values), keys, limits, priority, subjects)
         follow_up = None if then is None else self._spec_builder.build_follow_up(then, then_value)
         with trace_submit(handler.type, len(specs)):
             options = self._spec_builder.build_options(

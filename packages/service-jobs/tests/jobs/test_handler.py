@@ -31,6 +31,7 @@ from service_jobs.job import (
 from service_jobs.job_spec import JobSpec
 from service_jobs.memory.run import EngineStopped
 from service_jobs.testing import InlineBackend, run_inline
+from tests.jobs.support.engine_logs import list_engine_logs
 
 TENANT, JOB = UUID(int=1), UUID(int=2)
 
@@ -162,7 +163,7 @@ async def test_an_error_is_logged_once_with_where_it_comes_from(
 
     outcome = await execute(work, build_context(), '"hush"')
 
-    [record] = caplog.records
+    [record] = list_engine_logs(caplog)
     assert outcome.ending is Ending.RETRY
     assert record.levelno == logging.WARNING
     assert record.exc_info is not None
@@ -191,7 +192,7 @@ async def test_a_refusal_is_logged_with_its_code_and_message_only(
     else:
         await execute_in_memory(work, build_context(), "hush")
 
-    [record] = caplog.records
+    [record] = list_engine_logs(caplog)
     assert record.getMessage() == f"job {JOB} failed with CONFLICT: somebody was faster"
     assert (record.exc_info, record.levelno) == (None, logging.WARNING)
     assert get_log_fields(record)["job_type"] == "work"
@@ -224,7 +225,7 @@ async def test_success_a_decision_and_a_stop_that_was_asked_for_are_not_logged(
     stopping.request_cancel()
 
     assert resolve_error(OSError("in the middle"), work, stopping).ending is Ending.CANCELLED
-    assert caplog.records == []
+    assert list_engine_logs(caplog) == []
 
 
 @pytest.mark.parametrize("restartable", [True, False])

@@ -23,6 +23,7 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from bpc.api.access.admission import find_address
 from bpc.api.access.tenant_limits import RateLimited
 from bpc.api.http.request_context import RequestContext, Service
 from bpc.core.api_keys import ApiKeySecret, Peppers, Unauthorized, compute_pepper_id
@@ -85,7 +86,10 @@ async def authenticate(
     pepper = service.peppers.find_matching(key, NO_KEY_HASH if caller is None else caller.key_hash)
     with _count_unauthorized(service):
         if caller is None or pepper is None:
+            service.admission.addresses.note_failure(find_address(request.scope))
             raise Unauthorized("this API key is unknown", fix=OTHER_KEY)
+        service.admission.remember_key(key, caller.tenant_id)
+        request.state.meter.bill(caller.tenant_id)
         if caller.revoked_at is not None:
             permission = request.scope["route"].permission
             _queue_denial(request, caller, _describe_request(request, permission, "API_KEY_REVOKED"))

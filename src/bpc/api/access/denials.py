@@ -1,17 +1,19 @@
 """Record denied access as audit events, each in its own transaction, at a bounded rate.
 
-At most ten events a second for each actor. Further denials are counted, and the count is written as one event within a
-second. While they go on, that second doubles, up to five minutes: a revoked key that is tried for a day writes a few
-thousand events, however often it is tried.
+At most ten events a second for each actor, and over a longer time one in half a minute; a tenant has ten times that
+for all its actors. Further denials are counted, and the count is written as one event within a second. While they go
+on, that second doubles, up to five minutes: a revoked key that is tried for a day writes a few thousand events, however
+often and however slowly it is tried.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from bpc.core.audit.events import Act, EventStream
 from bpc.core.errors import Refusal
@@ -24,6 +26,10 @@ from bpc.storage.database import Database
 MAX_PER_WINDOW: Final = 10
 WINDOW_SECONDS: Final = 1.0
 LONGEST_FACTOR: Final = 300  # of the window, while denials go on
+ACTOR_BURST: Final = 200  # events of an actor, which fill up again
+ACTOR_SECONDS: Final = 30.0  # until there is one more
+TENANT_FACTOR: Final = 10  # what a tenant may write, for all its actors
+MAX_REMEMBERED: Final = 10_000  # actors and tenants
 log = get_logger(__name__)
 
 
@@ -58,10 +64,35 @@ class _RecentDenials:
             self.written.popleft()
 
 
+class DenialBudget:
+    """Events that may be written over hours, by actor and by tenant: a burst, then one after some time."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[UUID, tuple[float, float]] = OrderedDict()  # events left, and when that was
+
+    def try_take(self, tenant: TenantId, actor: ActorId, now: float) -> bool:
+        """Take an event from the actor's budget and from the tenant's, unless one of them is used up."""
+        of_actor = self._count_left(actor, ACTOR_BURST, 1 / ACTOR_SECONDS, now)
+        of_tenant = self._count_left(tenant, ACTOR_BURST * TENANT_FACTOR, TENANT_FACTOR / ACTOR_SECONDS, now)
+        if min(of_actor, of_tenant) < 1:
+            return False
+        for key, left in ((actor, of_actor), (tenant, of_tenant)):
+            self._left[key] = (left - 1, now)
+            self._left.move_to_end(key)
+        while len(self._left) > MAX_REMEMBERED:
+            self._left.popitem(last=False)
+        return True
+
+    def _count_left(self, key: UUID, most: float, rate: float, now: float) -> float:
+        left, at = self._left.get(key, (most, now))
+        return min(most, left + (now - at) * rate)
+
+
 class Denials:
     """The denials of one process."""
 
     def __init__(self) -> None:
+        self._budget = DenialBudget()
         self._recent: dict[tuple[TenantId, ActorId], _RecentDenials] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
@@ -72,7 +103,8 @@ class Denials:
         """Record a denial, or count it. This takes a connection, so the caller must not hold one."""
         log.warning("access denied", actor_id=str(actor), **payload)
         recent = self._recent.get((tenant, actor)) or self._start_counter(database, tenant, actor)
-        if recent.try_take(asyncio.get_running_loop().time()):
+        now = asyncio.get_running_loop().time()
+        if recent.try_take(now) and self._budget.try_take(tenant, actor, now):
             await _append(database, tenant, actor, Act(actor, at), payload)
         else:
             recent.suppressed += 1

@@ -20,7 +20,7 @@ from bpc.api.graphql.query_context import (
 )
 from bpc.api.http.child_compute import compute_by_size
 from bpc.api.http.models import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
-from bpc.api.routes.audit_and_signing_keys import Event
+from bpc.api.routes.audit_and_log import Event
 from bpc.api.routes.compile_runs import ListedCompileRun
 from bpc.api.routes.documents import Document, DocumentVersion
 from bpc.api.routes.facts_and_snapshots import Fact, ListedSnapshot
@@ -121,6 +121,7 @@ class RulePackageVersionType(ModelType):
     async def fields(self, info: QueryInfo) -> list[RuleFieldType]:
         await info.context.require_readable(self)
         rows = await info.context.read(packages.list_fields, self.rule_package_version_id)
+        await info.context.charge(len(rows))
         return [RuleFieldType.from_row(row) for row in rows]
 
 
@@ -173,6 +174,7 @@ class PassportVersionType(ModelType):
     async def fields(self, info: QueryInfo, path: str | None = None) -> list[PassportFieldType]:
         payload = await self._load_artifact(info, "payload")
         paths = sorted(payload["access"]) if path is None else [path] if path in payload["access"] else []
+        await info.context.charge(len(paths))
         return [
             PassportFieldType(path=name, audiences=payload["access"][name], value=_find_value(payload, name))
             for name in paths
@@ -181,6 +183,7 @@ class PassportVersionType(ModelType):
     @describe_field("What its rules said about duties, in the order they said it.")
     async def compliance(self, info: QueryInfo) -> list[ComplianceType]:
         payload = await self._load_artifact(info, "payload")
+        await info.context.charge(len(payload["compliance"]))
         # Entries of rules of level 1 say neither verdict nor arguments.
         return [ComplianceType(**{"verdict": "assessed", "args": {}, **entry}) for entry in payload["compliance"]]
 
@@ -188,8 +191,9 @@ class PassportVersionType(ModelType):
     async def proof_nodes(self, info: QueryInfo, start: int = 0, first: int = DEFAULT_PAGE_SIZE) -> list[ProofNodeType]:
         if start < 0 or not 1 <= first <= MAX_PAGE_SIZE:
             raise Invalid(f"`start` is 0 or more, `first` is 1 to {MAX_PAGE_SIZE}")
-        proof = await self._load_proof(info)
-        return [ProofNodeType(**node) for node in proof["nodes"][start : start + first]]
+        nodes = (await self._load_proof(info))["nodes"][start : start + first]
+        await info.context.charge(len(nodes))
+        return [ProofNodeType(**node) for node in nodes]
 
     @describe_field("One node of its proof.")
     async def proof_node(self, info: QueryInfo, id: int) -> ProofNodeType | None:  # noqa: A002

@@ -35,6 +35,7 @@ from starlette.requests import Request
 from strawberry.types import Info
 
 from bpc.api.access.auth import decide_for, note_denial
+from bpc.api.graphql.query_limits import QueryBudget
 from bpc.api.http import models
 from bpc.api.http.models import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MIN_SEARCH_CHARS, PageRequest, ResponseBody
 from bpc.api.http.request_context import RequestContext
@@ -189,6 +190,7 @@ class QueryContext:
 
     ctx: RequestContext
     request: Request
+    _budget: QueryBudget = field(default_factory=QueryBudget)
     _denied: dict[tuple[str, str, UUID | None], Refusal] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
@@ -207,8 +209,17 @@ class QueryContext:
             answer: T = self._answers[question]
             return answer
 
+    async def charge(self, count: int) -> None:
+        """Count objects that the query gives, before it goes on with them. Raises `QueryTooExpensive`.
+
+        Here a query that has used more than its tenant's share of the event loop waits.
+        """
+        self._budget.charge(count)
+        await self.ctx.service.admission.shares.wait_for_share(self.ctx.tenant)
+
     async def read_one(self, kind: type[C], function: ReadOne, resource_id: UUID) -> C | None:
         """Return one resource, if the caller may read it; None if it does not exist."""
+        await self.charge(1)
         await self.require_allowed(kind.permission, kind.resource, resource_id)
         try:
             return kind.from_row(await self.read(function, resource_id))
@@ -232,6 +243,7 @@ class QueryContext:
         page = PageRequest.read(self.ctx.service, listing, first, after)
         rows: Sequence[Any] = await self.read(function, *args, page.query)  # type: ignore[arg-type]
         items, cursor = page.cut_page(rows, kind.model.get_position)
+        await self.charge(1 + len(items))
         return PageType(items=[kind.from_row(row) for row in items], next_cursor=cursor)
 
     async def require_kind(self, kind: type[ModelType]) -> None:

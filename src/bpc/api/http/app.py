@@ -3,7 +3,8 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI
@@ -17,7 +18,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bpc import __version__
-from bpc.api.access import approval_routes
+from bpc.api.access import approval_routes, signing_key_routes
+from bpc.api.access.admission import find_address
+from bpc.api.access.loop_shares import LoopShares, run_metered
+from bpc.api.access.signing_key_routes import PublishedKeys
+from bpc.api.access.tenant_limits import TenantActivity
 from bpc.api.graphql import routes as graphql_routes
 from bpc.api.http.error_responses import (
     answer_internal_error,
@@ -29,13 +34,18 @@ from bpc.api.http.error_responses import (
 )
 from bpc.api.http.health_checks import InstallationMetrics, ReadinessChecker
 from bpc.api.http.openapi import build_openapi
-from bpc.api.http.request_context import KeptValue, Service
+from bpc.api.http.request_context import Service
+from bpc.api.http.route_index import IndexedRouter
 from bpc.api.http.telemetry import UNKNOWN_PATH, HttpMetrics, RequestSpan, start_request_span
+from bpc.api.pages import resolver as page_resolver
+from bpc.api.pages import routes as page_routes
+from bpc.api.pages.public_site import HostMiddleware, PublicHosts
+from bpc.api.pages.public_versions import PublicVersions
 from bpc.api.routes import (
     actors_and_keys,
     artifacts_and_exports,
     attachments,
-    audit_and_signing_keys,
+    audit_and_log,
     compile_runs,
     differences,
     documents,
@@ -57,6 +67,12 @@ from bpc.api.routes import (
     webhooks,
     what_if,
 )
+from bpc.api.routes.batteries import batch_passports, item_passports, item_runs
+from bpc.api.routes.batteries import batches as battery_batches
+from bpc.api.routes.batteries import life as battery_life
+from bpc.api.routes.batteries import readings as battery_readings
+from bpc.api.routes.batteries import registration as battery_registration
+from bpc.api.routes.batteries import transfers as battery_transfers
 from bpc.core.errors import Refusal
 from bpc.runtime import clock
 from bpc.runtime.logs import bind_correlation_id, get_logger
@@ -77,9 +93,10 @@ log = get_logger(__name__)
 class EdgeMiddleware:
     """Around everything: correlation id, span, security headers, metrics, and an answer for every exception."""
 
-    def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: HttpMetrics, shares: LoopShares) -> None:
         self.app = app
         self.metrics = metrics
+        self.shares = shares
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,7 +110,9 @@ class EdgeMiddleware:
             response = _OutgoingResponse(scope, send, request_id, span, body=method != "HEAD")
             started_at = time.perf_counter()
             try:
-                await self._answer(scope, receive, response)
+                with self.shares.measure() as meter:
+                    scope["state"]["meter"] = meter
+                    await run_metered(self._answer(scope, receive, response), meter)
             finally:
                 span.record_answer(method, _find_route_template(scope), response.status)
                 self._record_request(method, scope, response.status, time.perf_counter() - started_at)
@@ -102,7 +121,9 @@ class EdgeMiddleware:
         if _count_head_bytes(scope) > MAX_HEAD_BYTES:
             await answer_large_head(MAX_HEAD_BYTES)(scope, receive, response.send)
             return
-        if b"%2f" in scope.get("raw_path", b"").lower():  # a proxy in front of us would see another path than we do
+        # A proxy in front of us would see another path than we do. A serial number of GS1 may have a slash.
+        path: bytes = scope.get("raw_path", b"")
+        if b"%2f" in path.lower() and not path.startswith(b"/01/"):
             await answer_status(404, None)(scope, receive, response.send)
             return
         try:
@@ -185,6 +206,8 @@ def _find_route_template(scope: Scope) -> str | None:
 
 # In the order of the OpenAPI document.
 FAMILIES: Final = (
+    page_routes.routes,  # first: a single battery has an address of the same form
+    page_resolver.routes,
     documents.document_routes,
     uploads.routes,
     suppliers.routes,
@@ -195,6 +218,15 @@ FAMILIES: Final = (
     rules.routes,
     rule_versions.routes,
     products.routes,
+    battery_batches.identification_routes,
+    battery_batches.batch_routes,
+    battery_registration.routes,
+    battery_readings.routes,
+    battery_life.routes,
+    item_runs.routes,
+    batch_passports.routes,
+    item_passports.routes,
+    battery_transfers.routes,
     passports.passport_routes,
     compile_runs.routes,
     readiness.routes,
@@ -205,10 +237,11 @@ FAMILIES: Final = (
     artifacts_and_exports.artifact_routes,
     attachments.attached_file_routes,
     artifacts_and_exports.export_routes,
+    artifacts_and_exports.status_routes,
     jobs.routes,
     jobs.type_routes,
     schedules.routes,
-    audit_and_signing_keys.routes,
+    audit_and_log.routes,
     actors_and_keys.actor_routes,
     actors_and_keys.role_routes,
     actors_and_keys.api_key_routes,
@@ -216,7 +249,7 @@ FAMILIES: Final = (
     gate.setting_routes,
     approval_routes.routes,
     approval_routes.four_eyes_routes,
-    audit_and_signing_keys.signing_key_routes,
+    signing_key_routes.routes,
     webhooks.endpoint_routes,
     webhooks.subscription_routes,
     webhooks.delivery_routes,
@@ -224,7 +257,7 @@ FAMILIES: Final = (
     graphql_routes.routes,
     health_and_docs.health_routes,
     health_and_docs.documentation_routes,
-    audit_and_signing_keys.log_routes,
+    audit_and_log.log_routes,
     templates.routes,
     templates.schema_routes,  # last: its path would also match those of others
 )
@@ -248,22 +281,37 @@ def create_app(service: Service | None = None) -> FastAPI:
         redirect_slashes=False,
         # The middleware makes spans with route templates; the framework's own would contain paths and queries.
         telemetry={"tracing": False, "metrics": False, "logs": False},
+        lifespan=None if service is None else _run_beside_requests,
     )
     for family in FAMILIES:
         # Not `include_router`: it builds every route again at the first request and matches each twice.
         app.router.routes.extend(family.routes)
+    app.router.middleware_stack = IndexedRouter(app.router, app.router.middleware_stack)
     if service is not None:
         app.state.service = service
         app.state.readiness = ReadinessChecker(service)
         app.state.installation = InstallationMetrics(service, app.state.readiness)
-        app.state.public_keys = KeptValue[bytes]()
+        app.state.public_keys = PublishedKeys()
+        app.state.public_versions = PublicVersions()
+        app.state.public_hosts = PublicHosts(service.database)
     app.add_exception_handler(Refusal, _answer_refusal)
     app.add_exception_handler(JobsRefusal, _answer_refusal)
     app.add_exception_handler(RequestValidationError, _answer_invalid_request)
     app.add_exception_handler(HTTPException, _answer_http_exception)
-    app.add_middleware(EdgeMiddleware, metrics=HttpMetrics() if service is None else service.metrics)
+    metrics = HttpMetrics() if service is None else service.metrics
+    shares = LoopShares(TenantActivity()) if service is None else service.admission.shares
+    if service is not None:
+        app.add_middleware(HostMiddleware, hosts=app.state.public_hosts, public_url=service.settings.public_url)
+    app.add_middleware(EdgeMiddleware, metrics=metrics, shares=shares)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]
     return app
+
+
+@asynccontextmanager
+async def _run_beside_requests(app: FastAPI) -> AsyncIterator[None]:
+    """What runs from the start of the server to its end."""
+    async with app.state.public_hosts.keep_current():
+        yield
 
 
 # Asynchronous although they do not wait: the framework runs other handlers in threads.
@@ -284,6 +332,9 @@ async def _answer_invalid_request(_: Request, error: Exception) -> Response:
 async def _answer_http_exception(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
+    if request.scope.get("route") is None:  # an unknown path: nobody is authenticated there
+        service: Service = request.app.state.service
+        await service.admission.wait_as_stranger(find_address(request.scope), request.state.meter)
     headers = (
         {"Allow": ", ".join(sorted(_list_allowed_methods(request)))} if error.status_code == 405 else error.headers
     )

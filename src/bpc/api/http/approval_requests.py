@@ -61,6 +61,7 @@ async def answer_or_ask(
 
 async def _try_route(ctx: RequestContext, request: Request, answer: RouteHandler) -> Response | None:
     """Run the route and roll it back, so that what cannot be done is refused at once; return such an answer."""
+    request.state.is_trial = True
     try:
         async with ctx.conn.transaction():
             response = await answer(request)
@@ -69,7 +70,14 @@ async def _try_route(ctx: RequestContext, request: Request, answer: RouteHandler
     except _TrialEnded:
         ctx.submitted.clear()
         return None
+    finally:
+        request.state.is_trial = False
     return response
+
+
+def is_trial(request: Request) -> bool:
+    """Whether the route is only tried: what cannot be rolled back must not be done."""
+    return getattr(request.state, "is_trial", False)
 
 
 def _end_trial() -> None:

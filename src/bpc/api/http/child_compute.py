@@ -12,7 +12,7 @@ from service_jobs import ProcessesUnavailable, ProcessPool
 from service_jobs.processes import ChildDied
 
 from bpc.core.errors import Refusal
-from bpc.core.language.package import RulesRefusal
+from bpc.core.language.check_result import RulesRefusal
 from bpc.pipeline.compile import run_in_child_or_thread
 from bpc.runtime.logs import get_logger
 

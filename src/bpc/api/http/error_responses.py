@@ -42,6 +42,9 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "actor": "/v1/actors",
             "active actor": "/v1/actors",
             "attachment": "/v1/attachments",
+            "batch": "/v1/batches",
+            "batch passport version": "/v1/batches/{{battery_batch_id}}/passport-versions",
+            "battery": "/v1/batteries",
             "battery product": "/v1/battery-products",
             "compile run": "/v1/compile-runs",
             "document": "/v1/documents",
@@ -49,6 +52,8 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "event": "/v1/audit/events",
             "export": "/v1/passport-versions/{{passport_version_id}}/exports",
             "fact": "/v1/facts",
+            "item chunk": "/v1/item-runs",
+            "item run": "/v1/item-runs",
             "passport": "/v1/passports",
             "approval": "/v1/approvals",
             "policy": "/v1/policies",
@@ -57,6 +62,7 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "rule package version": "/v1/rule-packages/{{rule_package_id}}/versions",
             "snapshot": "/v1/snapshots",
             "supplier": "/v1/suppliers",
+            "transfer": "/v1/transfers",
             "webhook delivery": "/v1/webhook-deliveries",
             "webhook endpoint": "/v1/webhook-endpoints",
             "webhook subscription": "/v1/webhook-subscriptions",
@@ -65,6 +71,8 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
     "list passport version": (
         "list them with GET /v1/passports/{{passport_id}}/versions; a new version is there when its job has finished"
     ),
+    "issue the batch": "issue it with POST /v1/batches/{{battery_batch_id}}:issue",
+    "issue the battery": "issue it with POST /v1/item-runs",
     "waive entries": (
         "correct the evidence or the rules and compile again, or waive the entries with "
         "POST /v1/passport-versions/{passport_version_id}:waive"

@@ -1,5 +1,6 @@
 """Serve stored bytes unchanged: the ETag is their hash, and If-None-Match can be answered with 304."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -7,7 +8,7 @@ from fastapi import Header
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.hashes import Digest, sha256, to_hex
 
 JSON: Final = "application/json"
 BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
@@ -48,15 +49,37 @@ def serve_bytes(
     headers_beside: Mapping[str, str] | None = None,
 ) -> Response:
     """Answer `content` with its ETag, or 304 if the client has it. `headers_beside` are in both answers."""
-    tag = f'"{to_hex(sha256(content))}"'
-    headers = {"ETag": tag, "Cache-Control": cache, **(headers_beside or {})}
-    if if_none_match is not None and _matches_etag(if_none_match, tag):
+    headers = {**make_etag_headers(sha256(content), cache), **(headers_beside or {})}
+    if has_same_bytes(if_none_match, headers):
         return Response(status_code=304, headers=headers)
     if attachment:
-        # A browser must not render what somebody uploaded.
-        headers["Content-Disposition"] = "attachment" if name is None else f'attachment; filename="{name}"'
-        headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+        headers |= describe_attachment(name)
     return Response(content, media_type=media_type, headers=headers)
+
+
+async def serve_large_bytes(
+    content: bytes, media_type: str, if_none_match: str | None, *, attachment: bool = False, name: str | None = None
+) -> Response:
+    """The same for bytes that may be many: a thread computes the hash, and others are answered meanwhile."""
+    return await asyncio.to_thread(serve_bytes, content, media_type, if_none_match, attachment=attachment, name=name)
+
+
+def make_etag_headers(digest: Digest, cache: str = "private, no-cache") -> dict[str, str]:
+    """The headers of an answer with bytes of this hash, and of the 304 in its place."""
+    return {"ETag": f'"{to_hex(digest)}"', "Cache-Control": cache}
+
+
+def describe_attachment(name: str | None = None) -> dict[str, str]:
+    """Headers with which a browser does not render what somebody uploaded."""
+    return {
+        "Content-Disposition": "attachment" if name is None else f'attachment; filename="{name}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+
+
+def has_same_bytes(if_none_match: str | None, headers: Mapping[str, str]) -> bool:
+    """Whether the client has the bytes of these headers already."""
+    return if_none_match is not None and _matches_etag(if_none_match, headers["ETag"])
 
 
 def _matches_etag(header: str, tag: str) -> bool:

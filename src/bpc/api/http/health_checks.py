@@ -50,7 +50,7 @@ REPORT_KEPT_SECONDS: Final = 1.0
 MIGRATIONS_KEPT_SECONDS: Final = 10.0
 SESSION: Final = {"role": SYSTEM_ROLE, "search_path": "public", "application_name": "bpc ready", "timezone": "UTC"}
 load_migrations = cache(list_migrations)
-WRITES_KEPT_SECONDS: Final = 5.0
+WRITES_KEPT_SECONDS: Final = 1.0  # not longer than a report: who cannot write is not ready at once
 # A lock on a row is written to the table and its log; a standby and a read-only database refuse it.
 WRITE_ROW: Final[LiteralString] = "SELECT FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE SKIP LOCKED"
 # More than fits into the memory for it: this writes 2 MB to a temporary file on the disk of the tables.

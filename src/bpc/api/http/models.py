@@ -29,6 +29,13 @@ from bpc.core.formats.timestamps import (
 from bpc.storage.connection import PageQuery
 
 T = TypeVar("T")
+
+
+def list_members(row: Any) -> dict[str, Any]:
+    """The members of a dataclass by name, as they are: `asdict` would copy each of them, however deep."""
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+
+
 AnyId = TypeVar("AnyId", bound=UUID)
 
 

@@ -56,6 +56,13 @@ TAGS: Final = {
     "Snapshots": "Collections of facts, sealed for compiling.",
     "Rules": "Packages of rules: checked, tested, published.",
     "Battery products": "The products that passports are for.",
+    "Batches": "Batteries of a product that were made together.",
+    "Batch passports": "The passport of a batch, which its batteries lie below.",
+    "Batteries": "Single batteries: registered, found, and what becomes of them.",
+    "Transfers": "Batteries that go from one tenant to another: offered, accepted, signed for by both.",
+    "Readings": "What single batteries were read out to, in time.",
+    "Item runs": "Passports of single batteries, issued in bulk.",
+    "Battery passports": "The passport of one battery: views, payload, bundle, versions.",
     "Passports": "The passport of a product, and requests to compile a version of it.",
     "Passport versions": "Compiled versions: activate, revoke, replay.",
     "Waivers": "Compliance entries of a version that do not block its activation.",
@@ -63,6 +70,7 @@ TAGS: Final = {
     "Bulk compiles": "Passports of many products at once, with a report for each.",
     "Readiness": "What products still need, and what would change. Nothing is stored.",
     "Exports": "Versions in other formats: PDF, JSON-LD, XML, data points.",
+    "Status": "What became of issued passports: signed lists and statements, for everybody.",
     "Jobs": "Background jobs.",
     "Audit": "Everything that happened, in hash chains that reveal any change.",
     "Access": "Actors, roles, API keys and policies.",
@@ -78,6 +86,8 @@ KEY_ERRORS: Final = ("UNAUTHORIZED", "API_KEY_REVOKED", "FORBIDDEN", "RATE_LIMIT
 BODY_ERRORS: Final = ("REQUEST_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
 EXAMPLE_ID: Final = "b3a4fefe-7d3f-4e88-9a0f-7d1c2fa0b4e4"
 
+SCHEMAS: Final = "#/components/schemas/"
+ENVELOPE: Final = {"$ref": f"{SCHEMAS}ErrorEnvelope"}
 
 FILE_SCHEMA: Final = {"type": "string", "format": "binary", "description": "The bytes of the file."}
 FILE_FORM: Final = {
@@ -128,8 +138,8 @@ def _group_by_status(codes: Sequence[str]) -> dict[int | str, dict[str, Any]]:
         examples = {code: {"$ref": f"#/components/examples/{code}"} for code in status_codes}
         responses[status] = {
             "description": ", ".join(status_codes),
-            "model": ErrorEnvelope,
-            "content": {"application/json": {"examples": examples}},
+            # A reference and not the model: FastAPI would make a validator of it for each error of each route.
+            "content": {"application/json": {"examples": examples, "schema": ENVELOPE}},
         }
     return responses
 
@@ -145,7 +155,8 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
             _add_headers(operation)
         parts = document.setdefault("components", {"schemas": {}})
         name_pages(document)
-        parts["schemas"] = dict(sorted({**parts["schemas"], "FileForm": FILE_FORM}.items()))
+        schemas = {**parts["schemas"], **_build_error_schemas(), "FileForm": FILE_FORM}
+        parts["schemas"] = dict(sorted(schemas.items()))
         parts["headers"] = HEADERS
         parts["examples"] = {code: {"value": _make_example(code)} for code in sorted(_collect_codes(document))}
         parts["securitySchemes"] = {"bearerAuth": BEARER}
@@ -156,6 +167,11 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
         document["tags"] = [{"name": name, "description": says} for name, says in TAGS.items() if name in used_tags]
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _build_error_schemas() -> dict[str, Any]:
+    schema = ErrorEnvelope.model_json_schema(ref_template=f"{SCHEMAS}{{model}}")
+    return {**schema.pop("$defs"), ErrorEnvelope.__name__: schema}
 
 
 def _summarise(operation: dict[str, Any]) -> None:

@@ -124,6 +124,18 @@ WEBHOOKS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
             "cancelled": {"type": "boolean"},
         },
     ),
+    "battery.passports.issued": (
+        "The passports of up to 1,024 batteries were issued",
+        "ItemBatch",
+        {
+            "item_run_id": UUID_TEXT,
+            "model_version_id": UUID_TEXT,
+            "count": NUMBER,
+            "refused": NUMBER,
+            "root": TEXT,
+            "pack_sha256": TEXT_OR_NULL,
+        },
+    ),
     "api_key.created": (
         "An API key was issued",
         "ApiKey",
@@ -136,12 +148,12 @@ WEBHOOKS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
     ),
     "api_key.revoked": ("An API key was revoked", "ApiKey", {"key_prefix": TEXT}),
     "signing_key.created": (
-        "A signing key was added to the installation",
+        "A signing key was added, to the installation or to the tenant",
         "SigningKey",
         {"key_id": TEXT, "public_key": TEXT},
     ),
     "signing_key.changed": (
-        "A signing key of the installation was retired",
+        "A signing key was retired or reported as compromised",
         "SigningKey",
         {"key_id": TEXT, "status": TEXT},
     ),

@@ -8,7 +8,6 @@ JSON is refused, with the place, if it is not JSON or has a member twice, NaN, a
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,9 +17,11 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from bpc.api.access.tenant_limits import BodyMemory
-from bpc.api.http.child_compute import THREAD_THRESHOLD_BYTES, compute_by_size
+from bpc.api.access.tenant_limits import TenantMemory
+from bpc.api.http.child_compute import THREAD_THRESHOLD_BYTES, compute_by_size, compute_in_child
+from bpc.api.http.json_parsing import is_quick_to_parse, parse_json
 from bpc.api.http.multipart import MULTIPART, SentFile, parse_header, read_file_name, split_form
+from bpc.api.http.request_context import Service
 from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
@@ -29,13 +30,12 @@ from bpc.core.formats.ids import TenantId
 
 MAX_BODY_BYTES: Final = 1_000_000  # all bodies except those below
 MAX_RULES_BYTES: Final = 5_000_000  # two texts of a MiB, with escapes
+# What receiving a body takes of the event loop before a request sees it: 3 ms for a megabyte.
+READING_SECONDS_PER_BYTE: Final = 3e-9
 UPLOAD_OVERHEAD_BYTES: Final = 10_000  # the JSON around a document
 FORM_OVERHEAD_BYTES: Final = 200_000  # the fields and heads of a form around a file
 UPLOAD_PATH: Final = "/v1/documents/{document_id}/versions"
 BODY_MEMORY_BYTES: Final = 256_000_000  # for all large bodies of a process together; more if a single one may be larger
-# Bounds the number of values: a small value costs much more memory than it has bytes.
-MAX_COMMAS: Final = 500_000
-STRING_LITERALS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class RequestTooLarge(Refusal):
@@ -79,20 +79,18 @@ class JsonRequest(Request):
         return self._value
 
 
-def make_body_memory(upload_bytes: int) -> BodyMemory:
+def make_body_memory(upload_bytes: int) -> TenantMemory:
     """Create the memory for bodies of a process that takes documents of this size."""
-    return BodyMemory(max(BODY_MEMORY_BYTES, 2 * _max_body_bytes(UPLOAD_PATH, upload_bytes)))
+    return TenantMemory(max(BODY_MEMORY_BYTES, 2 * _max_body_bytes(UPLOAD_PATH, upload_bytes)))
 
 
 @asynccontextmanager
-async def read_body(
-    request: Request, tenant: TenantId, memory: BodyMemory, upload_bytes: int
-) -> AsyncIterator[tuple[Request, Digest]]:
+async def read_body(request: Request, tenant: TenantId, service: Service) -> AsyncIterator[tuple[Request, Digest]]:
     """Yield the request with its parsed body, and the hash of the body; its memory is released when the block ends.
 
     The file of a route that takes one is in `request.state.upload`.
     """
-    route = request.scope["route"]
+    route, memory, upload_bytes = request.scope["route"], service.body_memory, service.settings.upload_max_bytes
     max_bytes = upload_bytes + FORM_OVERHEAD_BYTES if route.takes_file else _max_body_bytes(route.path, upload_bytes)
     _check_content_length(request, max_bytes)
     parts, size, counted_size = [], 0, 0
@@ -104,6 +102,9 @@ async def read_body(
             if size > THREAD_THRESHOLD_BYTES:  # small bodies are not counted
                 memory.take(tenant, size - counted_size)
                 counted_size = size
+                request.state.meter.add(len(part) * READING_SECONDS_PER_BYTE)
+                # Whoever waits here stops reading, and then its client stops sending.
+                await service.admission.shares.wait_for_share(tenant)
             parts.append(part)
         body = b"".join(parts)
         parts.clear()  # the body must not be in memory twice while the route runs
@@ -113,7 +114,7 @@ async def read_body(
             request.state.upload = upload
             yield JsonRequest(request.scope, request.receive).with_body(b"", None), upload.digest
         else:
-            value = await _parse_body(request, body) if body else None
+            value = await _parse_body(service, tenant, request, body) if body else None
             digest = await compute_by_size(sha256, body)
             yield JsonRequest(request.scope, request.receive).with_body(body, value), digest
     finally:
@@ -151,10 +152,14 @@ def _check_content_length(request: Request, max_bytes: int) -> None:
         raise RequestTooLarge(max_bytes)
 
 
-async def _parse_body(request: Request, body: bytes) -> object:
+async def _parse_body(service: Service, tenant: TenantId, request: Request, body: bytes) -> object:
     if not _is_json(request.headers.getlist("content-type")):
         raise UnsupportedMediaType
-    value = await compute_by_size(_parse_json, body)
+    if is_quick_to_parse(body):
+        value = parse_json(body)
+    else:
+        async with service.parser_turns.take(tenant):
+            value = await compute_in_child(service.parsers, parse_json, body)
     if value != {} and _takes_no_body(request.scope["route"]):
         raise Invalid("this route takes no body", fix="leave it out")
     return value
@@ -170,29 +175,3 @@ def _is_json(content_types: list[str]) -> bool:
         return False
     kind, *parameters = [part.strip().lower() for part in content_types[0].split(";")]
     return kind == "application/json" and all(part in {"", "charset=utf-8", 'charset="utf-8"'} for part in parameters)
-
-
-def _parse_json(body: bytes) -> object:
-    if body.count(b",") > MAX_COMMAS and STRING_LITERALS.sub(b"", body).count(b",") > MAX_COMMAS:
-        raise Invalid(f"the body has more than {MAX_COMMAS:,} values", fix="send less at once")
-    value = canonical_json.read_json(body)
-    # PostgreSQL stores no U+0000, neither in text nor in JSON. Only an escape can have brought one.
-    if b"\\u0000" in body and (place := _find_nul(value)) is not None:
-        raise Invalid(f"`{place}` contains U+0000", fix="leave it out", details={"path": place})
-    return value
-
-
-def _find_nul(value: object) -> str | None:
-    """Return the path of the first U+0000."""
-    pending: list[tuple[str, object]] = [("$", value)]
-    while pending:
-        at, node = pending.pop()
-        if isinstance(node, str) and "\0" in node:
-            return at
-        if isinstance(node, dict):
-            if any("\0" in key for key in node):
-                return at
-            pending += [(f"{at}.{key[:80]}", child) for key, child in node.items()]
-        elif isinstance(node, list):
-            pending += [(f"{at}[{index}]", child) for index, child in enumerate(node)]
-    return None

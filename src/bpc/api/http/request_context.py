@@ -11,14 +11,16 @@ from fastapi import Depends
 from service_jobs import Jobs, ProcessPool, RequestQueue
 from starlette.requests import Request
 
+from bpc.api.access.admission import Admission
 from bpc.api.access.denials import Denials
-from bpc.api.access.tenant_limits import BodyMemory, HeavyRequestSlots
+from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
 from bpc.api.http.telemetry import HttpMetrics
 from bpc.core.api_keys import Peppers
 from bpc.core.audit.events import Act
 from bpc.core.formats.cursor import derive_cursor_key
 from bpc.core.formats.ids import TenantId
 from bpc.core.secret_box import SecretBox
+from bpc.runtime.key_ring import SigningService
 from bpc.runtime.settings import Settings
 from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import Connection
@@ -48,8 +50,10 @@ class KeptValue(Generic[T]):
 class Service:
     """Everything that the routes of one process share.
 
-    `heavy_slots` limits requests that compute for long, `processes` runs such work outside of the event loop, in
-    `readers` untrusted documents are looked at within limits, and `body_memory` limits large bodies.
+    `admission` shares connections and the event loop between tenants, `heavy_slots` limits requests that compute for
+    long, `processes` runs such work outside of the event loop, and `parsers` reads large bodies there, one of a tenant
+    at a time (`parser_turns`). In `readers` untrusted documents are looked at within limits. `body_memory` and
+    `answer_memory` limit large bodies and answers.
     `read_worker_metrics` reads the metrics of the workers that were started together with this process, if any.
     """
 
@@ -61,9 +65,14 @@ class Service:
     peppers: Peppers
     secret_box: SecretBox
     heavy_slots: HeavyRequestSlots
+    parser_turns: HeavyRequestSlots
+    admission: Admission
     processes: ProcessPool
+    parsers: ProcessPool
     readers: ProcessPool
-    body_memory: BodyMemory
+    body_memory: TenantMemory
+    answer_memory: TenantMemory
+    key_ring: SigningService
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)
     read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None

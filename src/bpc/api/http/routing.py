@@ -20,33 +20,35 @@ holds no connection. If only some bodies make it compute for long, `heavy` is a 
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from bpc.api.access.admission import find_address
 from bpc.api.access.auth import authenticate, authorise, read_api_key, take_rate_token, write_denials
+from bpc.api.http.answer_memory import hold_answer
 from bpc.api.http.approval_requests import answer_or_ask
 from bpc.api.http.etag import JSON, describe_bytes
+from bpc.api.http.idempotency import hash_request, read_idempotency_key, repeat_answer, to_stored_answer
 from bpc.api.http.openapi import build_openapi_extra
 from bpc.api.http.request_body import read_body
 from bpc.api.http.request_context import RequestContext, Service
-from bpc.core.api_keys import ApiKeySecret
+from bpc.core.api_keys import ApiKeySecret, Unauthorized
 from bpc.core.audit.events import Act
-from bpc.core.errors import Conflict, Invalid, Refusal
-from bpc.core.formats import canonical_json
-from bpc.core.formats.hashes import Digest, sha256, to_hex
+from bpc.core.errors import Invalid, Refusal
+from bpc.core.formats.hashes import Digest
 from bpc.core.four_eyes import FourEyesAction
 from bpc.runtime import clock
 from bpc.runtime.logs import get_correlation_id
 from bpc.storage.access import api_requests
-from bpc.storage.access.api_requests import Caller, IdempotentResponse
+from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
 
@@ -55,25 +57,13 @@ RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 HeavyBody: TypeAlias = Callable[[bytes], bool]
 F = TypeVar("F", bound=Callable[..., Any])
 
-MAX_KEY_CHARS: Final = 200
-IDEMPOTENCY_KEY: Final = re.compile(f"[!-~]{{1,{MAX_KEY_CHARS}}}")
 RECHECK_AFTER_SECONDS: Final = 0.25  # a caller who waited longer is checked again
 # Pauses between two looks for a caller who waits for an end. A waiting request is answered before it times out.
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 0.5
 WAIT_MARGIN_SECONDS: Final = 5
+HEALTH_PATHS: Final = "/v1/health"
 PARAMETER_NAME: Final = re.compile("[a-z]{1,20}([_-][a-z]{1,20}){0,3}")
-STORED_HEADERS: Final = ("content-type", "location", "etag")
-SECRET_OF: Final = "secret-of"  # noqa: S105 (the name of a stored header)
-
-
-class IdempotencyConflict(Refusal):
-    """The Idempotency-Key was used for another request."""
-
-    code = "IDEMPOTENCY_CONFLICT"
-
-    def __init__(self) -> None:
-        super().__init__("this Idempotency-Key was used for another request", fix="use a new key for every new request")
 
 
 class RequestTimeout(Refusal):
@@ -96,6 +86,21 @@ class AdmittedCaller(NamedTuple):
     at: float
 
 
+class _Abandonment:
+    """Ends the task of a request whose client has left."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is answered in a task")
+        self.task: asyncio.Task[Any] = task
+        self.is_abandoned = False
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+        self.task.cancel()
+
+
 class PermissionedRoute(APIRoute):
     """A route with a permission. FastAPI checks the input and writes the answer."""
 
@@ -107,6 +112,7 @@ class PermissionedRoute(APIRoute):
     four_eyes: FourEyesAction | None
     heavy: bool | HeavyBody
     takes_file: bool
+    takes_any_query: bool
 
     def get_route_handler(self) -> RouteHandler:
         answer = super().get_route_handler()
@@ -114,24 +120,43 @@ class PermissionedRoute(APIRoute):
         async def handle(request: Request) -> Response:
             service: Service = request.app.state.service
             seconds = service.settings.request_timeout_seconds
+            abandonment = _Abandonment()
+            if self.kind != "write":  # a write that has begun is finished: its client may ask again
+                request.scope["state"]["abandon"] = abandonment.abandon
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._handle(service, request, answer)
+                    response = await self._handle(service, request, answer)
             except TimeoutError:
                 raise RequestTimeout(seconds) from None
+            except asyncio.CancelledError:
+                if not abandonment.is_abandoned:
+                    raise
+                abandonment.task.uncancel()
+                raise ClientDisconnect from None
+            finally:
+                request.scope["state"].pop("abandon", None)
+            if self.kind in {"open", "write"}:
+                return response
+            return hold_answer(service.answer_memory, request.state.context.tenant, response)
 
         return handle
 
     async def _handle(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         request.state.now = clock.now()
         request.state.wait_seconds = 0
-        self._check_query(request.query_params)
+        if not self.takes_any_query:
+            self._check_query(request.query_params)
         if self.kind == "open":
+            if not request.url.path.startswith(HEALTH_PATHS):
+                await service.admission.wait_as_stranger(find_address(request.scope), request.state.meter)
             return await answer(request)
         try:
             if self.kind == "read":
                 return await self._handle_read(service, request, answer)
             return await self._handle_with_body(service, request, answer)
+        except Unauthorized:
+            await service.admission.wait_as_stranger(find_address(request.scope), request.state.meter)
+            raise
         finally:
             await write_denials(service, request)
 
@@ -142,14 +167,18 @@ class PermissionedRoute(APIRoute):
             async with self._open_transaction(service, admission, request):
                 return await answer(request)
         key = read_api_key(service, request)
-        async with service.database.plain() as conn:
+        async with self._take_turn(service, key, request), service.database.plain() as conn:
             caller = await self._authorise_caller(service, conn, request, key)
             async with begin_tenant_transaction(conn, caller.tenant_id):
                 request.state.context = _make_context(service, conn, caller, request)
                 response = await answer(request)
         if request.state.wait_seconds:
-            return await self._answer_again(service, AdmittedCaller(key, caller, time.monotonic()), request, answer)
+            admission = AdmittedCaller(key, caller, time.monotonic())
+            return await self._answer_again(service, admission, request, answer)
         return response
+
+    def _take_turn(self, service: Service, key: ApiKeySecret, request: Request) -> AbstractAsyncContextManager[None]:
+        return service.admission.admit(key, find_address(request.scope), request.state.meter)
 
     async def _answer_again(
         self, service: Service, admission: AdmittedCaller, request: Request, answer: RouteHandler
@@ -161,7 +190,8 @@ class PermissionedRoute(APIRoute):
         longest = service.settings.request_timeout_seconds - WAIT_MARGIN_SECONDS
         deadline, pause = time.monotonic() + min(request.state.wait_seconds, longest), FIRST_PAUSE_SECONDS
         while True:
-            await asyncio.sleep(max(0, min(pause, deadline - time.monotonic())))
+            with service.admission.hold_place(admission.caller.tenant_id):
+                await asyncio.sleep(max(0, min(pause, deadline - time.monotonic())))
             request.state.wait_seconds = 0
             async with self._open_transaction(service, admission, request):
                 response = await answer(request)
@@ -171,20 +201,32 @@ class PermissionedRoute(APIRoute):
 
     async def _handle_with_body(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         admission = await self._admit(service, request)
-        caller, largest = admission.caller, service.settings.upload_max_bytes
-        key = _read_idempotency_key(request) if self.kind == "write" else None
-        async with read_body(request, caller.tenant_id, service.body_memory, largest) as (body_request, body_hash):
+        caller = admission.caller
+        key = read_idempotency_key(request) if self.kind == "write" else None
+        with service.admission.hold_place(caller.tenant_id):
+            return await self._answer_body(service, admission, request, key, answer)
+
+    async def _answer_body(
+        self,
+        service: Service,
+        admission: AdmittedCaller,
+        request: Request,
+        key: str | None,
+        answer: RouteHandler,
+    ) -> Response:
+        caller = admission.caller
+        async with read_body(request, caller.tenant_id, service) as (body_request, body_hash):
             if key is None:
                 async with self._open_transaction(service, admission, body_request):
                     return await answer(body_request)
-            request_hash = _hash_request(caller, body_request, body_hash)
+            request_hash = hash_request(caller, body_request, body_hash)
             async with self._open_transaction(service, admission, body_request) as conn:
                 return await self._answer_once(conn, caller, key, request_hash, body_request, answer)
 
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
         key = read_api_key(service, request)
-        async with service.database.plain() as conn:
+        async with self._take_turn(service, key, request), service.database.plain() as conn:
             caller = await self._authorise_caller(service, conn, request, key)
         return AdmittedCaller(key, caller, time.monotonic())
 
@@ -208,6 +250,7 @@ class PermissionedRoute(APIRoute):
         caller = admission.caller
         async with (
             service.heavy_slots.take(caller.tenant_id) if await self._is_heavy(request) else nullcontext(),
+            self._take_turn(service, admission.key, request),
             service.database.tenant(caller.tenant_id) as conn,
         ):
             request.state.now = clock.now()
@@ -227,14 +270,14 @@ class PermissionedRoute(APIRoute):
         """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
         stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
         if stored_answer is not None:
-            return _repeat_answer(stored_answer, request_hash)
+            return repeat_answer(stored_answer, request_hash)
         response = await self._answer_or_ask(request, answer)
         if response.status_code < 300:
             await api_requests.store_response(
                 conn,
                 caller.tenant_id,
                 key,
-                self._to_stored_answer(response, request_hash),
+                to_stored_answer(response, request_hash, secret=self.secret),
                 actor=caller.actor_id,
             )
         return response
@@ -243,15 +286,6 @@ class PermissionedRoute(APIRoute):
         if self.four_eyes is None:
             return await answer(request)
         return await answer_or_ask(request.state.context, request, self.four_eyes, self.permission, answer)
-
-    def _to_stored_answer(self, response: Response, request_hash: Digest) -> IdempotentResponse:
-        headers = {name: response.headers[name] for name in STORED_HEADERS if name in response.headers}
-        body = bytes(response.body)
-        if self.secret is not None and response.status_code != 202:
-            members = canonical_json.read_json(body)
-            headers[SECRET_OF] = str(members[self.secret]) if isinstance(members, Mapping) else ""
-            body = b""
-        return IdempotentResponse(request_hash=request_hash, status=response.status_code, headers=headers, body=body)
 
     def _check_query(self, params: QueryParams) -> None:
         """Refuse unknown parameters: a misspelt filter must not silently return everything."""
@@ -286,42 +320,6 @@ def _make_context(service: Service, conn: Connection, caller: Caller, request: R
     )
 
 
-def _read_idempotency_key(request: Request) -> str:
-    values = request.headers.getlist("idempotency-key")
-    if len(values) != 1 or not IDEMPOTENCY_KEY.fullmatch(values[0]):
-        raise Invalid(
-            "the header Idempotency-Key is missing or invalid",
-            fix=f"send one with 1 to {MAX_KEY_CHARS} visible ASCII characters, new for every new request",
-        )
-    return values[0]
-
-
-def _hash_request(caller: Caller, request: Request, body_hash: Digest) -> Digest:
-    return sha256(
-        canonical_json.encode(
-            {
-                "actor_id": str(caller.actor_id),
-                "body_sha256": to_hex(body_hash),
-                "method": request.method,
-                "path": request.url.path,
-                "query": request.url.query,
-            }
-        )
-    )
-
-
-def _repeat_answer(stored_answer: IdempotentResponse, request_hash: Digest) -> Response:
-    if stored_answer.request_hash != request_hash:
-        raise IdempotencyConflict
-    if SECRET_OF in stored_answer.headers:
-        raise Conflict(
-            "this request was already done, and its answer contained a secret that is shown only once",
-            fix="create a new one if the secret is lost",
-            details={"id": stored_answer.headers[SECRET_OF]},
-        )
-    return Response(stored_answer.body, status_code=stored_answer.status, headers=dict(stored_answer.headers))
-
-
 class RouteFamily(APIRouter):
     """Routes under one tag of the OpenAPI document, about one type of resource unless a route names another."""
 
@@ -339,8 +337,8 @@ class RouteFamily(APIRouter):
     def ask(self, path: str, *, permission: str, **options: Any) -> Callable[[F], F]:
         return self._add("POST", path, kind="ask", permission=permission, **options)
 
-    def open(self, path: str, **options: Any) -> Callable[[F], F]:
-        return self._add("GET", path, kind="open", **options)
+    def open(self, path: str, *, method: str = "GET", **options: Any) -> Callable[[F], F]:
+        return self._add(method, path, kind="open", **options)
 
     def _add(
         self,
@@ -356,6 +354,7 @@ class RouteFamily(APIRouter):
         four_eyes: FourEyesAction | None = None,
         heavy: bool | HeavyBody = False,
         takes_file: bool = False,
+        takes_any_query: bool = False,
         errors: Sequence[str] = (),
         media_type: str | None = None,
         stored_json: type[BaseModel] | None = None,
@@ -364,7 +363,8 @@ class RouteFamily(APIRouter):
     ) -> Callable[[F], F]:
         """Declare a route. One that serves bytes names their `media_type`, or the format of the JSON that they are.
 
-        A route that takes a file gets it as raw bytes or in a form, in `request.state.upload`.
+        A route that takes a file gets it as raw bytes or in a form, in `request.state.upload`. One that takes any query
+        is an address on a label, to which others add parameters of their own.
         """
         if media_type is not None or stored_json is not None:
             responses = describe_bytes(media_type or JSON, stored_json, header_names)
@@ -392,6 +392,7 @@ class RouteFamily(APIRouter):
             route.resource = None if kind == "open" else resource or self._resource
             route.four_eyes = four_eyes
             route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
+            route.takes_any_query = takes_any_query
             return function
 
         return declare

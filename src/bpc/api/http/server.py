@@ -6,6 +6,7 @@ async with open_service(settings, database, peppers=…, key_ring=…) as servic
 """
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,8 +22,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from bpc.api.access.tenant_limits import HeavyRequestSlots
+from bpc.api.access.admission import Admission
+from bpc.api.access.loop_shares import install_meter
+from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
+from bpc.api.graphql.routes import check_query
 from bpc.api.http.app import COMPONENT, MAX_HEAD_BYTES, SECURITY_HEADERS, create_app
+from bpc.api.http.child_compute import compute_in_child
 from bpc.api.http.error_responses import answer_large_head, answer_not_http, answer_slow_head
 from bpc.api.http.request_body import make_body_memory
 from bpc.api.http.request_context import Service
@@ -31,7 +36,7 @@ from bpc.api.http.upgrade_offers import OfferIgnoringParser
 from bpc.core.api_keys import Peppers
 from bpc.pipeline.facts import READ_LIMITS
 from bpc.runtime import clock
-from bpc.runtime.key_ring import KeyRing
+from bpc.runtime.key_ring import SigningService
 from bpc.runtime.logs import bind_correlation_id, get_logger
 from bpc.runtime.settings import Settings
 from bpc.runtime.sockets import BACKLOG, CannotListen, open_listening_socket
@@ -172,7 +177,10 @@ class HttpConnection(HttpToolsProtocol):
             self._watch_fetching()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        is_busy = self._is_busy
         super().connection_lost(exc)
+        if is_busy and (abandon := self.cycle.scope["state"].get("abandon")) is not None:
+            abandon()  # nobody will read the answer
         for timer in (self._waiting, self._fetching, self._leaving):
             if timer is not None:
                 timer.cancel()
@@ -226,6 +234,12 @@ STOP_SECONDS: Final = 30
 ADDRESS_HINT: Final = "set BPC_HTTP_HOST and BPC_HTTP_PORT to an address that is free; port 0 takes a free one"
 STRAGGLER_SECONDS: Final = 0.05  # seconds
 MAX_HEAVY: Final = 2  # requests that compute for long, at once
+# Whoever waits for an answer from the event loop comes before whatever is computed beside it.
+CHILD_NICE: Final = 5  # no more: a request waits for it
+PARSER_NICE: Final = 5
+PARSERS: Final = 1
+MAX_WAITING_BODIES: Final = 32  # large bodies of one tenant that wait to be parsed
+ANSWER_MEMORY_BYTES: Final = 128_000_000  # for all large answers of a process that are on their way
 
 
 @asynccontextmanager
@@ -234,7 +248,7 @@ async def open_service(
     database: Database,
     *,
     peppers: Peppers,
-    key_ring: KeyRing,
+    key_ring: SigningService,
     read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None,
 ) -> AsyncIterator[Service]:
     """Open a service on a database.
@@ -252,17 +266,33 @@ async def open_service(
             peppers=peppers,
             secret_box=load_secret_box(settings),
             heavy_slots=HeavyRequestSlots(count_heavy_slots(database.pool.get_max_size())),
-            processes=ProcessPool(settings.jobs_cpu_processes),
-            readers=ProcessPool(1, limits=READ_LIMITS),
+            parser_turns=HeavyRequestSlots(PARSERS, most_waiting=MAX_WAITING_BODIES, label="large bodies"),
+            admission=Admission(database.pool.get_max_size(), failures_per_second=settings.failed_keys_rps),
+            processes=ProcessPool(settings.jobs_cpu_processes, nice=CHILD_NICE),
+            parsers=ProcessPool(PARSERS, nice=PARSER_NICE),
+            readers=ProcessPool(1, limits=READ_LIMITS, nice=CHILD_NICE),
             body_memory=make_body_memory(settings.upload_max_bytes),
+            answer_memory=TenantMemory(ANSWER_MEMORY_BYTES, "large answers"),
+            key_ring=key_ring,
             read_worker_metrics=read_worker_metrics,
         )
         try:
             yield service
         finally:
             await service.denials.close()
-            await service.processes.close()
-            await service.readers.close()
+            for pool in (service.processes, service.parsers, service.readers):
+                await pool.close()
+
+
+@asynccontextmanager
+async def warm_up_parsers(service: Service) -> AsyncIterator[None]:
+    """Start the process that checks long queries: it imports the schema, and the first query would wait for it."""
+    task = asyncio.create_task(compute_in_child(service.parsers, check_query, "{ __typename }", None))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def count_heavy_slots(pool_size: int) -> int:
@@ -287,6 +317,7 @@ async def listen(
     it failed; then leaving the block raises the error.
     """
     with open_listening_socket(host, port, fix=ADDRESS_HINT) if sock is None else sock as listener:
+        install_meter(asyncio.get_running_loop())
         server = _ApiServer(_build_config(service, timeouts, stop_seconds))
         server_task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
         await server.wait_ready(server_task)
@@ -297,6 +328,12 @@ async def listen(
         finally:
             server.should_exit = True
             await server_task
+
+
+def keep_loaded_objects() -> None:
+    """Take what is loaded for what stays. Looking for garbage among it takes 0.2 s, in which nobody is answered."""
+    gc.collect()
+    gc.freeze()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -1,9 +1,10 @@
-"""/v1/passport-versions/…/payload, proof, receipt …, /v1/exports: the bytes of a version, and its other formats."""
+"""/v1/passport-versions/…/payload, proof, receipt …, /v1/exports, /status: a version's bytes, formats and status."""
 
 import asyncio
 from collections.abc import Mapping
 from importlib import resources
 from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 from fastapi import Query
 from pydantic import Field
@@ -17,7 +18,7 @@ from bpc.api.access.auth import (
     require_not_denied,
     require_sources_not_denied,
 )
-from bpc.api.http.etag import BYTES_RESPONSES, JSON, IfNoneMatch, serve_bytes
+from bpc.api.http.etag import BYTES_RESPONSES, JSON, IfNoneMatch, serve_bytes, serve_large_bytes
 from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
@@ -26,8 +27,11 @@ from bpc.core.errors import Conflict, NotFound
 from bpc.core.exports.disclosure import Audience, ExportFormat, make_view
 from bpc.core.exports.json_ld import encode_context_document
 from bpc.core.formats.ids import ExportId, PassportVersionId
-from bpc.core.passport.bundle import write_bundle
-from bpc.storage.passports import exports, passport_versions, waivers
+from bpc.core.passport.bundle import LOG_PROOF_ENTRY, STATUS_ENTRY, write_bundle
+from bpc.core.passport.view_envelope import wrap_view
+from bpc.core.status.status_list import CACHE_SECONDS
+from bpc.storage.access import storage_quota
+from bpc.storage.passports import exports, passport_versions, status_rows, waivers
 from bpc.storage.passports.exports import ExportRow, ExportStatus
 from bpc.storage.passports.passport_versions import ArtifactName
 from bpc.tasks.export import request_export
@@ -114,7 +118,8 @@ async def get_bundle(
     await require_sources_not_denied(ctx, request, passport_version_id)
     bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_attachments=attachments)
     content = await asyncio.to_thread(write_bundle, bundle)
-    return serve_bytes(content, ZIP, if_none_match, attachment=True, name=f"{passport_version_id}.zip")
+    name = f"{passport_version_id}.zip"
+    return await serve_large_bytes(content, ZIP, if_none_match, attachment=True, name=name)
 
 
 @artifact_routes.read(
@@ -131,6 +136,10 @@ async def get_view(
     request: Request,
     passport_version_id: IdOf[PassportVersionId],
     audience: ViewAudience,
+    envelope: Annotated[
+        bool,
+        Query(description="Whether to add the log proof and where its status is, once they exist: BPC-VIEW-2."),
+    ] = False,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get what one audience may see, as canonical JSON, which can still be verified.
@@ -143,6 +152,9 @@ async def get_view(
     bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_events=False)
     waived_count = await waivers.count_waived(ctx.conn, ctx.tenant, passport_version_id)
     view = await asyncio.to_thread(make_view, bundle, audience)
+    if envelope:
+        proof, statement = bundle.entries.get(LOG_PROOF_ENTRY), bundle.entries.get(STATUS_ENTRY)
+        view = wrap_view(view, log_proof=proof, statement=statement)
     return serve_bytes(view, JSON, if_none_match, headers_beside={"X-Waived-Entries": str(waived_count)})
 
 
@@ -161,6 +173,44 @@ async def _load_artifact(ctx: RequestContext, version: PassportVersionId, which:
     if content is None:
         raise NoQrCode(version)
     return content
+
+
+# What became of a version, for everybody and without a key. These routes only read.
+
+status_routes = RouteFamily("Status")
+STATUS_CACHE: Final = f"public, max-age={CACHE_SECONDS}"
+
+
+class NoStatus(NotFound):
+    def __init__(self) -> None:
+        super().__init__("there is no such status document", fix="check the address; a new passport's takes seconds")
+
+
+@status_routes.open("/status/lists/{list_id}", media_type=JSON, errors=("NOT_FOUND",))
+async def get_status_list(request: Request, list_id: UUID, if_none_match: IfNoneMatch = None) -> Response:
+    """Get a signed status list: two bits for each passport version in it. `bpc verify --status` takes the answer."""
+    async with request.app.state.service.database.system() as conn:
+        document = await status_rows.find_list_document(conn, list_id)
+    return _serve_status(document, if_none_match)
+
+
+@status_routes.open("/status/statements/{passport_version_id}", media_type=JSON, errors=("NOT_FOUND",))
+async def get_status_statement(
+    request: Request, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get what the issuer last said of a version, signed: its list and index; since when, why and by what."""
+    async with request.app.state.service.database.system() as conn:
+        document = await status_rows.find_newest_statement(conn, passport_version_id)
+    return _serve_status(document, if_none_match)
+
+
+def _serve_status(document: bytes | None, if_none_match: str | None) -> Response:
+    if document is None:
+        raise NoStatus
+    # Whoever checks a passport in a browser may do so on any page.
+    return serve_bytes(
+        document, JSON, if_none_match, cache=STATUS_CACHE, headers_beside={"Access-Control-Allow-Origin": "*"}
+    )
 
 
 export_routes = RouteFamily("Exports")
@@ -238,7 +288,10 @@ class ExportNotReady(Conflict):
 
 
 @export_routes.write(
-    "/v1/passport-versions/{passport_version_id}/exports", status=202, errors=("CONFLICT",), **VERSION_EXPORT_ROUTE
+    "/v1/passport-versions/{passport_version_id}/exports",
+    status=202,
+    errors=("CONFLICT", "STORAGE_QUOTA_EXCEEDED"),
+    **VERSION_EXPORT_ROUTE,
 )
 async def create_export(
     ctx: Context, request: Request, passport_version_id: IdOf[PassportVersionId], body: NewExport
@@ -249,6 +302,8 @@ async def create_export(
     """
     if body.format == "BUNDLE":
         await _require_bundle(ctx, request, passport_version_id)
+    default_quota = ctx.service.settings.tenant_storage_bytes
+    await storage_quota.require_room(ctx.conn, ctx.tenant, 0, default=default_quota)
     export = await request_export(
         ctx.conn,
         ctx.queue,
@@ -296,7 +351,7 @@ async def get_export_content(
     content = await exports.load_export_content(ctx.conn, ctx.tenant, export.export_id)
     if content is None:
         raise ExportNotReady(export)
-    return serve_bytes(content, export.mime_type, if_none_match, attachment=True, name=export.file_name)
+    return await serve_large_bytes(content, export.mime_type, if_none_match, attachment=True, name=export.file_name)
 
 
 @export_routes.open("/v1/contexts/passport.jsonld", media_type=JSON_LD)

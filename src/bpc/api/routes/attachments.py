@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from bpc.api.access.auth import require_not_denied
 from bpc.api.http.child_compute import compute_by_size
-from bpc.api.http.etag import BYTES_RESPONSES, IfNoneMatch, serve_bytes
+from bpc.api.http.etag import BYTES_RESPONSES, IfNoneMatch, serve_large_bytes
 from bpc.api.http.models import Hash, Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody, Text
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
@@ -186,7 +186,8 @@ async def get_attached_file(
     )
     if not files:
         raise NoSuchFile(passport_version_id, sha256, audience)
-    return serve_bytes(attachments.require_content(files[0]), files[0].mime_type, if_none_match, attachment=True)
+    content = attachments.require_content(files[0])
+    return await serve_large_bytes(content, files[0].mime_type, if_none_match, attachment=True)
 
 
 def _list_hashes(payload: bytes, *, audience: Audience) -> set[str]:

@@ -1,6 +1,5 @@
 """/v1/documents, /v1/document-versions: files of suppliers, stored unchanged."""
 
-from dataclasses import asdict
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -8,7 +7,8 @@ from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
 from bpc.api.access.auth import decide_for
-from bpc.api.http.etag import BYTES_RESPONSES, IfNoneMatch, serve_bytes
+from bpc.api.http.document_download import serve_document
+from bpc.api.http.etag import BYTES_RESPONSES, IfNoneMatch
 from bpc.api.http.models import (
     ActivityFilter,
     ActivityReason,
@@ -26,6 +26,7 @@ from bpc.api.http.models import (
     ResponseBody,
     SearchText,
     Text,
+    list_members,
 )
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
@@ -226,7 +227,7 @@ async def list_documents(
     decision = decide_for(ctx.caller, "passport:read", Resource(type="BatteryProduct"), ctx.act.at)
     products = await document_search.load_products_of_documents(ctx.conn, ctx.tenant, ids, with_names=decision.allowed)
     documents_on_page = [
-        ListedDocument.model_validate({**asdict(row), "products": products[row.document_id]}) for row in items
+        ListedDocument.model_validate({**list_members(row), "products": products[row.document_id]}) for row in items
     ]
     return Page(items=documents_on_page, next_cursor=cursor)
 
@@ -306,7 +307,7 @@ async def get_document_version(ctx: Context, document_version_id: IdOf[DocumentV
     """Get a version with the problems and warnings of reading its facts."""
     row = await documents.get_document_version(ctx.conn, ctx.tenant, document_version_id)
     outcome = await parse_results.load_parse_result(ctx.conn, ctx.tenant, document_version_id)
-    return DocumentVersionRead.model_validate({**asdict(row), **asdict(outcome)})
+    return DocumentVersionRead.model_validate({**list_members(row), **list_members(outcome)})
 
 
 @document_routes.read(
@@ -324,10 +325,10 @@ async def get_document_content(
     ctx: Context, document_version_id: IdOf[DocumentVersionId], if_none_match: IfNoneMatch = None
 ) -> Response:
     """Download the bytes of a version, as they were uploaded."""
-    row = await documents.load_content(ctx.conn, ctx.tenant, document_version_id)
-    if row.content is None:
+    answer = await serve_document(ctx, document_version_id, if_none_match)
+    if answer is None:
         raise ContentRemoved(document_version_id)
-    return serve_bytes(row.content, row.mime_type, if_none_match, attachment=True)
+    return answer
 
 
 class ContentRemoved(NotFound):

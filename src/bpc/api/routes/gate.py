@@ -10,7 +10,7 @@ from bpc.api.http.routing import RouteFamily
 from bpc.core.formats.ids import PassportVersionId
 from bpc.core.passport.gate import ActivationBlocker, EntryName
 from bpc.pipeline.gate import EntrySource, load_compliance, waive
-from bpc.storage.access import tenant_settings
+from bpc.storage.access import storage_quota, tenant_settings
 from bpc.storage.passports import passport_versions, waivers
 
 waiver_routes = RouteFamily("Waivers", resource="PassportVersion")
@@ -133,6 +133,10 @@ async def get_compliance(ctx: Context, passport_version_id: IdOf[PassportVersion
 setting_routes = RouteFamily("Tenant")
 
 
+class TenantIdentity(ResponseBody):
+    tenant_id: Id = Field(description="Signed documents of the tenant show it; it is no secret.")
+
+
 class TenantSettings(ResponseBody):
     activation_blocked_by: ActivationBlocker = Field(
         description="Which compliance entries block the activation of a version."
@@ -147,6 +151,39 @@ class TenantSettingChanges(RequestBody):
     activation_blocked_by: ActivationBlocker = Field("FAIL", description="Left out, it stays as it is.")
     minimum_branch_coverage_pct: int = Field(
         80, strict=True, ge=0, le=100, description="Left out, it stays as it is.", examples=[80]
+    )
+
+
+class TenantStorage(ResponseBody):
+    used_bytes: int = Field(description="All of the below.", examples=[1048576])
+    quota_bytes: int | None = Field(description="What it may store; null if there is no limit.", examples=[None])
+    documents_bytes: int
+    exports_bytes: int
+    passport_versions_bytes: int
+    rules_bytes: int
+    battery_passports_bytes: int = Field(description="Passports of batteries, in their packs, and of batches.")
+
+
+@setting_routes.read("/v1/tenant", permission="passport:read")
+async def get_tenant(ctx: Context) -> TenantIdentity:
+    """Get the id of the tenant: whoever offers it a battery needs it."""
+    return TenantIdentity(tenant_id=ctx.tenant)
+
+
+@setting_routes.read("/v1/tenant/storage", permission="passport:read", heavy=True)
+async def get_tenant_storage(ctx: Context) -> TenantStorage:
+    """Get how many bytes the tenant stores, and how many it may. What would be more is refused."""
+    use = await storage_quota.measure_use(ctx.conn, ctx.tenant)
+    default = ctx.service.settings.tenant_storage_bytes
+    quota = await storage_quota.load_quota(ctx.conn, ctx.tenant, default=default)
+    return TenantStorage(
+        used_bytes=use.total,
+        quota_bytes=quota or None,
+        documents_bytes=use.documents,
+        exports_bytes=use.exports,
+        passport_versions_bytes=use.passport_versions,
+        rules_bytes=use.rules,
+        battery_passports_bytes=use.battery_passports,
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -27,6 +27,7 @@ from bpc.api.http.models import (
     ResponseBody,
     Text,
     WaitSeconds,
+    list_members,
 )
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
@@ -39,10 +40,12 @@ from bpc.storage.connection import Connection
 from bpc.storage.jobs import SUBJECT_KINDS, SubjectKind
 from bpc.storage.passports.product_names import load_product_names
 from bpc.tasks.schedules import PERMISSION_BY_TYPE
+from bpc.tasks.sign_transfers import JOB_TYPE as TRANSFER_JOB_TYPE
 
 routes = RouteFamily("Jobs", resource="Job")
 
 SIGN_PERMISSION: Final = "passport:sign"
+SIGNING_JOB_TYPES: Final = frozenset({SIGN_JOB_TYPE, TRANSFER_JOB_TYPE})
 
 JobType = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:-]{1,100}$")]
 
@@ -230,7 +233,7 @@ async def cancel_job(ctx: Context, job_id: Id, body: CancelJob | None = None) ->
 async def retry_job(ctx: Context, request: Request, job_id: Id) -> Job:
     """Retry a job that is FAILED, DEAD_LETTER or cancelled. A job that signs also needs `passport:sign`."""
     job = await queries.get_job(ctx.conn, ctx.tenant, job_id)
-    if job.type == SIGN_JOB_TYPE:
+    if job.type in SIGNING_JOB_TYPES:
         require_allowed(ctx, request, SIGN_PERMISSION, Resource(type="Job", id=job_id))
     await jobs.retry_job(ctx.conn, ctx.tenant, job_id, act=ctx.act)
     return Job.model_validate(await queries.get_job(ctx.conn, ctx.tenant, job_id))
@@ -274,7 +277,7 @@ async def list_job_types(ctx: Context) -> JobTypeList:
     """List the types of jobs: what they do, how long they may take, how often they are tried."""
     return JobTypeList(
         items=[
-            JobTypeInfo.model_validate({**asdict(spec), "schedulable": spec.type in PERMISSION_BY_TYPE})
+            JobTypeInfo.model_validate({**list_members(spec), "schedulable": spec.type in PERMISSION_BY_TYPE})
             for spec in ctx.service.jobs.list_types()
         ]
     )

@@ -290,7 +290,7 @@ async def compile_passport(
     rules = Resource(type="RulePackageVersion", id=body.rule_package_version_id)
     require_not_denied(ctx, request, [snapshot], COMPILE_PERMISSION, "snapshot:build")
     require_not_denied(ctx, request, [rules], COMPILE_PERMISSION, "rules:read")
-    await require_key_that_signs(ctx.conn, ctx.service.settings.signing_key_id)
+    await require_key_that_signs(ctx.conn, ctx.tenant, installation_key=ctx.service.settings.signing_key_id)
     compile_request = await request_compile(
         ctx.conn,
         ctx.queue,

@@ -32,8 +32,9 @@ from bpc.core.catalogue.wording import count_translations
 from bpc.core.errors import NotFound
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import RulePackageId
-from bpc.core.language.package import check_rule_sources
+from bpc.core.language.check_result import check_rule_sources
 from bpc.core.language.source import DIAGNOSTIC_KINDS
+from bpc.storage.access import storage_quota
 from bpc.storage.rules import catalogues, packages
 from bpc.storage.rules.packages import RulePackageFilter, RuleVersionStatus
 
@@ -239,7 +240,7 @@ async def get_rule_package(ctx: Context, rule_package_id: IdOf[RulePackageId]) -
     permission="rules:write",
     status=201,
     heavy=True,
-    errors=RULE_ERROR_CODES,
+    errors=(*RULE_ERROR_CODES, "STORAGE_QUOTA_EXCEEDED"),
 )
 async def create_rule_version(
     ctx: Context, rule_package_id: IdOf[RulePackageId], body: NewRuleVersion
@@ -253,6 +254,8 @@ async def create_rule_version(
     dsl, tests = body.dsl_source.encode(), body.tests_source.encode()
     if duplicate := await packages.find_sources_conflict(ctx.conn, ctx.tenant, sha256(dsl), sha256(tests)):
         raise duplicate
+    default_quota = ctx.service.settings.tenant_storage_bytes
+    await storage_quota.require_room(ctx.conn, ctx.tenant, len(dsl) + len(tests), default=default_quota)
     check_result = await compute_in_child(ctx.service.processes, check_rule_sources, dsl, tests)
     if check_result.refusal is not None:
         raise RulesInvalid(check_result.refusal, check_result.diagnostics)

@@ -25,6 +25,7 @@ from bpc.core.formats.file_types import UNKNOWN, clean_file_name, resolve_type
 from bpc.core.formats.ids import DocumentId
 from bpc.core.policies import Resource
 from bpc.pipeline.upload import DocumentReference, FileUpload, upload, upload_by_ref
+from bpc.storage.access import storage_quota
 from bpc.storage.evidence import documents
 from bpc.storage.evidence.documents import DocumentKind, DocumentStatus, UploadedDocument
 from bpc.storage.jobs import retry_if_unsuccessful
@@ -75,6 +76,7 @@ class UploadTooLarge(Invalid):
     method="PUT",
     status=201,
     takes_file=True,
+    errors=("STORAGE_QUOTA_EXCEEDED",),
     responses={200: {"model": UploadMade, "description": "Nothing new was stored."}},
 )
 async def upload_document(
@@ -134,6 +136,7 @@ async def upload_document(
         locale=parameters.locale,
         version_ref=parameters.version_ref,
     )
+    await _require_room(ctx, file.content)
     document = await upload_by_ref(
         ctx.conn, ctx.queue, ctx.service.pipeline_jobs.parse, ctx.tenant, reference, file, act=ctx.act
     )
@@ -145,6 +148,7 @@ async def upload_document(
     "/v1/documents/{document_id}/versions",
     permission="docs:upload",
     status=201,
+    errors=("STORAGE_QUOTA_EXCEEDED",),
     responses={200: {"model": DocumentVersionMade, "description": "The bytes were uploaded before."}},
 )
 async def upload_document_version(
@@ -160,6 +164,7 @@ async def upload_document_version(
     _require_size(content, ctx.service.settings.upload_max_bytes)
     await asyncio.to_thread(resolve_type, body.mime_type, content)
     file = FileUpload(content=content, mime_type=body.mime_type, file_name=clean_file_name(body.file_name))
+    await _require_room(ctx, content)
     document = await upload(
         ctx.conn, ctx.queue, ctx.service.pipeline_jobs.parse, ctx.tenant, document_id, file, act=ctx.act
     )
@@ -208,6 +213,11 @@ async def _require_upload_allowed(ctx: Context, request: Request, external_ref: 
     """Refuse if a policy denies uploads to a document with this reference."""
     ids = await documents.list_ids_by_ref(ctx.conn, ctx.tenant, external_ref)
     require_not_denied(ctx, request, (Resource(type="Document", id=document) for document in ids), "docs:upload")
+
+
+async def _require_room(ctx: Context, content: bytes) -> None:
+    default = ctx.service.settings.tenant_storage_bytes
+    await storage_quota.require_room(ctx.conn, ctx.tenant, len(content), default=default)
 
 
 def _require_size(content: bytes, max_bytes: int) -> None:

@@ -1,6 +1,5 @@
 """/v1/webhook-endpoints, -subscriptions, -deliveries: notifications about events, and whether they arrived."""
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from bpc.api.http.models import (
     RequestBody,
     ResponseBody,
     Text,
+    list_members,
 )
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
@@ -343,7 +343,7 @@ async def get_webhook_delivery(ctx: Context, webhook_delivery_id: IdOf[WebhookDe
     """Get a delivery with the last answer of the endpoint."""
     row = await deliveries.get_delivery(ctx.conn, ctx.tenant, webhook_delivery_id)
     response = await deliveries.load_response(ctx.conn, ctx.tenant, webhook_delivery_id)
-    return DeliveryDetail.model_validate({**asdict(row), "response": response})
+    return DeliveryDetail.model_validate({**list_members(row), "response": response})
 
 
 @delivery_routes.write("/v1/webhook-deliveries/{webhook_delivery_id}:redeliver", permission="tenant:admin", status=202)

@@ -17,7 +17,7 @@ from bpc.api.routes.rules import RULE_ERROR_CODES, DslSource
 from bpc.api.routes.uploads import decode_content
 from bpc.core.errors import Invalid
 from bpc.core.formats.ids import DocumentId, RulePackageVersionId
-from bpc.core.language.package import check_rule_sources
+from bpc.core.language.check_result import check_rule_sources
 from bpc.core.policies import Resource
 from bpc.pipeline.what_if import PassportChange, ProposedDocument, try_documents, try_other_rules
 from bpc.storage.evidence.documents import DocumentKind

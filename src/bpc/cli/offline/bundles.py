@@ -1,4 +1,4 @@
-"""`bpc verify`, `bpc view`, `bpc export` and `bpc why`: work with a bundle. They need no database and no settings."""
+"""`bpc view`, `bpc export` and `bpc why`: work with a bundle. They need no database and no settings."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,6 @@ from bpc.cli.support.output import (
     REFUSED,
     AsJson,
     escape_controls,
-    format_count,
     print_bytes,
     print_json,
     print_line,
@@ -19,7 +18,6 @@ from bpc.cli.support.output import (
     replace_file,
 )
 from bpc.cli.support.rule_files import RuleInput, read_package_texts, read_rule_input
-from bpc.core.audit.signing import BadKey, PublicKey, from_base64, parse_public_key, read_key_set
 from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, choose_audience, choose_language, make_view
 from bpc.core.exports.disclosure import ExportFormat as CoreExportFormat
@@ -30,145 +28,18 @@ from bpc.core.language.package import read_program
 from bpc.core.language.reference.derive import Explanation, explain, value_to_json
 from bpc.core.language.suggestions import Suggestions
 from bpc.core.language.typed import Program, ProgramField, list_requirements
-from bpc.core.passport.bundle import read_bundle
+from bpc.core.passport.bundle import LOG_PROOF_ENTRY, STATUS_ENTRY, read_bundle
 from bpc.core.passport.compile import read_compile_input
 from bpc.core.passport.payload import get_at_path
+from bpc.core.passport.view_envelope import wrap_view
 from bpc.core.passport.why import Reason, explain_field, explain_findings, list_finding_codes
-from bpc.core.tlog.policy import parse_policy
-from bpc.core.verify import StepResult, VerificationReport
-from bpc.core.verify.artifacts import Pin
-from bpc.core.verify.bundle import CLAIM, is_view, verify_bundle_or_view
 
-NAME_WIDTH: Final = 16
 ZIP_MAGIC: Final = b"PK"
 
 BundleArgument = Annotated[str, typer.Argument(metavar="BUNDLE", help="The bundle; `-` is standard input.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="File to write [default: standard output].")
 ]
-
-
-def verify(
-    file: Annotated[str, typer.Argument(metavar="BUNDLE|VIEW", help="The file to check; `-` is standard input.")],
-    key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="BASE64", help="Public key of the issuer (base64).")
-    ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option("--keys", metavar="FILE", help="Public keys you trust: one a line, or an issuer's bpc-keys.json."),
-    ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option("--policy", metavar="FILE", help="Transparency logs and witnesses you trust (C2SP tlog-policy)."),
-    ] = None,
-    require: Annotated[
-        str | None,
-        typer.Option("--require", metavar="STEPS", help="Exit 1 also if one of these was not checked: log."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check a bundle or a view, step by step.
-
-    Recomputes everything from the file alone: hashes, proof, signature, QR code and finally the compile. Exits 1 if a
-    check fails.
-
-    Without --key the signer is unknown. Use the issuer's key, obtained from a source that you trust.
-
-    \b
-    bpc verify bundle.zip --key 3q2+7w…
-    bpc verify view.json --keys issuers.txt --json
-    bpc verify bundle.zip --keys keys.json --policy witnesses.txt --require log
-    curl -o keys.json https://issuer.example/.well-known/bpc-keys.json && bpc verify bundle.zip --keys keys.json
-    """
-    data = read_bytes(file)
-    pins = _read_trusted_keys(key or [], keys)
-    if require is not None and require != "log":
-        raise typer.BadParameter("--require takes `log`.")
-    if is_view(data) and (policy is not None or require):
-        raise Invalid("a view has no log proof", fix="leave --policy and --require out, or check the bundle")
-    trusted = None if policy is None else parse_policy(read_bytes(str(policy)))
-    report = verify_bundle_or_view(data, pins=pins, policy=trusted, require_log=bool(require))
-    if as_json:
-        print_json({"ok": report.ok, "issuer": report.issuer, "steps": [_to_json(step) for step in report.steps]})
-    else:
-        _print_report(report, view=is_view(data), is_pinned=bool(pins))
-    if not report.ok:
-        raise typer.Exit(REFUSED)
-
-
-def _to_json(step: StepResult) -> dict[str, object]:
-    """The step; the `code` of a failure only where it has one of its own."""
-    return step._asdict() | ({} if step.code is None else {"code": step.code})
-
-
-def _read_trusted_keys(texts: Sequence[str], file: Path | None) -> list[Pin]:
-    keys: list[Pin] = [_parse_public_key(text, "--key") for text in texts]
-    if file is None:
-        return keys
-    file_keys = _read_key_file(file)
-    if not file_keys:  # an empty list trusts nobody, which is not the same as no list
-        raise Invalid(f"`{file}` contains no key", fix="write one public key a line, in base64")
-    return keys + file_keys
-
-
-def _read_key_file(file: Path) -> list[Pin]:
-    """The keys of a file: a key set that an issuer publishes, or a list that a person wrote, with `#` for comments.
-
-    In a key set each key has a name and is trusted only for signatures that name it.
-    """
-    data = read_bytes(str(file))
-    if data.lstrip().startswith(b"{"):
-        return list(read_key_set(data))
-    try:
-        lines = data.decode().split("\n")
-    except UnicodeDecodeError:
-        raise Invalid(f"`{file}` is not a list of keys", fix="write one public key a line, in base64") from None
-    texts = [(number, line.split("#")[0].strip()) for number, line in enumerate(lines, 1)]
-    return [_parse_public_key(text, f"{file}, line {number}") for number, text in texts if text]
-
-
-def _parse_public_key(text: str, where: str) -> PublicKey:
-    try:
-        return parse_public_key(from_base64(text))
-    except BadKey as refusal:
-        raise Invalid(f"{where}: {refusal.says}", fix="give the public key as `bpc keygen` printed it") from None
-
-
-def _print_report(report: VerificationReport, *, view: bool, is_pinned: bool) -> None:
-    for step in report.steps:
-        mark, colour = ("  ok", "green") if step.ok else ("skip", "yellow") if step.skipped else ("fail", "red")
-        print_line(mark, colour=colour, end="  ")
-        print_line(f"{step.name.ljust(NAME_WIDTH)} {step.detail}")
-    print_line("")
-    what = "view" if view else "bundle"
-    if view and not is_pinned and report.failed_steps == ("signature",):
-        print_line(
-            "Do not rely on this view yet: the signer was not checked. Give the issuer's key with --key.",
-            colour="red",
-        )
-    elif (cause := report.cause) is not None:
-        skipped_count = sum(step.skipped for step in report.steps)
-        others = f" {format_count(skipped_count, 'step')} could not be checked because of it." if skipped_count else ""
-        failed_steps = ", ".join(step.name for step in report.steps if not step.ok and not step.skipped) or cause.name
-        print_line(f"Do not rely on this {what}: {failed_steps} failed.{others}", colour="red", bold=True)
-        print_line(f"  next: {_choose_next_step(cause.name, report, what)}")
-    elif view:
-        print_line(CLAIM)
-    elif report.issuer == "unpinned":
-        print_line("The bundle is consistent. The signer was not checked: give the issuer's key with --key.")
-    else:
-        print_line(
-            "The bundle is signed by the issuer, and its values follow from its rules and facts.", colour="green"
-        )
-
-
-def _choose_next_step(name: str, report: VerificationReport, what: str) -> str:
-    """What to do about the step that failed first."""
-    if name == "signature" and report.failed_steps in {("signature",), ("signature", "replay")}:
-        return "check that the key is the issuer's, from a source that you trust"
-    if name == "canonical" and len(report.failed_steps) == len(report.steps):
-        return f"check that this file is a {what}, and that it was copied whole"
-    return f"get the {what} from its issuer again; if it fails again, tell the issuer which step failed"
 
 
 # Everybody; persons with a legitimate interest; notified bodies, market surveillance and the Commission.
@@ -183,6 +54,9 @@ def write_view(
             "--audience", help="Who will read it: public, interest (persons with a legitimate interest) or authority."
         ),
     ],
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Leave out the log proof and where the status is: BPC-VIEW-1.")
+    ] = False,
     out: OutOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -194,7 +68,11 @@ def write_view(
     \b
     bpc view bundle.zip --audience public --out view.json
     """
-    data = make_view(read_bundle(read_bytes(file)), audience)
+    bundle = read_bundle(read_bytes(file))
+    data = make_view(bundle, audience)
+    if not plain:
+        proof, statement = bundle.entries.get(LOG_PROOF_ENTRY), bundle.entries.get(STATUS_ENTRY)
+        data = wrap_view(data, log_proof=proof, statement=statement)
     if _write_or_print(data, out):
         says = f"wrote {escape_controls(str(out))}: what the audience `{audience}` may see, {len(data):,} bytes"
         print_result({"audience": audience, "out": out, "bytes": len(data)}, says, as_json=as_json)

@@ -7,7 +7,9 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from bpc.cli.offline.rules_fields import list_fields_as_json
+from bpc.cli.offline.rules_layers import list_layer_rows, print_layers
 from bpc.cli.support.arguments import QuickCommand, imported_group, single_command
+from bpc.cli.support.checked_tests import check_texts
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
@@ -25,12 +27,13 @@ from bpc.cli.support.rule_files import (
     count_diagnostics,
     diagnostics_to_json,
     print_diagnostics,
-    read_package_files,
+    read_package_texts,
     select_errors,
 )
 from bpc.core.errors import Invalid
 from bpc.core.language.checking.context import LocatedDiagnostic
 from bpc.core.language.formatting import format_tree
+from bpc.core.language.linking import LinkedSource
 from bpc.core.language.package import CheckedPackage
 from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source, has_errors, read_source
@@ -44,7 +47,14 @@ RuleFilesArgument = Annotated[
 ]
 
 
-def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json: AsJson = False) -> None:
+def check_files(
+    files: RuleFilesArgument,
+    tests: TestsFileOption = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Also list the layer of every rule (model, batch or item), and why.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Find the errors in rule files.
 
     Each file is one package, and so is a folder with a file package.bpc. All errors are shown at once; warnings do
@@ -54,27 +64,33 @@ def check_files(files: RuleFilesArgument, tests: TestsFileOption = None, as_json
     \b
     bpc rules check battery.bpc
     bpc rules check battery.bpc --tests battery-tests.bpc
+    bpc rules check shipped:eu-battery --layers
     """
     if tests is not None and len(files) != 1:
         raise typer.BadParameter("--tests needs exactly one rule file.")
     gc.disable()  # what is read is needed until the command ends
-    packages = {file: read_package_files(file, tests) for file in files}
+    packages = {file: check_texts(read_package_texts(file, tests)) for file in files}
     diagnostics = [diagnostic for package in packages.values() for diagnostic in package.diagnostics]
     if as_json:
         programs = [package.program for package in packages.values() if package.program]
+        imports = [each._asdict() for program in programs for each in _list_imports(program)]
         overrides = [override.as_json() for program in programs for override in program.overrides]
         fields = [field for program in programs for field in program.fields if field.about is not None]
         print_json(
             {
                 "diagnostics": diagnostics_to_json(diagnostics),
+                **({"imports": imports} if imports else {}),
                 **({"overrides": overrides} if overrides else {}),
                 **({"fields": list_fields_as_json(fields)} if fields else {}),
+                **({"layers": [row for program in programs for row in list_layer_rows(program)]} if layers else {}),
             }
         )
     else:
         print_diagnostics(diagnostics)
         for file, package in packages.items():
             _print_summary(file, package)
+            if layers and package.program is not None:
+                print_layers(package.program)
     if select_errors(diagnostics):
         raise typer.Exit(REFUSED)
 
@@ -84,6 +100,8 @@ def _print_summary(file: str, package: CheckedPackage) -> None:
         return
     remarks = f" ({count_diagnostics(package.diagnostics)})" if package.diagnostics else ""
     print_line(f"{escape_controls(file)}: {count_contents(package.program)}{remarks}")
+    for each in _list_imports(package.program):
+        print_line(f"  imports {each.package} {each.release}")
     for override in package.program.overrides:
         verb = "weakens" if override.weakens else "overrides"
         place = override.source.find_place(override.span.start)
@@ -91,6 +109,19 @@ def _print_summary(file: str, package: CheckedPackage) -> None:
         if override.before is not None:
             print_line(escape_controls(f"    was: {override.before or 'nothing'}"))
             print_line(escape_controls(f"    is:  {override.after or 'nothing'}"))
+
+
+class ImportedPackage(NamedTuple):
+    package: str
+    release: str
+
+
+def _list_imports(program: Program) -> list[ImportedPackage]:
+    """The packages that the rules import, by name."""
+    source = program.source
+    if not isinstance(source, LinkedSource):
+        return []
+    return sorted({ImportedPackage(*file[:2]) for file in source.files if file.package in source.imported_names})
 
 
 def count_contents(program: Program) -> str:
@@ -203,8 +234,10 @@ rules_app = imported_group(
         "eval": "offline.rules_eval:evaluate_rules",
         "fields": "offline.rules_fields:print_fields",
         "catalogue": "offline.rules_catalogue:catalogue_app",
+        "link": "offline.rules_link:link_rules",
         "publish": "online.rules_publish:publish_rules",
         "list": "online.rules_publish:list_rules",
+        "lsp": "language_server.command:serve_language",
         "shipped": "offline.rules_shipped:list_shipped_packages",
     },
 )

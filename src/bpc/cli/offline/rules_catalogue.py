@@ -1,16 +1,20 @@
-"""`bpc rules catalogue`: what rules say to people, in other languages: make the files to fill, and check them."""
+"""`bpc rules catalogue`: what rules say to people, in other languages: make the files to fill, check and upload them.
+
+`upload` and `list` ask a running API; the other commands need only the files.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bpc.cli.support.arguments import command_group
+from bpc.cli.support.arguments import UrlOption, command_group, require_utf8
 from bpc.cli.support.output import (
     REFUSED,
     AsJson,
     escape_controls,
+    format_optional_time,
     print_json,
     print_line,
     print_refusal,
@@ -32,6 +36,9 @@ from bpc.core.catalogue.po_file import PoEntry, format_po, parse_po
 from bpc.core.errors import Invalid
 from bpc.printing.catalogues import FOLDER_NAME, list_shipped_keys
 
+if TYPE_CHECKING:
+    from bpc_client.models import RuleCatalogue
+
 MAX_PROBLEMS_LISTED: Final = 20
 
 LanguageOption = Annotated[
@@ -41,6 +48,14 @@ LanguageOption = Annotated[
 FolderOption = Annotated[
     Path | None,
     typer.Option("--folder", metavar="FOLDER", help="Where the files are [default: `catalogue` beside the rules]."),
+]
+PackageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--package",
+        metavar="NAME",
+        help="Name or id of the package on the server [default: what the rules are called].",
+    ),
 ]
 
 
@@ -93,11 +108,7 @@ def check_catalogues(
     bpc rules catalogue check rules/acme --language de --complete
     """
     texts = _list_texts(rules, as_json=as_json)
-    place = folder or _find_folder(rules)
-    files = [place / f"{code}.po" for code in language] if language else sorted(place.glob("*.po"))
-    if not files:
-        fix = f"make it with `bpc rules catalogue extract {rules}`"
-        raise Invalid(f"there is no catalogue in `{place}`", fix=fix)
+    files = _list_catalogues(rules, language, folder)
     reports = [check_catalogue(file.stem, parse_po(read_bytes(str(file))), texts) for file in files]
     _print_reports(reports, as_json=as_json)
     if not as_json:
@@ -109,6 +120,92 @@ def check_catalogues(
             says = f"the catalogue is wrong or not complete for {', '.join(wrong)}"
             print_refusal("VALIDATION_ERROR", says, "correct the texts above", {}, as_json=False)
         raise typer.Exit(REFUSED)
+
+
+async def upload_catalogues(
+    rules: RulesArgument,
+    language: LanguageOption = None,
+    folder: FolderOption = None,
+    package: PackageOption = None,
+    url: UrlOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Store catalogues beside a package on the server, in place of earlier ones.
+
+    From then on prints of all its passports use them; no passport changes. A file in which something is wrong is
+    refused before any is stored. What is not translated yet stays English. The package has to be on the server:
+    `bpc rules publish` puts it there.
+
+    \b
+    bpc rules catalogue upload rules/acme
+    bpc rules catalogue upload rules/acme --language de --package "Acme batteries"
+    """
+    texts = _list_texts(rules, as_json=as_json)
+    files = {file.stem: read_bytes(str(file)) for file in _list_catalogues(rules, language, folder)}
+    reports = [check_catalogue(code, parse_po(content), texts) for code, content in files.items()]
+    wrong = [report for report in reports if report.has_errors]
+    if wrong:
+        if not as_json:
+            for report in wrong:
+                _print_problems(report, errors_only=True)
+        codes = ", ".join(report.language for report in wrong)
+        fix = f"correct the texts, then look at them with `bpc rules catalogue check {rules}`"
+        raise Invalid(f"the catalogue is wrong for {codes}; nothing was stored", fix=fix)
+    # Slow to import, and the other commands do not need them.
+    from bpc.cli.online.api_client import open_api  # noqa: PLC0415
+    from bpc.cli.online.remote_rules import require_package  # noqa: PLC0415
+
+    name = require_utf8("the package's name", package or get_package_name(rules))
+    async with open_api(url, as_json=as_json) as bpc:
+        remote_package = await require_package(bpc, name)
+        stored_catalogues = [
+            await bpc.store_rule_catalogue(remote_package.rule_package_id, code, content=content.decode())
+            for code, content in files.items()
+        ]
+    _print_stored(stored_catalogues, as_json=as_json)
+
+
+async def list_catalogues(
+    package: Annotated[
+        str, typer.Argument(metavar="PACKAGE", help="Name or id of a package on the server.", show_default=False)
+    ],
+    url: UrlOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the languages that a package on the server has texts in.
+
+    Catalogues that come with bpc are not among them.
+
+    \b
+    bpc rules catalogue list "Acme batteries"
+    """
+    from bpc.cli.online.api_client import open_api  # noqa: PLC0415 (slow to import)
+    from bpc.cli.online.remote_rules import require_package  # noqa: PLC0415
+
+    async with open_api(url, as_json=as_json) as bpc:
+        remote_package = await require_package(bpc, require_utf8("the package's name", package))
+        stored_catalogues = (await bpc.list_rule_catalogues(remote_package.rule_package_id)).catalogues
+    _print_stored(stored_catalogues, as_json=as_json)
+
+
+def _print_stored(catalogues: "Sequence[RuleCatalogue]", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"catalogues": [catalogue.model_dump(mode="json") for catalogue in catalogues]})
+        return
+    rows = [
+        (catalogue.language, catalogue.texts, catalogue.size, format_optional_time(catalogue.stored_at))
+        for catalogue in catalogues
+    ]
+    print_table(("LANGUAGE", "TRANSLATED", "BYTES", "STORED"), rows)
+
+
+def _list_catalogues(rules: str, languages: Sequence[str] | None, folder: Path | None) -> list[Path]:
+    place = folder or _find_folder(rules)
+    files = [place / f"{code}.po" for code in languages] if languages else sorted(place.glob("*.po"))
+    if not files:
+        fix = f"make it with `bpc rules catalogue extract {rules}`"
+        raise Invalid(f"there is no catalogue in `{place}`", fix=fix)
+    return files
 
 
 def _list_texts(rules: str, *, as_json: bool) -> list[PoEntry]:
@@ -173,7 +270,10 @@ def _print_problems(report: CatalogueReport, *, errors_only: bool) -> None:
 
 catalogue_app = command_group(
     "Translate what rules say to people.\n\n"
-    "A catalogue is a file for each language, outside the rules and every hash; docs/rules/catalogues.md explains it."
+    "A catalogue is a file for each language, outside the rules and every hash; docs/rules/catalogues.md explains it. "
+    "`upload` and `list` need an API; the other commands need only the files."
 )
 catalogue_app.command("extract")(extract_catalogues)
 catalogue_app.command("check")(check_catalogues)
+catalogue_app.command("upload")(upload_catalogues)
+catalogue_app.command("list")(list_catalogues)

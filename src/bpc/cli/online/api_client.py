@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import typer
-from bpc_client import ApiError, Client, JobFailed, Unreachable, WaitTimeout
+from bpc_client import ApiError, ApprovalPending, Client, JobFailed, Unreachable, WaitTimeout
 from bpc_client.client import parse_host
 from pydantic import BaseModel
 
@@ -33,7 +33,12 @@ async def open_api(url: str | None, *, as_json: bool) -> AsyncIterator[Client]:
         details = dict(api_error.details)
         if api_error.correlation_id is not None:
             details["correlation_id"] = api_error.correlation_id
-        print_refusal(api_error.code, api_error.message, None, details, as_json=as_json)
+        fix = (
+            f"they run `bpc approvals approve {api_error.approval_id}`"
+            if isinstance(api_error, ApprovalPending)
+            else None
+        )
+        print_refusal(api_error.code, api_error.message, fix, details, as_json=as_json)
         raise typer.Exit(choose_exit_code(api_error.code) if api_error.code in CODES else REFUSED) from None
     except JobFailed as failure:
         error = failure.error or {}

@@ -9,8 +9,9 @@ import typer
 from bpc_client import ApiError, Client
 from bpc_client.models import PassportVersion, ReplayStep
 
-from bpc.cli.offline.bundles import NAME_WIDTH, show_explanation
+from bpc.cli.offline.bundles import show_explanation
 from bpc.cli.offline.differences import show_difference
+from bpc.cli.offline.verify import NAME_WIDTH
 from bpc.cli.online.api_client import collect, open_api, print_models
 from bpc.cli.online.compile_runs import compile_many
 from bpc.cli.online.lookup import find_passport, find_version, is_active

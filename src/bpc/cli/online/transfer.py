@@ -341,7 +341,7 @@ async def fetch_bundle(
     replace_file(out, bundle.content)
     print_result(
         {"file": out, "bytes": len(bundle.content), "sha256": (bundle.etag or "").strip('"')},
-        f"wrote {out}: {len(bundle.content):,} bytes; `bpc verify {out}` checks it",
+        f"wrote {out}: {len(bundle.content):,} bytes; `bpc verify {out} --keys FILE` checks it",
         as_json=as_json,
     )
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bpc.api.http.metrics_server import serve_metrics
-from bpc.api.http.server import listen, loop_factory, open_service
+from bpc.api.http.server import keep_loaded_objects, listen, loop_factory, open_service, warm_up_parsers
 from bpc.cli.support.arguments import ChannelOption, HostOption, PortOption
 from bpc.cli.support.output import AsJson, print_result
 from bpc.cli.support.session import (
@@ -19,8 +19,8 @@ from bpc.cli.support.session import (
     load_settings_and_logs,
     stop_on_sigterm,
 )
-from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
+from bpc.runtime.signer_client import open_signer_client
 from bpc.runtime.sockets import open_inherited_socket, take_systemd_socket
 from bpc.runtime.supervision import ProcessChannel, open_parent_channel
 from bpc.runtime.telemetry import trace_to_collector
@@ -63,17 +63,20 @@ async def _serve(
         open_parent_channel(descriptor, {}) as channel,
         open_migrated_database(settings, serving=True) as database,
         follow_server_time(database),
+        open_signer_client(settings) as signer,
         open_service(
             settings,
             database,
             peppers=load_peppers(settings),
-            key_ring=KeyRing.from_settings(settings),
+            key_ring=signer,
             read_worker_metrics=_make_metrics_source(channel),
         ) as service,
         serve_metrics(service, host),
         listen(service, *address, sock=sock, on_end=stop.set) as bound_port,
+        warm_up_parsers(service),
     ):
         await seal_stored_secrets(database, service.secret_box)
+        keep_loaded_objects()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
         url = format_url(host, bound_port)
         print_result({"url": url}, f"the API listens on {url}; press Ctrl-C to stop", as_json=as_json)

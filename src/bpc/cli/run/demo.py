@@ -23,6 +23,7 @@ from bpc_client.models import Fact
 from bpc.api.http.server import listen, open_service
 from bpc.cli.offline.bundles import explain_bundle
 from bpc.cli.online.remote_rules import RuleAndTestTexts, publish_version, run_tests_remotely, store_rules
+from bpc.cli.run.signer import use_signer
 from bpc.cli.setup.seed import create_admin_key, find_or_create_tenant, seed_database
 from bpc.cli.support.output import AsJson, name_program, print_json, print_line, replace_file
 from bpc.cli.support.session import (
@@ -32,12 +33,11 @@ from bpc.cli.support.session import (
     load_signing_key,
     make_operator_act,
 )
-from bpc.core.audit.signing import PublicKey, derive_public_key
+from bpc.core.audit.signing import PublicKey, derive_public_key, to_base64
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.ids import TenantId
 from bpc.core.passport.bundle import read_archive, write_archive
 from bpc.core.verify.bundle import verify_bundle
-from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import ConfigMissing, Settings
 from bpc.runtime.settings.data_dir import load_pepper
 from bpc.runtime.sockets import LOOPBACK
@@ -110,14 +110,14 @@ async def run_demo(out: OutOption = Path("bpc-demo"), as_json: AsJson = False) -
         print_json({"sku": SKU, "passport_version_id": version, "files": files, "seconds": round(seconds, 1)})
         return
     print_line(f"\nDone in {seconds:.1f} s.", colour="green", bold=True)
-    _print_next_steps(out)
+    _print_next_steps(out, derive_public_key(load_signing_key(settings)))
 
 
-def _print_next_steps(out: Path) -> None:
+def _print_next_steps(out: Path, issuer: PublicKey) -> None:
     """Commands that work when they are pasted, also where `bpc` is not on the path of this shell."""
     bpc = name_program()
     print_line(f"Look at {out / 'passport.pdf'}. Check the passport again:")
-    print_line(f"  {bpc} verify {shlex.quote(str(out / 'bundle.zip'))}")
+    print_line(f"  {bpc} verify {shlex.quote(str(out / 'bundle.zip'))} --key {to_base64(issuer)}")
     print_line("Start the service, and leave it running:")
     print_line(f"  {bpc} up")
     print_line(f"All commands: {bpc} --help")
@@ -148,11 +148,11 @@ async def _show_demo(settings: Settings, out: Path, printer: DemoListener) -> UU
 
 @asynccontextmanager
 async def _run_api_and_worker(settings: Settings, database: Database) -> AsyncIterator[str]:
-    """The API, and a worker beside it."""
-    key_ring = KeyRing.from_settings(settings)
+    """The API and a worker in this process, and the signer in one of its own."""
     async with (
-        open_service(settings, database, peppers=load_peppers(settings), key_ring=key_ring) as service,
-        run_worker(settings, database, key_ring=key_ring, metrics=service.jobs.metrics),
+        use_signer(settings) as signer,
+        open_service(settings, database, peppers=load_peppers(settings), key_ring=signer) as service,
+        run_worker(settings, database, key_ring=signer, metrics=service.jobs.metrics),
         listen(service, LOOPBACK, 0) as port,
     ):
         yield format_url(LOOPBACK, port)

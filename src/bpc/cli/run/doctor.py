@@ -26,6 +26,8 @@ from bpc.cli.run.doctor_service import (
     check_api,
     check_backup_age,
     check_certificates,
+    check_log,
+    check_signer,
     check_workers,
 )
 from bpc.cli.support.output import REFUSED, AsJson, find_fix, print_json, print_line
@@ -76,8 +78,8 @@ REHASH_HINT: Final = "a key is rehashed when it is used; `bpc apikeys list` show
 async def examine_installation(as_json: AsJson = False) -> None:
     """Check this installation for problems.
 
-    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock, workers, API, the age of the
-    last backup, certificates and RabbitMQ, and says what to do about each problem. Changes nothing. Exits 1 if
+    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock, workers, signer, API, the age
+    of the last backup, certificates and RabbitMQ, and says what to do about each problem. Changes nothing. Exits 1 if
     something fails; warnings and skipped checks do not count as failures.
     """
     checks = await _examine()
@@ -107,6 +109,7 @@ async def _examine() -> list[HealthCheck]:
         _check_disk(settings),
         _check_keys(settings),
         *[check async for check in _check_database(settings)],
+        await check_signer(settings),
         await asyncio.to_thread(check_api, settings),
         check_backup_age(settings),
         *await asyncio.to_thread(lambda: list(check_certificates(settings))),
@@ -159,11 +162,13 @@ async def _check_database(settings: Settings) -> AsyncIterator[HealthCheck]:
             kind = "embedded" if place.server else "external"
             yield HealthCheck("database", "ok", f"PostgreSQL {version}, {kind}, {place.address}")
             yield await _check_roles(conn)
-            yield await _check_migrations(conn)
-            yield await _check_registered_key(conn, settings)
+            migrations = await _check_migrations(conn)
+            yield migrations
+            yield await _check_registered_key(conn, settings, is_current=migrations.health != "fail")
             yield await _check_api_keys(conn, settings)
             yield await _check_clock(conn)
             yield await check_workers(conn)
+            yield await check_log(conn, settings)
     except (Refusal, ConfigMissing) as refusal:
         yield HealthCheck("database", "fail", refusal.says, find_fix(refusal))
     except asyncpg.PostgresError as error:
@@ -192,12 +197,12 @@ async def _check_migrations(conn: Connection) -> HealthCheck:
     return HealthCheck("migrations", "ok", "current")
 
 
-async def _check_registered_key(conn: Connection, settings: Settings) -> HealthCheck:
-    if not await has_table(conn, "signing_keys"):
-        return HealthCheck("signing key", "skip", "the table of signing keys does not exist yet")
+async def _check_registered_key(conn: Connection, settings: Settings, *, is_current: bool) -> HealthCheck:
+    if not is_current or not await has_table(conn, "signing_keys"):
+        return HealthCheck("signing key", "skip", "not checked before the migrations are applied")
     async with begin_transaction(conn, APP_ROLE):
         public_key = await signing_keys.find_public_key(conn, settings.signing_key_id)
-        is_retired = await signing_keys.find_public_key(conn, settings.signing_key_id, active_only=True) is None
+        is_retired = await signing_keys.find_key_that_signs(conn, settings.signing_key_id) is None
     if public_key is None:
         says = f"`{settings.signing_key_id}` is not registered yet; `bpc seed` registers it"
         return HealthCheck("signing key", "skip", says)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,16 +19,22 @@ from service_jobs.queries import QueueHealth
 
 from bpc.cli.support.output import format_count
 from bpc.cli.support.session import choose_address, format_url
+from bpc.core.errors import Refusal
 from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
 from bpc.runtime.running_service import find_service
-from bpc.runtime.settings import Settings
+from bpc.runtime.settings import ConfigMissing, Settings
+from bpc.runtime.settings.data_dir import locate_log_folder
+from bpc.runtime.signer_client import SignerUnavailable, locate_signer, open_signer_client
 from bpc.storage.backup import read_last_backup
 from bpc.storage.connection import SYSTEM_ROLE, Connection
 from bpc.storage.database import begin_transaction, has_table
+from bpc.storage.tlog import log_rows
+from bpc.storage.tlog.log_files import CHECKPOINT_FILE
 
 ANSWER_SECONDS: Final = 3.0
 OLDEST_BACKUP: Final = timedelta(hours=36)  # as the alert BpcBackupOld
+LONGEST_WAIT: Final = timedelta(minutes=10)
 RENEW_BEFORE: Final = timedelta(days=30)
 POSTGRES_SSL_REQUEST: Final = bytes.fromhex("0000000804d2162f")  # PostgreSQL, 55.7 Message Formats: SSLRequest
 DEFAULT_PORTS: Final = {"https": 443, "amqps": 5671, "postgresql": 5432, "postgres": 5432}
@@ -54,6 +61,31 @@ async def check_workers(conn: Connection) -> HealthCheck:
         return judge_workers(await queries.get_health(conn))
 
 
+async def check_log(conn: Connection, settings: Settings) -> HealthCheck:
+    """Whether the transparency log is kept: its last checkpoint, what waits for a place, and its folder."""
+    if not await has_table(conn, "log_state"):
+        return HealthCheck("log", "skip", "the tables do not exist yet")
+    async with begin_transaction(conn, SYSTEM_ROLE):
+        now: datetime = await conn.fetchval("SELECT clock_timestamp()")
+        signed_at: datetime | None = await conn.fetchval("SELECT max(signed_at) FROM log_checkpoints")
+        size = await log_rows.count_entries(conn)
+        waiting = await log_rows.count_waiting(conn)
+    return judge_log(size, waiting, signed_at, now, locate_log_folder(settings))
+
+
+def judge_log(size: int, waiting: int, signed_at: datetime | None, now: datetime, folder: Path) -> HealthCheck:
+    if signed_at is None:
+        says = f"none is kept yet, {waiting:,} entries wait for one; a worker keeps it"
+        return HealthCheck("log", "skip", f"{says}, in prod with BPC_TLOG_ED25519_PRIVATE_KEY_BASE64")
+    says = f"{size:,} entries, last signed {format_time(signed_at)}, {waiting:,} waiting"
+    if waiting and now - signed_at > LONGEST_WAIT:
+        return HealthCheck("log", "fail", says, "see the worker's log: one worker must keep the log")
+    if not (folder / CHECKPOINT_FILE).exists():
+        fix = "set BPC_TLOG_DIR to the folder that the workers write; `bpc log audit` reads it"
+        return HealthCheck("log", "warn", f"{says}; {folder} has no files of it", fix)
+    return HealthCheck("log", "ok", f"{says}, in {folder}")
+
+
 def judge_workers(health: QueueHealth) -> HealthCheck:
     says = f"{format_count(health.workers, 'worker')}; {format_count(health.depth, 'job')} can run now"
     if health.workers == 0 and health.depth == 0:
@@ -68,6 +100,21 @@ def judge_workers(health: QueueHealth) -> HealthCheck:
         says = f"{stale} without a heartbeat of its worker"
         return HealthCheck("workers", "warn", says, "they run again by themselves; `bpc jobs stats` shows it")
     return HealthCheck("workers", "ok", says)
+
+
+async def check_signer(settings: Settings) -> HealthCheck:
+    """Whether the process that holds private keys answers."""
+    address = locate_signer(settings)
+    try:
+        async with open_signer_client(settings) as client:
+            health = await client.read_health()
+    except SignerUnavailable as refusal:
+        if settings.signer_address is None:
+            return HealthCheck("signer", "skip", "none is running; `bpc up` and `bpc worker` start one")
+        return HealthCheck("signer", "fail", refusal.says, "start `bpc signer`, or correct BPC_SIGNER_ADDRESS")
+    except (Refusal, ConfigMissing) as refusal:
+        return HealthCheck("signer", "fail", refusal.says, "name this user in BPC_SIGNER_CALLERS of the signer")
+    return HealthCheck("signer", "ok", f"{address}, {health['entries']:,} lines in its record")
 
 
 def check_api(settings: Settings) -> HealthCheck:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def _declare_job_types(settings: Settings, database: Database) -> "JobTypes":
     from bpc.tasks.job_types import declare_job_types  # noqa: PLC0415 (imports the whole pipeline)
 
-    return declare_job_types(settings, database=database, key_ring=KeyRing.from_settings(settings))
+    return declare_job_types(settings, database=database, key_ring=KeyRing({}))
 
 
 async def list_types(as_json: AsJson = False) -> None:

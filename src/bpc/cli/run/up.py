@@ -1,6 +1,7 @@
 """`bpc up`: the database, the API and workers in one command, until Ctrl-C.
 
 bpc up ── holds the database and the API's socket open, and supervises
+  ├── bpc signer, which alone holds private keys
   ├── bpc api
   └── bpc worker, one or several
 """
@@ -8,10 +9,12 @@ bpc up ── holds the database and the API's socket open, and supervises
 import os
 import socket
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
 
+from bpc.cli.run.signer import use_signer
 from bpc.cli.run.worker import MAX_WORKERS, WorkerGroup, build_worker_spec
 from bpc.cli.setup.seed import DEV_TENANT, TENANT_DEACTIVATED, SeedResult, seed_database
 from bpc.cli.support.arguments import PortOption
@@ -21,6 +24,7 @@ from bpc.core.errors import DatabaseUnavailable
 from bpc.runtime.postgres.cluster import Layout
 from bpc.runtime.running_service import RunningService, announce_service
 from bpc.runtime.settings import Settings
+from bpc.runtime.settings.model import name_variable
 from bpc.runtime.sockets import open_listening_socket, take_systemd_socket
 from bpc.runtime.supervision import ChildSpec, ProcessGroup, build_child_command, supervise_processes
 from bpc.storage.database import open_migrated_database
@@ -29,6 +33,7 @@ from bpc.worker.run import serve_monitoring
 API_STOP_SECONDS: Final = 40.0  # its requests get 30
 DATA_CHECK_SECONDS: Final = 1.0
 DOCUMENTATION_PATH: Final = "/v1/docs"
+PORT_VARIABLE: Final = name_variable("http_port")
 PORT_TAKEN_FIX: Final = (
     "choose another port with --port or BPC_HTTP_PORT (0 means any free port). Is another `bpc up` running?"
 )
@@ -56,7 +61,10 @@ async def start_all(
     systemd_socket = take_systemd_socket(os.environ, os.getpid())
     with systemd_socket or open_listening_socket(host, requested_port, fix=PORT_TAKEN_FIX) as sock:
         host = sock.getsockname()[0] if systemd_socket else host
-        async with open_migrated_database(settings, migrate_first=True, serving=True, report=report) as database:
+        async with (
+            open_migrated_database(settings, migrate_first=True, serving=True, report=report) as database,
+            use_signer(settings),
+        ):
             seed_result = await seed_database(database, settings)
             if stop.is_set():
                 return
@@ -93,7 +101,10 @@ def _build_specs(settings: Settings, sock: socket.socket, workers: int) -> list[
         sockets=(sock.fileno(),),
         stop_seconds=API_STOP_SECONDS,
     )
-    return [api, *(build_worker_spec(settings, number + 1) for number in range(workers))]
+    specs = [api, *(build_worker_spec(settings, number + 1) for number in range(workers))]
+    # Outside prod, status lists name the address of this API unless BPC_PUBLIC_URL does.
+    port = {PORT_VARIABLE: str(sock.getsockname()[1])}
+    return [replace(spec, variables=port) for spec in specs]
 
 
 async def _wait_until_stopping(group: ProcessGroup, settings: Settings) -> None:

@@ -12,11 +12,12 @@ from typing import Annotated, Final
 import typer
 from service_jobs import Worker
 
+from bpc.cli.run.signer import use_signer
 from bpc.cli.support.arguments import ChannelOption
 from bpc.cli.support.output import AsJson, print_result
 from bpc.cli.support.session import load_settings_and_logs, stop_on_sigterm
-from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
+from bpc.runtime.signer_client import open_signer_client
 from bpc.runtime.supervision import (
     Answers,
     ChildSpec,
@@ -146,9 +147,11 @@ async def _run_one(settings: Settings, descriptor: int | None, *, as_json: bool)
         open_parent_channel(descriptor, answers),
         open_migrated_database(settings, serving=True) as database,
         follow_server_time(database),
-        run_worker(settings, database, key_ring=KeyRing.from_settings(settings), on_end=stop.set) as running,
+        use_signer(settings) if descriptor is None else open_signer_client(settings) as signer,
+        run_worker(settings, database, key_ring=signer, on_end=stop.set) as running,
     ):
-        pages = make_monitoring_source(settings, running, database)
+        os.nice(settings.worker_nice)  # not before: a database that starts with us must not be niced
+        pages = make_monitoring_source(settings, running, database, signer)
         answers |= make_answers(running, pages)
         async with serve_monitoring(settings, pages) if descriptor is None else nullcontext():
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
@@ -160,6 +163,7 @@ async def _run_one(settings: Settings, descriptor: int | None, *, as_json: bool)
 async def _run_several(settings: Settings, processes: int, *, as_json: bool) -> None:
     """Supervise workers, and serve their health and metrics."""
     async with (
+        use_signer(settings),
         supervise_processes([build_worker_spec(settings, number + 1) for number in range(processes)]) as group,
         serve_monitoring(settings, WorkerGroup(group.children).make_watched(settings)),
     ):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bpc.cli.online.tenant_settings import change_settings
+from bpc.cli.setup.tenant_storage import show_storage
 from bpc.cli.support.arguments import TenantOption, check_slug, command_group, require_utf8
 from bpc.cli.support.output import (
     AsJson,
@@ -25,8 +26,9 @@ from bpc.cli.support.session import (
     open_tenant,
 )
 from bpc.core.api_keys import PREFIX_LENGTH
-from bpc.core.errors import Conflict
+from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.ids import ActorId, parse_uuid
+from bpc.core.identifiers.addresses import parse_host
 from bpc.core.policies import ROLES
 from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
@@ -106,6 +108,36 @@ async def reactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
 
 
 tenant_app.command("settings")(change_settings)
+tenant_app.command("storage")(show_storage)
+
+
+@tenant_app.command("domain")
+async def assign_domain(
+    slug: SlugArgument,
+    host: Annotated[
+        str | None, typer.Option("--set", metavar="HOST", help="Domain of its public pages, as in passports.acme.com.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the domain away.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the domain of a tenant's public pages, or assign one.
+
+    Under its domain there are the public pages of this tenant and what they are checked with, and nothing else: no API.
+    The domain has to lead to this installation; the API notices a change within ten seconds.
+
+    \b
+    bpc tenants domain acme --set passports.acme.com
+    """
+    if host is not None and remove:
+        raise Invalid("`--set` and `--remove` exclude each other", fix="use one of them")
+    async with open_migrated_database(load_settings_and_logs("tenant")) as database:
+        tenant = (await tenants_and_actors.find_tenant(database, slug)).tenant_id
+        async with database.system(tenant) as conn:
+            if host is not None or remove:
+                domain = None if host is None else parse_host(host)
+                await tenants_and_actors.change_public_host(conn, tenant, domain, act=make_operator_act())
+            domain = await tenants_and_actors.find_public_host(conn, tenant)
+    print_result({"slug": slug, "domain": domain}, f"domain   {domain or 'none'}", as_json=as_json)
 
 
 async def _set_active(slug: str, *, active: bool, as_json: bool) -> None:

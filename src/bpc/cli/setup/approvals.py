@@ -13,8 +13,8 @@ from bpc.core.four_eyes import SWITCHABLE_ACTIONS, SwitchableAction
 
 approvals_app = command_group(
     "List, confirm and reject what waits for a second person.\n\n"
-    "A tenant decides which actions wait: publish, activate, waive, revoke, role_grants, key_changes. Who confirms is "
-    "another actor with the same permission; the request is done then, in their name."
+    "A tenant decides which actions wait: publish, activate, waive, revoke, transfer, role_grants, key_changes. "
+    "Who confirms is another actor with the same permission; the request is done then, in their name."
 )
 
 IdArgument = Annotated[UUID, typer.Argument(metavar="APPROVAL_ID", help="The id from the answer to the request.")]

@@ -1,13 +1,13 @@
 """`bpc audit`: check that the audit log is complete and unchanged.
 
-database ─► verify ─────────────► changed, removed or inserted events
+database ─► verify ─────────────► changed, removed or inserted events, and rows that do not follow from events
 database ─► checkpoint ─► file    (stored where the administrator of the database cannot reach it)
 database, file ─► verify ───────► also a deleted end of a chain, or a deleted chain
 """
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +38,8 @@ from bpc.runtime.settings import Settings
 from bpc.storage.access.tenants_and_actors import TenantRow
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.audit.events import ChainVerification
+from bpc.storage.audit.state_check import StateVerification
+from bpc.storage.audit.verification import AuditVerification, verify_audit
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database, freeze_view, open_migrated_database
 
@@ -50,7 +52,7 @@ audit_app = command_group(
 
 AggregateName = tuple[str, AggregateId]
 # By the slug of a tenant, or by its id if the tenant was deleted.
-Verifications = Mapping[str, ChainVerification]
+Verifications = Mapping[str, AuditVerification]
 
 
 @audit_app.command()
@@ -67,13 +69,20 @@ def verify(
         str | None,
         typer.Option("--key", metavar="BASE64", help="Public key of the checkpoint [default: this installation's]."),
     ] = None,
+    floor_days: Annotated[
+        int | None,
+        typer.Option(
+            "--floor-days", min=0, max=36500, help="How long everything is kept [default: BPC_RETENTION_FLOOR_DAYS]."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute every chain and name each event that is wrong.
+    """Recompute every chain, derive all tables from it, and name each event and row that is wrong.
 
-    Finds events that were changed, removed or inserted, and with a checkpoint also a deleted end of a chain or a
-    deleted chain. Without --tenant and --checkpoint it also looks for events of tenants that do not exist. Exits 1 if
-    anything is wrong.
+    Finds events that were changed, removed or inserted; rows of the database that were changed, added or deleted
+    without an event; and retention that removed what it may not. With a checkpoint also a deleted end of a chain or a
+    deleted chain. Without --tenant and --checkpoint it also looks for events of tenants that do not exist. Says what
+    events of older releases do not tell. Exits 1 if anything is wrong.
 
     \b
     bpc audit verify
@@ -89,9 +98,10 @@ def verify(
     if checkpoint is not None:
         earlier = read_checkpoint(read_bytes(checkpoint), key=_choose_public_key(settings, key))
     with explain_interrupt(lambda: "stopped; nothing was changed"), show_progress("verifying", as_json=as_json) as bar:
-        reports = asyncio.run(_verify_tenants(settings, tenant, chain, earlier, bar))
+        floor = settings.retention_floor if floor_days is None else floor_days
+        reports = asyncio.run(_verify_tenants(settings, tenant, chain, earlier, floor, bar))
     _print_reports(reports, as_json=as_json)
-    if any(report.faults for report in reports.values()):
+    if not all(report.is_intact for report in reports.values()):
         raise typer.Exit(REFUSED)
 
 
@@ -116,15 +126,14 @@ async def take_checkpoint(
     taken_at = clock.now()  # before reading: the checkpoint contains everything until then
     async with open_tenant(settings, tenant) as (tenant_id, conn):
         await freeze_view(conn)
-        faults = (await events.verify_tenant(conn, tenant_id)).faults
+        faults = (await verify_audit(conn, tenant_id, floor_days=settings.retention_floor)).fault_count
         heads = await events.load_heads(conn, tenant_id)
         public_key = await signing_keys.find_public_key(conn, settings.signing_key_id)
     if public_key not in {None, derive_public_key(seed)}:
         raise signing_keys.SigningKeyDiffers(settings.signing_key_id)
     if faults:
         raise Conflict(
-            f"tenant `{tenant}` has {format_count(len(faults), 'fault')} in its audit log; "
-            "a checkpoint would confirm them",
+            f"tenant `{tenant}` has {format_count(faults, 'fault')} in its audit log; a checkpoint would confirm them",
             fix=f"`bpc audit verify --tenant {tenant}` lists them",
         )
     checkpoint = Checkpoint(tenant_id=tenant_id, taken_at=taken_at, heads=heads)
@@ -141,6 +150,7 @@ async def _verify_tenants(
     slug: str | None,
     aggregate: AggregateName | None,
     checkpoint: Checkpoint | None,
+    floor_days: int,
     bar: ProgressBar,
 ) -> Verifications:
     async with open_migrated_database(settings) as database:
@@ -158,9 +168,11 @@ async def _verify_tenants(
             tenants = [tenant for tenant in tenants if tenant.tenant_id == checkpoint.tenant_id]
             if not tenants:  # the tenant itself was deleted, and its whole log with it
                 missing_events = tuple(find_missing_events(checkpoint, {}, {}))
-                return {str(checkpoint.tenant_id): ChainVerification(events=0, chains=0, faults=missing_events)}
+                chains = ChainVerification(events=0, chains=0, faults=missing_events)
+                return {str(checkpoint.tenant_id): AuditVerification(chains=chains)}
         reports = {
-            tenant.slug: await _verify_tenant(database, tenant, aggregate, checkpoint, bar) for tenant in tenants
+            tenant.slug: await _verify_tenant(database, tenant, aggregate, checkpoint, floor_days, bar)
+            for tenant in tenants
         }
     return {**reports, **strays}
 
@@ -171,7 +183,8 @@ def _group_strays(faults: list[ChainFault]) -> Verifications:
     for tenant_id in sorted({fault.stream.tenant_id for fault in faults}):
         strays = tuple(fault for fault in faults if fault.stream.tenant_id == tenant_id)
         chains = len({fault.stream for fault in strays})
-        reports[str(tenant_id)] = ChainVerification(events=len(strays), chains=chains, faults=strays)
+        verification = ChainVerification(events=len(strays), chains=chains, faults=strays)
+        reports[str(tenant_id)] = AuditVerification(chains=verification)
     return reports
 
 
@@ -180,8 +193,9 @@ async def _verify_tenant(
     tenant: TenantRow,
     aggregate: AggregateName | None,
     checkpoint: Checkpoint | None,
+    floor_days: int,
     bar: ProgressBar,
-) -> ChainVerification:
+) -> AuditVerification:
     async with database.tenant(tenant.tenant_id) as conn:
         await freeze_view(conn)
         faults = []
@@ -189,25 +203,30 @@ async def _verify_tenant(
             hashes = await events.load_hashes_at(conn, checkpoint.tenant_id, checkpoint.heads)
             faults = find_missing_events(checkpoint, await events.load_heads(conn, checkpoint.tenant_id), hashes)
         if aggregate is None:
-            verification = await verify_with_progress(conn, tenant, bar)
+            verification = await verify_with_progress(conn, tenant, bar, floor_days=floor_days)
         else:
             stream = EventStream(tenant.tenant_id, *aggregate)
-            verification = await events.verify_chain(conn, stream)
+            verification = AuditVerification(chains=await events.verify_chain(conn, stream))
             faults = [fault for fault in faults if fault.stream == stream]
             if not faults and stream not in await events.load_heads(conn, tenant.tenant_id):
                 raise NotFound(f"tenant `{tenant.slug}` has no chain `{stream}`", fix="check its type and id")
-    return replace(verification, faults=(*verification.faults, *faults))
+    return verification.add_chain_faults(tuple(faults))
 
 
-async def verify_with_progress(conn: Connection, tenant: TenantRow, bar: ProgressBar) -> ChainVerification:
-    """Verify all chains of a tenant, a stage of the bar."""
+async def verify_with_progress(
+    conn: Connection, tenant: TenantRow, bar: ProgressBar, *, floor_days: int
+) -> AuditVerification:
+    """Verify all chains of a tenant and its tables, a stage of the bar."""
     if not bar.is_visible:
-        return await events.verify_tenant(conn, tenant.tenant_id)
+        return await verify_audit(conn, tenant.tenant_id, floor_days=floor_days)
     heads = await events.load_heads(conn, tenant.tenant_id)
     total = sum(head.version for head in heads.values())  # more, if retention has removed old ones
     stage = f" {escape_controls(tenant.slug)}"
-    return await events.verify_tenant(
-        conn, tenant.tenant_id, report=lambda done: bar.update(done, total, "events", stage=stage)
+    return await verify_audit(
+        conn,
+        tenant.tenant_id,
+        floor_days=floor_days,
+        report=lambda done: bar.update(done, total, "events", stage=stage),
     )
 
 
@@ -222,22 +241,35 @@ def _choose_public_key(settings: Settings, key: str | None) -> PublicKey:
 
 def _print_reports(reports: Verifications, *, as_json: bool) -> None:
     if as_json:
-        ok = not any(verification.faults for verification in reports.values())
+        ok = all(verification.is_intact for verification in reports.values())
         print_json({"ok": ok, "tenants": [_report_to_json(*report) for report in reports.items()]})
         return
     for tenant, verification in reports.items():
-        summary = (
-            f"{tenant}: {format_count(verification.events, 'event')} in {format_count(verification.chains, 'chain')}"
-        )
-        if verification.faults:
-            print_line(f"{summary}, {format_count(len(verification.faults), 'fault')}", colour="red", bold=True)
-        else:
+        chains, state = verification.chains, verification.state
+        summary = f"{tenant}: {format_count(chains.events, 'event')} in {format_count(chains.chains, 'chain')}"
+        if state is not None:
+            summary = f"{summary}, {format_count(state.rows, 'row')}"
+        if verification.is_intact:
             print_line(f"{summary}, intact", colour="green")
-        for fault in verification.faults:
+        else:
+            print_line(f"{summary}, {format_count(verification.fault_count, 'fault')}", colour="red", bold=True)
+        for fault in chains.faults:
             print_line(f"  {fault.stream} version {fault.version}: {fault.says}")
+        if state is not None:
+            _print_state(state)
 
 
-def _report_to_json(tenant: str, verification: ChainVerification) -> dict[str, object]:
+def _print_state(state: StateVerification) -> None:
+    for fault in state.faults:
+        print_line(f"  {fault.table} {escape_controls(fault.row_id)}: {escape_controls(fault.says)}")
+    for gap in state.gaps:
+        what = gap.table if gap.column is None else f"`{gap.column}` of {gap.table}"
+        since = f"not covered by events before {format_time(state.covered_since)}"
+        print_line(f"  {what}: {format_count(gap.rows, 'row')} {since}: {gap.reason}")
+
+
+def _report_to_json(tenant: str, verification: AuditVerification) -> dict[str, object]:
+    chains, state = verification.chains, verification.state
     faults = [
         {
             "aggregate_type": fault.stream.aggregate_type,
@@ -245,6 +277,14 @@ def _report_to_json(tenant: str, verification: ChainVerification) -> dict[str, o
             "aggregate_version": fault.version,
             "says": fault.says,
         }
-        for fault in verification.faults
+        for fault in chains.faults
     ]
-    return {"tenant": tenant, "events": verification.events, "chains": verification.chains, "faults": faults}
+    report = {"tenant": tenant, "events": chains.events, "chains": chains.chains, "faults": faults}
+    if state is not None:
+        report |= {
+            "rows": state.rows,
+            "state_faults": [asdict(fault) for fault in state.faults],
+            "not_covered": [asdict(gap) for gap in state.gaps],
+            "covered_since": state.covered_since,
+        }
+    return report

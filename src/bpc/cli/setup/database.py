@@ -35,10 +35,18 @@ from bpc.storage.backup import (
     take_backup,
 )
 from bpc.storage.connection import open_connection
-from bpc.storage.database import Database, locate_database, migrate_and_complete, open_database, require_server_version
+from bpc.storage.database import (
+    Database,
+    freeze_view,
+    locate_database,
+    migrate_and_complete,
+    open_database,
+    require_server_version,
+)
+from bpc.storage.items.packs import PACKS_FOLDER
 from bpc.storage.migrate import SchemaComparison, SchemaState, compare_schema, list_migrations
 from bpc.storage.passports import passport_versions
-from bpc.storage.restore import restore_base, restore_dump, restore_keys
+from bpc.storage.restore import restore_base, restore_dump, restore_keys, restore_packs
 from bpc.storage.tlog import log_rows
 
 
@@ -118,6 +126,7 @@ async def back_up(
                 place.address,
                 place.server,
                 keys=keys,
+                packs=settings.data_dir / PACKS_FOLDER,
                 build=settings.compiler_build_id,
                 at=now,
                 report=_make_report(bar),
@@ -281,7 +290,7 @@ async def _restore_and_check(
                 await log_rows.mark_restored(conn)
             with show_progress("", as_json=as_json) as bar:
                 with report.measure("verifying the audit log"):
-                    await _verify_audit_log(database, tenants, report, bar)
+                    await _verify_audit_log(database, tenants, report, bar, floor_days=settings.retention_floor)
                 with report.measure("compiling passports again"):
                     await _replay_sample(database, [tenant.tenant_id for tenant in tenants], replay, report, bar)
         finally:
@@ -298,18 +307,20 @@ async def _restore_files(settings: Settings, backup: Path, contents: BackupManif
         login = place.address if place.server is None else place.server.superuser_address(place.address.database)
         await restore_dump(backup, contents, login)
     await asyncio.to_thread(restore_keys, backup, settings.data_dir)
+    await asyncio.to_thread(restore_packs, backup, settings.data_dir)
 
 
 async def _verify_audit_log(
-    database: Database, tenants: Sequence[TenantRow], report: RestoreReport, bar: ProgressBar
+    database: Database, tenants: Sequence[TenantRow], report: RestoreReport, bar: ProgressBar, *, floor_days: int
 ) -> None:
     async with database.system() as conn:
         report.faults += len(await events.list_events_without_tenant(conn))
     for tenant in tenants:
         async with database.tenant(tenant.tenant_id) as conn:
-            verification = await verify_with_progress(conn, tenant, bar)
-        report.events += verification.events
-        report.faults += len(verification.faults)
+            await freeze_view(conn)
+            verification = await verify_with_progress(conn, tenant, bar, floor_days=floor_days)
+        report.events += verification.chains.events
+        report.faults += verification.fault_count
 
 
 async def _replay_sample(

@@ -7,8 +7,9 @@ from typing import Final
 import httpx2
 
 from bpc.core.errors import Invalid, NotFound
+from bpc.core.tlog.checkpoints import parse_size
 from bpc.core.tlog.tiles import BadTile, Tile
-from bpc.storage.tlog.log_files import LogFolder
+from bpc.storage.tlog.log_files import LogFolder, StampedCheckpoint, find_log_file
 
 FETCH_SECONDS: Final = 30.0
 
@@ -26,6 +27,23 @@ class LogSource:
         if note is None:
             raise NotFound(f"there is no log at `{self.place}`", fix="give the folder or address of a log")
         return note
+
+    def read_time_stamp(self) -> StampedCheckpoint | None:
+        """The last time stamp of the log; None if it has none."""
+        latest = self._read_file("timestamp/latest")
+        if latest is None:
+            return None
+        size = parse_size(latest.decode("ascii", "replace").strip())
+        note, answer = self._read_file(f"timestamp/{size}.note"), self._read_file(f"timestamp/{size}.tsr")
+        if note is None or answer is None:
+            raise NotFound(f"the time stamp of {size:,} entries is gone", fix="tell the operator of the log")
+        return StampedCheckpoint(size, note, answer)
+
+    def _read_file(self, path: str) -> bytes | None:
+        if self._folder is None:
+            return self._fetch(path)
+        file = find_log_file(self._folder, path)
+        return None if file is None else file.data
 
     @property
     def read_tile(self) -> Callable[[Tile], bytes]:

@@ -24,7 +24,7 @@ from bpc.storage.audit import events, retention
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database, open_migrated_database
 from bpc.storage.jobs import make_job_defaults
-from bpc.storage.server_time import read_and_adopt_time, require_agreeing_clock
+from bpc.storage.server_time import LogDisagrees, read_and_adopt_time, require_agreeing_clock, require_agreeing_log
 from bpc.tasks.retention import (
     Cutoffs,
     RemovedCounts,
@@ -48,15 +48,16 @@ async def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     confirm_clock: Annotated[
         bool,
-        typer.Option("--confirm-clock", help="The database's clock is right, although this machine's differs."),
+        typer.Option("--confirm-clock", help="The database's clock is right, although another one differs."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the nightly deletion now.
 
     Works in small complete steps, so it can be interrupted and repeated. The time is the database's. If the clock of
-    this machine differs from it, nothing is deleted unless --confirm-clock says that the database is right, which is
-    kept in the audit log of the tenant `system`.
+    this machine differs from it, or the last checkpoint of the transparency log is newer or more than 48 hours older,
+    nothing is deleted unless --confirm-clock says that the database is right, which is kept in the audit log of the
+    tenant `system`.
 
     \b
     bpc retention run --dry-run
@@ -66,7 +67,11 @@ async def run(
     handle_tenant = _count_removable if dry_run else _remove_expired
     async with open_migrated_database(settings) as database:
         async with database.system(SYSTEM_TENANT) as conn:
-            now = await (_confirm_clock(conn) if confirm_clock and not dry_run else require_agreeing_clock(conn))
+            if confirm_clock and not dry_run:
+                now = await _confirm_clock(conn)
+            else:
+                now = await require_agreeing_clock(conn)
+                await require_agreeing_log(conn, now)
         cutoffs = Cutoffs.from_settings(settings, now)
         require_allowed_cutoffs(cutoffs, now, floor_days=settings.retention_floor)
         counts = {
@@ -119,10 +124,14 @@ async def _change_schedule(
 
 
 async def _confirm_clock(conn: Connection) -> datetime:
-    """The time of the database. If ours differs, who confirmed it is recorded."""
+    """The time of the database. If ours or the log's differs, who confirmed it is recorded."""
     now, skew = await read_and_adopt_time(conn)
-    if abs(skew) > clock.TOLERANCE:
-        payload = {"operator": _name_operator(), "seconds_ahead": round(skew.total_seconds())}
+    payload: dict[str, object] = {"operator": _name_operator(), "seconds_ahead": round(skew.total_seconds())}
+    try:
+        await require_agreeing_log(conn, now)
+    except LogDisagrees as refusal:
+        payload["log"] = refusal.says
+    if abs(skew) > clock.TOLERANCE or "log" in payload:
         act, system = Act(None, now), SYSTEM_TENANT
         await events.append_act(conn, act, system, UNCUT_AGGREGATE_TYPE, system, "RETENTION_CLOCK_CONFIRMED", payload)
     return now

@@ -104,7 +104,7 @@ async def seed_database(database: Database, settings: Settings) -> SeedResult:
     public = derive_public_key(load_signing_key(settings))
     await signing_keys.register_key(database, settings.signing_key_id, public, act=make_operator_act())
     async with database.plain() as conn:
-        if await signing_keys.find_public_key(conn, settings.signing_key_id, active_only=True) is None:
+        if await signing_keys.find_key_that_signs(conn, settings.signing_key_id) is None:
             log.warning("the signing key is retired: nothing will be signed", key_id=settings.signing_key_id)
     if settings.env == "prod":
         return SeedResult(tenant_id=None, api_key=None)

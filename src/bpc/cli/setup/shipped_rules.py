@@ -17,8 +17,8 @@ from bpc.cli.support.session import make_operator_act
 from bpc.core.errors import Conflict, Refusal
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import RulePackageId, RulePackageVersionId, RuleTestsRunId, TenantId
+from bpc.core.language.check_result import check_rule_sources
 from bpc.core.language.linking import LinkedTexts, link_package
-from bpc.core.language.package import check_rule_sources
 from bpc.runtime import clock
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database, lock_name

@@ -1,4 +1,4 @@
-"""`bpc keys` and `bpc keygen`: list, add, retire and generate the keys that sign passports.
+"""`bpc keys` and `bpc keygen`: list, create, add, retire and generate the keys that sign passports.
 
 A key is registered under a name that never means another key. Its public key stays in the database; its
 private key is a file `<name>.key` that only its owner can read, or the value of BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64.
@@ -7,13 +7,14 @@ private key is a file `<name>.key` that only its owner can read, or the value of
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from bpc.cli.support.arguments import command_group
+from bpc.cli.run.signer import use_signer
+from bpc.cli.support.arguments import TenantOption, command_group
 from bpc.cli.support.output import (
     AsJson,
     format_count,
@@ -38,19 +39,22 @@ from bpc.core.audit.signing import (
     parse_seed,
     to_base64,
 )
-from bpc.core.errors import Conflict, Invalid
+from bpc.core.errors import Conflict, Invalid, UnknownResource
+from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.settings import Settings
 from bpc.runtime.settings.data_dir import locate_key_file, prepare_data_dir
-from bpc.storage.audit import signing_keys
+from bpc.storage.access.tenants_and_actors import TenantRow, find_tenant
+from bpc.storage.audit import signing_keys, tenant_keys
 from bpc.storage.audit.signing_keys import SigningKeyRow
-from bpc.storage.database import open_migrated_database
+from bpc.storage.database import Database, open_migrated_database
 
 keys_app = command_group(
-    "List, add and retire signing keys.\n\n"
-    "BPC_SIGNING_KEY_ID names the key that signs. To change it: add the new key, set BPC_SIGNING_KEY_ID to its name, "
-    "restart the API and the workers. When the old key has nothing left to sign, retire it."
+    "List, create, add and retire signing keys.\n\n"
+    "A key of a tenant signs for that tenant as soon as it exists. BPC_SIGNING_KEY_ID names the key that signs for "
+    "tenants without one. To change that one: add the new key, set BPC_SIGNING_KEY_ID to its name, restart the API and "
+    "the workers. When the old key has nothing left to sign, retire it."
 )
 
 KEY_BYTES: Final = 32
@@ -73,7 +77,7 @@ async def list_keys(as_json: AsJson = False) -> None:
     """
     settings = load_settings_and_logs("keys")
     async with open_migrated_database(settings) as database, database.system() as conn:
-        keys = await signing_keys.list_keys(conn)
+        keys = await signing_keys.list_all_keys(conn)
     private_keys = KeyRing.from_settings(settings).load()
     items = [_key_to_json(key, private_keys.find(key.key_id), settings.signing_key_id) for key in keys]
     if as_json:
@@ -82,6 +86,7 @@ async def list_keys(as_json: AsJson = False) -> None:
     rows = [
         (
             key.key_id,
+            key.tenant or "",
             key.status,
             format_yes_no(entry["signs"]),
             format_yes_no(entry["at_hand"]),
@@ -91,7 +96,7 @@ async def list_keys(as_json: AsJson = False) -> None:
         )
         for key, entry in zip(keys, items, strict=True)
     ]
-    print_table(("ID", "STATUS", "SIGNS", "AVAILABLE", "CREATED", "RETIRED", "PUBLIC KEY"), rows)
+    print_table(("ID", "TENANT", "STATUS", "SIGNS", "AVAILABLE", "CREATED", "RETIRED", "PUBLIC KEY"), rows)
     if not any(entry["signs"] for entry in items):
         print_line(f"no key can sign: BPC_SIGNING_KEY_ID is `{settings.signing_key_id}`", colour="yellow")
 
@@ -99,8 +104,96 @@ async def list_keys(as_json: AsJson = False) -> None:
 def _key_to_json(key: SigningKeyRow, private: Signer | None, signing_key_id: str) -> dict[str, Any]:
     """A registered key, whether its private key is on this machine, and whether it signs."""
     at_hand = private is not None and private.public_key == key.public_key
-    signs = at_hand and key.key_id == signing_key_id and key.status == "ACTIVE"
+    signs = at_hand and (key.key_id == signing_key_id or key.tenant is not None) and key.status == "ACTIVE"
     return {**asdict(key), "public_key": to_base64(key.public_key), "at_hand": at_hand, "signs": signs}
+
+
+@keys_app.command()
+async def create(
+    key_id: KeyIdArgument,
+    tenant: TenantOption,
+    valid_until: Annotated[
+        datetime | None,
+        typer.Option("--valid-until", metavar="TIME", help="It signs until then [default: until it is retired]."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a signing key of a tenant.
+
+    From now on it signs what the tenant compiles, and no other key does. Versions that wait for another key are still
+    signed by that one.
+
+    \b
+    bpc keys create acme-2027 --tenant acme
+    """
+    settings = load_settings_and_logs("keys")
+    if locate_key_file(settings, key_id) is None:
+        raise Invalid(f"`{key_id}` cannot be the name of a key", fix=KEY_NAME_RULE)
+    end = None if valid_until is None else _in_utc(valid_until)
+    async with open_migrated_database(settings) as database:
+        owner = await find_tenant(database, tenant)
+        async with database.system(owner.tenant_id) as conn:
+            if key_id in {key.key_id for key in await signing_keys.list_all_keys(conn)}:
+                raise Conflict(f"`{key_id}` is already the name of a key", fix="choose another name for the new key")
+            async with use_signer(settings) as signer:
+                public_key = await signer.create_key(key_id, str(owner.tenant_id))
+            act = make_operator_act()
+            await tenant_keys.create_tenant_key(conn, owner, key_id, public_key, act=act, valid_until=end)
+    print_result(
+        {"key_id": key_id, "tenant": tenant, "public_key": to_base64(public_key), "valid_until": end},
+        f"created      {key_id}, which signs for the tenant {tenant} from now on",
+        f"public key   {to_base64(public_key)}",
+        f"published    /.well-known/bpc-keys/{tenant}.json",
+        as_json=as_json,
+    )
+
+
+@keys_app.command("report-compromise")
+async def report_compromise(
+    key_id: KeyIdArgument,
+    since: Annotated[
+        datetime,
+        typer.Option("--since", metavar="TIME", help="The earliest time at which others may have had the key, in UTC."),
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="What happened.")],
+    as_json: AsJson = False,
+) -> None:
+    """Report that others have had a key. Nobody can take that back.
+
+    It signs nothing more. What it signed counts only if the transparency log shows it before that time. A second report
+    may give an earlier time.
+
+    \b
+    bpc keys report-compromise acme-2027 --since 2027-02-18T00:00:00 --reason "A backup was stolen."
+    """
+    settings = load_settings_and_logs("keys")
+    moment, act = _in_utc(since), make_operator_act()
+    async with open_migrated_database(settings) as database:
+        owner = await _find_owner(database, key_id)
+        if owner is None:
+            await tenant_keys.report_installation_compromise(database, key_id, since=moment, reason=reason, act=act)
+        else:
+            async with database.system(owner.tenant_id) as conn:
+                await tenant_keys.report_compromise(conn, owner, key_id, since=moment, reason=reason, act=act)
+    print_result(
+        {"key_id": key_id, "status": "COMPROMISED", "compromised_since": moment},
+        f"`{key_id}` is compromised since {format_time(moment)}",
+        "create a new key, and publish versions again whose signature the log does not show before that time",
+        as_json=as_json,
+    )
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+async def _find_owner(database: Database, key_id: str) -> TenantRow | None:
+    """The tenant of a key; None if it is the installation's. Raises `UnknownResource`."""
+    async with database.system() as conn:
+        key = next((key for key in await signing_keys.list_all_keys(conn) if key.key_id == key_id), None)
+    if key is None:
+        raise UnknownResource("signing key", key_id)
+    return None if key.tenant is None else await find_tenant(database, key.tenant)
 
 
 @keys_app.command()
@@ -113,16 +206,22 @@ def add(
     public: Annotated[
         str | None, typer.Option("--public", metavar="BASE64", help="A public key; its private key is kept elsewhere.")
     ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", metavar="SLUG", help="The tenant it signs for [default: those without a key]."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a signing key.
 
     The private key goes into a file that only you can read, in BPC_SIGNING_KEYS_DIR or else in the data folder. The
-    public key goes into the database and stays there. The key signs nothing until BPC_SIGNING_KEY_ID names it.
+    public key goes into the database and stays there. A key of a tenant signs from now on; one of the installation
+    signs nothing until BPC_SIGNING_KEY_ID names it.
 
     \b
     bpc keys add passport-2028 --new
     bpc keys add passport-2028 --key passport-2028.key
+    bpc keys add acme-2028 --key acme-2028.key --tenant acme
     """
     settings = load_settings_and_logs("keys")
     if (key is not None) + new + (public is not None) != 1:
@@ -134,13 +233,15 @@ def add(
         raise Invalid(f"`{key_id}` cannot be the name of a key", fix=KEY_NAME_RULE)
     seed = _read_or_make_seed(key) if public is None else None
     public_key = derive_public_key(seed) if seed is not None else _parse_public_key(public or "")
-    asyncio.run(_register_key(settings, key_id, public_key, seed, file))
+    asyncio.run(_register_key(settings, key_id, public_key, seed, file, tenant))
     print_result(
         {"key_id": key_id, "public_key": to_base64(public_key), "file": None if seed is None else file},
         f"registered   {key_id}",
         f"public key   {to_base64(public_key)}",
         *([] if seed is None else [f"private key  {file} (keep it secret, keep a copy)"]),
-        f"to sign with it, set BPC_SIGNING_KEY_ID={key_id} and restart the API and the workers",
+        f"to sign with it, set BPC_SIGNING_KEY_ID={key_id} and restart the API and the workers"
+        if tenant is None
+        else f"it signs for the tenant {tenant} from now on",
         as_json=as_json,
     )
 
@@ -167,7 +268,12 @@ async def retire(
         use = await signing_keys.count_key_use(database, key_id, since=act.at - RECENT_USE)
         if use.waiting and not force:
             raise _still_needed_error(key_id, use.waiting)
-        await signing_keys.retire_key(database, key_id, act=act)
+        owner = await _find_owner(database, key_id)
+        if owner is None:
+            await signing_keys.retire_key(database, key_id, act=act)
+        else:
+            async with database.system(owner.tenant_id) as conn:
+                await tenant_keys.retire_tenant_key(conn, owner, key_id, act=act)
     print_result(
         {"key_id": key_id, "status": "RETIRED", "asked_for_in_the_last_hour": use.requested},
         f"`{key_id}` is retired; what it signed stays valid",
@@ -181,15 +287,25 @@ async def retire(
         )
 
 
-async def _register_key(settings: Settings, key_id: str, public: PublicKey, seed: Seed | None, file: Path) -> None:
+async def _register_key(
+    settings: Settings, key_id: str, public: PublicKey, seed: Seed | None, file: Path, tenant: str | None
+) -> None:
     async with open_migrated_database(settings) as database:
+        owner = None if tenant is None else await find_tenant(database, tenant)
         async with database.system() as conn:
-            known_keys = await signing_keys.list_keys(conn)
+            known_keys = await signing_keys.list_all_keys(conn)
         _refuse_conflicts(known_keys, key_id, public, None if seed is None else file)
         if seed is not None:
             _write_own_key_file(settings, known_keys)
             _write_key_file(settings, file, seed)
-        await signing_keys.register_key(database, key_id, public, act=make_operator_act())
+        if owner is None:
+            await signing_keys.register_key(database, key_id, public, act=make_operator_act())
+        elif key_id not in {key.key_id for key in known_keys}:
+            if seed is not None:
+                async with use_signer(settings) as signer:  # from now on it signs for this tenant alone
+                    await signer.create_key(key_id, str(owner.tenant_id))
+            async with database.system(owner.tenant_id) as conn:
+                await tenant_keys.create_tenant_key(conn, owner, key_id, public, act=make_operator_act())
 
 
 def _refuse_conflicts(known_keys: Sequence[SigningKeyRow], key_id: str, public: PublicKey, file: Path | None) -> None:
@@ -199,7 +315,7 @@ def _refuse_conflicts(known_keys: Sequence[SigningKeyRow], key_id: str, public: 
             raise Conflict(f"`{key_id}` is already the name of another key", fix="choose another name for the new key")
         if key.public_key == public and key.key_id != key_id:
             raise Conflict(f"this key is registered already, as `{key.key_id}`", fix="use it under that name")
-        if key.key_id == key_id and (file is None or file.exists() or key.status == "RETIRED"):
+        if key.key_id == key_id and (file is None or file.exists() or key.status != "ACTIVE"):
             raise Conflict(f"`{key_id}` is registered already", fix="`bpc keys list` shows it")
 
 

@@ -29,8 +29,9 @@ from bpc.cli.support.output import (
 )
 from bpc.cli.support.session import load_settings_and_logs, open_tenant, stop_on_sigterm
 from bpc.core.audit.signing import parse_seed
-from bpc.core.errors import Conflict, Invalid
+from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.formats.ids import PassportVersionId, parse_uuid
+from bpc.core.formats.timestamps import format_time
 from bpc.core.tlog.audit import LogFault, audit_files, check_earlier
 from bpc.core.tlog.checkpoints import LogCheckpoint, OpenedCheckpoint, open_checkpoint
 from bpc.core.tlog.entries import read_readable_entry
@@ -43,6 +44,7 @@ from bpc.runtime import clock
 from bpc.runtime.settings import Settings
 from bpc.runtime.settings.data_dir import load_log_seed, locate_log_folder
 from bpc.runtime.static_server import StaticAnswer, answer_text, serve_requests
+from bpc.runtime.time_stamps import parse_roots, read_time_stamp
 from bpc.runtime.witness_state import answer_witness_request, open_witness
 from bpc.storage.database import open_migrated_database
 from bpc.storage.tlog import log_audit, log_rows
@@ -82,11 +84,16 @@ def audit(
     policy: Annotated[
         Path | None, typer.Option("--policy", metavar="FILE", help="Witnesses that you trust (C2SP tlog-policy).")
     ] = None,
+    timestamp_ca: Annotated[
+        Path | None,
+        typer.Option("--timestamp-ca", metavar="FILE", help="Root certificates of a time stamp authority, in PEM."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the whole log, compute it again, and name the first difference.
 
-    Checks every entry, every tile, the root and its signature; with checkpoints that you kept, that the log only grew.
+    Checks every entry, every tile, the root and its signature; with checkpoints that you kept, that the log only grew;
+    with --timestamp-ca, the last time stamp of RFC 3161: by when, says its authority, the log had how many entries.
     Without --log it also compares the log of this installation with its database: entries, what opens them, and the
     audit events that they are about. Exits 1 if anything is wrong.
 
@@ -100,6 +107,8 @@ def audit(
     trusted = None if policy is None else parse_policy(read_bytes(str(policy)))
     try:
         report = _audit(settings, source, verifier, earlier, trusted, with_database=log is None)
+        if timestamp_ca is not None:
+            report["time_stamp"] = _check_time_stamp(source, verifier, read_bytes(str(timestamp_ca)))
     except LogFault as fault:
         if as_json:
             print_json({"ok": False, "fault": fault.says, "where": fault.where})
@@ -143,6 +152,22 @@ def _audit(
     }
 
 
+def _check_time_stamp(source: LogSource, verifier: VerifierKey, roots: bytes) -> dict[str, object]:
+    """What the last time stamp shows. It must be of a tree that the log has grown from."""
+    where = "the time stamp"
+    parse_roots(roots)
+    try:
+        stamp = source.read_time_stamp()
+        if stamp is None:
+            raise LogFault(where, "the log has none")
+        stamped = open_checkpoint(stamp.note, verifier).checkpoint
+        moment = read_time_stamp(stamp.note, stamp.answer, roots=roots)
+    except (Invalid, NotFound) as wrong:
+        raise wrong if isinstance(wrong, LogFault) else LogFault(where, wrong.says) from None
+    check_earlier(_open_checkpoint(source, verifier).checkpoint, stamped, source.read_tile)
+    return {"size": stamped.size, "at": format_time(moment)}
+
+
 def _open_checkpoint(source: LogSource, verifier: VerifierKey) -> OpenedCheckpoint:
     try:
         return open_checkpoint(source.read_checkpoint(), verifier)
@@ -170,6 +195,10 @@ def _print_audit(report: dict[str, object], *, as_json: bool) -> None:
     else:
         names = ", ".join(map(str, report["witnesses"])) or "nobody"  # type: ignore[call-overload]
         print_line(f"  cosigned by {escape_controls(names)}")
+    if isinstance(stamp := report.get("time_stamp"), dict):
+        print_line(f"  the first {stamp['size']:,} entries existed by {stamp['at']}, says the authority that you trust")
+    else:
+        print_line("  time stamps were not checked: give the authority's certificates with --timestamp-ca")
 
 
 @log_app.command("prove")

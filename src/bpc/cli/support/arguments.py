@@ -6,7 +6,9 @@ Nothing here is slow to import: `bpc canonicalize` and `bpc rules check` load th
 import functools
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
@@ -79,7 +81,7 @@ class AsyncTyper(typer.Typer):
     """An app whose commands may be `async def`."""
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:
-        add_command = super().command(name, **options)
+        add_command = super().command(name, **{"cls": QuickCommand, **options})
 
         def add(function: Command) -> Command:
             add_command(_run_in_loop(function) if inspect.iscoroutinefunction(function) else function)
@@ -180,31 +182,61 @@ class FalseFlags:
 
 
 class QuickCommand(FalseFlags, TyperCommand):
-    """A command whose arguments and options are flags and texts, which need no conversion."""
+    """A command whose texts and paths are taken as they are; typer converts the rest, and takes long to import."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)
         for param in params:
-            if param.type_descriptor.annotation in _TEXTS:
-                param.get_runtime_param = functools.partial(_TextParam, param.get_runtime_param)
+            make = _QUICK_KINDS.get(param.type_descriptor.annotation)
+            if make is not None and not _has_demands(param.type_descriptor.parameter_info):
+                param.get_runtime_param = functools.partial(_QuickParam, make, param.get_runtime_param)
         return params
 
 
-_TEXTS: Final = (str, str | None, list[str])
+def _has_demands(info: Any) -> bool:
+    """Whether typer is asked to look at the value, and not only to hand it over."""
+    return bool(
+        info.parser or info.exists or info.writable or info.resolve_path or info.allow_dash or info.path_type
+    ) or not (info.file_okay and info.dir_okay)
 
 
-class _TextParam:
-    """Gives texts as they are, as typer would after importing much."""
+def _take_text(text: str) -> str | None:
+    return text
 
-    def __init__(self, get_typers_own: Callable[[], Any]) -> None:
+
+def _take_path(text: str) -> Path | None:
+    """None for what is there and cannot be read: typer says what is wrong with it."""
+    return Path(text) if os.access(text, os.R_OK) or not os.path.lexists(text) else None
+
+
+_QUICK_KINDS: Final[Mapping[Any, Callable[[str], str | Path | None]]] = {
+    str: _take_text,
+    str | None: _take_text,
+    list[str]: _take_text,
+    list[str] | None: _take_text,
+    Path: _take_path,
+    Path | None: _take_path,
+    list[Path]: _take_path,
+    list[Path] | None: _take_path,
+}
+
+
+class _QuickParam:
+    """Gives texts and paths as they are, as typer would after importing much."""
+
+    def __init__(self, take: Callable[[str], str | Path | None], get_typers_own: Callable[[], Any]) -> None:
+        self._take = take
         self._get_typers_own = get_typers_own
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, str) or (value is None and not param.multiple and param.nargs == 1):
-            return value
-        if value and all(isinstance(text, str) for text in value):
-            return [*value]
-        return self._get_typers_own().coerce(value, param=param, ctx=ctx)
+        is_list = param.multiple or param.nargs == -1
+        if value is None:
+            return () if is_list else None
+        texts = value if is_list and not isinstance(value, str) else [value]
+        taken = [self._take(text) if isinstance(text, str) else None for text in texts]
+        if isinstance(value, str) == is_list or None in taken:
+            return self._get_typers_own().coerce(value, param=param, ctx=ctx)
+        return taken if is_list else taken[0]
 
 
 class QuickGroup(FalseFlags, TyperGroup):

@@ -38,6 +38,8 @@ INTERRUPTED: Final = 130
 # What to do next, by the hint of a refusal (`find_next_step`).
 COMMAND_STEPS: Final[Mapping[str, str]] = {
     **OPERATOR_STEPS,
+    "issue the batch": "issue it with `bpc batteries batch issue`",
+    "issue the battery": "issue it with `bpc batteries issue`",
     "list API key": "`bpc apikeys list` shows them",
     "list signing key": "`bpc keys list` shows them",
     "list tenant": "`bpc tenants list` shows them",

@@ -1,10 +1,10 @@
-"""Folders of rule packages: each is read with the packages it extends. Some are shipped with bpc.
+"""Folders of rule packages: each is read with the packages it extends and imports. Some are shipped with bpc.
 
     shipped:eu-battery ─┐
-    a folder ───────────┴─ locate_package ── read_folder ──► PackageFiles, the oldest first
+    a folder ───────────┴─ locate_package ── read_folder ──► PackageFiles, in the order of linking
 
 A shipped package is a folder inside the installed program. The repository shows it as `rules/NAME`. A package that
-extends one names its release; nothing is fetched.
+extends or imports one names its release; nothing is fetched.
 """
 
 import re
@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 import bpc
 from bpc.cli.support.output import read_bytes
 from bpc.core.errors import Invalid
-from bpc.core.language.linking import MANIFEST, MAX_PACKAGES, Manifest, PackageFiles, ParentPackage, read_manifest
+from bpc.core.language.linking import PackageFiles
+from bpc.core.language.manifest import MANIFEST, Manifest, PackageReference, read_manifest
+from bpc.core.language.needed_packages import gather_packages
 
 SHIPPED_RULES: Final = Path(bpc.__file__).parent / "rules"
 SHIPPED: Final = "shipped:"
@@ -53,9 +55,7 @@ def find_shipped_package(name: str, release: str | None, *, shipped_folder: Path
         releases = " or ".join(f"`{SHIPPED}{name}@{package.release}`" for package in candidates)
         raise Invalid(f"several releases of {wanted_package} are shipped", fix=f"write {releases}")
     names = ", ".join(f"`{package.name}` {package.release}" for package in packages) or "none"
-    fix = (
-        f'shipped with bpc {bpc.__version__}: {names}. To extend a package of yours, name its folder: … at "../{name}"'
-    )
+    fix = f'shipped with bpc {bpc.__version__}: {names}. To name a package of yours, say its folder: … at "../{name}"'
     raise Invalid(f"{wanted_package} is not shipped with bpc", fix=fix)
 
 
@@ -69,26 +69,18 @@ def read_folder_manifest(folder: Path) -> Manifest:
 
 
 def read_folder(folder: Path, *, shipped_folder: Path = SHIPPED_RULES) -> list[PackageFiles]:
-    """A package and those it extends, the oldest first."""
-    packages: list[PackageFiles] = []
-    seen = [folder.resolve()]
-    while True:
-        manifest = read_folder_manifest(folder)
-        files = {path: read_bytes(str(folder / path)) for path in list_package_files(folder)}
-        packages.insert(0, PackageFiles(manifest, files))
-        if manifest.extends is None:
-            return packages
-        folder = _locate_parent(folder, manifest.extends, shipped_folder)
-        if folder.resolve() in seen or len(seen) >= MAX_PACKAGES:
-            fix = f"a package extends another, and that one others, up to {MAX_PACKAGES} in all, never itself"
-            raise Invalid(f"`{packages[-1].manifest.name}` extends too many packages, or itself", fix=fix)
-        seen.append(folder.resolve())
+    """A package and all that it extends and imports, in the order of linking."""
 
+    def read(place: Path) -> PackageFiles:
+        manifest = read_folder_manifest(place)
+        return PackageFiles(manifest, {path: read_bytes(str(place / path)) for path in list_package_files(place)})
 
-def _locate_parent(folder: Path, parent: ParentPackage, shipped_folder: Path) -> Path:
-    if parent.folder is not None:
-        return folder / parent.folder
-    return find_shipped_package(parent.name, parent.release, shipped_folder=shipped_folder).folder
+    def locate(place: Path, reference: PackageReference) -> Path:
+        if reference.folder is not None:
+            return (place / reference.folder).resolve()
+        return find_shipped_package(reference.name, reference.release, shipped_folder=shipped_folder).folder
+
+    return [placed.package for placed in gather_packages(folder, read, locate)]
 
 
 def list_package_files(folder: Path) -> Sequence[str]:

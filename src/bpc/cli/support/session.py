@@ -25,7 +25,8 @@ from bpc.runtime.settings.data_dir import (
     load_previous_pepper,
     load_signing_seed,
 )
-from bpc.runtime.settings.model import READ_MORE
+from bpc.runtime.settings.load import PRIVATE_KEY_VARIABLES
+from bpc.runtime.settings.problems import READ_MORE
 from bpc.runtime.settings.production import find_production_risks
 from bpc.runtime.sockets import LOOPBACK
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from bpc.storage.database import Database
 
 
-SERVICES: Final = frozenset({"api", "worker", "up"})  # what serves others, and so takes no risk in prod
+SERVICES: Final = frozenset({"api", "worker", "signer", "up"})  # what serves others, and so takes no risk in prod
+WITHOUT_KEYS: Final = frozenset({"api", "worker"})  # what holds no private key, and never reads one
 
 
 def load_settings_and_logs(component: str, *, supervised: bool = False, quiet: bool = False) -> Settings:
@@ -43,7 +45,11 @@ def load_settings_and_logs(component: str, *, supervised: bool = False, quiet: b
 
     A `quiet` command prints what it did, and logs it only where more than usual is asked for.
     """
-    settings = load_settings(os.environ, cwd=Path.cwd())
+    holds_keys = component not in WITHOUT_KEYS
+    settings = load_settings(os.environ, cwd=Path.cwd(), holds_keys=holds_keys)
+    if not holds_keys and (component == "api" or supervised or settings.signer_address is not None):
+        for name in PRIVATE_KEY_VARIABLES:  # only a worker that starts a signer of its own passes them on
+            os.environ.pop(name, None)
     # Several workers may log to one file: each line names the worker, as a lease does.
     constant_fields = {"worker": f"{settings.worker_id}:{os.getpid()}"} if component == "worker" else None
     logs.configure(

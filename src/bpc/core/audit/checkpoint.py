@@ -11,11 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from bpc.core.audit.events import ChainFault, ChainHead, EventStream
-from bpc.core.audit.signing import BadKey, PublicKey, Seed, Signer, from_base64, to_base64, verify_signature
+from bpc.core.audit.signing import (
+    BadKey,
+    PublicKey,
+    Seed,
+    Signer,
+    from_base64,
+    parse_public_key,
+    to_base64,
+    verify_signature,
+)
 from bpc.core.errors import Invalid
 from bpc.core.formats.canonical_json import decode, encode
 from bpc.core.formats.hashes import Digest, from_hex, sha256, to_hex
@@ -146,18 +155,61 @@ class BadCheckpoint(Invalid):
         )
 
 
+class UnsignedCheckpoint(NamedTuple):
+    """Whose checkpoint it is, and the key that is to sign it."""
+
+    tenant_id: str
+    signing_key_id: str
+    public_key: PublicKey
+
+
+def encode_unsigned_checkpoint(checkpoint: Checkpoint, *, public_key: PublicKey, signing_key_id: str) -> bytes:
+    """The canonical bytes whose hash is signed."""
+    return encode(
+        {
+            "checkpoint_version": CHECKPOINT_VERSION,
+            "heads": heads_to_json(checkpoint.heads),
+            "public_key": to_base64(public_key),
+            "signing_key_id": signing_key_id,
+            "taken_at": format_time(checkpoint.taken_at),
+            "tenant_id": str(checkpoint.tenant_id),
+        }
+    )
+
+
+def add_checkpoint_signature(unsigned_checkpoint: bytes, signature: bytes) -> bytes:
+    """The checkpoint as it is stored."""
+    members = decode(unsigned_checkpoint)
+    if not isinstance(members, dict):
+        raise _form_error()
+    return encode({**members, "signature": to_base64(signature)})
+
+
 def write_checkpoint(checkpoint: Checkpoint, *, seed: Seed, signing_key_id: str) -> bytes:
     """The canonical bytes, signed."""
     signer = Signer(seed)
-    body: dict[str, object] = {
-        "checkpoint_version": CHECKPOINT_VERSION,
-        "heads": heads_to_json(checkpoint.heads),
-        "public_key": to_base64(signer.public_key),
-        "signing_key_id": signing_key_id,
-        "taken_at": format_time(checkpoint.taken_at),
-        "tenant_id": str(checkpoint.tenant_id),
-    }
-    return encode({**body, "signature": to_base64(signer.sign(sha256(encode(body))))})
+    unsigned_checkpoint = encode_unsigned_checkpoint(
+        checkpoint, public_key=signer.public_key, signing_key_id=signing_key_id
+    )
+    return add_checkpoint_signature(unsigned_checkpoint, signer.sign(sha256(unsigned_checkpoint)))
+
+
+def read_unsigned_checkpoint(data: bytes) -> UnsignedCheckpoint:
+    """What a checkpoint says of its key; `BadCheckpoint` unless it is whole and not signed yet."""
+    body = decode(data)
+    if (
+        not isinstance(body, dict)
+        or body.keys() != CHECKPOINT_MEMBERS - {"signature"}
+        or body["checkpoint_version"] != CHECKPOINT_VERSION
+    ):
+        raise _form_error()
+    members: dict[str, Any] = dict(body)
+    try:
+        key = parse_public_key(from_base64(members["public_key"]))
+        checkpoint = _parse_checkpoint(members, key)
+    except (TypeError, AttributeError):
+        raise _form_error() from None
+    return UnsignedCheckpoint(str(checkpoint.tenant_id), members["signing_key_id"], key)
 
 
 def read_checkpoint(data: bytes, *, key: PublicKey) -> Checkpoint:

@@ -8,6 +8,7 @@ import base64
 import binascii
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple, NewType
 
 from cryptography.exceptions import InvalidSignature
@@ -16,16 +17,27 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from bpc.core.errors import Invalid
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest
+from bpc.core.formats.ids import parse_uuid
+from bpc.core.formats.timestamps import format_time, parse_time
 
 PublicKey = NewType("PublicKey", bytes)
 Seed = NewType("Seed", bytes)
 
 
 class PinnedKey(NamedTuple):
-    """A public key that somebody trusts, for whatever names it; without a name, for everything."""
+    """A public key that somebody trusts, for whatever names it; without a name, for everything.
+
+    A key of a tenant counts for that tenant alone. Without one it is an installation's key, which proves no tenant.
+    `valid_until` is also the time when the key was retired. A None bounds nothing.
+    """
 
     public_key: PublicKey
     key_id: str | None
+    tenant_id: str | None = None
+    tenant: str | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    compromised_since: datetime | None = None
 
 
 # RFC 8032 5.1: the field's prime and the curve's d.
@@ -85,8 +97,9 @@ class Signer:
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         self.public_key = PublicKey(self._key.public_key().public_bytes_raw())
 
-    def sign(self, digest: Digest) -> bytes:
-        return self._key.sign(digest)
+    def sign(self, message: bytes) -> bytes:
+        """The signature over these bytes, which are a hash for everything but checkpoints of the log."""
+        return self._key.sign(message)
 
 
 def verify_signature(key: PublicKey, digest: Digest, signature: bytes) -> None:
@@ -141,26 +154,31 @@ class BadKeySet(Invalid):
 
 
 def key_to_json(
-    key_id: str, public_key: PublicKey, *, status: str, created_at: str, retired_at: str | None
+    key: PinnedKey, *, status: str, created_at: datetime, retired_at: datetime | None
 ) -> dict[str, canonical_json.Json]:
-    """One key, as a set lists it."""
+    """One key, as a set lists it; `tenant` and `tenant_id` are null for a key of the installation."""
     return {
-        "kid": key_id,
+        "kid": key.key_id,
         "kty": "OKP",
         "crv": "Ed25519",
         "alg": "EdDSA",
         "use": "sig",
-        "x": _to_base64url(public_key),
-        "key_id": key_id,
-        "public_key": to_base64(public_key),
+        "x": _to_base64url(key.public_key),
+        "key_id": key.key_id,
+        "public_key": to_base64(key.public_key),
+        "tenant": key.tenant,
+        "tenant_id": key.tenant_id,
         "status": status,
-        "created_at": created_at,
-        "retired_at": retired_at,
+        "created_at": format_time(created_at),
+        "retired_at": _format_optional_time(retired_at),
+        "valid_from": _format_optional_time(key.valid_from),
+        "valid_until": _format_optional_time(key.valid_until),
+        "compromised_since": _format_optional_time(key.compromised_since),
     }
 
 
 def read_key_set(data: bytes) -> Sequence[PinnedKey]:
-    """The keys of a set, in its order, with their names where it has any. The rest is not needed to check with them."""
+    """The keys of a set, in its order, with what it says of each: name, tenant, validity, compromise."""
     try:
         document = canonical_json.read_json(data)
     except Invalid as wrong:
@@ -182,7 +200,16 @@ def _read_key(number: int, key: object) -> PinnedKey:
     # Two ways to say which key it is that say different things: somebody has tampered with one.
     if key.get("x", _to_base64url(public_key)) != _to_base64url(public_key):
         raise BadKeySet(f"key {number}: `public_key` and `x` are different keys")
-    return PinnedKey(public_key, _read_key_name(number, key))
+    ends = [time for name in ("valid_until", "retired_at") if (time := _read_time(number, key, name)) is not None]
+    return PinnedKey(
+        public_key,
+        _read_key_name(number, key),
+        tenant_id=_read_tenant_id(number, key),
+        tenant=_read_text(number, key, "tenant"),
+        valid_from=_read_time(number, key, "valid_from"),
+        valid_until=min(ends, default=None),
+        compromised_since=_read_compromise(number, key),
+    )
 
 
 def _read_key_name(number: int, key: Mapping[str, object]) -> str | None:
@@ -195,6 +222,41 @@ def _read_key_name(number: int, key: Mapping[str, object]) -> str | None:
     if names[-1] != name:
         raise BadKeySet(f"key {number}: `key_id` and `kid` differ")
     return name
+
+
+def _read_text(number: int, key: Mapping[str, object], name: str) -> str | None:
+    value = key.get(name)
+    if value is not None and not (isinstance(value, str) and value):
+        raise BadKeySet(f"`{name}` of key {number} is not a text")
+    return value
+
+
+def _read_tenant_id(number: int, key: Mapping[str, object]) -> str | None:
+    text = _read_text(number, key, "tenant_id")
+    try:
+        return None if text is None else str(parse_uuid(text))
+    except Invalid as wrong:
+        raise BadKeySet(f"`tenant_id` of key {number}: {wrong.says}") from None
+
+
+def _read_time(number: int, key: Mapping[str, object], name: str) -> datetime | None:
+    text = _read_text(number, key, name)
+    try:
+        return None if text is None else parse_time(text)
+    except Invalid as wrong:
+        raise BadKeySet(f"`{name}` of key {number}: {wrong.says}") from None
+
+
+def _read_compromise(number: int, key: Mapping[str, object]) -> datetime | None:
+    """Since when the key is compromised. A set that says so without a time is refused, not believed."""
+    since = _read_time(number, key, "compromised_since")
+    if (key.get("status") == "COMPROMISED") != (since is not None):
+        raise BadKeySet(f"`status` and `compromised_since` of key {number} contradict each other")
+    return since
+
+
+def _format_optional_time(time: datetime | None) -> str | None:
+    return None if time is None else format_time(time)
 
 
 def _to_base64url(key: PublicKey) -> str:

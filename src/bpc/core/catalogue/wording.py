@@ -28,6 +28,8 @@ from bpc.core.errors import Invalid
 
 # Small words that rules put between numbers.
 CALCULATION_WORDS: Final = ("not", "to", "and", "of", "gives")
+# What else shows that a text is a calculation: a metal, or a comparison.
+_CALCULATION_SIGNS: Final = frozenset({"Co", "Li", "Ni", "Pb", "Cd", "Hg", "<", ">", "="})
 # The words of a citation: letters that are no Roman numeral, no point such as (a), and no part such as A.
 CITATION_WORDS: Final = re.compile(r"(?<![(A-Za-z])(?![IVXLC]+\b)[A-Za-z]{2,}")
 FINDING: Final = "finding"
@@ -146,7 +148,7 @@ class Wording:
     def _write_calculation(self, text: str) -> str | None:
         """A text of numbers, signs and a few small words, such as `Co 0 + 6 = 6, not 10`; None if it is another."""
         tokens = _TOKEN.findall(text)
-        if "".join(tokens) != text or not any(token in CALCULATION_WORDS for token in tokens):
+        if "".join(tokens) != text or _CALCULATION_SIGNS.union(CALCULATION_WORDS).isdisjoint(tokens):
             return None
         words = {word: self.find("word", word) for word in CALCULATION_WORDS}
         if self.language != SOURCE_LANGUAGE and not all(words[token] for token in tokens if token in words):

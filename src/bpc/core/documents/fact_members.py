@@ -30,7 +30,8 @@ from bpc.core.documents.elements import (
 )
 from bpc.core.facts.enumerations import ENUMERATIONS, normalize_value
 from bpc.core.facts.fact_table import is_day
-from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION, SchemaMember
+from bpc.core.facts.item_schemas import SchemaMember
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.ids import find_sku_fault
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type

@@ -7,8 +7,9 @@ batteries, in this order: M mandatory, C conditional, O optional, X not to be fi
 point 3 for authorities, point 4 for persons with a legitimate interest. The names are those of audiences in rules.
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.facts.fact_table import SnapshotFact
 
@@ -25,6 +26,9 @@ STATUSES: Final[Mapping[Status, str]] = {
 }
 VERSION: Final = "BPC-DATA-POINTS-1"
 GUIDANCE: Final = "European Commission, guidance on battery passport data points by category, 1.0, 28 July 2026"
+
+
+_POINT_CODE: Final = re.compile("DP([0-9]{2})")
 
 
 class DataPoint(NamedTuple):
@@ -130,3 +134,21 @@ def find_category(sku: str, facts: Iterable[SnapshotFact]) -> Category | None:
     """The category that the facts of a product name."""
     payloads = (fact.payload for fact in facts if (fact.fact_type, fact.fact_key) == ("Battery", f"battery:{sku}"))
     return next((category for each in payloads if (category := get_category(each.get("category")))), None)
+
+
+def read_point_code(code: str) -> int | None:
+    """The number of the data point that a code such as `DP12` names."""
+    match = _POINT_CODE.fullmatch(code)
+    return int(match[1]) if match and 1 <= int(match[1]) <= len(POINTS) else None
+
+
+def find_coded_points(codes: Iterable[str]) -> set[int]:
+    """The numbers of the points that codes name."""
+    return {number for code in codes if (number := read_point_code(code)) is not None}
+
+
+def find_exempt_points(entries: Iterable[Mapping[str, Any]]) -> set[int]:
+    """The points that a requirement does not ask of this battery, such as the cobalt of one that has none."""
+    return find_coded_points(
+        entry["code"] for entry in entries if entry["status"] == "NOT_APPLICABLE" and "verdict" in entry
+    )

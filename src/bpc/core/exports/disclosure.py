@@ -16,8 +16,9 @@ Nobody can check an export by itself, so it is made only from a bundle that pass
   6. its events, if it has any, are one hash-linked chain of this version
   7. the rules, which say what the fields are, are those that the receipt names
 
-How many compliance entries were waived is not part of the signed payload. The events of a bundle say it; a caller that
-exports from a database knows it without them. Every audience sees the number; a bundle without events does not tell it.
+How many compliance entries were waived is not part of the signed payload, and neither is a revocation. A caller that
+exports from a database knows both, and every audience sees them. A bundle does not tell them: nobody vouches for events
+that came after its signature.
 
 A view, BPC-VIEW-1, can be checked without seeing the rest: it holds the signed receipt, the proof's root with its
 children's hashes, and the field nodes of that audience; of a hidden field it holds a salted hash and nothing else.
@@ -29,14 +30,16 @@ It is made only if it hides what it should and checks:
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.audit.signing import PublicKey, parse_public_key, to_base64
 from bpc.core.catalogue.number_format import LANGUAGES, SOURCE_LANGUAGE, Language
 from bpc.core.errors import Invalid, Refusal
+from bpc.core.exports.data_points import find_exempt_points
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import to_hex
@@ -62,6 +65,7 @@ from bpc.core.language.types import (
 from bpc.core.passport.bundle import Bundle
 from bpc.core.passport.payload import Salts, find_blinding_key
 from bpc.core.passport.receipt import Receipt, unsigned_members
+from bpc.core.status.statements import StatusPlace
 from bpc.core.verify import CheckFailed, NotChecked
 from bpc.core.verify.artifacts import (
     check_events,
@@ -145,7 +149,6 @@ def _parse_member(text: str, depth: int) -> tuple[str, Type]:
 Audience: TypeAlias = Literal["public", "interest", "authority", "tenant"]
 
 TENANT: Final = "tenant"
-WAIVED_EVENT_TYPE: Final = "PASSPORT_WAIVED"
 AUDIENCE_DESCRIPTIONS: Final[Mapping[Audience, str]] = {
     "public": "everybody",
     "interest": "persons with a legitimate interest",
@@ -178,8 +181,10 @@ class DisclosedPassport:
     """A passport version for one audience, its fields by path. `hidden` fields are not among them.
 
     `waived` of all its compliance entries, also of those of hidden fields, did not block its activation; None if it is
-    not known. `weakened` is what its rules override of the rules they extend, if that could make them weaker.
-    `citations` are what its requirements cite, by their codes.
+    not known. `place` is where its status is, if the bundle says so; `revoked_at` is when it was revoked, if it was.
+    `weakened` is what its rules override of the rules they extend, if that could make them weaker.
+    `citations` are what its requirements cite, by their codes; `exempt_points` are the data points that they do not ask
+    for.
     """
 
     audience: Audience
@@ -192,8 +197,11 @@ class DisclosedPassport:
     waived: int | None
     public_key: PublicKey
     qr_text: str
+    place: StatusPlace | None = None
+    revoked_at: datetime | None = None
     weakened: Sequence[AppliedOverride] = ()
     citations: Mapping[str, str] = field(default_factory=dict)
+    exempt_points: Set[int] = frozenset()
 
 
 # Many passports are made with one package, whose text takes longer to read than a passport to print.
@@ -223,8 +231,10 @@ def open_for_export(bundle: Bundle) -> OpenedBundle:
     return checked_bundle
 
 
-def disclose_opened(bundle: OpenedBundle, audience: Audience, waived_count: int | None = None) -> DisclosedPassport:
-    """What `audience` may see of a bundle that is sound. Without `waived_count`, its events say how many are waived."""
+def disclose_opened(
+    bundle: OpenedBundle, audience: Audience, waived_count: int | None = None, revoked_at: datetime | None = None
+) -> DisclosedPassport:
+    """What `audience` may see of a bundle that is sound."""
     nodes, count = parse_nodes(bundle)
     words = _read_words(bundle.entries["rules.bpc"])
     fields = [
@@ -241,23 +251,15 @@ def disclose_opened(bundle: OpenedBundle, audience: Audience, waived_count: int 
         fields=fields,
         hidden=count - len(fields),
         compliance=[entry for entry in payload["compliance"] if audience == TENANT or entry["field"] in paths],
-        waived=_count_waived(bundle) if waived_count is None else waived_count,
+        waived=waived_count,
         public_key=bundle.manifest.public_key,
         qr_text=bundle.qr_text,
+        place=None if bundle.statement is None else bundle.statement.place,
+        revoked_at=revoked_at,
         citations=words.citations,
+        exempt_points=find_exempt_points(payload["compliance"]),
         weakened=[override for override in list_overrides(bundle.entries["rules.bpc"]) if override.weakens],
     )
-
-
-def _count_waived(bundle: OpenedBundle) -> int | None:
-    events: Sequence[Any] | None = bundle.events
-    if events is None:
-        return None
-    payloads = [event["payload"] for event in events if event["event_type"] == WAIVED_EVENT_TYPE]
-    try:
-        return int(sum(waiver["entries"] for payload in payloads for waiver in payload["waived"]))
-    except (LookupError, TypeError):
-        raise _refuse_unsound(f"an event {WAIVED_EVENT_TYPE} does not say what was waived") from None
 
 
 def list_receipt_members(passport: DisclosedPassport) -> dict[str, str]:

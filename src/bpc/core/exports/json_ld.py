@@ -15,6 +15,7 @@ from typing import Any, Final
 from bpc.core.exports.disclosure import DisclosedPassport, list_receipt_members
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.timestamps import format_time
 from bpc.core.language.types import BOOL, DATE, INT, Dec, List, Map, Opt, Qty, Record, Type
 from bpc.core.passport.receipt import HASH, NAME, RECEIPT_FORMAT
 
@@ -102,8 +103,21 @@ def _build_passport(passport: DisclosedPassport) -> Mapping[str, Json]:
         "passport": _format_urn(receipt.passport_id),
         "receipt": _build_receipt(passport),
         **({} if passport.waived is None else {"waived_entries": str(passport.waived)}),
+        **_build_status(passport),
         **fields,
     }
+
+
+def _build_status(passport: DisclosedPassport) -> Mapping[str, Json]:
+    """Where the status is, and that it is revoked. By their prefix, so that the context stays as it is."""
+    revoked_at = passport.revoked_at
+    revocation: Mapping[str, Json] = (
+        {} if revoked_at is None else {"bpc:revoked_at": _build_typed_value("dateTime", format_time(revoked_at))}
+    )
+    if passport.place is None:
+        return revocation
+    place = passport.place
+    return {"bpc:status_list": {"@id": place.list_url}, "bpc:status_index": str(place.index), **revocation}
 
 
 def _build_receipt(passport: DisclosedPassport) -> Json:

@@ -9,8 +9,8 @@ part.
     OpenedBundle, audience ── export_data_points ──► canonical bytes
 """
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from bpc.core.exports.data_points import (
@@ -21,6 +21,7 @@ from bpc.core.exports.data_points import (
     Category,
     DataPoint,
     find_category,
+    find_coded_points,
     get_category,
 )
 from bpc.core.exports.disclosure import (
@@ -36,11 +37,11 @@ from bpc.core.exports.point_parts import PARTS, find_open_parts, is_blank
 from bpc.core.facts.schemas import SCHEMA_MEMBERS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
+from bpc.core.formats.timestamps import format_time
 from bpc.core.language.package import read_words
 from bpc.core.language.types import Opt
 from bpc.core.verify.canonical import OpenedBundle
 
-_POINT_CODE: Final = re.compile("DP([0-9]{2})")
 # What is said with a data point and does not fill it.
 _ACCOMPANYING_MEMBERS: Final = frozenset(
     {
@@ -63,9 +64,9 @@ class PointFilling(NamedTuple):
         return PointFilling((*self.fields, field), self.filled or fills)
 
 
-def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
+def export_data_points(bundle: OpenedBundle, audience: Audience, revoked_at: datetime | None = None) -> bytes:
     """The data points of a bundle that is sound."""
-    passport, field_sources = disclose_opened(bundle, audience), FieldSources(bundle)
+    passport, field_sources = disclose_opened(bundle, audience, None, revoked_at), FieldSources(bundle)
     filling = {point.number: PointFilling() for point in POINTS}
     category: Category | None = None
     computed_paths: set[str] = set()
@@ -90,15 +91,8 @@ def export_data_points(bundle: OpenedBundle, audience: Audience) -> bytes:
     filling.update(_fill_named_points(bundle, passport.fields, computed_paths, filling))
     if category is None and audience == TENANT:
         category = find_category(passport.product["sku"], bundle.facts)
-    document = _build_document(passport, category, filling, _find_exempt_points(bundle))
+    document = _build_document(passport, category, filling)
     return canonical_json.encode(document)
-
-
-def _find_exempt_points(bundle: OpenedBundle) -> set[int]:
-    """The points that a requirement does not ask of this battery, such as the cobalt of one that has none."""
-    entries = bundle.payload["compliance"]
-    codes = [entry["code"] for entry in entries if entry["status"] == "NOT_APPLICABLE" and "verdict" in entry]
-    return _collect_numbers((), codes)
 
 
 def _fill_named_points(
@@ -146,8 +140,7 @@ def _collect_numbers(reads: Iterable[MemberRead], codes: Iterable[str]) -> set[i
     point_sets = [set(_get_point_numbers(read)) for read in reads]
     alone = {number for numbers in point_sets if len(numbers) == 1 for number in numbers}
     by_members = {number for numbers in point_sets for number in (numbers & alone or numbers)}
-    matches = (_POINT_CODE.fullmatch(code) for code in codes)
-    return by_members | {int(match[1]) for match in matches if match and 1 <= int(match[1]) <= len(POINTS)}
+    return by_members | find_coded_points(codes)
 
 
 def _get_point_numbers(read: MemberRead) -> Sequence[int]:
@@ -166,7 +159,6 @@ def _build_document(
     passport: DisclosedPassport,
     category: Category | None,
     filling: Mapping[int, PointFilling],
-    exempt_points: Container[int],
 ) -> Mapping[str, Json]:
     points = [point for point in POINTS if may_see_export(point.access, passport.audience)]
     return {
@@ -177,10 +169,20 @@ def _build_document(
         "data_points_version": VERSION,
         "guidance": GUIDANCE,
         "issued_at": passport.issued_at,
-        "missing": None if category is None else _list_missing(points, category, filling, exempt_points),
+        "missing": None if category is None else _list_missing(points, category, filling, passport.exempt_points),
         "passport_id": str(passport.receipt.passport_id),
         "passport_version_id": str(passport.receipt.passport_version_id),
         "points": [_build_point(point, category, filling[point.number]) for point in points],
+        **_build_status(passport),
+    }
+
+
+def _build_status(passport: DisclosedPassport) -> Mapping[str, Json]:
+    """Where the status is, and that it is revoked, where that is known."""
+    place, revoked_at = passport.place, passport.revoked_at
+    return {
+        **({} if place is None else {"status_list": place.list_url, "status_index": str(place.index)}),
+        **({} if revoked_at is None else {"revoked_at": format_time(revoked_at)}),
     }
 
 

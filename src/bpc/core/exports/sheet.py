@@ -6,7 +6,7 @@ of its path. What is on the sheet is JSON of texts only; the code that prints it
     DisclosedPassport, Wording ── build_sheet ──► {"title", "figures", "sections": [{"title", "rows": […]}], …}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -27,17 +27,19 @@ from bpc.core.exports.disclosure import TENANT, DisclosedField, DisclosedPasspor
 from bpc.core.exports.sheet_values import (
     COMPOSITE_TYPES,
     ValueWriter,
+    draw_qr_svg,
     find_link,
+    format_path,
     is_blank,
     is_unsaid,
     join_texts,
     says_something,
 )
 from bpc.core.formats.hashes import to_hex
+from bpc.core.formats.timestamps import format_time
 from bpc.core.language.checking.abouts import MAX_ORDER
 from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.language.types import BOOL, Dec, Qty, unwrap_option_type
-from bpc.core.passport.qr import encode_qr_modules
 
 KEY_FIGURES: Final = 8
 LONGEST_FIGURE: Final = 36
@@ -87,12 +89,12 @@ class _SheetBuilder:
 
     def build(self) -> Mapping[str, Any]:
         passport, receipt = self._passport, self._passport.receipt
-        translate = self._writer.translate
+        translate, version = self._writer.translate, str(receipt.passport_version_id)
         day = self._writer.format_day(passport.issued_at[:10])
-        version = str(receipt.passport_version_id)
         return {
             "language": self._wording.language,
-            "words": {name: translate(name) for name, text in SHEET_TEXTS.items() if "{" not in text},
+            "words": {name: translate(name) for name, text in SHEET_TEXTS.items() if "{" not in text}
+            | {"not_applicable": self._translate_status("NOT_APPLICABLE")},
             "footer": translate("issued_footer", version=version, day=day),
             "page": translate("page", **_PAGE),
             "title": passport.product["name"],
@@ -114,12 +116,20 @@ class _SheetBuilder:
             "checks": [self._build_entry(entry) for entry in self._sort_entries()],
             "waived": translate("waived", count=self._writer.format_count(passport.waived)) if passport.waived else "",
             "hidden": self._build_hidden(),
+            "mark": self._build_mark(),
             "weakened": [
                 {"label": f"{override.kind} {override.name}", "value": override.reason}
                 for override in passport.weakened
             ],
             **self._build_identifiers(),
         }
+
+    def _build_mark(self) -> str:
+        """What stands on every page of a passport that is revoked."""
+        revoked_at = self._passport.revoked_at
+        if revoked_at is None:
+            return ""
+        return self._writer.translate("revoked", day=self._writer.format_day(format_time(revoked_at)[:10]))
 
     def _build_identifiers(self) -> Mapping[str, Any]:
         receipt, translate = self._passport.receipt, self._writer.translate
@@ -143,13 +153,20 @@ class _SheetBuilder:
         }
         return {
             "hashes": [{"label": translate(name), "value": to_hex(digest)} for name, digest in hashes.items()],
-            "ids": [{"label": translate(name), "value": str(value)} for name, value in ids.items()],
+            "ids": [{"label": translate(name), "value": str(value)} for name, value in ids.items()]
+            + self._name_status(),
             "names": [
                 {"label": translate("key"), "value": receipt.signing_key_id},
                 {"label": translate("compiler"), "value": receipt.compiler_build_id},
             ],
             "signature": [{"label": translate(name), "value": text} for name, text in keys.items()],
         }
+
+    def _name_status(self) -> list[Mapping[str, str]]:
+        place = self._passport.place
+        if place is None:
+            return []
+        return [{"label": self._writer.translate("status"), "value": f"{place.list_url}#{place.index}"}]
 
     # What stands on the first page
 
@@ -226,9 +243,21 @@ class _SheetBuilder:
             fields = [field for field in groups[name] if not self._is_not_due(field)]
             fields.sort(key=lambda field: (self._find_order(field), field.path))
             rows = [self._build_row(field) for field in fields if says_something(field)]
-            empty = [self._format_label(field) for field in fields if is_unsaid(field)]
+            empty = [field for field in fields if is_unsaid(field)]
+            exempt = [field for field in empty if self._find_point(field) in self._passport.exempt_points]
             if rows or empty:
-                yield {"title": self._translate_group(name), "rows": rows, "empty": join_texts(dict.fromkeys(empty))}
+                yield {
+                    "title": self._translate_group(name),
+                    "rows": rows,
+                    "empty": self._join_labels(field for field in empty if field not in exempt),
+                    "exempt": self._join_labels(exempt),
+                }
+
+    def _join_labels(self, fields: Iterable[DisclosedField]) -> str:
+        return join_texts(dict.fromkeys(map(self._format_label, fields)))
+
+    def _translate_status(self, status: str) -> str:
+        return self._wording.translate(f"status {status}", STATUS_WORDS[status])
 
     def _find_group(self, field: DisclosedField) -> str:
         about = field.about
@@ -262,6 +291,7 @@ class _SheetBuilder:
     def _build_row(self, field: DisclosedField) -> Mapping[str, Any]:
         about = field.about
         row = {
+            "path": field.path,
             "label": self._format_label(field),
             "cite": "" if about is None else self._wording.translate_citation(about.citation or ""),
             "note": self._describe_access(field.access),
@@ -287,7 +317,7 @@ class _SheetBuilder:
         status, verdict = entry["status"], entry.get("verdict", "assessed")
         return {
             "status": status,
-            "says": self._wording.translate(f"status {status}", STATUS_WORDS[status]),
+            "says": self._translate_status(status),
             "code": entry["code"],
             "message": self._wording.translate_finding(entry),
             "verdict": ""
@@ -368,32 +398,3 @@ def _read_category(value: object) -> Category | None:
     if not isinstance(value, str):
         return None
     return get_category(value.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)}))
-
-
-def format_path(path: str) -> str:
-    """`general.manufacturer.trade_mark` as `Manufacturer · trade mark`: for a field whose rule gives it no label."""
-    first, *others = path.split(".", 1)[-1].split(".")
-    return " · ".join([format_words(first), *(format_words(part, start=False) for part in others)])
-
-
-def draw_qr_svg(text: str) -> str:
-    """The QR code as one path, a module a unit, its quiet zone around it."""
-    rows = encode_qr_modules(text)
-    path_data = "".join(
-        f"M{start} {y}h{length}v1h-{length}z" for y, row in enumerate(rows) for start, length in _find_dark_runs(row)
-    )
-    size = len(rows)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" width="{size}" height="{size}">'
-        f'<path d="{path_data}" fill="#000000"/></svg>'
-    )
-
-
-def _find_dark_runs(row: bytes) -> Iterator[tuple[int, int]]:
-    """Where dark runs of a row begin, and how long they are."""
-    start = 0
-    for dark, run in groupby(row, lambda module: module == 0):
-        length = len(list(run))
-        if dark:
-            yield start, length
-        start += length

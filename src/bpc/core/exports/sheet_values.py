@@ -5,7 +5,8 @@ cut, visibly. An address becomes a link, if it is one that a reader may follow: 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, TypedDict
 
 from bpc.core.catalogue.extraction import format_words
@@ -28,6 +29,7 @@ from bpc.core.language.types import (
     Type,
     unwrap_option_type,
 )
+from bpc.core.passport.qr import encode_qr_modules
 
 DECIMALS: Final = 6
 ABSENT: Final = "–"
@@ -226,5 +228,38 @@ def make_text(text: str) -> PrintedText:
     return {"text": text, "href": find_link(text)}
 
 
+def format_path(path: str) -> str:
+    """`general.manufacturer.trade_mark` as `Manufacturer · trade mark`: for a field whose rule gives it no label."""
+    first, *others = path.split(".", 1)[-1].split(".")
+    return " · ".join([format_words(first), *(format_words(part, start=False) for part in others)])
+
+
 def join_texts(texts: Iterable[str]) -> str:
     return ", ".join(text for text in texts if text)
+
+
+def draw_qr_svg(text: str) -> str:
+    """The QR code that says `text`."""
+    return draw_modules_svg(encode_qr_modules(text))
+
+
+def draw_modules_svg(rows: Sequence[bytes]) -> str:
+    """A QR code as one path, a module a unit, its quiet zone around it."""
+    path_data = "".join(
+        f"M{start} {y}h{length}v1h-{length}z" for y, row in enumerate(rows) for start, length in _find_dark_runs(row)
+    )
+    size = len(rows)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" width="{size}" height="{size}">'
+        f'<path d="{path_data}" fill="#000000"/></svg>'
+    )
+
+
+def _find_dark_runs(row: bytes) -> Iterator[tuple[int, int]]:
+    """Where dark runs of a row begin, and how long they are."""
+    start = 0
+    for dark, run in groupby(row, lambda module: module == 0):
+        length = len(list(run))
+        if dark:
+            yield start, length
+        start += length

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bpc.core.audit.signing import to_base64
 from bpc.core.exports.disclosure import DisclosedField, DisclosedPassport, list_receipt_members
+from bpc.core.formats.timestamps import format_time
 from bpc.core.language.types import BOOL, DATE, INT, Dec, List, Map, Opt, Qty, Record, Type
 
 VERSION: Final = "BPC-XML-1"
@@ -65,7 +66,17 @@ def _write_passport(passport: DisclosedPassport) -> Iterator[str]:
         yield f"    {_format_entry(entry)}"
     yield "  </compliance>"
     yield from _write_receipt(passport)
+    yield from _write_status(passport)
     yield "</passport>"
+
+
+def _write_status(passport: DisclosedPassport) -> Iterator[str]:
+    place, revoked_at = passport.place, passport.revoked_at
+    if place is None and revoked_at is None:
+        return
+    attributes = {} if place is None else {"list": place.list_url, "index": str(place.index)}
+    attributes |= {} if revoked_at is None else {"revoked_at": format_time(revoked_at)}
+    yield f"  {_format_open_tag('status', **attributes)}</status>"
 
 
 def _write_field(field: DisclosedField) -> Iterator[str]:

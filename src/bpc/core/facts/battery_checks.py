@@ -174,6 +174,8 @@ def _check_power_limit(view: FactView) -> Iterator[Finding]:
         "original_power_w": view.get_number("original_power_w"),
         "original_power_by_charge": max((power * 1000 for power in by_charge if power is not None), default=None),
     }
+    if powers["original_power_by_charge"] == powers["original_power_w"]:
+        del powers["original_power_by_charge"]  # one contradiction is named once
     for member, value in powers.items():
         if value is not None and value > limit:
             texts = {"value": format_number(value), "limit": format_number(limit)}

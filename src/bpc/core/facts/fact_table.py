@@ -25,6 +25,9 @@ from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, 
 MAX_MAGNITUDE: Final = 10**36
 # 36 digits before the point, 18 behind it, and some leading zeros that nobody should write.
 MAX_NUMBER_TEXT: Final = 80
+# A number of so many characters is below the limit whatever it says.
+_MAX_QUICK_DIGITS: Final = 36
+_DIGITS: Final = "0123456789"
 
 _DECIMAL: Final = re.compile("(-?)([0-9]+)(?:[.]([0-9]+))?")
 _DAY: Final = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
@@ -45,27 +48,73 @@ class SnapshotFact:
     fact_key: str
     schema_version: int
     payload: Mapping[str, Json]
+    _canonical: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _digest: Digest | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def canonical_payload(self) -> bytes | None:
+        """The payload's canonical bytes, if they are known (`encode_payloads`, `keep_canonical`)."""
+        return self._canonical
 
     def digest(self) -> Digest:
         """The hash of the payload's canonical bytes, computed once."""
         if self._digest is None:
-            object.__setattr__(self, "_digest", sha256(canonical_json.encode(self.payload)))
+            _set_digest(self, sha256(self._canonical or canonical_json.encode(self.payload)))
         return self._digest  # type: ignore[return-value]
 
     def payload_hash(self) -> str:
         return to_hex(self.digest())
 
 
+# How a frozen fact learns its own bytes and hash, quicker than by `object.__setattr__`.
+_set_canonical: Final[Callable[[SnapshotFact, bytes], None]] = vars(SnapshotFact)["_canonical"].__set__
+_set_digest: Final[Callable[[SnapshotFact, Digest], None]] = vars(SnapshotFact)["_digest"].__set__
+
+
+def keep_canonical(fact: SnapshotFact, payload: bytes) -> SnapshotFact:
+    """The fact, which need not write its payload any more: `payload` is what it would write."""
+    _set_canonical(fact, payload)
+    return fact
+
+
+def encode_payloads(facts: Iterable[SnapshotFact]) -> bool:
+    """Have facts write their payloads, each once and all together; False if one of them needs a closer look."""
+    unwritten_facts = [fact for fact in facts if fact.canonical_payload is None]
+    payloads = canonical_json.encode_parts([fact.payload for fact in unwritten_facts])
+    for fact, payload in zip(unwritten_facts, payloads or (), strict=False):
+        _set_canonical(fact, payload)
+    return payloads is not None
+
+
+def read_stored_facts(rows: Sequence[Any]) -> list[SnapshotFact]:
+    """Facts from type, key, schema version and canonical payload; `NotCanonical` if a payload is not canonical."""
+    payloads = [row[3] for row in rows]
+    values: Any = canonical_json.decode_parts(payloads)
+    if values is None:
+        values, payloads = [canonical_json.decode(payload) for payload in payloads], [None] * len(rows)
+    facts = []
+    for (kind, key, version, _), value, payload in zip(rows, values, payloads, strict=True):
+        fact = SnapshotFact(fact_type=kind, fact_key=key, schema_version=version, payload=value)
+        facts.append(fact if payload is None else keep_canonical(fact, payload))
+    return facts
+
+
 class FactRecord:
     """One fact as rules see it: its members, absent ones as None, typed as its schema says."""
 
-    __slots__ = ("key", "members", "payload_hash")
+    __slots__ = ("_hash", "key", "members")
 
-    def __init__(self, key: str, payload_hash: str, members: dict[str, Any]) -> None:
+    def __init__(self, key: str, hash_source: str | SnapshotFact, members: dict[str, Any]) -> None:
+        """`hash_source` is the hash of the payload, or the fact: only a proof asks for the hash."""
         self.key = key
-        self.payload_hash = payload_hash
         self.members = members
+        self._hash = hash_source
+
+    @property
+    def payload_hash(self) -> str:
+        if isinstance(self._hash, SnapshotFact):
+            self._hash = self._hash.payload_hash()
+        return self._hash
 
 
 class FactTable:
@@ -75,21 +124,27 @@ class FactTable:
 
     def __init__(self, records: Mapping[FactRecordType, Sequence[FactRecord]]) -> None:
         self._by_key = {fact: {record.key: record for record in group} for fact, group in records.items()}
-        # Strings compare by code point, which is the order of their UTF-8 bytes.
-        self._in_order = {fact: sorted(group) for fact, group in self._by_key.items()}
+        # The keys and the records in their order, of each type that was asked for by a prefix.
+        self._in_order: dict[FactRecordType, tuple[list[str], list[FactRecord]]] = {}
 
     @classmethod
     def from_facts(cls, facts: Iterable[SnapshotFact], fact_types: Iterable[FactRecordType]) -> "FactTable":
         """Read every fact of a named type; `FactInvalid` names the first that does not fit."""
         records: dict[FactRecordType, list[FactRecord]] = {fact_type: [] for fact_type in fact_types}
         names = {fact_type.name for fact_type in records}
+        # By what a fact says, which is hashed at C speed; a type of the language is not.
+        groups = {
+            (kind.name, kind.version): (kind, _READERS[kind], dict.fromkeys(_READERS[kind]), group.append)
+            for kind, group in records.items()
+        }
         for fact in facts:
             if fact.fact_type in names:
-                kind = FactRecordType(fact.fact_type, fact.schema_version)
-                if kind not in records:
+                group = groups.get((fact.fact_type, fact.schema_version))
+                if group is None:
                     raise _make_version_error(fact, records)
-                members = read_members(kind, fact.fact_key, fact.payload)
-                records[kind].append(FactRecord(fact.fact_key, fact.payload_hash(), members))
+                kind, readers, absent_members, append = group
+                members = _read_known_members(kind, readers, absent_members, fact.fact_key, fact.payload)
+                append(FactRecord(fact.fact_key, fact, members))
         return cls(records)
 
     @classmethod
@@ -108,10 +163,17 @@ class FactTable:
 
     def find_by_prefix(self, fact: FactRecordType, prefix: str) -> list[FactRecord]:
         """Those whose key starts with `prefix`, by key."""
-        by_key, keys = self._by_key[fact], self._in_order[fact]
-        start = bisect_left(keys, prefix)
-        end = bisect_left(keys, True, start, key=lambda key: not key.startswith(prefix))
-        return [by_key[key] for key in keys[start:end]]
+        in_order = self._in_order.get(fact)
+        if in_order is None:
+            by_key = self._by_key[fact]
+            # Strings compare by code point, which is the order of their UTF-8 bytes.
+            keys = sorted(by_key)
+            in_order = self._in_order[fact] = keys, [by_key[key] for key in keys]
+        keys, records = in_order
+        start, end = bisect_left(keys, prefix), len(keys)
+        if start < end and not keys[-1].startswith(prefix):
+            end = bisect_left(keys, True, start, key=lambda key: not key.startswith(prefix))
+        return records[start:end]
 
 
 def _make_version_error(fact: SnapshotFact, known_types: Iterable[FactRecordType]) -> FactInvalid:
@@ -128,19 +190,43 @@ def _make_version_error(fact: SnapshotFact, known_types: Iterable[FactRecordType
 
 def read_members(fact: FactRecordType, key: str, payload: Mapping[str, Json]) -> dict[str, Any]:
     """The members of a fact's payload as rules hold them; what the schema does not know is not looked at."""
-    readers = _READERS[fact]
-    members: dict[str, Any] = dict.fromkeys(readers)
+    return _read_known_members(fact, _READERS[fact], dict.fromkeys(_READERS[fact]), key, payload)
+
+
+def _read_known_members(
+    fact: FactRecordType,
+    readers: Mapping[str, _MemberReader],
+    absent_members: dict[str, Any],
+    key: str,
+    payload: Mapping[str, Json],
+) -> dict[str, Any]:
+    members = absent_members.copy()
     try:
-        for name in sorted(payload):
-            reader, value = readers.get(name), payload[name]
-            if reader is not None and value is not None:
-                members[name] = reader(value, name)
+        for name, value in payload.items():
+            read = readers.get(name)
+            if read is _read_text and type(value) is str:  # most members, without a call
+                members[name] = value
+            elif read is not None and value is not None:
+                members[name] = read(value, name)
     except _MemberError as wrong:
+        # In canonical order, so that the first problem is the same wherever the payload comes from.
+        wrong = _find_first_error(readers, payload) or wrong
         raise FactInvalid(
             f"fact `{key}` ({fact.name}): `{wrong.path}` {wrong.reason}",
             details={"fact_type": fact.name, "fact_key": key, "member": wrong.path},
         ) from None
     return members
+
+
+def _find_first_error(readers: Mapping[str, _MemberReader], payload: Mapping[str, Json]) -> "_MemberError | None":
+    for name in sorted(payload):
+        read, value = readers.get(name), payload[name]
+        if read is not None and value is not None:
+            try:
+                read(value, name)
+            except _MemberError as wrong:
+                return wrong
+    return None
 
 
 def check_member(fact: FactRecordType, key: str, name: str, value: Json) -> None:
@@ -165,7 +251,7 @@ def _make_reader(kind: Type) -> _MemberReader:
     """How a value of this type is read; made once for each member of each schema."""
     match kind:
         case Dec(scale):
-            return lambda value, path: _read_decimal(value, scale, path)
+            return _make_decimal_reader(scale)
         case List(item):
             return _make_list_reader(_make_reader(item))
         case Map(item):
@@ -177,6 +263,23 @@ def _make_reader(kind: Type) -> _MemberReader:
             return lambda value, path: None if value is None else read(value, path)
         case _:
             return _SCALARS[kind]
+
+
+def _make_decimal_reader(scale: int) -> _MemberReader:
+    powers: list[int] = [10**missing for missing in range(scale, -1, -1)]  # by how many decimals there are
+    most_digits = _MAX_QUICK_DIGITS
+
+    def read_decimal(value: Json, path: str) -> int:
+        # Most are short and plain; all others, and whatever is wrong, take the long way.
+        if type(value) is str and len(value) <= most_digits:
+            whole, point, fraction = value.partition(".")
+            digits = whole + fraction
+            if not digits.strip(_DIGITS) and whole and len(fraction) <= scale and (fraction or not point):
+                count: int = int(digits) * powers[len(fraction)]
+                return count
+        return _read_decimal(value, scale, path)
+
+    return read_decimal
 
 
 def _make_list_reader(read: _MemberReader) -> _MemberReader:

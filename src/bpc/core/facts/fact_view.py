@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from bpc.core.facts.fact_table import SnapshotFact, read_members
 from bpc.core.facts.findings import Finding
+from bpc.core.facts.item_schemas import SchemaMember
 from bpc.core.facts.plausibility_table import CHECKS
-from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS, SchemaMember
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMAS
 from bpc.core.language.types import INT, Dec, FactRecordType, Type
 
 MILLION: Final = 10**6

@@ -8,77 +8,33 @@ No document holds a `Finding`, a `ReadingSeries` or an `Attachment`: they are ma
 `reading:<sku>:<kind>:<time>`, `series:<sku>:<kind>`, `finding:<sku>:<code>:<number>`,
 `attachment:<sku>:<data point>:<first 16 digits of the hash>`.
 
+An `Item` is one battery and a `Batch` one batch of the product. They are in the snapshots of their own passports, which
+lie below that of the product: `item:<sku>`, `batch:<sku>`.
+
 `points` are the numbers of the data points a member serves in the Commission's guidance on battery passports (version
 1.0 of 28 July 2026). The written reference, docs/rules/facts.md, is made from this table.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Opt, Record, Type
+from bpc.core.facts.item_schemas import (
+    AMOUNT,
+    BATCH,
+    ITEM,
+    POWER,
+    SHARE,
+    STATES,
+    TEMPERATURE,
+    TEXTS,
+    VOLTAGE,
+    SchemaMember,
+    list_records,
+)
+from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Type
 
 SCHEMA_VERSION: Final = 1  # the one that documents are read into
 
-
-class SchemaMember(NamedTuple):
-    """A member's type, what it says in a few words, and the data points it serves."""
-
-    type: Type
-    description: str
-    points: tuple[int, ...] = ()
-
-
-def _list_records(**members: Type) -> List:
-    """A list of records, every member of which may be missing."""
-    return List(Record(tuple((name, Opt(kind)) for name, kind in members.items())))
-
-
-_TEXTS: Final = List(TEXT)
-_SHARE: Final = Dec(2)
-_TEMPERATURE: Final = Dec(2)
-_VOLTAGE: Final = Dec(3)
-_POWER: Final = Dec(3)
-_AMOUNT: Final = Dec(6)
-
-_STATES: Final[Mapping[str, SchemaMember]] = {
-    # How it is now
-    "state_recorded_on": SchemaMember(DATE, "day the values below were taken"),
-    "capacity_fade_pct": SchemaMember(_SHARE, "capacity fade", (52,)),
-    "power_w": SchemaMember(_POWER, "power", (53,)),
-    "power_fade_pct": SchemaMember(_SHARE, "power fade", (54,)),
-    "internal_resistance_ohm": SchemaMember(_AMOUNT, "internal resistance", (55,)),
-    "internal_resistance_increase_pct": SchemaMember(_SHARE, "increase of the internal resistance", (56,)),
-    "round_trip_efficiency_pct": SchemaMember(_SHARE, "round trip energy efficiency", (57, 64)),
-    "round_trip_efficiency_fade_pct": SchemaMember(_SHARE, "fade of that efficiency", (58,)),
-    "state_of_certified_energy_pct": SchemaMember(_SHARE, "state of certified energy (SOCE)", (61,)),
-    "remaining_energy_kwh": SchemaMember(_AMOUNT, "remaining usable energy", (61,)),
-    "remaining_capacity_ah": SchemaMember(_AMOUNT, "remaining capacity", (62,)),
-    "remaining_power_w": SchemaMember(_POWER, "remaining power capability", (63,)),
-    "self_discharge_pct_per_month": SchemaMember(Dec(4), "self-discharge", (65,)),
-    "self_discharge_evolution_pct": SchemaMember(_SHARE, "change of the self-discharge", (65,)),
-    "ohmic_resistance_ohm": SchemaMember(_AMOUNT, "ohmic resistance", (66,)),
-    "status": SchemaMember(TEXT, "`original`, `repurposed`, `re-used`, `remanufactured` or `waste`", (67,)),
-    # What it went through
-    "full_cycles": SchemaMember(INT, "charging and discharging cycles done", (68,)),
-    "energy_throughput_kwh": SchemaMember(_AMOUNT, "energy that went through it", (68,)),
-    "capacity_throughput_ah": SchemaMember(_AMOUNT, "charge that went through it", (68,)),
-    "negative_events": SchemaMember(
-        _list_records(occurred_on=DATE, event=TEXT, report_url=TEXT), "accidents and other harmful events", (69,)
-    ),
-    "deep_discharge_events": SchemaMember(INT, "deep discharges", (69,)),
-    "overcharge_events": SchemaMember(INT, "overcharges", (69,)),
-    "temperature_records": SchemaMember(
-        _list_records(recorded_at=TEXT, temperature_degc=_TEMPERATURE), "temperatures of its environment", (70,)
-    ),
-    "minutes_in_extreme_heat": SchemaMember(INT, "minutes above the upper boundary", (70,)),
-    "minutes_in_extreme_cold": SchemaMember(INT, "minutes below the lower boundary", (70,)),
-    "minutes_charging_in_extreme_heat": SchemaMember(INT, "minutes of charging above the upper boundary", (70,)),
-    "minutes_charging_in_extreme_cold": SchemaMember(INT, "minutes of charging below the lower boundary", (70,)),
-    "state_of_charge_pct": SchemaMember(_SHARE, "state of charge", (71,)),
-    "state_of_charge_records": SchemaMember(
-        _list_records(recorded_at=TEXT, state_of_charge_pct=_SHARE), "states of charge over time", (71,)
-    ),
-}
 
 _BATTERY: Final[Mapping[str, SchemaMember]] = {
     # Which battery this is
@@ -112,77 +68,75 @@ _BATTERY: Final[Mapping[str, SchemaMember]] = {
     "placed_on_market_on": SchemaMember(DATE, "day it was placed on the market, which decides what law applies"),
     "put_into_service_on": SchemaMember(DATE, "day it was put into service"),
     # What it is made of
-    "mass_kg": SchemaMember(_AMOUNT, "mass", (10,)),
+    "mass_kg": SchemaMember(AMOUNT, "mass", (10,)),
     "chemistry": SchemaMember(TEXT, "chemistry, such as `NMC811`", (12,)),
     "cathode": SchemaMember(TEXT, "cathode material in words", (45,)),
     "anode": SchemaMember(TEXT, "anode material in words", (45,)),
     "electrolyte": SchemaMember(TEXT, "electrolyte in words", (45,)),
     "hazardous_substances": SchemaMember(
-        _list_records(
+        list_records(
             name=TEXT, cas_number=TEXT, hazard_class=TEXT, concentration_pct=Dec(4), location=TEXT, impact=TEXT
         ),
         "hazardous substances other than mercury, cadmium and lead",
         (13, 16, 43),
     ),
-    "mercury_pct": SchemaMember(_AMOUNT, "mercury by mass"),
-    "cadmium_pct": SchemaMember(_AMOUNT, "cadmium by mass", (41,)),
-    "lead_pct": SchemaMember(_AMOUNT, "lead by mass", (41,)),
-    "critical_raw_materials": SchemaMember(_TEXTS, "critical raw materials above 0.1 % by mass", (15, 16)),
-    "extinguishing_agents": SchemaMember(_TEXTS, "usable extinguishing agents", (14,)),
+    "mercury_pct": SchemaMember(AMOUNT, "mercury by mass"),
+    "cadmium_pct": SchemaMember(AMOUNT, "cadmium by mass", (41,)),
+    "lead_pct": SchemaMember(AMOUNT, "lead by mass", (41,)),
+    "critical_raw_materials": SchemaMember(TEXTS, "critical raw materials above 0.1 % by mass", (15, 16)),
+    "extinguishing_agents": SchemaMember(TEXTS, "usable extinguishing agents", (14,)),
     # What of it was recycled
-    "recycled_cobalt_pct": SchemaMember(_SHARE, "recovered share of the active materials' cobalt", (20,)),
-    "recycled_cobalt_pre_pct": SchemaMember(_SHARE, "of that, from manufacturing waste", (20,)),
-    "recycled_cobalt_post_pct": SchemaMember(_SHARE, "of that, from post-consumer waste", (20,)),
-    "recycled_lithium_pct": SchemaMember(_SHARE, "recovered share of the active materials' lithium", (21,)),
-    "recycled_lithium_pre_pct": SchemaMember(_SHARE, "of that, from manufacturing waste", (21,)),
-    "recycled_lithium_post_pct": SchemaMember(_SHARE, "of that, from post-consumer waste", (21,)),
-    "recycled_nickel_pct": SchemaMember(_SHARE, "recovered share of the active materials' nickel", (22,)),
-    "recycled_nickel_pre_pct": SchemaMember(_SHARE, "of that, from manufacturing waste", (22,)),
-    "recycled_nickel_post_pct": SchemaMember(_SHARE, "of that, from post-consumer waste", (22,)),
-    "recycled_lead_pct": SchemaMember(_SHARE, "recovered share of the battery's lead", (23,)),
-    "recycled_lead_pre_pct": SchemaMember(_SHARE, "of that, from manufacturing waste", (23,)),
-    "recycled_lead_post_pct": SchemaMember(_SHARE, "of that, from post-consumer waste", (23,)),
+    "recycled_cobalt_pct": SchemaMember(SHARE, "recovered share of the active materials' cobalt", (20,)),
+    "recycled_cobalt_pre_pct": SchemaMember(SHARE, "of that, from manufacturing waste", (20,)),
+    "recycled_cobalt_post_pct": SchemaMember(SHARE, "of that, from post-consumer waste", (20,)),
+    "recycled_lithium_pct": SchemaMember(SHARE, "recovered share of the active materials' lithium", (21,)),
+    "recycled_lithium_pre_pct": SchemaMember(SHARE, "of that, from manufacturing waste", (21,)),
+    "recycled_lithium_post_pct": SchemaMember(SHARE, "of that, from post-consumer waste", (21,)),
+    "recycled_nickel_pct": SchemaMember(SHARE, "recovered share of the active materials' nickel", (22,)),
+    "recycled_nickel_pre_pct": SchemaMember(SHARE, "of that, from manufacturing waste", (22,)),
+    "recycled_nickel_post_pct": SchemaMember(SHARE, "of that, from post-consumer waste", (22,)),
+    "recycled_lead_pct": SchemaMember(SHARE, "recovered share of the battery's lead", (23,)),
+    "recycled_lead_pre_pct": SchemaMember(SHARE, "of that, from manufacturing waste", (23,)),
+    "recycled_lead_post_pct": SchemaMember(SHARE, "of that, from post-consumer waste", (23,)),
     "recycled_content_year": SchemaMember(INT, "year the recycled shares are declared for", (20, 21, 22, 23)),
     "recycled_content_plant": SchemaMember(TEXT, "plant the recycled shares are declared for", (20, 21, 22, 23)),
-    "renewable_content_pct": SchemaMember(_SHARE, "share of renewable content", (24,)),
+    "renewable_content_pct": SchemaMember(SHARE, "share of renewable content", (24,)),
     # What it can do
-    "capacity_kwh": SchemaMember(_AMOUNT, "rated energy"),
-    "usable_energy_kwh": SchemaMember(_AMOUNT, "usable energy at the beginning of its life"),
-    "certified_energy_kwh": SchemaMember(_AMOUNT, "certified usable battery energy", (61,)),
-    "rated_capacity_ah": SchemaMember(_AMOUNT, "rated capacity", (11, 25, 51)),
-    "minimum_voltage_v": SchemaMember(_VOLTAGE, "minimum voltage", (26,)),
-    "nominal_voltage_v": SchemaMember(_VOLTAGE, "nominal voltage", (27,)),
-    "maximum_voltage_v": SchemaMember(_VOLTAGE, "maximum voltage", (28,)),
-    "voltage_temperature_min_degc": SchemaMember(
-        _TEMPERATURE, "lowest temperature the voltages hold for", (26, 27, 28)
-    ),
+    "capacity_kwh": SchemaMember(AMOUNT, "rated energy"),
+    "usable_energy_kwh": SchemaMember(AMOUNT, "usable energy at the beginning of its life"),
+    "certified_energy_kwh": SchemaMember(AMOUNT, "certified usable battery energy", (61,)),
+    "rated_capacity_ah": SchemaMember(AMOUNT, "rated capacity", (11, 25, 51)),
+    "minimum_voltage_v": SchemaMember(VOLTAGE, "minimum voltage", (26,)),
+    "nominal_voltage_v": SchemaMember(VOLTAGE, "nominal voltage", (27,)),
+    "maximum_voltage_v": SchemaMember(VOLTAGE, "maximum voltage", (28,)),
+    "voltage_temperature_min_degc": SchemaMember(TEMPERATURE, "lowest temperature the voltages hold for", (26, 27, 28)),
     "voltage_temperature_max_degc": SchemaMember(
-        _TEMPERATURE, "highest temperature the voltages hold for", (26, 27, 28)
+        TEMPERATURE, "highest temperature the voltages hold for", (26, 27, 28)
     ),
-    "original_power_w": SchemaMember(_POWER, "original power capability", (29,)),
+    "original_power_w": SchemaMember(POWER, "original power capability", (29,)),
     "original_power_by_charge": SchemaMember(
-        _list_records(state_of_charge_pct=_SHARE, power_w=_POWER), "original power at states of charge", (29,)
+        list_records(state_of_charge_pct=SHARE, power_w=POWER), "original power at states of charge", (29,)
     ),
-    "maximum_power_w": SchemaMember(_POWER, "the highest power it permits", (30,)),
+    "maximum_power_w": SchemaMember(POWER, "the highest power it permits", (30,)),
     "power_limits": SchemaMember(
-        _list_records(limit=TEXT, power_w=_POWER, temperature_min_degc=_TEMPERATURE, temperature_max_degc=_TEMPERATURE),
+        list_records(limit=TEXT, power_w=POWER, temperature_min_degc=TEMPERATURE, temperature_max_degc=TEMPERATURE),
         "power limits, each with the temperatures it holds for",
         (30,),
     ),
-    "power_to_energy_ratio": SchemaMember(_AMOUNT, "nominal power over energy, W per Wh"),
-    "initial_round_trip_efficiency_pct": SchemaMember(_SHARE, "initial round trip energy efficiency", (36,)),
-    "half_life_round_trip_efficiency_pct": SchemaMember(_SHARE, "the same at half of its cycle life", (37,)),
-    "initial_cell_resistance_ohm": SchemaMember(_AMOUNT, "internal resistance of a cell when new", (38,)),
-    "initial_pack_resistance_ohm": SchemaMember(_AMOUNT, "internal resistance of the pack when new", (38,)),
+    "power_to_energy_ratio": SchemaMember(AMOUNT, "nominal power over energy, W per Wh"),
+    "initial_round_trip_efficiency_pct": SchemaMember(SHARE, "initial round trip energy efficiency", (36,)),
+    "half_life_round_trip_efficiency_pct": SchemaMember(SHARE, "the same at half of its cycle life", (37,)),
+    "initial_cell_resistance_ohm": SchemaMember(AMOUNT, "internal resistance of a cell when new", (38,)),
+    "initial_pack_resistance_ohm": SchemaMember(AMOUNT, "internal resistance of the pack when new", (38,)),
     "initial_self_discharge_pct_per_month": SchemaMember(Dec(4), "self-discharge when new", (65,)),
     # How long it lasts
     "expected_cycles": SchemaMember(INT, "expected lifetime in cycles", (31, 59)),
     "expected_cycles_test": SchemaMember(TEXT, "the reference test of that", (32,)),
     "cycle_test_c_rate": SchemaMember(Dec(3), "C-rate of that test", (39,)),
     "expected_life_years": SchemaMember(Dec(2), "expected lifetime in calendar years", (60,)),
-    "capacity_threshold_pct": SchemaMember(_SHARE, "capacity at which it counts as exhausted", (33,)),
-    "idle_temperature_min_degc": SchemaMember(_TEMPERATURE, "lowest temperature it withstands when not in use", (34,)),
-    "idle_temperature_max_degc": SchemaMember(_TEMPERATURE, "highest temperature it withstands when not in use", (34,)),
+    "capacity_threshold_pct": SchemaMember(SHARE, "capacity at which it counts as exhausted", (33,)),
+    "idle_temperature_min_degc": SchemaMember(TEMPERATURE, "lowest temperature it withstands when not in use", (34,)),
+    "idle_temperature_max_degc": SchemaMember(TEMPERATURE, "highest temperature it withstands when not in use", (34,)),
     "idle_temperature_test": SchemaMember(TEXT, "the reference test of that", (34,)),
     "warranty_months": SchemaMember(INT, "commercial warranty for the calendar life", (35,)),
     "warranty_until_on": SchemaMember(DATE, "last day of that warranty", (35,)),
@@ -190,7 +144,7 @@ _BATTERY: Final[Mapping[str, SchemaMember]] = {
     "separate_collection_label_url": SchemaMember(TEXT, "the symbol for separate collection, Art. 13(4)", (40,)),
     "heavy_metal_label_url": SchemaMember(TEXT, "the symbols for cadmium and lead, Art. 13(5)", (41,)),
     "labels": SchemaMember(
-        _list_records(subject=TEXT, url=TEXT, meaning=TEXT), "further labels and what they mean", (40, 41)
+        list_records(subject=TEXT, url=TEXT, meaning=TEXT), "further labels and what they mean", (40, 41)
     ),
     "declaration_of_conformity_id": SchemaMember(TEXT, "number of the EU declaration of conformity", (42,)),
     "declaration_of_conformity_url": SchemaMember(TEXT, "the EU declaration of conformity", (42,)),
@@ -203,21 +157,21 @@ _BATTERY: Final[Mapping[str, SchemaMember]] = {
     "instructions_url": SchemaMember(TEXT, "instructions for use, printable", (44,)),
     # Papers for those with a legitimate interest, and for authorities
     "spare_part_sources": SchemaMember(
-        _list_records(name=TEXT, address=TEXT, email=TEXT, url=TEXT, part_numbers=_TEXTS),
+        list_records(name=TEXT, address=TEXT, email=TEXT, url=TEXT, part_numbers=TEXTS),
         "where replacement parts come from, with their numbers",
         (46, 47),
     ),
     "dismantling_url": SchemaMember(TEXT, "dismantling information as one document", (48,)),
     "exploded_diagram_url": SchemaMember(TEXT, "exploded diagrams with the cells' place", (48,)),
     "disassembly_sequence_url": SchemaMember(TEXT, "disassembly sequences", (48,)),
-    "fastenings": SchemaMember(_TEXTS, "kind and number of fastenings to open", (48,)),
-    "disassembly_tools": SchemaMember(_TEXTS, "tools for disassembly", (48,)),
-    "disassembly_warnings": SchemaMember(_TEXTS, "warnings where parts may be damaged", (48,)),
+    "fastenings": SchemaMember(TEXTS, "kind and number of fastenings to open", (48,)),
+    "disassembly_tools": SchemaMember(TEXTS, "tools for disassembly", (48,)),
+    "disassembly_warnings": SchemaMember(TEXTS, "warnings where parts may be damaged", (48,)),
     "cell_count": SchemaMember(INT, "number of cells", (48,)),
     "cell_layout": SchemaMember(TEXT, "how the cells are laid out", (48,)),
     "safety_measures_url": SchemaMember(TEXT, "safety measures", (49,)),
-    "test_report_urls": SchemaMember(_TEXTS, "test reports that prove compliance", (50,)),
-    **_STATES,
+    "test_report_urls": SchemaMember(TEXTS, "test reports that prove compliance", (50,)),
+    **STATES,
 }
 
 _COMPONENT: Final[Mapping[str, SchemaMember]] = {
@@ -234,20 +188,20 @@ _COMPONENT: Final[Mapping[str, SchemaMember]] = {
     "material": SchemaMember(TEXT, "material", (15, 16, 45)),
     "cas_number": SchemaMember(TEXT, "the material's CAS number", (13, 45)),
     "location": SchemaMember(TEXT, "where in the battery: `cathode`, `anode`, `electrolyte`, `casing` …", (45,)),
-    "mass_g": SchemaMember(_AMOUNT, "mass of all of it", (45,)),
+    "mass_g": SchemaMember(AMOUNT, "mass of all of it", (45,)),
     "mass_share_pct": SchemaMember(Dec(4), "share of the battery's mass", (13, 15, 45)),
     "critical": SchemaMember(BOOL, "whether it is a critical raw material", (15,)),
     "hazardous": SchemaMember(BOOL, "whether it is a hazardous substance", (13,)),
     "hazard_class": SchemaMember(TEXT, "its hazard class", (13,)),
     "hazard_impact": SchemaMember(TEXT, "what it does to health and environment", (13, 43)),
     "active_material": SchemaMember(BOOL, "whether it counts as active material", (20, 21, 22)),
-    "cobalt_g": SchemaMember(_AMOUNT, "cobalt in it", (20,)),
-    "lithium_g": SchemaMember(_AMOUNT, "lithium in it", (21,)),
-    "nickel_g": SchemaMember(_AMOUNT, "nickel in it", (22,)),
-    "lead_g": SchemaMember(_AMOUNT, "lead in it", (23,)),
-    "recycled_pre_pct": SchemaMember(_SHARE, "recovered from manufacturing waste", (20, 21, 22, 23)),
-    "recycled_post_pct": SchemaMember(_SHARE, "recovered from post-consumer waste", (20, 21, 22, 23)),
-    "renewable_pct": SchemaMember(_SHARE, "share of renewable content", (24,)),
+    "cobalt_g": SchemaMember(AMOUNT, "cobalt in it", (20,)),
+    "lithium_g": SchemaMember(AMOUNT, "lithium in it", (21,)),
+    "nickel_g": SchemaMember(AMOUNT, "nickel in it", (22,)),
+    "lead_g": SchemaMember(AMOUNT, "lead in it", (23,)),
+    "recycled_pre_pct": SchemaMember(SHARE, "recovered from manufacturing waste", (20, 21, 22, 23)),
+    "recycled_post_pct": SchemaMember(SHARE, "recovered from post-consumer waste", (20, 21, 22, 23)),
+    "renewable_pct": SchemaMember(SHARE, "share of renewable content", (24,)),
     "pcf_gco2e": SchemaMember(Dec(2), "its own carbon footprint", (17,)),
 }
 
@@ -264,18 +218,18 @@ _PCF: Final[Mapping[str, SchemaMember]] = {
     "distribution_gco2e": SchemaMember(Dec(2), "distribution", (17,)),
     "end_of_life_gco2e": SchemaMember(Dec(2), "end of life and recycling", (17,)),
     "functional_unit": SchemaMember(TEXT, "what the figures per kWh refer to", (17,)),
-    "service_life_energy_kwh": SchemaMember(_AMOUNT, "energy it provides over its service life", (17,)),
+    "service_life_energy_kwh": SchemaMember(AMOUNT, "energy it provides over its service life", (17,)),
     "cycles_per_year": SchemaMember(Dec(2), "full equivalent cycles a year", (17,)),
     "service_life_years": SchemaMember(Dec(2), "years of operation", (17,)),
-    "gco2e_per_kwh": SchemaMember(_AMOUNT, "declared footprint per kWh provided", (17,)),
-    "raw_material_gco2e_per_kwh": SchemaMember(_AMOUNT, "of that, raw materials", (17,)),
-    "production_gco2e_per_kwh": SchemaMember(_AMOUNT, "of that, production", (17,)),
-    "distribution_gco2e_per_kwh": SchemaMember(_AMOUNT, "of that, distribution", (17,)),
-    "end_of_life_gco2e_per_kwh": SchemaMember(_AMOUNT, "of that, end of life", (17,)),
+    "gco2e_per_kwh": SchemaMember(AMOUNT, "declared footprint per kWh provided", (17,)),
+    "raw_material_gco2e_per_kwh": SchemaMember(AMOUNT, "of that, raw materials", (17,)),
+    "production_gco2e_per_kwh": SchemaMember(AMOUNT, "of that, production", (17,)),
+    "distribution_gco2e_per_kwh": SchemaMember(AMOUNT, "of that, distribution", (17,)),
+    "end_of_life_gco2e_per_kwh": SchemaMember(AMOUNT, "of that, end of life", (17,)),
     "performance_class": SchemaMember(TEXT, "carbon footprint performance class", (18,)),
     "label_url": SchemaMember(TEXT, "the carbon footprint label", (18,)),
     "method": SchemaMember(TEXT, "the rules it was computed by", (17,)),
-    "primary_data_pct": SchemaMember(_SHARE, "share of primary data", (17,)),
+    "primary_data_pct": SchemaMember(SHARE, "share of primary data", (17,)),
     "verified_by": SchemaMember(TEXT, "who verified it", (17,)),
     "verified_on": SchemaMember(DATE, "when it was verified", (17,)),
     "valid_until_on": SchemaMember(DATE, "last day it is valid", (17,)),
@@ -286,11 +240,11 @@ _DUE_DILIGENCE: Final[Mapping[str, SchemaMember]] = {
     "operator": SchemaMember(TEXT, "the operator who owes due diligence", (19,)),
     "net_turnover_eur": SchemaMember(Dec(2), "that operator's net turnover, Art. 47"),
     "supplier": SchemaMember(TEXT, "the supplier it is about", (19,)),
-    "materials": SchemaMember(_TEXTS, "raw materials in scope: cobalt, natural graphite, lithium, nickel", (19,)),
+    "materials": SchemaMember(TEXTS, "raw materials in scope: cobalt, natural graphite, lithium, nickel", (19,)),
     "policy_url": SchemaMember(TEXT, "due diligence policy, Art. 48 and 49", (19,)),
     "risk_assessment_url": SchemaMember(TEXT, "risk management plan, Art. 50", (19,)),
     "risks": SchemaMember(
-        _list_records(category=TEXT, finding=TEXT, mitigation=TEXT), "risks that were found and what is done", (19,)
+        list_records(category=TEXT, finding=TEXT, mitigation=TEXT), "risks that were found and what is done", (19,)
     ),
     "grievance_url": SchemaMember(TEXT, "where to complain, Art. 49", (19,)),
     "scheme": SchemaMember(TEXT, "recognised due diligence scheme, Art. 53", (19,)),
@@ -329,7 +283,7 @@ _FINDING: Final[Mapping[str, SchemaMember]] = {
     "severity": SchemaMember(TEXT, "`error`, `warning` or `note`"),
     "fact_type": SchemaMember(TEXT, "type of the fact it is about"),
     "fact_key": SchemaMember(TEXT, "key of that fact"),
-    "members": SchemaMember(_TEXTS, "the members it is about"),
+    "members": SchemaMember(TEXTS, "the members it is about"),
     "message": SchemaMember(TEXT, "what is implausible, with the numbers"),
     "points": SchemaMember(List(INT), "the data points it concerns"),
 }
@@ -354,6 +308,8 @@ SCHEMA_MEMBERS: Final[Mapping[FactRecordType, Mapping[str, SchemaMember]]] = {
     FactRecordType("ReadingSeries", 1): _READING_SERIES,
     FactRecordType("Finding", 1): _FINDING,
     FactRecordType("Attachment", 1): _ATTACHMENT,
+    FactRecordType("Item", 1): ITEM,
+    FactRecordType("Batch", 1): BATCH,
 }
 
 SCHEMAS: Final[Mapping[FactRecordType, Mapping[str, Type]]] = {
@@ -370,7 +326,9 @@ KEY_PREFIXES: Final[Mapping[str, tuple[str, bool]]] = {
     "ReadingSeries": ("series:", False),
     "Finding": ("finding:", False),
     "Attachment": ("attachment:", False),
+    "Item": ("item:", True),
+    "Batch": ("batch:", True),
 }
 
 # The members of a Battery that change while it is used. Readings are of these; the day they were taken is not one.
-STATE_MEMBERS: Final = frozenset(_STATES) - {"state_recorded_on"}
+STATE_MEMBERS: Final = frozenset(STATES) - {"state_recorded_on"}

@@ -8,12 +8,13 @@ input.
     facts.jsonl ── read_facts ──► facts
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from bpc.core.errors import Invalid
-from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.fact_table import SnapshotFact, encode_payloads, keep_canonical
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json, NotCanonical
 from bpc.core.formats.hashes import Digest, to_hex
@@ -22,6 +23,8 @@ from bpc.core.formats.ids import SnapshotId
 SNAPSHOT_VERSION: Final = "BPC-SNAPSHOT-1"
 FACT_MEMBERS: Final = ("fact_key", "fact_type", "payload", "schema_version")
 MAX_SCHEMA_VERSION: Final = 2**31 - 1
+_BEFORE_PAYLOAD: Final = b',"payload":'
+_BEHIND_PAYLOAD: Final = b',"schema_version":'
 _MEMBERS_HINT: Final = f"its members are {', '.join(FACT_MEMBERS)}"
 
 
@@ -78,9 +81,24 @@ def order_facts(facts: Iterable[SnapshotFact]) -> OrderedFacts:
     in_order = sorted(facts, key=_get_name)
     for duplicate in _find_duplicates(in_order):
         raise duplicate
-    lines = b"".join([encode_fact_line(fact) for fact in in_order])
-    refs = tuple(FactRef(fact.fact_type, fact.fact_key, fact.digest()) for fact in in_order)
+    lines = b"".join(_encode_lines(in_order))
+    refs = tuple([FactRef(fact.fact_type, fact.fact_key, fact.digest()) for fact in in_order])
     return OrderedFacts(tuple(in_order), lines, refs)
+
+
+def _encode_lines(facts: Sequence[SnapshotFact]) -> list[bytes]:
+    """The line of each, around the payload that is written once."""
+    names = canonical_json.encode_parts(
+        [part for fact in facts for part in (fact.fact_key, fact.fact_type, fact.schema_version)]
+    )
+    if names is None or not encode_payloads(facts):
+        return [encode_fact_line(fact) for fact in facts]
+    parts = iter(names)
+    return [
+        b'{"fact_key":%b,"fact_type":%b,"payload":%b,"schema_version":%b}\n'
+        % (key, kind, fact.canonical_payload or b"", version)
+        for fact, key, kind, version in zip(facts, parts, parts, parts, strict=True)
+    ]
 
 
 def find_fact_problems(facts: Iterable[SnapshotFact]) -> Iterator[Invalid]:
@@ -128,10 +146,28 @@ def read_facts(lines: bytes) -> tuple[SnapshotFact, ...]:
     *complete_lines, remainder = lines.split(b"\n")
     if remainder:
         raise BadFact("facts.jsonl does not end with a line feed")
-    facts = tuple(_read_line(number, line) for number, line in enumerate(complete_lines, 1))
-    if order_facts(facts).lines != lines:
-        raise BadFact("facts.jsonl is not in the order of its snapshot")
+    facts = read_fact_lines(complete_lines)
+    # Each line is what its fact writes: only their order is left.
+    for one, other in pairwise(facts):
+        if _get_name(one) >= _get_name(other):
+            order_facts(facts)  # which refuses duplicates
+            raise BadFact("facts.jsonl is not in the order of its snapshot")
     return facts
+
+
+def read_fact_lines(lines: Sequence[bytes]) -> tuple[SnapshotFact, ...]:
+    """The facts of lines without their line feeds, in any order."""
+    values = canonical_json.decode_parts(lines)
+    if values is not None:
+        with suppress(BadFact):  # said of its line below
+            return tuple([_keep_payload(read_fact(value), line) for value, line in zip(values, lines, strict=True)])
+    return tuple(_read_line(number, line) for number, line in enumerate(lines, 1))
+
+
+def _keep_payload(fact: SnapshotFact, line: bytes) -> SnapshotFact:
+    """The fact, which is told the bytes of its payload: no text before it can hold a quote that is not escaped."""
+    start = line.index(_BEFORE_PAYLOAD) + len(_BEFORE_PAYLOAD)
+    return keep_canonical(fact, line[start : line.rindex(_BEHIND_PAYLOAD)])
 
 
 def _read_line(number: int, line: bytes) -> SnapshotFact:

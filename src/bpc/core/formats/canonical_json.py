@@ -6,6 +6,7 @@ is rounded, renamed or dropped. The format itself is in docs/formats/canonical-j
 
     value ── encode ──► canonical bytes ── decode ──► value
              encode_typed (the same, for values that cannot be wrong)
+    values ── encode_parts ──► canonical bytes of each ── decode_parts ──► values    (many at once)
     any JSON text ── read_json ──► value          (fractions, duplicate keys and the like are refused)
     any JSON text ── canonicalize ──► canonical bytes
 
@@ -99,6 +100,21 @@ def encode(value: object) -> bytes:
     return _encode_with_standard_library(value)
 
 
+def encode_parts(values: list[object]) -> list[bytes] | None:
+    """`encode` of each part of a list, guarded together in a fraction of the time.
+
+    None if one of them needs a closer look: it is not well typed, has an integer above 64 bits, or is so deep that the
+    list would have no canonical form. Then `encode` says which.
+    """
+    if not _is_well_typed(values):
+        return None
+    try:
+        # Copied: what orjson gives holds a kilobyte of room, and to keep many of those is slow.
+        return [b"%b" % orjson.dumps(value, option=_ORJSON) for value in values]
+    except TypeError:
+        return None
+
+
 def encode_typed(value: Json) -> bytes:
     """`encode` without its guard, for values that are right by construction.
 
@@ -129,6 +145,19 @@ def decode(data: bytes) -> Json:
             f"this is JSON, but not canonical from byte {find_first_difference(data, canonical_bytes)} on"
         )
     return value
+
+
+def decode_parts(texts: Sequence[bytes]) -> list[Json] | None:
+    """`decode` of each, read and guarded as one list; None if one of them needs a closer look."""
+    try:
+        values: list[Json] = orjson.loads(b"[%b]" % b",".join(texts))
+        if len(values) != len(texts) or not _is_well_typed(values):
+            return None
+        # Each is written again by itself: the list could be cut elsewhere than its texts are.
+        pairs = zip(values, texts, strict=True)
+        return values if all(orjson.dumps(value, option=_ORJSON) == text for value, text in pairs) else None
+    except (orjson.JSONDecodeError, TypeError):
+        return None
 
 
 def canonicalize(text: bytes) -> bytes:

@@ -40,6 +40,12 @@ PolicyVersionId = NewType("PolicyVersionId", UUID)
 ExportId = NewType("ExportId", UUID)
 WaiverId = NewType("WaiverId", UUID)
 AttachmentId = NewType("AttachmentId", UUID)
+BatteryId = NewType("BatteryId", UUID)
+BatteryBatchId = NewType("BatteryBatchId", UUID)
+RegistrationId = NewType("RegistrationId", UUID)
+ItemRunId = NewType("ItemRunId", UUID)
+ItemChunkId = NewType("ItemChunkId", UUID)
+TransferId = NewType("TransferId", UUID)
 
 _UUID_BYTES: Final = 16
 # RFC 9562 section 4: the version is octet 6's upper half, the variant (binary 10) octet 8's upper two bits.

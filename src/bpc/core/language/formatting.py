@@ -88,7 +88,8 @@ class _FileLayout(ExpressionLayout):
         audiences = "".join(f" @{audience.text}" for audience in rule.audiences)
         head = Concat((f"field {rule.dotted}{audiences}: ", self.layout_type(rule.type), " ="))
         body = Group(self.layout_below(rule.body))
-        return Concat((head, body, "" if rule.about is None else self._layout_about(rule.about), ";"))
+        layer = "" if rule.layer is None else Nest(NEW_LINE, f"layer {rule.layer.text}")
+        return Concat((head, body, layer, "" if rule.about is None else self._layout_about(rule.about), ";"))
 
     def _layout_about(self, about: syntax.About) -> Doc:
         """The clauses each on its line; beside the label its unit, beside a group its order and the citation."""
@@ -152,6 +153,8 @@ class _FileLayout(ExpressionLayout):
             ends.append((gap, Concat(("else ", self.layout_expr(requirement.message)))))
         if requirement.severity is not None:
             ends.append((SPACE, f"severity {requirement.severity.text}"))
+        if requirement.layer is not None:
+            ends.append((SPACE, f"layer {requirement.layer.text}"))
         if requirement.cite is not None:
             gap = self.comments.take_before(requirement.cite.span.start, SPACE)
             ends.append((gap, f"cite {quote_text(requirement.cite.value)}"))

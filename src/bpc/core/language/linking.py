@@ -1,17 +1,13 @@
 """Linking: the files of a package in, one text out; and back, from a place in the text to the file it comes from.
 
-Pure. A package is a folder with a file `package.bpc`, which states its name, its release and the package it extends:
+Pure. A package is a folder with a manifest (`manifest.py`). All other files of the folder are its rules, which see each
+other; those in its folder `tests` are its tests. The text is what is stored, compiled and verified: nothing is looked
+up later. Each file stands in it byte for byte, below a line that names package, release, path, hash and length. What is
+imported stands first, each package after those that it imports; then what a package extends, then the package itself.
+Of an imported package the rules are linked, and not its tests. A line for each import says who imports what: there the
+checker reads what a file may use (`checking/imports.py`).
 
-    language 2;
-    package "acme-battery" "2027.1";
-    extends "eu-battery" "2027.1";
-
-What it extends is shipped with the product, or is in a folder: `extends "acme" "1" at "../acme";`. All other files of
-the folder are its rules, which see each other; those in its folder `tests` are its tests. The text is what is stored,
-compiled and verified: nothing is looked up later. Each file stands in it byte for byte, below a line that names
-package, release, path, hash and length. What a package extends stands before it.
-
-    PackageFiles, parents first ── link_package ──► LinkedTexts(rules, tests) ── recognise_files ──► LinkedSource
+    PackageFiles, in this order ── link_package ──► LinkedTexts(rules, tests) ── recognise_files ──► LinkedSource
 """
 
 import re
@@ -19,80 +15,25 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from bpc.core.errors import Invalid
 from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.language.manifest import Manifest, PackageReference
 from bpc.core.language.source import Source, Span
 
-MANIFEST: Final = "package.bpc"
 TESTS_FOLDER: Final = "tests/"
-MAX_PACKAGES: Final = 8
 
 _START: Final = "language 2;\n"
 _HEADER: Final = re.compile(
     r'-- file "(?P<package>[A-Za-z0-9._-]+)" "(?P<release>[A-Za-z0-9._-]+)" "(?P<path>[A-Za-z0-9._/-]+)"'
     r" sha256:(?P<sha256>[0-9a-f]{64}) bytes:(?P<bytes>[0-9]{1,7})\n"
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PATH: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*\.bpc")
-_COMMENT: Final = re.compile(r"--[^\n]*")
-_STATEMENT: Final = re.compile(
-    r'\s*(?:(?P<level>language\s+2)|package\s+"(?P<name>[^"]*)"\s+"(?P<release>[^"]*)"'
-    r'|extends\s+"(?P<parent>[^"]*)"\s+"(?P<parent_release>[^"]*)"(?:\s+at\s+"(?P<folder>[^"]*)")?)\s*;'
+_IMPORT: Final = re.compile(
+    r'-- import "(?P<package>[A-Za-z0-9._-]+)" "[A-Za-z0-9._-]+" "(?P<imported>[A-Za-z0-9._-]+)" "[A-Za-z0-9._-]+"\n'
 )
-_NOTATION: Final = 'package "acme-battery" "2027.1"; and perhaps extends "eu-battery" "2027.1";'
-
-
-# The manifest
-
-
-class ParentPackage(NamedTuple):
-    """The package that another one extends, and its folder as the manifest writes it; None if it is a shipped one."""
-
-    name: str
-    release: str
-    folder: str | None
-
-
-class Manifest(NamedTuple):
-    name: str
-    release: str
-    extends: ParentPackage | None
-
-
-def read_manifest(label: str, data: bytes) -> Manifest:
-    """What `package.bpc` states; `Invalid` if it states something else."""
-    try:
-        text = _COMMENT.sub("", data.decode())
-    except UnicodeDecodeError:
-        raise Invalid(f"`{label}` is not UTF-8") from None
-    own: tuple[str, str] | None = None
-    parent: ParentPackage | None = None
-    at = 0
-    while statement := _STATEMENT.match(text, at):
-        at = statement.end()
-        if statement["name"] is not None and own is None:
-            own = _require_names(label, statement["name"], statement["release"])
-        elif statement["parent"] is not None and parent is None:
-            parent = ParentPackage(
-                *_require_names(label, statement["parent"], statement["parent_release"]), statement["folder"]
-            )
-        elif statement["level"] is None:
-            raise Invalid(f"`{label}` states something twice: `{statement[0].strip()}`")
-    if rest := text[at:].strip():
-        raise Invalid(f"`{label}` is not a manifest: `{rest[:40]}`", fix=f"write {_NOTATION}")
-    if own is None:
-        raise Invalid(f"`{label}` names no package", fix=f"write {_NOTATION}")
-    return Manifest(*own, parent)
-
-
-def _require_names(label: str, name: str, release: str) -> tuple[str, str]:
-    for word in (name, release):
-        if not _NAME.fullmatch(word):
-            fix = "names and releases have letters, digits, `.`, `_` and `-`, at most 64"
-            raise Invalid(f"`{label}`: `{word[:80]}` is not a name or a release of a package", fix=fix)
-    return name, release
+_PATH: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*\.bpc")
 
 
 # Linking
@@ -120,17 +61,22 @@ class LinkedTexts(NamedTuple):
 
 
 def link_package(packages: Sequence[PackageFiles]) -> LinkedTexts:
-    """Link a package (the last) with those it extends (before it, the oldest first)."""
-    _check_parents(packages)
+    """Link a package (the last) with those it extends and imports, in the order of linking."""
+    imported_names = {reference.name for package in packages for reference in package.manifest.imports}
+    _check_parents([package for package in packages if package.manifest.name not in imported_names])
+    _check_imports(packages)
     rules: list[bytes] = []
     tests: list[bytes] = []
     for package in packages:
+        is_imported = package.manifest.name in imported_names
         # Sorted by code point, which is the same everywhere.
         for path in sorted(package.files):
-            part = _write_file(package.manifest, path, package.files[path])
-            (tests if path.startswith(TESTS_FOLDER) else rules).append(part)
+            is_test = path.startswith(TESTS_FOLDER)
+            if not (is_test and is_imported):
+                (tests if is_test else rules).append(_write_file(package.manifest, path, package.files[path]))
     start = _START.encode()
-    return LinkedTexts(b"".join([start, *rules]), b"".join([start, *tests]) if tests else b"")
+    imports = [_write_import(package.manifest, each) for package in packages for each in package.manifest.imports]
+    return LinkedTexts(b"".join([start, *imports, *rules]), b"".join([start, *tests]) if tests else b"")
 
 
 def _check_parents(packages: Sequence[PackageFiles]) -> None:
@@ -138,13 +84,31 @@ def _check_parents(packages: Sequence[PackageFiles]) -> None:
     if len(set(names)) < len(names):
         raise Invalid(f"`{names[-1]}` extends itself: {', '.join(f'`{name}`' for name in names)}")
     for parent, package in pairwise(packages):
-        stated, actual = package.manifest.extends, parent.manifest
-        if stated is None or (stated.name, stated.release) != (actual.name, actual.release):
-            wanted = "nothing" if stated is None else f"`{stated.name}` {stated.release}"
-            raise Invalid(
-                f"`{package.manifest.name}` extends {wanted}, and the folder has `{actual.name}` {actual.release}",
-                fix="name the release that is there, or bring the one that is named",
-            )
+        require_stated(package.manifest, "extends", package.manifest.extends, parent.manifest)
+
+
+def _check_imports(packages: Sequence[PackageFiles]) -> None:
+    """Each package stands after those it imports, in the releases that it names."""
+    manifests: dict[str, Manifest] = {}
+    for package in packages:
+        for reference in package.manifest.imports:
+            if reference.name not in manifests:
+                raise Invalid(f"`{package.manifest.name}` imports {reference}, which is not linked before it")
+            require_stated(package.manifest, "imports", reference, manifests[reference.name])
+        manifests[package.manifest.name] = package.manifest
+
+
+def require_stated(manifest: Manifest, verb: str, reference: PackageReference | None, actual: Manifest) -> None:
+    """Refuse a package that another one names in another release, or by another name."""
+    if reference is None or (reference.name, reference.release) != (actual.name, actual.release):
+        raise Invalid(
+            f"`{manifest.name}` {verb} {reference or 'nothing'}, and the folder has {actual}",
+            fix="name the release that is there, or bring the one that is named",
+        )
+
+
+def _write_import(manifest: Manifest, reference: PackageReference) -> bytes:
+    return f'-- import "{manifest.name}" "{manifest.release}" "{reference.name}" "{reference.release}"\n'.encode()
 
 
 def _write_file(manifest: Manifest, path: str, data: bytes) -> bytes:
@@ -171,19 +135,52 @@ class LinkedFile(NamedTuple):
 
 
 class LinkedSource(Source):
-    """The text of a package of several files. A place in it is one in a file."""
+    """The text of a package of several files. A place in it is one in a file.
 
-    def __init__(self, source: Source, files: Sequence[LinkedFile]) -> None:
+    `imports` are the names of the packages that each package imports.
+    """
+
+    def __init__(
+        self, source: Source, files: Sequence[LinkedFile], imports: Mapping[str, frozenset[str]] = MappingProxyType({})
+    ) -> None:
         super().__init__(source.name, source.text)
         self.files = files
+        self.imports = imports
+        self.imported_names = frozenset[str]().union(*imports.values())
+        own_imports = (names for package, names in imports.items() if package not in self.imported_names)
+        self._own_imports = frozenset[str]().union(*own_imports)
         self._starts = [file.start for file in files]
 
     def resolve(self, span: Span) -> tuple[Source, Span]:
-        at = bisect_right(self._starts, span.start) - 1
-        if at < 0 or span.start > self._starts[at] + len(self.files[at].source.text):
+        file = self.find_file_at(span.start)
+        if file is None:
             return self, span
-        start, source = self._starts[at], self.files[at].source
-        return source, Span(span.start - start, min(span.end - start, len(source.text)))
+        return file.source, Span(span.start - file.start, min(span.end - file.start, len(file.source.text)))
+
+    def find_file_at(self, offset: int) -> LinkedFile | None:
+        """The file that a place is in; None in a line between files."""
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0 or offset > self._starts[at] + len(self.files[at].source.text):
+            return None
+        return self.files[at]
+
+    def is_imported(self, span: Span) -> bool:
+        file = self.find_file_at(span.start) if self.imported_names else None
+        return file is not None and file.package in self.imported_names
+
+    def sees(self, user: Span, declaration: Span) -> bool:
+        """Whether a file may use what another one declares: of its own package, or of one that it imports.
+
+        What is not imported is one package in this.
+        """
+        if not self.imported_names:
+            return True
+        file, other = self.find_file_at(user.start), self.find_file_at(declaration.start)
+        if file is None or other is None or file.package == other.package:
+            return True
+        if file.package in self.imported_names:
+            return other.package in self.imports.get(file.package, ())
+        return other.package not in self.imported_names or other.package in self._own_imports
 
     def find_file(self, label: str) -> Source | None:
         """The file that is called `package/path`."""
@@ -192,10 +189,14 @@ class LinkedSource(Source):
 
 def recognise_files(source: Source) -> Source:
     """The same text with its files, if it was linked from files and no hash differs; any other text as it is."""
-    if not source.text.startswith(f"{_START}-- file "):
+    if not source.text.startswith((f"{_START}-- file ", f"{_START}-- import ")):
         return source
     parts = []
     at = len(_START)
+    imports: dict[str, frozenset[str]] = {}
+    while line := _IMPORT.match(source.text, at):
+        at = line.end()
+        imports[line["package"]] = imports.get(line["package"], frozenset()) | {line["imported"]}
     while header := _HEADER.match(source.text, at):
         # The number of bytes says where the file ends, so that no comment in it can pass for a header.
         length = int(header["bytes"])
@@ -220,6 +221,7 @@ def recognise_files(source: Source) -> Source:
             )
             for header, content in parts
         ],
+        imports,
     )
 
 

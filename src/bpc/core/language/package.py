@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from bpc.core.errors import Refusal
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking.abouts import check_about
+from bpc.core.language.checking.case_tables import ExampleList, UnreadExamples
 from bpc.core.language.checking.context import (
     UNPARSED_FIELD,
     Checker,
@@ -31,11 +33,13 @@ from bpc.core.language.checking.enumerations import declare_enums, register_enum
 from bpc.core.language.checking.examples_again import CheckedExamples
 from bpc.core.language.checking.expressions import HANDLERS
 from bpc.core.language.checking.findings_of_rules import KnownFindings
+from bpc.core.language.checking.imports import check_imported_items
 from bpc.core.language.checking.overrides import apply_overrides
 from bpc.core.language.checking.tables import declare_tables, register_table
 from bpc.core.language.checking.testing_blocks import PackageTests, check_tests
 from bpc.core.language.linking import recognise_files
-from bpc.core.language.parsing.parse import ParsedRules, ParsedText, parse
+from bpc.core.language.parsing.parse import parse
+from bpc.core.language.parsing.parse_again import ParsedRules, ParsedText
 from bpc.core.language.source import (
     Diagnostic,
     Source,
@@ -45,12 +49,12 @@ from bpc.core.language.source import (
     read_source,
     sort_diagnostics,
 )
-from bpc.core.language.types import FactRecordType, Opt
+from bpc.core.language.types import FactRecordType
 
-# Findings that can be caused only by a part of the text that could not be parsed.
+# Findings that can be caused only by a part of the text, or by a declaration, that could not be parsed.
 _FOLLOW_UP_KINDS: Final = frozenset({"unknown-field", "nothing-expected", "bad-override"})
-# The same where a declaration could not be parsed.
 _FOLLOW_UP_NAMES: Final = frozenset({"unknown-type", "unknown-variable", "unknown-function"})
+_MORE_THAN_EXAMPLES: Final = re.compile(rb"\b(?:override|property)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,18 @@ class CheckedPackage:
     diagnostics: tuple[LocatedDiagnostic, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RulesCheck:
+    """What was found in the rules of a package, its tests not considered."""
+
+    source: Source
+    tree: syntax.SyntaxTree
+    shared: PackageContext
+    tests: PackageTests
+    findings: Findings
+    rules: tuple[CheckedRules, tuple[FactRecordType, ...]] | None
+
+
 def check(
     source: Source,
     tree: syntax.SyntaxTree,
@@ -68,49 +84,64 @@ def check(
     *,
     unparsed_fields: Sequence[str] = (),
     unparsed_definitions: Sequence[str] = (),
-    earlier: CheckedExamples | None = None,
 ) -> CheckedPackage:
     """Check a package: its rules with the tests among them, and the tests of a file beside them.
 
-    `unparsed_fields` exist, but their rules could not be parsed, so nothing more is known about them. So do
-    `unparsed_definitions`. `earlier` is what was found in the tests of the file the time before, and then this time.
+    `unparsed_fields` and `unparsed_definitions` exist, but nothing more is known about them.
     """
-    shared = PackageContext(tree.language)
-    shared.fields.update((path, UNPARSED_FIELD) for path in unparsed_fields)
+    memory = CheckedExamples()
+    return _check_tests_file(_check_rules(source, tree, unparsed_fields, unparsed_definitions, memory), tests, memory)
+
+
+def _check_rules(
+    source: Source,
+    tree: syntax.SyntaxTree,
+    unparsed_fields: Sequence[str],
+    unparsed_definitions: Sequence[str],
+    memory: CheckedExamples,
+) -> RulesCheck:
+    shared = PackageContext(tree.language, source)
+    shared.fields.update(dict.fromkeys(unparsed_fields, UNPARSED_FIELD))
     shared.definitions.update((name, DefinitionDeclaration(None, Span(0, 0))) for name in unparsed_definitions)
     package_tests = PackageTests(KnownFindings(tree.items, source))
-    rules_findings = Findings(source)
-    rules = _check_rules_and_tests(Checker(shared, rules_findings, HANDLERS, in_rules=True), tree, package_tests)
-    diagnostics = rules_findings.list_located()
+    findings = Findings(source)
+    checker = Checker(shared, findings, HANDLERS, in_rules=True)
+    rules = _check_rules_and_tests(checker, tree, package_tests, memory)
+    return RulesCheck(source, tree, shared, package_tests, findings, rules)
+
+
+def _check_tests_file(
+    checked: RulesCheck, tests: tuple[Source, syntax.SyntaxTree] | None, memory: CheckedExamples
+) -> CheckedPackage:
+    """The whole package. `memory` is what was found in the tests the time before, and then this time."""
+    source, shared, package_tests, rules = checked.source, checked.shared, checked.tests.copy(), checked.rules
+    diagnostics = checked.findings.list_located()
     if tests is not None:
         tests_findings = Findings(tests[0])
         checker = Checker(shared, tests_findings, HANDLERS, in_rules=False)
-        memory = earlier or CheckedExamples()
-        has_tests_among_rules = bool(package_tests.names or package_tests.fixtures or package_tests.overrides)
-        if has_tests_among_rules or not memory.take_again(tests[1], package_tests, tests_findings, shared):
-            try:
-                check_tests(checker, apply_overrides(tests[1], tests_findings, package_tests.overrides), package_tests)
-            except TooManyErrors:
-                tests_findings.report_stop()
-            if not has_tests_among_rules:
-                memory.remember(tests[1], package_tests, tests_findings, shared)
+        try:
+            tests_tree = apply_overrides(tests[1], tests_findings, package_tests.overrides)
+            check_tests(checker, tests_tree, package_tests, memory)
+        except TooManyErrors:
+            tests_findings.report_stop()
         diagnostics += tests_findings.list_located()
     if rules is None or not package_tests.complete or any(located.diagnostic.is_error for located in diagnostics):
         return CheckedPackage(None, tuple(diagnostics))
     (fields, definitions, functions), facts = rules
-    examples, properties = tuple(package_tests.examples), tuple(package_tests.properties)
+    examples, properties = ExampleList(package_tests.examples), tuple(package_tests.properties)
     enums, tables = tuple(shared.enums.values()), tuple(shared.tables.values())
-    program = typed.Program(source, fields, facts, examples, properties, tree.language, definitions, enums, tables)
-    program = replace(program, overrides=tuple(package_tests.overrides), functions=functions)
-    return CheckedPackage(program, tuple(diagnostics))
+    program = typed.Program(source, fields, facts, examples, properties, shared.language, definitions, enums, tables)
+    overrides = tuple(package_tests.overrides)
+    return CheckedPackage(replace(program, overrides=overrides, functions=functions), tuple(diagnostics))
 
 
 def _check_rules_and_tests(
-    checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests
+    checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests, memory: CheckedExamples
 ) -> tuple[CheckedRules, tuple[FactRecordType, ...]] | None:
     """The rules and the fact types they name. A fact type that only a test names is not required of a snapshot."""
     try:
         tree = apply_overrides(tree, checker.findings, tests.overrides)
+        check_imported_items(checker, tree)
         first_spans: dict[str, Span] = {}
         declare_enums(checker, [item for item in tree.items if isinstance(item, syntax.EnumDeclaration)], first_spans)
         declare_tables(checker, [item for item in tree.items if isinstance(item, syntax.TableDeclaration)], first_spans)
@@ -122,7 +153,7 @@ def _check_rules_and_tests(
             [item for item in tree.items if isinstance(item, syntax.FunctionDefinition)],
         )
         facts = tuple(sorted(checker.shared.facts, key=lambda fact: (fact.name, fact.version)))
-        check_tests(checker, tree, tests)
+        check_tests(checker, tree, tests, memory)
         warn_of_unused_definitions(checker)
     except TooManyErrors:
         checker.findings.report_stop()
@@ -195,35 +226,75 @@ class PackageReading:
     """A package that was read, with what reading it again after an edit can take from it."""
 
     package: CheckedPackage
-    _rules: "_ParsedFile"
-    _tests: "_ParsedFile"
+    rules: "ParsedFile"
+    tests: "ParsedFile"
+    checked_rules: RulesCheck
     _examples: CheckedExamples
 
 
 def read_again(texts: PackageTexts, earlier: PackageReading | None = None) -> PackageReading:
     """Read a package. What `earlier`, the same package before an edit, has in common with it is not read again.
 
-    The result is that of `read_package`: what is parsed up to the edit is kept, and what is found in a tests file that
-    did not change, as long as the rules declare the same fields and findings.
+    The result is that of `read_package`. Items before and after the edit are kept; so is what was found in rules that
+    did not change, and in examples, as long as the rules declare the same fields and findings.
     """
-    before = None if earlier is None else earlier._rules
-    tests_before = None if earlier is None else earlier._tests
+    before = None if earlier is None else earlier.rules
+    tests_before = None if earlier is None else earlier.tests
     rules = _parse_text(texts.rules_name, texts.rules, before)
     language = rules.parsed.tree.language
     tests = _parse_text(texts.tests_name, texts.tests, tests_before, tests_only=True, language=language)
     examples = CheckedExamples(None if earlier is None else earlier._examples)
-    checked = check(
-        rules.source,
-        rules.parsed.tree,
-        (tests.source, tests.parsed.tree) if texts.tests else None,
-        unparsed_fields=rules.parsed.unparsed_fields,
-        unparsed_definitions=rules.parsed.unparsed_definitions,
-        earlier=examples,
-    )
-    return PackageReading(_add_parse_errors(checked, rules, tests), rules, tests, examples)
+    if earlier is not None and rules is before and not earlier.checked_rules.tests.names:
+        checked_rules = earlier.checked_rules
+    else:
+        parsed = rules.parsed
+        names = parsed.unparsed_fields, parsed.unparsed_definitions
+        checked_rules = _check_rules(rules.source, parsed.tree, *names, examples)
+    tests_file = (tests.source, tests.parsed.tree) if texts.tests else None
+    package = _add_parse_errors(_check_tests_file(checked_rules, tests_file, examples), rules, tests)
+    return PackageReading(package, rules, tests, checked_rules, examples)
 
 
-def _add_parse_errors(checked: CheckedPackage, rules: "_ParsedFile", tests: "_ParsedFile") -> CheckedPackage:
+class KnownTests(Protocol):
+    """Where a caller keeps digests of tests with nothing to report, and how many examples each has."""
+
+    def find(self, digest: str) -> int | None: ...
+
+    def remember(self, digest: str, examples: int) -> None: ...
+
+
+def check_package(texts: PackageTexts, known_tests: KnownTests) -> CheckedPackage:
+    """Check a package. Tests that were checked before are read when somebody asks for them, and not before."""
+    rules = _parse_text(texts.rules_name, texts.rules)
+    unparsed_names = rules.parsed.unparsed_fields, rules.parsed.unparsed_definitions
+    checked = _check_rules(rules.source, rules.parsed.tree, *unparsed_names, CheckedExamples())
+    alone = _check_tests_file(checked, None, CheckedExamples())
+    # An override is listed, and a property depends on more than declarations.
+    has_more = checked.tests.names or checked.tests.fixtures or _MORE_THAN_EXAMPLES.search(texts.tests)
+    digest = None if alone.program is None or has_more else _compute_tests_digest(texts.tests, checked)
+    count = None if digest is None else known_tests.find(digest)
+    if count is not None and alone.program is not None:
+        examples = UnreadExamples(count, lambda: read_program(texts.rules, texts.tests).examples)
+        return replace(alone, program=replace(alone.program, examples=examples))
+    tests = _parse_text(texts.tests_name, texts.tests, tests_only=True, language=rules.parsed.tree.language)
+    tests_file = (tests.source, tests.parsed.tree) if texts.tests else None
+    package = _add_parse_errors(_check_tests_file(checked, tests_file, CheckedExamples()), rules, tests)
+    if digest is not None and package.program is not None and package.diagnostics == alone.diagnostics:
+        known_tests.remember(digest, len(package.program.examples))
+    return package
+
+
+def _compute_tests_digest(tests: bytes, checked: RulesCheck) -> str:
+    """A digest of tests and of what they depend on: declared fields and findings."""
+    shared, findings = checked.shared, checked.tests.findings
+    fields = sorted((path, str(field.type), field.can_be_missing) for path, field in shared.fields.items())
+    enums = sorted((enum.name, *enum.members) for enum in shared.enums.values())
+    arguments = sorted((code, *sorted(names)) for code, names in findings.arguments.items())
+    declarations = repr((shared.language, fields, enums, sorted(findings.codes), arguments))
+    return to_hex(sha256(declarations.encode() + b"\0" + tests))
+
+
+def _add_parse_errors(checked: CheckedPackage, rules: "ParsedFile", tests: "ParsedFile") -> CheckedPackage:
     parse_errors = (*rules.errors, *tests.errors)
     if not parse_errors:
         return checked
@@ -282,7 +353,7 @@ def read_program(rules: bytes, tests: bytes = b"", **names: str) -> typed.Progra
     return package.program
 
 
-class _ParsedFile(NamedTuple):
+class ParsedFile(NamedTuple):
     """A text, how it was parsed, and its mistakes."""
 
     source: Source
@@ -292,20 +363,20 @@ class _ParsedFile(NamedTuple):
 
 
 def _parse_text(
-    name: str, data: bytes, before: _ParsedFile | None = None, *, tests_only: bool = False, language: int = 1
-) -> _ParsedFile:
+    name: str, data: bytes, before: ParsedFile | None = None, *, tests_only: bool = False, language: int = 1
+) -> ParsedFile:
     options = tests_only, language
     source = read_source(name, data)
     if isinstance(source, Diagnostic):
         empty = Source(name, "")
         errors = (LocatedDiagnostic(empty, source),)
-        return _ParsedFile(empty, ParsedRules(syntax.SyntaxTree(()), (source,)), errors, options)
+        return ParsedFile(empty, ParsedRules(syntax.SyntaxTree(()), (source,)), errors, options)
     earlier = None if before is None or before.options != options else ParsedText(before.source.text, before.parsed)
     if before is not None and earlier is not None and (name, source.text) == (before.source.name, earlier.text):
         return before
     source = recognise_files(source)
     parsed = parse(source, tests_only=tests_only, language=language, earlier=earlier)
-    return _ParsedFile(source, parsed, tuple(LocatedDiagnostic(source, error) for error in parsed.diagnostics), options)
+    return ParsedFile(source, parsed, tuple(LocatedDiagnostic(source, error) for error in parsed.diagnostics), options)
 
 
 def _sort_of_source(source: Source, diagnostics: Sequence[LocatedDiagnostic]) -> list[LocatedDiagnostic]:
@@ -327,73 +398,3 @@ def _holds_despite_parse_errors(located: LocatedDiagnostic, rules: str) -> bool:
     path = source.text[diagnostic.span.start : diagnostic.span.end].strip('"')
     declaration = rf"(?<![A-Za-z0-9_.]){re.escape(path)}[ \t\r\n]*[:@]"
     return diagnostic.kind == "unknown-field" and rules != "" and re.search(declaration, rules) is None
-
-
-# The result of a check as plain values, which a child process can send
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageField:
-    """A field of checked rules. It is `required` unless its type is an option.
-
-    `label`, `point` and `citation` are what its rule says that it is, for people.
-    """
-
-    field_path: str
-    field_type: str
-    audiences: Sequence[str]
-    required: bool
-    label: str | None = None
-    point: str | None = None
-    citation: str | None = None
-
-
-def list_fields(program: typed.Program) -> list[PackageField]:
-    """The fields of checked rules, by path."""
-    fields = [
-        PackageField(
-            field_path=field.path,
-            field_type=str(field.type),
-            audiences=sorted(field.access),
-            required=not isinstance(field.type, Opt),
-            label=None if field.about is None else field.about.label,
-            point=None if field.about is None else field.about.point,
-            citation=None if field.about is None else field.about.citation,
-        )
-        for field in program.fields
-    ]
-    return sorted(fields, key=lambda field: field.field_path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RulesRefusal:
-    """The text of `RulesRefused`, which cannot be pickled."""
-
-    code: str
-    says: str
-    fix: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleCheckResult:
-    """The diagnostics of two texts. `fields`, by path, are there exactly if `refusal` is None.
-
-    `language` is the level of the rule language that the rules need.
-    """
-
-    diagnostics: Sequence[Mapping[str, Any]]
-    fields: Sequence["PackageField"]
-    language: int
-    refusal: RulesRefusal | None
-
-
-def check_rule_sources(dsl: bytes, tests: bytes) -> RuleCheckResult:
-    """Parse and check the rules and their tests. May take long, and runs in a child process."""
-    package = read_package(dsl, tests)
-    refusal = None if package.program is not None else RulesRefused(package.diagnostics)
-    return RuleCheckResult(
-        diagnostics=[dict(diagnostic_to_json(problem.source, problem.diagnostic)) for problem in package.diagnostics],
-        fields=[] if package.program is None else list_fields(package.program),
-        language=1 if package.program is None else package.program.language,
-        refusal=None if refusal is None else RulesRefusal(code=refusal.code, says=refusal.says, fix=refusal.fix),
-    )

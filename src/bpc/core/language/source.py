@@ -62,8 +62,11 @@ DIAGNOSTIC_KINDS: Final[Mapping[str, DiagnosticKind]] = {
     "duplicate-field": DiagnosticKind(_TYPE_ERROR, "a field is declared twice"),
     "duplicate-definition": DiagnosticKind(_TYPE_ERROR, "a name is defined twice"),
     "duplicate-requirement": DiagnosticKind(_TYPE_ERROR, "a code of a requirement is used twice"),
+    "wrong-layer": DiagnosticKind(_TYPE_ERROR, "a rule insists on a layer above what it reads"),
     "prefix-path": DiagnosticKind(_TYPE_ERROR, "a field's path is a prefix of another field's path"),
     "bad-override": DiagnosticKind(_TYPE_ERROR, "an override of nothing, or without a reason"),
+    "bad-import": DiagnosticKind(_TYPE_ERROR, "an imported package with a field or a requirement"),
+    "not-imported": DiagnosticKind(_TYPE_ERROR, "a name of a package that is not imported"),
     "cycle": DiagnosticKind("RULE_CYCLE_DETECTED", "fields depend on each other in a cycle"),
     "unknown-field": DiagnosticKind(_TYPE_ERROR, "there is no such field"),
     "unknown-fact": DiagnosticKind(_TYPE_ERROR, "there is no such fact type"),
@@ -209,6 +212,10 @@ class Source:
     def resolve(self, span: Span) -> "tuple[Source, Span]":
         """The file that a part of the text comes from, and the part of it there."""
         return self, span
+
+    def is_imported(self, span: Span) -> bool:  # noqa: ARG002 (a linked text looks at it)
+        """Whether a part of the text is in a file of a package that is imported."""
+        return False
 
     def find_place(self, offset: int) -> FilePlace:
         """Where people find a place of the text: in the file that it comes from."""

@@ -4,7 +4,8 @@ Pure. Equal contents give equal bytes: entries by name, not compressed, without 
 refuses every file that writing would not have made: an unknown entry, a missing one, one that is too large, bytes
 between them. What the entries say is left to verification.
 
-BPC-BUNDLE-2 is a bundle with the proof that the passport is in the transparency log; without one it is BPC-BUNDLE-1.
+BPC-BUNDLE-2 is a bundle with the proof that the passport is in the transparency log, or with the signed statement that
+names where its status is, or with both; without them it is BPC-BUNDLE-1.
 
 A bundle may hold the files that are attached to the passport, each named by its hash: `attachments/<sha256>`.
 
@@ -160,7 +161,9 @@ LOGGED_BUNDLE_VERSION: Final = "BPC-BUNDLE-2"
 PUBLIC_KEY_BYTES: Final = 32
 EVENTS_ENTRY: Final = "events.jsonl"
 LOG_PROOF_ENTRY: Final = "passport.tlog-proof"
-OPTIONAL_ENTRIES: Final = (EVENTS_ENTRY, LOG_PROOF_ENTRY)
+STATUS_ENTRY: Final = "status.json"
+ENTRIES_OF_VERSION_2: Final = (LOG_PROOF_ENTRY, STATUS_ENTRY)
+OPTIONAL_ENTRIES: Final = (EVENTS_ENTRY, *ENTRIES_OF_VERSION_2)
 # Each entry and the bytes it may have at most.
 ENTRIES: Final[Mapping[str, int]] = {
     EVENTS_ENTRY: 1 << 26,
@@ -174,6 +177,7 @@ ENTRIES: Final[Mapping[str, int]] = {
     "receipt.json": MAX_RECEIPT_BYTES,
     "rules.bpc": 1 << 20,
     "snapshot.json": 1 << 26,
+    STATUS_ENTRY: 1 << 14,
     "tests.bpc": 1 << 20,
 }
 ATTACHMENT_PREFIX: Final = "attachments/"
@@ -196,7 +200,7 @@ class BundleManifest:
 class Bundle:
     """The entries of a bundle by name: all that `ENTRIES` names but `OPTIONAL_ENTRIES`; attachments.
 
-    `events.jsonl` and the log proof come only from a database.
+    `events.jsonl`, the log proof and the statement of the status come only from a database.
     """
 
     entries: Mapping[str, bytes]
@@ -230,6 +234,7 @@ def build_bundle(
     qr_png: bytes,
     events: bytes | None = None,
     log_proof: bytes | None = None,
+    status: bytes | None = None,
 ) -> Bundle:
     """The bundle of a signed passport version; ids and names are those of its receipt."""
     parsed_receipt = read_receipt(receipt)
@@ -238,7 +243,7 @@ def build_bundle(
     entries = {
         "facts.jsonl": facts,
         "manifest.json": _encode_manifest(
-            parsed_receipt, public_key, BUNDLE_VERSION if log_proof is None else LOGGED_BUNDLE_VERSION
+            parsed_receipt, public_key, BUNDLE_VERSION if log_proof is status is None else LOGGED_BUNDLE_VERSION
         ),
         "payload.json": payload,
         "proof.json": proof,
@@ -249,7 +254,7 @@ def build_bundle(
         "snapshot.json": snapshot,
         "tests.bpc": tests,
     }
-    optional = {EVENTS_ENTRY: events, LOG_PROOF_ENTRY: log_proof}
+    optional = {EVENTS_ENTRY: events, LOG_PROOF_ENTRY: log_proof, STATUS_ENTRY: status}
     return Bundle(entries | {name: content for name, content in optional.items() if content is not None})
 
 

@@ -30,6 +30,7 @@ from bpc.core.formats.ids import BatteryProductId, parse_uuid
 from bpc.core.language.evaluating.machine import Machine, ProofResult
 from bpc.core.language.evaluation import MAX_STEPS, STEPS_MESSAGE, RuleFailure, RuleLimitExceeded, World, build_world
 from bpc.core.language.package import read_program
+from bpc.core.language.typed import Program
 from bpc.core.passport.bundle import Bundle, build_bundle, format_receipt_qr_text
 from bpc.core.passport.compile_input import CompileInput, Product
 from bpc.core.passport.gate import ComplianceCounts, count_compliance
@@ -289,11 +290,16 @@ class NotReplayable(Invalid):
     """What was kept does not say what it was compiled from."""
 
 
-def replay_passport(artifacts: Mapping[str, bytes], *, machine: Machine | None = None) -> CompiledPassport:
+def replay_passport(
+    artifacts: Mapping[str, bytes], *, machine: Machine | None = None, program: Program | None = None
+) -> CompiledPassport:
     """Compile again; `ReplayMismatch` names the first difference. The signature is checked elsewhere.
 
-    `artifacts` holds what a bundle holds, under the same names; the receipt may be signed or not.
+    `artifacts` holds what a bundle holds, under the same names; the receipt may be signed or not. A `machine` made
+    earlier of these rules, or their `program`, saves reading them again.
     """
+    if machine is None and program is not None:
+        machine = Machine(program)
     # The facts need no comparing: reading them refuses whatever writing them again would not give.
     recompiled_passport = compile_passport(read_compile_input(artifacts), limits=MAX_LIMITS, machine=machine)
     comparisons = (

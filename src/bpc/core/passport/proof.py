@@ -43,6 +43,7 @@ ASSERT: Final = ',"type":"ASSERT"}'
 COMPLIANCE_EMIT: Final = ',"type":"COMPLIANCE_EMIT"}'
 
 _DATA: Final = itemgetter(1)
+_CHILDREN: Final = itemgetter(2)
 
 
 class StepsTooLarge(Refusal):
@@ -74,10 +75,12 @@ def add_derivation(steps: ProofSteps, first_id: int, steps_before: int, result: 
     `first_id` is the first step's id, `steps_before` how many steps there were before the field.
     """
     next_id = first_id + len(steps)
-    unreferenced_ids = {*range(first_id + steps_before, next_id)}
-    unreferenced_ids.difference_update(*[key[2] for key in islice(reversed(steps), len(unreferenced_ids))])
-    unreferenced_ids.discard(result)
-    return steps.setdefault((OP, data, (result, *sorted(unreferenced_ids))), next_id)
+    new_count = len(steps) - steps_before
+    children: tuple[int, ...] = (result,)
+    if new_count > 1 or (new_count and result != next_id - 1):
+        referenced_ids = {result}.union(*map(_CHILDREN, islice(reversed(steps), new_count)))
+        children = (result, *[step for step in range(next_id - new_count, next_id) if step not in referenced_ids])
+    return steps.setdefault((OP, data, children), next_id)
 
 
 def assemble_proof(

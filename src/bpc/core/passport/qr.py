@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import zxingcpp
 
@@ -254,7 +254,8 @@ def _predict_byte(kind: int, left: int, up: int, corner: int) -> int:
 
 MODULE_PIXELS: Final = 10
 QUIET_MODULES: Final = 4  # ISO/IEC 18004 9.1
-ERROR_CORRECTION_LEVEL: Final = "M"
+CorrectionLevel = Literal["L", "M", "Q", "H"]  # how much of a damaged code can be read, from little to much
+ERROR_CORRECTION_LEVEL: Final[CorrectionLevel] = "M"
 
 _TAGS: Final = ("pv=", "ph=", "pr=", "rh=")
 _WHITE: Final = b"\xff"
@@ -302,9 +303,9 @@ def read_qr_text(text: str) -> QrText:
     return QrText(passport_version_id, *hashes)
 
 
-def encode_qr_modules(text: str) -> Sequence[bytes]:
+def encode_qr_modules(text: str, level: CorrectionLevel = ERROR_CORRECTION_LEVEL) -> Sequence[bytes]:
     """The rows of modules with the quiet zone, a byte each: 0 is dark, 255 is light."""
-    code = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode, ec_level=ERROR_CORRECTION_LEVEL)
+    code = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode, ec_level=level)
     image: Any = code.to_image(scale=1, add_quiet_zones=False)  # a buffer, which its type does not say
     pixels = memoryview(image)
     side, flat = len(pixels), pixels.tobytes()

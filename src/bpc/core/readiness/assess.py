@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from bpc.core.exports.data_points import CATEGORIES, POINTS, DataPoint, Status, find_category
+from bpc.core.exports.data_points import CATEGORIES, POINTS, DataPoint, Status, find_category, read_point_code
 from bpc.core.exports.point_parts import PARTS, PointPart, find_open_parts, is_blank, list_filling_members
 from bpc.core.facts.evidence_findings import CONFLICTING, UNREADABLE
 from bpc.core.facts.fact_table import SnapshotFact
@@ -30,7 +30,7 @@ from bpc.core.readiness.issues import (
     TemplateCell,
     find_template_cell,
 )
-from bpc.core.readiness.rule_reads import CheckedReads, FactMember, RuleReads, read_point_code
+from bpc.core.readiness.rule_reads import CheckedReads, FactMember, RuleReads
 from bpc.core.readiness.trial import (
     FactProblem,
     FieldFailure,

@@ -7,19 +7,17 @@ Pure. The text of the rules says it, so it is known also where a field has no va
                        └──► find_reads_at(path, span)  what the check at this place asked for
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from bpc.core.exports.data_points import POINTS
+from bpc.core.exports.data_points import find_coded_points, read_point_code
 from bpc.core.exports.field_sources import NON_VALUE_OPS, get_fact_type, list_value_parts
 from bpc.core.language import typed
 from bpc.core.language.source import Span
 from bpc.core.language.types import FactRecordType
 
-_POINT_CODE: Final = re.compile("DP([0-9]{2})")
 _PASSPORT_OPS: Final = frozenset({"issuedOn", "productName", "productSku"})
 _PLAIN_MEMBERS: Final = frozenset({"type", "span", "lambda_span", "static", "parameters", "captured"})
 
@@ -101,7 +99,7 @@ class RuleReads:
         names = {node.name for node in nodes if isinstance(node, typed.DefinitionValue)}
         clauses = [self._definitions[name].missing for name in names]
         codes += [clause.code for clause in clauses if clause is not None]
-        return frozenset(point for code in codes if (point := read_point_code(code)) is not None)
+        return frozenset(find_coded_points(codes))
 
     def get_stated_point(self, path: str) -> tuple[int, int | None] | None:
         """The data point that a rule says it is about, and the part of it where it names one."""
@@ -172,12 +170,6 @@ class RuleReads:
                 yield from self._value_members[node.path]
             else:
                 pending += _list_value_nodes(node, bindings)
-
-
-def read_point_code(code: str) -> int | None:
-    """The number of the data point that a code such as `DP12` names."""
-    match = _POINT_CODE.fullmatch(code)
-    return int(match[1]) if match and 1 <= int(match[1]) <= len(POINTS) else None
 
 
 _CHECKS: Final = (typed.RequireSome, typed.TypedAssert)

@@ -34,16 +34,21 @@ ENTRY_KINDS: Final[Mapping[str, str]] = {
     "PASSPORT_SUPERSEDED": "PASSPORT_SUPERSEDED",
     "PASSPORT_REVOKED": "PASSPORT_REVOKED",
     "PASSPORT_WAIVED": "PASSPORT_WAIVED",
+    "BATTERY_RECYCLED": "PASSPORT_CEASED",
     "RULES_PUBLISHED": "RULES_PUBLISHED",
     "SIGNING_KEY_CREATED": "KEY_ADDED",
     "SIGNING_KEY_CHANGED": "KEY_RETIRED",
+    "SIGNING_KEY_COMPROMISED": "KEY_COMPROMISED",
+    "TENANT_KEY_CREATED": "KEY_ADDED",
+    "TENANT_KEY_RETIRED": "KEY_RETIRED",
+    "TENANT_KEY_COMPROMISED": "KEY_COMPROMISED",
     "RetentionApplied": "RETENTION_APPLIED",
 }
 PASSPORT_ISSUED: Final = "PASSPORT_ISSUED"
 PASSPORT_EXISTED: Final = "PASSPORT_EXISTED"  # signed before the log began: it existed by then
 AUDIT_HEAD: Final = "AUDIT_HEAD"
 LOG_RESTORED: Final = "LOG_RESTORED"
-READABLE_KINDS: Final = frozenset({"KEY_ADDED", "KEY_RETIRED", LOG_RESTORED})
+READABLE_KINDS: Final = frozenset({"KEY_ADDED", "KEY_RETIRED", "KEY_COMPROMISED", LOG_RESTORED})
 # What a statement takes over from the payload of the event.
 PAYLOAD_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     PASSPORT_ISSUED: ("receipt_hash", "signing_key_id"),
@@ -52,6 +57,13 @@ PAYLOAD_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "RETENTION_APPLIED": ("cutoffs", "part", "run_id"),
     "KEY_ADDED": ("key_id", "public_key"),
     "KEY_RETIRED": ("key_id",),
+    "KEY_COMPROMISED": ("compromised_since", "key_id"),
+}
+# The same, where the payload has them: a key of a tenant names its owner, a key with a window its bounds.
+OPTIONAL_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "KEY_ADDED": ("tenant", "tenant_id", "valid_from", "valid_until"),
+    "KEY_RETIRED": ("tenant", "tenant_id"),
+    "KEY_COMPROMISED": ("tenant", "tenant_id"),
 }
 
 
@@ -110,9 +122,11 @@ class LogEntry:
 def make_event_entry(event: LoggedEvent, salt: bytes) -> LogEntry:
     """The entry of an event of the audit log."""
     details = {name: event.payload[name] for name in PAYLOAD_MEMBERS.get(event.kind, ())}
+    optional = OPTIONAL_MEMBERS.get(event.kind, ())
+    details |= {name: event.payload[name] for name in optional if event.payload.get(name) is not None}
     if event.kind == AUDIT_HEAD:  # not an event, but where all chains of a tenant stand
         return make_entry(event.kind, event.at, {"tenant_id": event.tenant_id, **details}, salt=salt)
-    if event.kind in READABLE_KINDS:  # says nothing of any tenant
+    if event.kind in READABLE_KINDS:  # a key names its tenant, and nothing else says anything of one
         return make_entry(event.kind, event.at, details, salt=None)
     members = {
         "aggregate_id": event.aggregate_id,

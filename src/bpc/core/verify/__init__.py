@@ -6,12 +6,15 @@ A step is a function that returns its sentence, raises a refusal that says what 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from datetime import datetime
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.audit.signing import SignatureInvalid
 from bpc.core.errors import Invalid, Refusal
+from bpc.core.formats.ids import PassportVersionId
 
 Issuer: TypeAlias = Literal["pinned", "unpinned"]
+VerdictName: TypeAlias = Literal["in_force", "superseded", "revoked", "ceased", "not_asked"]
 
 
 class CheckFailed(Invalid):
@@ -37,12 +40,26 @@ class StepResult(NamedTuple):
         return SignatureInvalid.code if self.name == "signature" and is_wrong else None
 
 
+class StatusVerdict(NamedTuple):
+    """What is known of the status of a passport version, in one word and in a sentence."""
+
+    name: VerdictName
+    says: str
+    since: datetime | None = None
+    successor: PassportVersionId | None = None
+    reason: str | None = None
+
+
+NOT_ASKED: Final = StatusVerdict("not_asked", "not asked")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationReport:
     """All steps, in order. `issuer` is `pinned` only if the signature is valid under a pinned key."""
 
     steps: tuple[StepResult, ...]
     issuer: Issuer
+    status: StatusVerdict = NOT_ASKED
 
     @property
     def ok(self) -> bool:

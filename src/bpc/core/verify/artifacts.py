@@ -29,6 +29,7 @@ Checks:
    14. every line has exactly the members of an event, each in its one spelling
    15. there is at least one event, and all are of this passport version and its tenant
    16. the chain holds from version 1 on (bpc.core.audit.events lists what that is)
+   18. with a log proof: the event that its entry names is in the chain; it and those before it are history
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,6 +44,7 @@ from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest, from_hex, sha256, to_hex
 from bpc.core.formats.ids import ActorId, AggregateId, EventId, TenantId, parse_uuid, uuid_from_hash
 from bpc.core.formats.timestamps import format_time, parse_time
+from bpc.core.items.receipt import ItemReceipt
 from bpc.core.passport.bundle import ATTACHMENT_PREFIX, format_receipt_qr_text
 from bpc.core.passport.qr import NotAQrText, check_qr_png, read_qr_text
 from bpc.core.passport.receipt import Receipt
@@ -51,6 +53,7 @@ from bpc.core.verify.canonical import ObjectForm, OpenedBundle, Spelling, requir
 
 ISSUER_NOT_CHECKED = "the issuer was not checked, because no key was given"
 Pin: TypeAlias = PublicKey | PinnedKey
+AnyReceipt: TypeAlias = Receipt | ItemReceipt
 
 
 EVENT_AGGREGATE: Final = "PassportVersion"
@@ -158,29 +161,50 @@ def check_receipt_hash(bundle: OpenedBundle) -> str:
     return f"the receipt is {to_hex(receipt_hash)}"
 
 
-def check_signature(bundle: OpenedBundle, pins: Sequence[Pin]) -> str:
+def check_signature(bundle: OpenedBundle, pins: Sequence[Pin], *, require_pin: bool = False) -> str:
     manifest, receipt = bundle.manifest, bundle.receipt
     if manifest.signing_key_id != receipt.signing_key_id:  # 8
         raise CheckFailed(
             f"the manifest names the key `{manifest.signing_key_id}`, the receipt `{receipt.signing_key_id}`"
         )
     key = parse_public_key(manifest.public_key)  # 9
+    pin = find_pin(pins, key, receipt)
     if pins:
         require_pinned_key(key, group_names_by_key(pins).get(key), receipt)  # 10
+        require_same_tenant(pin, receipt)
     receipt.verify(key)  # 11
-    return describe_signature(receipt, is_pinned=bool(pins))
+    if require_pin and not pins:
+        raise NotChecked("no key is pinned, so anybody may have signed it; give the issuer's key")
+    return describe_signature(receipt, pin, is_pinned=bool(pins))
 
 
 def group_names_by_key(pins: Sequence[Pin]) -> dict[PublicKey, set[str | None]]:
     """The pinned keys, each with its names; None is one that goes by any."""
     names_by_key: dict[PublicKey, set[str | None]] = {}
     for pin in pins:
-        key, name = pin if isinstance(pin, PinnedKey) else (pin, None)
+        key, name = (pin.public_key, pin.key_id) if isinstance(pin, PinnedKey) else (pin, None)
         names_by_key.setdefault(key, set()).add(name)
     return names_by_key
 
 
-def require_pinned_key(key: PublicKey, names: Collection[str | None] | None, receipt: Receipt) -> None:
+def find_pin(pins: Sequence[Pin], key: PublicKey, receipt: AnyReceipt) -> PinnedKey | None:
+    """What you know of the key that signed the receipt; the entry with the key's name wins over one without."""
+    same_key = [pin for pin in pins if isinstance(pin, PinnedKey) and pin.public_key == key]
+    same_name = [pin for pin in same_key if pin.key_id == receipt.signing_key_id]
+    return next(iter([*same_name, *same_key]), None)
+
+
+def require_same_tenant(pin: PinnedKey | None, receipt: AnyReceipt) -> None:
+    """`CheckFailed` if the key is of another tenant than the one that the receipt names."""
+    if pin is not None and pin.tenant_id is not None and pin.tenant_id != str(receipt.tenant_id):
+        name = pin.tenant or pin.tenant_id
+        raise CheckFailed(
+            f"the key `{receipt.signing_key_id}` belongs to the tenant `{name}`, "
+            f"and the receipt is in the name of the tenant {receipt.tenant_id}"
+        )
+
+
+def require_pinned_key(key: PublicKey, names: Collection[str | None] | None, receipt: AnyReceipt) -> None:
     """`CheckFailed` unless the key is a pinned one, under a name that the receipt gives it."""
     if names is None:
         raise CheckFailed(f"the manifest's key {to_base64(key)} is not one of those you trust")
@@ -191,9 +215,16 @@ def require_pinned_key(key: PublicKey, names: Collection[str | None] | None, rec
         )
 
 
-def describe_signature(receipt: Receipt, *, is_pinned: bool) -> str:
+def describe_signature(receipt: AnyReceipt, pin: PinnedKey | None, *, is_pinned: bool) -> str:
+    """Who signed, as far as your keys show it. Only a key of a tenant proves the tenant."""
     says = f"signed by key `{receipt.signing_key_id}`"
-    return f"{says}, which you trust" if is_pinned else f"{says}; {ISSUER_NOT_CHECKED}"
+    if not is_pinned:
+        return f"{says}; {ISSUER_NOT_CHECKED}"
+    if pin is None:
+        return f"{says}, which you trust; tenant not proven"
+    if pin.tenant_id is None:
+        return f"{says}, which you trust; installation key, tenant not proven"
+    return f"{says} of the tenant `{pin.tenant or pin.tenant_id}`, which you trust"
 
 
 def _require_same_passport(bundle: OpenedBundle) -> None:
@@ -233,7 +264,21 @@ def check_events(bundle: OpenedBundle) -> str:
     fault = next(find_chain_faults(events), None)  # 16
     if fault is not None:
         raise CheckFailed(f"event {fault.version}: {fault.says}")
-    return f"{format_count(len(events), 'event')}, each linked to the one before"
+    return f"{format_count(len(events), 'event')}, each linked to the one before; {_find_logged_part(bundle, events)}"
+
+
+def _find_logged_part(bundle: OpenedBundle, events: Sequence[StoredEvent]) -> str:
+    """Which of the events the entry of the log vouches for; whether that entry is in a log is another step."""
+    if not bundle.has_log_proof:
+        return "no log entry vouches for them: do not take them for history"
+    statement = bundle.logged_entry.entry.read_statement()
+    version, event_hash = statement.get("aggregate_version"), statement.get("event_hash")
+    logged_event = next((event.event for event in events if event.event.version == version), None)  # 18
+    if logged_event is None or to_hex(logged_event.event_hash) != event_hash:
+        raise CheckFailed(f"event {version} is not the one that the entry of the log names")
+    later = len(events) - logged_event.version
+    more = "" if not later else f"; no log entry vouches for the {later} after it: do not take them for history"
+    return f"the entry of the log vouches for those up to {logged_event.version}{more}"
 
 
 def _parse_event_line(number: int, line: Json) -> StoredEvent:

@@ -17,17 +17,22 @@ The steps of a bundle, and the file that lists the checks of each:
   10. qr               artifacts.py        text and pixels of the QR code are this passport's
   11. events           artifacts.py        the audit chain holds, if there is one
   12. log              log_step.py         it is in the transparency log, and witnesses saw it; needs a policy
-  13. replay           below               compiling again gives the same bytes
+  13. key              key_step.py         the key was valid and not compromised when it signed
+  14. status           status_step.py      what the issuer says of it since; needs a status list
+  15. replay           below               compiling again gives the same bytes
 
-The steps of a view, BPC-VIEW-1, for which nothing is needed but the view and the issuer's key:
+The steps of a view, BPC-VIEW-1 or -2, for which nothing is needed but the view and the issuer's key:
    1. canonical     exactly the members of a view, canonical, each in its one spelling
    2. receipt_hash  the receipt is one, and this is its hash
-   3. signature     a pinned key signed it, and if that key has a name, the receipt uses it; a view contains no key, so
-                    this step fails without a pinned one
+   3. signature     a pinned key signed it, and if that key has a name, the receipt uses it; it was valid, was not
+                    compromised (as in step `key` of a bundle), and is of the receipt's tenant; a view contains no key,
+                    so this step fails without a pinned one
    4. root          as many children as access sets, the id says how many, and the root's hash is the receipt's
    5. completeness  the fields are exactly those whose access set holds the audience or `public`, by id
    6. fields        each is of its form, has the access the root names and the hash the root names; paths ascend
    7. product       the battery product is the one the receipt names
+   8. log           as for a bundle; the envelope BPC-VIEW-2 carries the proof
+   9. status        as for a bundle; the envelope carries the statement that names its place
 
 Only `check_replay` loads the evaluator that compiles; every other step works without it.
 """
@@ -38,15 +43,17 @@ from itertools import pairwise
 from typing import Any, Final
 
 from bpc.core.audit.signing import SignatureInvalid
-from bpc.core.errors import Refusal
+from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import from_hex, to_hex
 from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.proof import hash_node
 from bpc.core.passport.receipt import Receipt
+from bpc.core.passport.view_envelope import ViewEnvelope, open_view
 from bpc.core.tlog.policy import LogPolicy
 from bpc.core.verify import (
     CheckFailed,
+    Issuer,
     NotChecked,
     StepResult,
     VerificationReport,
@@ -57,10 +64,22 @@ from bpc.core.verify import (
     skip_step,
 )
 from bpc.core.verify.artifacts import Pin
-from bpc.core.verify.canonical import COUNT, HASH, LIST, OBJECT, ObjectForm, OpenedBundle, Spelling, require_form
-from bpc.core.verify.log_step import check_log
+from bpc.core.verify.canonical import (
+    COUNT,
+    HASH,
+    LIST,
+    OBJECT,
+    LoggedEntry,
+    ObjectForm,
+    OpenedBundle,
+    Spelling,
+    require_form,
+)
+from bpc.core.verify.key_step import check_key, check_key_of_view
+from bpc.core.verify.log_step import check_log, check_logged_receipt
 from bpc.core.verify.proof_steps import check_proof_steps
 from bpc.core.verify.proof_structure import FIELD_FORM, ROOT_FORM, check_proof_structure
+from bpc.core.verify.status_step import NO_QUESTION, StatusCheck, StatusQuestion, StatusSubject, TrustedKeys
 
 CLAIM: Final = (
     "A view proves that these values are in the signed passport and that nothing meant for you is missing. "
@@ -83,32 +102,57 @@ VIEW_FIELD_FORM: Final[ObjectForm] = {"child": HASH, "data": OBJECT, "id": COUNT
 
 
 def verify_bundle(
-    data: bytes, *, pins: Sequence[Pin] = (), policy: LogPolicy | None = None, require_log: bool = False
+    data: bytes,
+    *,
+    pins: Sequence[Pin] = (),
+    policy: LogPolicy | None = None,
+    question: StatusQuestion = NO_QUESTION,
+    require_log: bool = False,
+    require_status: bool = False,
+    require_pin: bool = False,
 ) -> VerificationReport:
     """Run every step on a bundle. With `pins` keys, the manifest's key must be one of them, under the same name.
 
-    With a `policy`, the log of the bundle must be one of it, with its quorum of witnesses.
+    With a `policy`, the log of the bundle must be one of it, with its quorum of witnesses. `question` holds what the
+    issuer says of the status. With `require_pin`, a bundle does not pass without pinned keys.
     """
     try:
         bundle = OpenedBundle(read_bundle(data))
     except Refusal as refusal:
         return _report_unreadable(STEPS, refusal.says, "the file is not a bundle")
-    steps = [run_step(name, partial(check, bundle)) for name, check in _list_checks(pins, policy, require_log).items()]
+    checks = _list_checks(pins, policy, require_log, require_pin)
+    steps = [run_step(name, partial(check, bundle)) for name, check in checks.items()]
+    status = StatusCheck(partial(_open_status, bundle, pins), question, is_required=require_status)
+    steps.append(run_step("status", status.run))
     if all(step.ok for step in steps):
         steps.append(run_step("replay", partial(check_replay, bundle)))
     else:
         steps.append(skip_step("replay", "replay runs only if every other step passes"))
     is_signed = steps[STEPS.index("signature")].ok
-    return VerificationReport(steps=tuple(steps), issuer="pinned" if pins and is_signed else "unpinned")
+    issuer: Issuer = "pinned" if pins and is_signed else "unpinned"
+    return VerificationReport(steps=tuple(steps), issuer=issuer, status=status.verdict)
 
 
 def verify_bundle_or_view(
-    data: bytes, *, pins: Sequence[Pin] = (), policy: LogPolicy | None = None, require_log: bool = False
+    data: bytes,
+    *,
+    pins: Sequence[Pin] = (),
+    policy: LogPolicy | None = None,
+    question: StatusQuestion = NO_QUESTION,
+    require_log: bool = False,
+    require_status: bool = False,
+    require_pin: bool = False,
 ) -> VerificationReport:
     """Verify a view or a bundle: a view starts like JSON, anything else is taken for a bundle."""
-    if is_view(data):
-        return verify_view(data, pins=pins)
-    return verify_bundle(data, pins=pins, policy=policy, require_log=require_log)
+    verify = verify_view if is_view(data) else partial(verify_bundle, require_pin=require_pin)
+    return verify(
+        data, pins=pins, policy=policy, question=question, require_log=require_log, require_status=require_status
+    )
+
+
+def _open_status(bundle: OpenedBundle, pins: Sequence[Pin]) -> StatusSubject:
+    keys = TrustedKeys.choose(pins, bundle.manifest.public_key, bundle.receipt)
+    return StatusSubject(bundle.receipt, bundle.statement, keys)
 
 
 def is_view(data: bytes) -> bool:
@@ -118,12 +162,12 @@ def is_view(data: bytes) -> bool:
 def check_replay(bundle: OpenedBundle) -> str:
     from bpc.core.passport.compile import replay_passport  # noqa: PLC0415 (loads the compiler only if all else passes)
 
-    replay_passport(bundle.entries)
+    replay_passport(bundle.entries, program=bundle.program)
     return "compiling again gives the same payload, proof and receipt, byte for byte"
 
 
 def _list_checks(
-    pins: Sequence[Pin], policy: LogPolicy | None = None, require_log: bool = False
+    pins: Sequence[Pin], policy: LogPolicy | None = None, require_log: bool = False, require_pin: bool = False
 ) -> Mapping[str, Callable[[OpenedBundle], str]]:
     return {
         "canonical": canonical.check_canonical,
@@ -134,14 +178,15 @@ def _list_checks(
         "proof_structure": check_proof_structure,
         "proof_steps": check_proof_steps,
         "receipt_hash": artifacts.check_receipt_hash,
-        "signature": lambda bundle: artifacts.check_signature(bundle, pins),
+        "signature": lambda bundle: artifacts.check_signature(bundle, pins, require_pin=require_pin),
         "qr": artifacts.check_qr,
         "events": artifacts.check_events,
         "log": lambda bundle: check_log(bundle, policy, is_required=require_log),
+        "key": lambda bundle: check_key(bundle, pins, policy),
     }
 
 
-STEPS: Final = (*_list_checks(()), "replay")
+STEPS: Final = (*_list_checks(()), "status", "replay")
 
 
 def _report_unreadable(names: Sequence[str], reason: str, unread: str) -> VerificationReport:
@@ -164,30 +209,53 @@ class ViewParts:
         self.fields = [_parse_field(at, value) for at, value in enumerate(view["fields"])]
 
 
-def verify_view(data: bytes, *, pins: Sequence[Pin] = ()) -> VerificationReport:
-    """Every step of checking a view."""
+def verify_view(
+    data: bytes,
+    *,
+    pins: Sequence[Pin] = (),
+    policy: LogPolicy | None = None,
+    question: StatusQuestion = NO_QUESTION,
+    require_log: bool = False,
+    require_status: bool = False,
+) -> VerificationReport:
+    """Every step of checking a view, with or without an envelope."""
     try:
-        view = ViewParts(data)
-    except CheckFailed as error:
+        envelope = open_view(data)
+        view = ViewParts(envelope.view)
+    except Invalid as error:
         return _report_unreadable(VIEW_STEPS, error.says, "the view could not be read")
-    steps = [run_step(name, partial(check, view)) for name, check in _list_view_checks(pins).items()]
+    checks = _list_view_checks(pins, envelope, policy, require_log)
+    steps = [run_step(name, partial(check, view)) for name, check in checks.items()]
+    subject = StatusSubject(view.receipt, envelope.statement, TrustedKeys.choose(pins, None, view.receipt))
+    status = StatusCheck(lambda: subject, question, is_required=require_status)
+    steps.append(run_step("status", status.run))
     is_signed = steps[VIEW_STEPS.index("signature")].ok
-    return VerificationReport(steps=tuple(steps), issuer="pinned" if is_signed else "unpinned")
+    issuer: Issuer = "pinned" if is_signed else "unpinned"
+    return VerificationReport(steps=tuple(steps), issuer=issuer, status=status.verdict)
 
 
-def _list_view_checks(pins: Sequence[Pin]) -> Mapping[str, Callable[[ViewParts], str]]:
+def _list_view_checks(
+    pins: Sequence[Pin], envelope: ViewEnvelope, policy: LogPolicy | None = None, require_log: bool = False
+) -> Mapping[str, Callable[[ViewParts], str]]:
+    proof, opening = envelope.log_proof, envelope.opening
+    logged_entry = None if proof is None or opening is None else LoggedEntry(proof, opening)
     return {
         "canonical": lambda view: f"a view for the audience `{view.audience}`",  # 1, done by reading it
         "receipt_hash": lambda view: f"the receipt is {to_hex(view.receipt.hash())}",  # 2
-        "signature": lambda view: _check_signature(view, pins),
+        "signature": lambda view: _check_signature(view, pins, logged_entry, policy),
         "root": _check_root,
         "completeness": _check_completeness,
         "fields": _check_fields,
         "product": _check_product,
+        "log": lambda view: check_logged_receipt(
+            view.receipt, logged_entry, policy, is_required=require_log, what="view"
+        ),
     }
 
 
-def _check_signature(view: ViewParts, pins: Sequence[Pin]) -> str:
+def _check_signature(
+    view: ViewParts, pins: Sequence[Pin], logged_entry: LoggedEntry | None, policy: LogPolicy | None
+) -> str:
     if not pins:  # 3
         raise NotChecked("a view carries no key; give the issuer's key to check the signature")
     for key, names in artifacts.group_names_by_key(pins).items():
@@ -196,7 +264,10 @@ def _check_signature(view: ViewParts, pins: Sequence[Pin]) -> str:
         except SignatureInvalid:
             continue
         artifacts.require_pinned_key(key, names, view.receipt)
-        return artifacts.describe_signature(view.receipt, is_pinned=True)
+        pin = artifacts.find_pin(pins, key, view.receipt)
+        artifacts.require_same_tenant(pin, view.receipt)
+        check_key_of_view(pin, view.receipt, logged_entry, policy)
+        return artifacts.describe_signature(view.receipt, pin, is_pinned=True)
     raise CheckFailed("none of the keys you trust signed this receipt")
 
 
@@ -258,4 +329,4 @@ def _parse_field(at: int, value: canonical_json.Json) -> Mapping[str, Any]:
     return field
 
 
-VIEW_STEPS: Final = tuple(_list_view_checks(()))
+VIEW_STEPS: Final = (*_list_view_checks((), open_view(b"")), "status")

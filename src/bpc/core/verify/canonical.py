@@ -11,25 +11,29 @@ Checks:
   3. manifest, payload, receipt and snapshot have exactly their members, each in its one spelling
   4. every line of facts.jsonl and events.jsonl is canonical and ends with a line feed; a fact has exactly its members
   5. qr.txt is ASCII
-  6. passport.tlog-proof is a proof in its one form, with the opening of its entry; it is there if and only if the
-     manifest says BPC-BUNDLE-2
+  6. passport.tlog-proof is a proof in its one form, with the opening of its entry; status.json is a statement in its
+     one form; one of them is there if and only if the manifest says BPC-BUNDLE-2
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from bpc.core.errors import Invalid
 from bpc.core.facts.fact_table import SnapshotFact
-from bpc.core.facts.snapshot import read_fact
+from bpc.core.facts.snapshot import read_fact, read_fact_lines
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json, NotCanonical
 from bpc.core.formats.hashes import from_hex
 from bpc.core.formats.ids import parse_uuid
 from bpc.core.formats.timestamps import parse_time
+from bpc.core.language.typed import Program
 from bpc.core.passport.bundle import (
+    ENTRIES_OF_VERSION_2,
     LOG_PROOF_ENTRY,
     LOGGED_BUNDLE_VERSION,
+    STATUS_ENTRY,
     BadBundle,
     Bundle,
     BundleManifest,
@@ -37,6 +41,7 @@ from bpc.core.passport.bundle import (
 )
 from bpc.core.passport.payload import PAYLOAD_VERSIONS
 from bpc.core.passport.receipt import BadReceipt, Receipt, read_receipt
+from bpc.core.status.statements import StatusStatement, read_statement
 from bpc.core.tlog.entries import LogEntry, parse_opening
 from bpc.core.tlog.proofs import LogProof, parse_log_proof
 from bpc.core.verify import CheckFailed, NotChecked
@@ -205,8 +210,12 @@ def _read_manifest(_: str, data: bytes) -> BundleManifest:
 
 
 def _read_facts(name: str, data: bytes) -> tuple[SnapshotFact, ...]:
+    *lines, tail = data.split(b"\n")
+    if not tail:
+        with suppress(Invalid):  # what is wrong is said line by line
+            return read_fact_lines(lines)  # 4
     facts = []
-    for number, value in enumerate(_decode_lines(name, data), 1):  # 4
+    for number, value in enumerate(_decode_lines(name, data), 1):
         try:
             facts.append(read_fact(value))
         except Invalid as refusal:
@@ -240,6 +249,13 @@ def _read_log_proof(name: str, data: bytes) -> LoggedEntry:
         raise CheckFailed(f"{name}: {refusal.says}") from None
 
 
+def _read_status(name: str, data: bytes) -> StatusStatement:
+    try:
+        return read_statement(data)  # 6
+    except Invalid as refusal:
+        raise CheckFailed(f"{name}: {refusal.says}") from None
+
+
 class BundleEntry(Generic[T]):
     """An entry of a bundle as an attribute of an `OpenedBundle`; `NotChecked` if it could not be read."""
 
@@ -269,11 +285,14 @@ class OpenedBundle:
     event_lines = BundleEntry("events.jsonl", _read_events)
     qr_text = BundleEntry("qr.txt", _read_qr_text)
     logged_entry = BundleEntry(LOG_PROOF_ENTRY, _read_log_proof)
+    status_statement = BundleEntry(STATUS_ENTRY, _read_status)
 
     def __init__(self, bundle: Bundle) -> None:
         self.entries = bundle.entries
         self.values: dict[str, Any] = {}
         self.problems: list[str] = []
+        # The rules, once a step has read and checked them.
+        self.program: Program | None = None
         for entry in vars(OpenedBundle).values():
             if isinstance(entry, BundleEntry) and entry.name in self.entries:
                 try:
@@ -281,14 +300,24 @@ class OpenedBundle:
                 except CheckFailed as error:
                     self.problems.append(error.says)
         manifest = self.values.get("manifest.json")
-        is_logged = LOG_PROOF_ENTRY in self.entries
-        if manifest is not None and (manifest.bundle_version == LOGGED_BUNDLE_VERSION) != is_logged:  # 6
-            has = "has" if is_logged else "has no"
-            self.problems.append(f"the manifest says {manifest.bundle_version}, and the bundle {has} {LOG_PROOF_ENTRY}")
+        entry = next((name for name in ENTRIES_OF_VERSION_2 if name in self.entries), None)
+        if manifest is not None and (manifest.bundle_version == LOGGED_BUNDLE_VERSION) != (entry is not None):  # 6
+            has = "has no " + " and no ".join(ENTRIES_OF_VERSION_2) if entry is None else f"has {entry}"
+            self.problems.append(f"the manifest says {manifest.bundle_version}, and the bundle {has}")
 
     @property
     def has_log_proof(self) -> bool:
         return LOG_PROOF_ENTRY in self.entries
+
+    @property
+    def statement(self) -> StatusStatement | None:
+        """What names the place of its status, or None where the bundle has nothing of the kind."""
+        return self.status_statement if STATUS_ENTRY in self.entries else None
+
+    @property
+    def logged(self) -> LoggedEntry | None:
+        """The log proof and the entry that it opens, or None where the bundle has none."""
+        return self.logged_entry if self.has_log_proof else None
 
     @property
     def events(self) -> tuple[Json, ...] | None:

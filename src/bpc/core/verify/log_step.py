@@ -15,22 +15,29 @@ from datetime import UTC, datetime
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import to_hex
 from bpc.core.formats.timestamps import format_time
+from bpc.core.passport.receipt import Receipt
 from bpc.core.tlog.entries import PASSPORT_EXISTED, PASSPORT_ISSUED
 from bpc.core.tlog.policy import LogPolicy
 from bpc.core.tlog.proofs import LogInclusion, check_log_proof
 from bpc.core.verify import CheckFailed, format_count
-from bpc.core.verify.canonical import OpenedBundle
+from bpc.core.verify.canonical import LoggedEntry, OpenedBundle
 
 
 def check_log(bundle: OpenedBundle, policy: LogPolicy | None, *, is_required: bool) -> str:
-    """What the log shows of this passport, or that it was not asked."""
-    if not bundle.has_log_proof:
+    """What the log shows of the passport of a bundle, or that it was not asked."""
+    return check_logged_receipt(bundle.receipt, bundle.logged, policy, is_required=is_required, what="bundle")
+
+
+def check_logged_receipt(
+    receipt: Receipt, logged: LoggedEntry | None, policy: LogPolicy | None, *, is_required: bool, what: str
+) -> str:
+    """What the log shows of this receipt, or that it was not asked."""
+    if logged is None:
         return _say_unchecked(
-            "the bundle has no log proof: its entry was pending, or it was made elsewhere", is_required
+            f"the {what} has no log proof: its entry was pending, or it was made elsewhere", is_required
         )
-    logged = bundle.logged_entry
     statement = logged.entry.read_statement()
-    _require_this_passport(bundle, statement)  # 1
+    _require_this_passport(receipt, statement)  # 1
     if policy is None:
         origin = logged.proof.read_checkpoint().origin
         says = f"give a policy to check that it is entry {logged.proof.index:,} of the log `{origin[:80]}`"
@@ -44,8 +51,7 @@ def _say_unchecked(reason: str, is_required: bool) -> str:
     return f"not checked: {reason}"
 
 
-def _require_this_passport(bundle: OpenedBundle, statement: Mapping[str, Json]) -> None:
-    receipt = bundle.receipt
+def _require_this_passport(receipt: Receipt, statement: Mapping[str, Json]) -> None:
     expected = {
         "aggregate_id": str(receipt.passport_version_id),
         "aggregate_type": "PassportVersion",

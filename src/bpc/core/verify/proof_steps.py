@@ -55,9 +55,10 @@ def check_proof_steps(bundle: OpenedBundle) -> str:
 
 def _read_program(bundle: OpenedBundle) -> Program:
     try:
-        return read_program(bundle.entries["rules.bpc"])
+        bundle.program = read_program(bundle.entries["rules.bpc"])
     except RulesRefused as refusal:
         raise CheckFailed(f"rules.bpc is not a rule package without errors: {refusal.says}") from None
+    return bundle.program
 
 
 def _check_version(bundle: OpenedBundle, program: Program) -> None:

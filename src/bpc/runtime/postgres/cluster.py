@@ -4,6 +4,8 @@
   postgres/          the cluster, owned by the server's user
   postgres.log       the log of the server and its keeper
   postgres.hba       who may log in, and as whom (postgres.ident)
+  postgres.conf      whether the server takes writes; all else is in the cluster's postgresql.conf
+  postgres.reserve   zeros that are given up when the disk is full (see disk_guard.py)
   postgres.users     shared lock of every user; the keeper locks it exclusively when nobody is left
   postgres.keeper    exclusive lock of the keeper
   postgres.location  only if the cluster is elsewhere (see `choose_cluster_folder`)
@@ -213,12 +215,21 @@ class Cluster:
         if not (self.folder / "PG_VERSION").exists():
             self._initialise()
         self._write_access_rules()
+        self.set_read_only(False)
+
+    def set_read_only(self, is_read_only: bool) -> None:
+        """Say whether new transactions are read-only; a running server knows it once it has read its settings again."""
+        included = str(self.folder / "postgresql.conf").replace("\\", "\\\\").replace("'", "''")
+        # Always as long, and written over: on a full disk that works, too.
+        value = "on " if is_read_only else "off"
+        self._write_file("conf", [f"include '{included}'", f"default_transaction_read_only = {value}"])
 
     def start(self, socket_folder: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start the server as a child process; it is ready when `postmaster.pid` says so."""
         settings = {
-            "hba_file": str(self._access_file("hba")),
-            "ident_file": str(self._access_file("ident")),
+            "config_file": str(self._file("conf")),
+            "hba_file": str(self._file("hba")),
+            "ident_file": str(self._file("ident")),
             "listen_addresses": "",
             "unix_socket_directories": str(socket_folder),
             "unix_socket_permissions": "0700",
@@ -271,14 +282,22 @@ class Cluster:
         """Only the server's user, and root if it started the server, may log in as `postgres` or `bpc`."""
         people = [self.account.name, *(["root"] if self.account.is_other_user else [])]
         lines = [f'bpc "{person}" {role}' for person in people for role in (SUPERUSER, LOGIN)]
-        self._write_access_file("ident", lines)
-        self._write_access_file("hba", ["local all all peer map=bpc", "local replication all peer map=bpc"])
+        self._write_file("ident", lines)
+        self._write_file("hba", ["local all all peer map=bpc", "local replication all peer map=bpc"])
 
-    def _access_file(self, kind: str) -> Path:
+    def _file(self, kind: str) -> Path:
         # Beside the cluster, not in it: root must not write into a folder of another user.
         return self.folder.with_name(f"{self.folder.name}.{kind}")
 
-    def _write_access_file(self, kind: str, lines: list[str]) -> None:
-        path = self._access_file(kind)
-        path.write_text("".join(f"{line}\n" for line in lines))
+    def _write_file(self, kind: str, lines: list[str]) -> None:
+        """Write a file of the server where it differs: on a full disk a file that is emptied first stays empty."""
+        path, content = self._file(kind), "".join(f"{line}\n" for line in lines).encode()
+        if path.exists() and path.read_bytes() == content:
+            return
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, content)
+            os.ftruncate(descriptor, len(content))
+        finally:
+            os.close(descriptor)
         path.chmod(0o644)

@@ -2,7 +2,7 @@
 
 1. Take the keeper's lock; without it, another keeper runs: exit.
 2. Create the cluster if necessary and start the server, or adopt one whose keeper was killed.
-3. When the server dies, start it again: everything it acknowledged is on the disk.
+3. When the server dies, start it again: everything it acknowledged is on the disk. Before the disk is full, end writes.
 4. When the last user has gone and its lock is free, stop the server and exit.
 
 `server.use_server` starts it in a session of its own, so neither Ctrl-C nor the end of the first user takes the server
@@ -25,6 +25,7 @@ from typing import IO, Final
 
 from bpc.core.errors import Refusal
 from bpc.runtime.postgres.cluster import SOCKET_PORT, Cluster, Layout, create_socket_folder, find_running_postmaster
+from bpc.runtime.postgres.disk_guard import DiskGuard
 from bpc.runtime.postgres.programs import find_binaries, find_server_account
 
 START_TIMEOUT: Final = 60.0
@@ -60,6 +61,7 @@ class _Keeper:
         )
         self._account = account
         self._stop_requested = threading.Event()
+        self._disk = DiskGuard(self._cluster.folder, self._set_read_only, lambda says: _write_log(log, says))
 
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._request_stop)
@@ -75,6 +77,7 @@ class _Keeper:
                 was_ready = True
             else:
                 self._remove_stale_files(sockets)
+                self._disk.prepare_start()
                 was_ready = self._watch_child(self._cluster.start(sockets, self._log))
             if was_ready:
                 failed_starts, deadline = 0, time.monotonic() + START_TIMEOUT
@@ -104,6 +107,7 @@ class _Keeper:
         became_ready = False
         while child.poll() is None:
             self._rotate_log()
+            self._disk.look()
             if self._stop_requested.wait(PAUSE):
                 _stop_server(child.pid, lambda: child.poll() is not None)
                 break
@@ -114,9 +118,21 @@ class _Keeper:
 
     def _watch_adopted(self, pid: int) -> None:
         while find_running_postmaster(self._cluster.folder) is not None:
+            self._disk.look()
             if self._stop_requested.wait(PAUSE):
                 _stop_server(pid, lambda: find_running_postmaster(self._cluster.folder) is None)
                 break
+
+    def _set_read_only(self, is_read_only: bool) -> None:
+        """Tell the server whether it takes writes; one that is not running yet reads it when it starts."""
+        try:
+            self._cluster.set_read_only(is_read_only)
+        except OSError as error:
+            _write_log(self._log, f"the settings of the server cannot be written: {error.strerror}")
+            return
+        if postmaster := find_running_postmaster(self._cluster.folder):
+            with suppress(ProcessLookupError):
+                os.kill(postmaster.pid, signal.SIGHUP)
 
     def _has_lingering_backends(self, since: int) -> bool:
         """After kill -9 the old backends need a moment to end; until then a new server refuses to start."""
@@ -178,7 +194,8 @@ def _open_log(path: Path) -> IO[bytes]:
 
 
 def _write_log(log: IO[bytes], sentence: str) -> None:
-    log.write(f"keeper: {sentence}\n".encode())
+    with suppress(OSError):  # the disk may be full
+        log.write(f"keeper: {sentence}\n".encode())
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from bpc.runtime.settings.model import ConfigMissing, Settings, name_variable
+from bpc.runtime.settings.model import Settings, name_variable
+from bpc.runtime.settings.problems import ConfigMissing
 from bpc.runtime.settings.value_types import KEY_ID, SEED_BYTES, decode_pepper, decode_seed
 
 DATA_DIR_VARIABLE: Final = "BPC_DATA_DIR"
@@ -152,6 +153,19 @@ def locate_log_folder(settings: Settings) -> Path:
     return settings.data_dir / "log" if settings.tlog_dir is None else settings.tlog_dir
 
 
+def locate_public_url(settings: Settings) -> str | None:
+    """Where others reach the API; None in prod if nobody has said where that is.
+
+    Unset, it is the host of the transparency log, and outside prod the address that the API listens on.
+    """
+    host = settings.tlog_origin.split("/", 1)[0]
+    if settings.public_url is not None:
+        return settings.public_url
+    if host.split(":")[0] != "localhost":
+        return f"https://{host}"
+    return None if settings.env == "prod" else f"http://127.0.0.1:{settings.http_port}"
+
+
 def load_previous_pepper(settings: Settings) -> bytes | None:
     """The previous pepper, accepted until no key hash uses it."""
     return _decode_optional_pepper(settings.api_key_pepper_previous_base64)
@@ -225,6 +239,29 @@ def load_named_seed(settings: Settings, key_id: str) -> bytes | None:
     except ValueError as wrong:
         why = f"`{path}` {wrong}"
     raise ConfigMissing.for_setting(KEYS_DIR_VARIABLE, why, fix="put the file there that `bpc keygen` wrote")
+
+
+def create_named_seed(settings: Settings, key_id: str) -> bytes:
+    """A new key called `key_id`, as a file; if there is one of that name, that one."""
+    path = locate_key_file(settings, key_id)
+    if path is None:
+        raise ConfigMissing.for_setting(
+            KEYS_DIR_VARIABLE, f"`{key_id}` cannot be the name of a key", fix="choose another"
+        )
+    try:
+        if settings.signing_keys_dir is None:
+            prepare_data_dir(settings.data_dir)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _create_key_file(path)
+    except OSError as error:
+        raise ConfigMissing.for_setting(
+            KEYS_DIR_VARIABLE, f"`{path}` cannot be written: {error.strerror}", fix="check its permissions"
+        ) from error
+    seed = load_named_seed(settings, key_id)
+    if seed is None:
+        raise ConfigMissing.for_setting(KEYS_DIR_VARIABLE, f"`{path}` is gone", fix="find out who removed it")
+    return seed
 
 
 def _load_or_create(data_dir: Path, file: str, variable: str, decode: Callable[[str], bytes]) -> bytes:

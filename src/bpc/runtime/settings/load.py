@@ -20,13 +20,20 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, DotEnvSettingsSource
 
 from bpc.runtime.settings.data_dir import choose_default_data_dir, find_home
-from bpc.runtime.settings.model import READ_MORE, VARIABLES, ConfigMissing, SettingProblem, Settings, name_variable
+from bpc.runtime.settings.model import VARIABLES, Settings, name_variable
+from bpc.runtime.settings.problems import READ_MORE, ConfigMissing, SettingProblem
 from bpc.runtime.settings.value_types import describe_type
 
 DATA_DIR_VARIABLE: Final = name_variable("data_dir")
 BUILD_ID_VARIABLE: Final = name_variable("compiler_build_id")
 PASSWORD_VARIABLE: Final = name_variable("db_password")
 DATABASE_NAME_VARIABLE: Final = name_variable("db_name")
+PRIVATE_KEY_VARIABLES: Final = (
+    name_variable("signing_ed25519_private_key_base64"),
+    name_variable("tlog_ed25519_private_key_base64"),
+)
+# What only the signer needs: others get an environment without it.
+SIGNER_VARIABLES: Final = frozenset({*PRIVATE_KEY_VARIABLES, name_variable("signer_pkcs11_pin")})
 PATH_VARIABLES: Final = (DATA_DIR_VARIABLE, name_variable("signing_keys_dir"))
 
 # They start like ours and are not settings: those of commands that ask an API, our tests' own, and what Kubernetes sets
@@ -40,16 +47,19 @@ SERVER_VARIABLES: Final = tuple(
 )
 
 
-def load_settings(environ: Mapping[str, str], *, cwd: Path) -> Settings:
-    """The settings of this process.
+def load_settings(environ: Mapping[str, str], *, cwd: Path, holds_keys: bool = True) -> Settings:
+    """The settings of this process. One that holds no private keys does not read the signing key, and needs none.
 
     Raises `ConfigMissing` with every missing or wrong setting. What only looks like a mistake, such as a name
     that is nearly one of ours, is in `settings.warnings`.
     """
     dotenv, problems = _read_dotenv(environ, cwd)
     values = {**_keep_present(dotenv), **_keep_present(environ)}
+    if not holds_keys:
+        for name in PRIVATE_KEY_VARIABLES:
+            values.pop(name, None)
     problems += _resolve_paths(values, environ, cwd)
-    outcome = _check_all(values)
+    outcome = _check_all(values, holds_keys=holds_keys)
     if isinstance(outcome, Settings) and not problems:
         return outcome.model_copy(update={"warnings": tuple(_collect_warnings(outcome, {**dotenv, **environ}))})
     if not isinstance(outcome, Settings):
@@ -110,23 +120,24 @@ def _make_absolute(value: str, environ: Mapping[str, str], cwd: Path) -> Path:
     return find_home(environ).joinpath(*path.parts[1:]) if path.parts[0] == "~" else cwd / path
 
 
-def _check_all(values: Mapping[str, str]) -> Settings | list[SettingProblem]:
+def _check_all(values: Mapping[str, str], *, holds_keys: bool) -> Settings | list[SettingProblem]:
     """Settings, or all problems: those of single fields, and those between the fields that are right."""
-    problems = _validate(values)
+    problems = _validate(values, holds_keys=holds_keys)
     if isinstance(problems, Settings):
         return problems
     wrong_names = {problem.name for problem in problems}
     outcome = _validate(
-        {name: value for name, value in values.items() if name not in wrong_names - {DATA_DIR_VARIABLE}}
+        {name: value for name, value in values.items() if name not in wrong_names - {DATA_DIR_VARIABLE}},
+        holds_keys=holds_keys,
     )
     if not isinstance(outcome, Settings):
         problems += [problem for problem in outcome if wrong_names.isdisjoint({problem.name, *problem.also})]
     return problems
 
 
-def _validate(values: Mapping[str, str]) -> Settings | list[SettingProblem]:
+def _validate(values: Mapping[str, str], *, holds_keys: bool) -> Settings | list[SettingProblem]:
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(values, context={"holds_keys": holds_keys})
     except ValidationError as wrong:
         errors = wrong.errors(include_url=False, include_input=False)
     # Outside the handler, so that no traceback leads back to an error that saw the values.

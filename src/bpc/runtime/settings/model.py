@@ -6,17 +6,17 @@ are `SecretStr`: they do not appear in `repr`, in errors or in dumps.
 """
 
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from bpc import __version__
 from bpc.runtime.settings import value_types
+from bpc.runtime.settings.problems import SettingProblem
+from bpc.runtime.settings.signer_settings import SignerSettings
 from bpc.runtime.settings.value_types import (
     AnyPort,
     BrokerUrl,
@@ -39,56 +39,13 @@ from bpc.runtime.settings.value_types import (
     decode_pepper,
 )
 
-READ_MORE: Final = "docs/configuration.md lists every setting with its default"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingProblem:
-    """One missing or wrong setting; `also` names the other settings in its sentence. It never contains a value."""
-
-    name: str
-    sentence: str
-    also: tuple[str, ...] = ()
-
-
-class ConfigMissing(Exception):
-    """Settings are missing or wrong: all of them, at once.
-
-    It carries what every refusal of ours carries (`code`, `says`, `fix`, `details`) without importing their
-    base class: settings know nothing else of ours.
-    """
-
-    code: ClassVar[str] = "CONFIG_MISSING"
-    retryable: ClassVar[bool] = False
-
-    def __init__(self, problems: Sequence[SettingProblem], *, fix: str = READ_MORE) -> None:
-        self.problems = tuple(problems)
-        self.says = _join_sentences(self.problems)
-        self.fix = fix
-        self.details: Mapping[str, object] = {
-            "problems": [{"name": problem.name, "says": problem.sentence} for problem in self.problems]
-        }
-        super().__init__(self.says)
-
-    @classmethod
-    def for_setting(cls, name: str, sentence: str, *, fix: str) -> "ConfigMissing":
-        """One problem and its own way out."""
-        return cls([SettingProblem(name=name, sentence=sentence)], fix=fix)
-
-
-def _join_sentences(problems: tuple[SettingProblem, ...]) -> str:
-    sentences = [problem.sentence for problem in problems]
-    if len(sentences) == 1:
-        return sentences[0]
-    return f"{len(sentences)} settings are missing or wrong: " + "; ".join(sentences)
-
 
 def name_variable(field: str) -> str:
     """The environment variable a field is read from."""
     return "DATABASE_URL" if field == "database_url" else f"BPC_{field.upper()}"
 
 
-class Settings(BaseModel):
+class Settings(SignerSettings):
     """The whole configuration of one process, checked and frozen."""
 
     model_config = ConfigDict(
@@ -124,10 +81,16 @@ class Settings(BaseModel):
     http_port: AnyPort = Field(8080, description="Port the API listens on; 0 means any free port.")
     request_timeout_seconds: Seconds = Field(30, description="A request that takes longer is answered with 503.")
     upload_max_bytes: int = Field(25_000_000, ge=1, le=500_000_000, description="Largest document that is accepted.")
+    tenant_storage_bytes: int = Field(
+        0, ge=0, le=2**62, description="Bytes that a tenant may store, unless it has a quota of its own; 0 is no limit."
+    )
     idempotency_days: Days = Field(30, description="How long the answer to an Idempotency-Key is kept.")
     rate_limit_enabled: bool = Field(False, description="Limit the requests of each API key.")
     rate_limit_rps: int = Field(50, ge=1, le=1_000_000, description="Sustained requests per second of one API key.")
     rate_limit_burst: int = Field(100, ge=1, le=1_000_000, description="Requests a key may send at once.")
+    failed_keys_rps: int = Field(
+        10, ge=0, le=1_000_000, description="Requests with unknown keys per second of one address; 0 is no limit."
+    )
     outbound_allow: Destinations = Field(
         (), description="Private hosts, addresses, networks or folders that webhooks and ingestion may reach."
     )
@@ -168,7 +131,7 @@ class Settings(BaseModel):
 
     signing_ed25519_private_key_base64: SigningKeyText | None = Field(
         None,
-        description="Ed25519 key that signs passports, base64 of seed or seed and public key; prod needs it.",
+        description="Ed25519 key that signs passports, base64 of seed or seed and public key; for the signer alone.",
         json_schema_extra={"default": "generated and stored in the data folder, except in prod"},
     )
     signing_key_id: KeyId = Field("dev-key-1", description="Name under which that key is registered.")
@@ -197,6 +160,10 @@ class Settings(BaseModel):
     stored_secrets_key_previous_base64: StoredSecretsKey | None = Field(
         None, description="The previous one during a change: it only decrypts."
     )
+    public_url: value_types.PublicUrl | None = Field(
+        None,
+        description="Where others reach API and public pages: passports and labels carry it, so it never changes.",
+    )
     tlog_origin: LogOrigin = Field("localhost/log", description="Name of the transparency log; it never changes.")
     tlog_ed25519_private_key_base64: SigningKeyText | None = Field(
         None,
@@ -205,11 +172,25 @@ class Settings(BaseModel):
     tlog_dir: Path | None = Field(None, description="Folder of that log; unset, `log` in the data folder.")
     tlog_policy_file: Path | None = Field(None, description="Its witnesses, as a C2SP tlog-policy; unset, it has none.")
     tlog_checkpoint_seconds: Seconds = Field(2, description="How often new entries get a signed checkpoint.")
+    tlog_timestamp_url: value_types.PublicUrl | None = Field(
+        None, description="Authority that stamps checkpoints of that log with the time (RFC 3161); unset, nobody does."
+    )
+    tlog_timestamp_seconds: Seconds = Field(3600, description="How often a new checkpoint gets a time stamp.")
+    tlog_timestamp_ca_file: Path | None = Field(
+        None, description="Root certificates of that authority, in PEM; unset, only the form of answers is checked."
+    )
     tlog_audit_head_seconds: Seconds = Field(3600, description="How often it commits to audit logs that have changed.")
     worker_id: WorkerId = Field(
         default_factory=socket.gethostname,
         description="Prefix of the worker name in job leases.",
         json_schema_extra={"default": "the host name"},
+    )
+    worker_nice: int = Field(5, ge=0, le=19, description="Niceness of workers: the API comes first.")
+    items_engine: Literal["local", "ray"] = Field(
+        "local", description="Where passports of batteries are compiled: in child processes, or on a Ray cluster."
+    )
+    ray_address: str | None = Field(
+        None, description="Address of the Ray cluster; unset, each worker starts one on its own machine."
     )
     worker_http_port: AnyPort = Field(8081, description="Port of a worker's health and metrics; 0 switches it off.")
     jobs_concurrency: Count = Field(4, description="Jobs one worker runs at the same time.")
@@ -228,9 +209,7 @@ class Settings(BaseModel):
         description="How often a worker looks for jobs when nothing wakes it, in milliseconds.",
     )
     jobs_lease_seconds: Seconds = Field(60, description="How long a job lease lasts without renewal.")
-    jobs_lease_renew_seconds: Seconds = Field(
-        30, description="How often a lease is renewed; must be less than the lease."
-    )
+    jobs_lease_renew_seconds: Seconds = Field(30, description="How often a lease is renewed; less than the lease.")
     jobs_max_attempts_default: int = Field(
         5, ge=1, le=100, description="Attempts before a job fails for good; webhooks have a policy of their own."
     )
@@ -239,9 +218,7 @@ class Settings(BaseModel):
     jobs_ttl_days: Days = Field(
         14, description="How long finished jobs, nightly jobs and webhooks included, and exports are kept."
     )
-    jobs_dead_letter_ttl_days: Days = Field(
-        14, description="How long jobs that used all their attempts (DEAD_LETTER) are kept."
-    )
+    jobs_dead_letter_ttl_days: Days = Field(14, description="How long jobs without attempts left are kept.")
 
     queue_enabled: bool = Field(False, description="Wake workers through RabbitMQ as well.")
     queue_url: BrokerUrl = Field(
@@ -338,17 +315,17 @@ class Settings(BaseModel):
         return value if value or info.data.get("env") == "prod" else f"bpc-{__version__}"
 
     @model_validator(mode="after")
-    def _refuse_contradictions(self) -> "Settings":
-        problems = find_contradictions(self)
+    def _refuse_contradictions(self, info: ValidationInfo) -> "Settings":
+        problems = find_contradictions(self, holds_keys=(info.context or {}).get("holds_keys", True))
         if problems:
             sentence = "; ".join(problem.sentence for problem in problems)
             raise PydanticCustomError("contradiction", "{says}", {"says": sentence, "problems": problems})
         return self
 
 
-def find_contradictions(settings: Settings) -> list[SettingProblem]:
+def find_contradictions(settings: Settings, *, holds_keys: bool = True) -> list[SettingProblem]:
     """Problems between fields: what prod requires, and values that contradict each other."""
-    problems = _find_missing_in_prod(settings) if settings.env == "prod" else []
+    problems = _find_missing_in_prod(settings, holds_keys=holds_keys) if settings.env == "prod" else []
     if settings.jobs_lease_renew_seconds >= settings.jobs_lease_seconds:
         renew, lease = name_variable("jobs_lease_renew_seconds"), name_variable("jobs_lease_seconds")
         sentence = f"`{renew}` must be below `{lease}`, otherwise running jobs lose their lease"
@@ -374,14 +351,13 @@ def _find_equal_peppers(settings: Settings) -> list[SettingProblem]:
     ]
 
 
-def _find_missing_in_prod(settings: Settings) -> list[SettingProblem]:
-    """Secrets and names that prod requires.
+def _find_missing_in_prod(settings: Settings, *, holds_keys: bool) -> list[SettingProblem]:
+    """Secrets and names that prod requires. A forgotten database would silently be a new, empty one.
 
-    The database is among them although one is embedded: a forgotten variable must not silently give production an
-    empty database. To use the embedded one in prod, set `BPC_DB_PASSWORD`.
+    To use the embedded one in prod, set `BPC_DB_PASSWORD`.
     """
     missing = []
-    if settings.signing_ed25519_private_key_base64 is None:
+    if holds_keys and settings.signer_provider == "file" and settings.signing_ed25519_private_key_base64 is None:
         missing.append(("signing_ed25519_private_key_base64", "prod does not generate one"))
     if settings.api_key_pepper_base64 is None:
         missing.append(("api_key_pepper_base64", "prod does not generate one"))

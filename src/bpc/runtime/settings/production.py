@@ -18,7 +18,8 @@ from itertools import pairwise
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from bpc.runtime.settings.model import SettingProblem, Settings, name_variable
+from bpc.runtime.settings.model import Settings, name_variable
+from bpc.runtime.settings.problems import SettingProblem
 from bpc.runtime.settings.value_types import decode_pepper, decode_seed
 
 # SHA-256 of seeds that anybody can read: of our own tests and of RFC 8032, section 7.1.

@@ -93,7 +93,9 @@ def _decode_base64(text: str) -> bytes:
 
 HOST: Final = re.compile(r"[A-Za-z0-9._:%-]{1,255}|/[!-~]{1,200}")
 DESTINATION: Final = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?(:[0-9]{1,5})?|/[ -~]*")
+PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,100}(:[0-9]{1,5})?(/[A-Za-z0-9._~-]{1,60}){0,8}")
 LOG_ORIGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,100}(:[0-9]{1,5})?(/[A-Za-z0-9._~-]{1,60}){1,8}")
+SIGNER_PLACE: Final = re.compile(r"/[^\x00-\x1f]{1,106}|[^\s/:]+:[1-9][0-9]{0,4}|\[[0-9a-fA-F:]+\]:[1-9][0-9]{0,4}")
 KEY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 WORKER_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 BUILD_ID: Final = re.compile(r"[!-~]{0,128}")
@@ -154,6 +156,12 @@ Seconds = Annotated[float, Field(ge=0.1, le=86400, allow_inf_nan=False)]
 DatabaseName = Annotated[str, Field(min_length=1, max_length=63), AfterValidator(_check_short)]
 # A whole URL is the likely mistake here, and it may hold a password.
 Host = Annotated[str, _make_pattern_check(HOST, "must be a host name or an address, without scheme, user or port")]
+SignerPlace = Annotated[
+    str,
+    _make_pattern_check(
+        SIGNER_PLACE, "must be the absolute path of a socket, or a host and a port like `signer.internal:7400`"
+    ),
+]
 # It is also the name of a file in BPC_SIGNING_KEYS_DIR.
 KeyId = Annotated[
     str,
@@ -164,6 +172,9 @@ KeyId = Annotated[
 # The owner of a lease is `<id>:<pid>:<random>`.
 LogOrigin = Annotated[
     str, _make_pattern_check(LOG_ORIGIN, "must be a host and a path like `passports.example/log`, without `https://`")
+]
+PublicUrl = Annotated[
+    str, _make_pattern_check(PUBLIC_URL, "must be an address like `https://passports.example`, without `/` at its end")
 ]
 WorkerId = Annotated[str, _make_pattern_check(WORKER_ID, "must be at most 100 letters, digits, `.`, `_` or `-`")]
 BuildId = Annotated[str, _make_pattern_check(BUILD_ID, "must be at most 128 visible ASCII characters")]

@@ -11,6 +11,7 @@ from typing import Final, LiteralString
 from bpc.core.api_keys import ENTROPY_BYTES, ApiKeySecret, compute_pepper_id
 from bpc.core.audit.events import Act
 from bpc.core.errors import Conflict, Invalid, NotFound
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import ActorId, ApiKeyId, TenantId
 from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
@@ -125,7 +126,13 @@ async def create_key(
     await conn.execute(INSERT_PREFIX, key.prefix, tenant)
     hash_and_pepper = key.hash(pepper), compute_pepper_id(pepper)
     await conn.execute(INSERT_KEY, tenant, key_id, actor, key.prefix, *hash_and_pepper, label, expires_at, act.at)
-    payload = {"actor_id": str(actor), "key_prefix": key.prefix, "label": label}
+    payload = {
+        "actor_id": str(actor),
+        "key_prefix": key.prefix,
+        "label": label,
+        "expires_at": None if expires_at is None else format_time(expires_at),
+        "key_hash_sha256": to_hex(sha256(hash_and_pepper[0])),
+    }
     await append_and_announce(conn, act, tenant, "ApiKey", key_id, "API_KEY_CREATED", payload)
     return IssuedApiKey(
         api_key=key, api_key_id=key_id, actor_id=actor, label=label, created_at=act.at, expires_at=expires_at

@@ -13,10 +13,13 @@ from uuid import UUID
 
 import orjson
 
+from bpc.core.audit.events import Act
+from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import ActorId, ApiKeyId, TenantId, parse_uuid
 from bpc.core.policies import PolicyInForce
 from bpc.runtime.logs import get_logger
 from bpc.storage.access.policies import parse_policy
+from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
 from bpc.storage.error_mapping import WRITE_ERRORS
@@ -36,6 +39,7 @@ UPDATE_LAST_USED: Final[LiteralString] = """
 UPDATE_KEY_HASH: Final[LiteralString] = """
     UPDATE api_keys SET key_hash = $4, pepper_id = $5
      WHERE tenant_id = $1 AND api_key_id = $2 AND key_hash = $3 AND revoked_at IS NULL
+    RETURNING true
 """
 LAST_USED_INTERVAL: Final = timedelta(minutes=1)
 
@@ -99,7 +103,10 @@ async def _write_key_use(conn: Connection, caller: Caller, now: datetime) -> Non
     key, new_hash = (caller.tenant_id, caller.api_key_id), caller.new_hash
     if new_hash is not None and new_hash.key_hash != caller.key_hash:
         async with begin_tenant_transaction(conn, caller.tenant_id):
-            await conn.execute(UPDATE_KEY_HASH, *key, caller.key_hash, new_hash.key_hash, new_hash.pepper_id)
+            values = caller.key_hash, new_hash.key_hash, new_hash.pepper_id
+            if await conn.fetchval(UPDATE_KEY_HASH, *key, *values):
+                payload = {"pepper_id": new_hash.pepper_id, "key_hash_sha256": to_hex(sha256(new_hash.key_hash))}
+                await events.append_act(conn, Act(None, now), key[0], "ApiKey", key[1], "API_KEY_REHASHED", payload)
     if caller.last_used_at is None or caller.last_used_at <= now - LAST_USED_INTERVAL:
         hash_and_pepper = (None, None) if new_hash is None else (new_hash.key_hash, new_hash.pepper_id)
         async with begin_tenant_transaction(conn, caller.tenant_id):

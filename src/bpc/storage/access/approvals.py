@@ -122,6 +122,7 @@ async def request_approval(
         "permission": permission,
         "method": method,
         "path": path,
+        "content_type": content_type,
         "body_sha256": to_hex(sha256(body)),
     }
     await events.append_act(conn, act, tenant, "Approval", approval, "APPROVAL_REQUESTED", payload)

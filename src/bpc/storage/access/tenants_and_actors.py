@@ -26,6 +26,12 @@ INSERT_TENANT: Final[LiteralString] = "INSERT INTO tenants (tenant_id, slug, nam
 SELECT_TENANTS: Final[LiteralString] = "SELECT tenant_id, slug, name, is_active, created_at FROM tenants"
 SELECT_TENANT_BY_SLUG: Final[LiteralString] = f"{SELECT_TENANTS} WHERE slug = $1"
 SELECT_ALL_TENANTS: Final[LiteralString] = f"{SELECT_TENANTS} ORDER BY slug"
+SELECT_PUBLIC_HOSTS: Final[LiteralString] = """
+    SELECT public_host, tenant_id FROM tenants WHERE public_host IS NOT NULL
+"""
+SELECT_PUBLIC_HOST: Final[LiteralString] = "SELECT public_host FROM tenants WHERE tenant_id = $1"
+SELECT_OTHER_OF_HOST: Final[LiteralString] = "SELECT slug FROM tenants WHERE public_host = $1 AND tenant_id <> $2"
+UPDATE_PUBLIC_HOST: Final[LiteralString] = "UPDATE tenants SET public_host = $2 WHERE tenant_id = $1"
 UPDATE_TENANT_ACTIVE: Final[LiteralString] = "UPDATE tenants SET is_active = $2 WHERE tenant_id = $1"
 
 
@@ -58,6 +64,38 @@ async def set_tenant_active(database: Database, tenant: TenantRow, *, active: bo
         await conn.execute(UPDATE_TENANT_ACTIVE, tenant.tenant_id, active)
         payload = {"is_active": active}
         await events.append_act(conn, act, tenant.tenant_id, "Tenant", tenant.tenant_id, "TENANT_CHANGED", payload)
+
+
+class DomainTaken(Conflict):
+    """Another tenant has this domain."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"the tenant `{slug}` has this domain", fix="remove it there first", details={"tenant": slug})
+
+
+async def list_public_hosts(database: Database) -> Mapping[str, TenantId]:
+    """The domains under which single tenants have their public pages."""
+    async with database.system() as conn:
+        rows = await conn.fetch(SELECT_PUBLIC_HOSTS)
+    return {row["public_host"]: TenantId(row["tenant_id"]) for row in rows}
+
+
+async def find_public_host(conn: Connection, tenant: TenantId) -> str | None:
+    host: str | None = await conn.fetchval(SELECT_PUBLIC_HOST, tenant)
+    return host
+
+
+async def change_public_host(conn: Connection, tenant: TenantId, host: str | None, *, act: Act) -> None:
+    """Assign a domain to a tenant or take it away (None), with an event if it changes. Needs the system role."""
+    before: str | None = await conn.fetchval(f"{SELECT_PUBLIC_HOST} FOR UPDATE", tenant)
+    if before == host:
+        return
+    owner = None if host is None else await conn.fetchval(SELECT_OTHER_OF_HOST, host, tenant)
+    if owner is not None:
+        raise DomainTaken(owner)
+    await conn.execute(UPDATE_PUBLIC_HOST, tenant, host)
+    payload = {"public_host": {"from": before, "to": host}}
+    await events.append_act(conn, act, tenant, "Tenant", tenant, "TENANT_DOMAIN_CHANGED", payload)
 
 
 async def find_tenant(database: Database, slug: str) -> TenantRow:

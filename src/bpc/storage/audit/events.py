@@ -3,15 +3,14 @@
 bpc.core.audit.events computes the hashes of a chain. Writers of one aggregate wait for each other under a lock that
 lasts until their transaction ends, so a chain has neither gaps nor forks.
 
-Appending writes one row and nothing else. An event that webhooks announce is appended by
-bpc.storage.webhooks.webhook_fanout.append_and_announce.
+Appending writes one row. bpc.storage.webhooks.webhook_fanout.append_and_announce also announces it to webhooks.
 
 An anchor is the last event that retention removed of a chain, by version and hash: the chain is verified from there.
 Each retention event lists the anchors it set (retention_anchors), so a moved anchor is noticed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, LiteralString
 from uuid import UUID
@@ -79,6 +78,8 @@ LOCK_ANCHORS_SHARED: Final[LiteralString] = (
     "SELECT pg_advisory_xact_lock_shared(hashtextextended('retention/' || $1, 0))"
 )
 
+Report = Callable[[int], None]
+Observer = Callable[[Sequence[StoredEvent]], Awaitable[None]]
 AnchorColumns = tuple[list[str], list[AggregateId], list[int], list[Digest | None]]
 
 
@@ -192,7 +193,10 @@ SELECT_HASHES_AT: Final[LiteralString] = """
     SELECT w.aggregate_type, w.aggregate_id, coalesce(e.event_hash, a.event_hash,
              (SELECT r.event_hash FROM retention_anchors r
                WHERE r.tenant_id = $1 AND r.aggregate_type = w.aggregate_type AND r.aggregate_id = w.aggregate_id
-                 AND r.aggregate_version = w.aggregate_version LIMIT 1)) AS event_hash
+                 AND r.aggregate_version = w.aggregate_version LIMIT 1),
+             (SELECT g.event_hash FROM removed_events g
+               WHERE g.tenant_id = $1 AND g.aggregate_type = w.aggregate_type AND g.aggregate_id = w.aggregate_id
+                 AND g.aggregate_version = w.aggregate_version)) AS event_hash
       FROM unnest($2::text[], $3::uuid[], $4::bigint[]) AS w(aggregate_type, aggregate_id, aggregate_version)
       LEFT JOIN events e ON e.tenant_id = $1 AND e.aggregate_type = w.aggregate_type
            AND e.aggregate_id = w.aggregate_id AND e.aggregate_version = w.aggregate_version
@@ -263,16 +267,17 @@ async def verify_chain(conn: Connection, stream: EventStream) -> ChainVerificati
 
 
 async def verify_tenant(
-    conn: Connection, tenant: TenantId, *, report: Callable[[int], None] | None = None
+    conn: Connection, tenant: TenantId, *, report: Report | None = None, observe: Observer | None = None
 ) -> ChainVerification:
     """Check every chain and every anchor of a tenant in one pass, with few events in memory at a time.
 
-    `report` gets the number of events after each piece.
+    `report` gets the number of events after each piece; `observe` gets the piece, which belongs to one chain.
     """
     await lock_anchors_shared(conn, tenant)
     chain_anchors = to_heads(tenant, await conn.fetch(SELECT_ANCHORS_OF_TENANT, tenant))
     anchor_faults = list(find_anchor_faults(chain_anchors, await _load_parts(conn, tenant, None)))
-    return await _verify_events(conn, chain_anchors, anchor_faults, SELECT_EVENTS_OF_TENANT, tenant, report=report)
+    statement = SELECT_EVENTS_OF_TENANT
+    return await _verify_events(conn, chain_anchors, anchor_faults, statement, tenant, report=report, observe=observe)
 
 
 async def list_events_without_tenant(conn: Connection) -> list[ChainFault]:
@@ -314,7 +319,8 @@ async def _verify_events(
     anchor_faults: Sequence[ChainFault],
     statement: LiteralString,
     *arguments: object,
-    report: Callable[[int], None] | None = None,
+    report: Report | None = None,
+    observe: Observer | None = None,
 ) -> ChainVerification:
     events, chains, all_faults = 0, 0, list(anchor_faults)
     stream, head = None, EMPTY_CHAIN
@@ -325,6 +331,8 @@ async def _verify_events(
         events += len(chunk)
         all_faults += find_chain_faults(chunk, head)
         head = ChainHead(last.version, last.event_hash)
+        if observe is not None:
+            await observe(chunk)
         if report is not None:
             report(events)
         await asyncio.sleep(0)

@@ -6,15 +6,17 @@ Events are read in the order of (occurred_at, event_id), a page at a time. Of ea
 events, as far as all of them are in the pages read so far; it never removes an event after one that stays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, LiteralString
+from typing import Final, LiteralString, NamedTuple
 from uuid import UUID
 
 from bpc.core.audit.checkpoint import UNCUT_AGGREGATE_TYPE
-from bpc.core.audit.events import ChainHead, EventStream
-from bpc.core.formats.ids import PassportVersionId, TenantId
+from bpc.core.audit.events import AuditEvent, ChainHead, EventStream
+from bpc.core.audit.row_hashes import hash_rows
+from bpc.core.formats.hashes import Digest, to_hex
+from bpc.core.formats.ids import DocumentVersionId, PassportVersionId, TenantId
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
 from bpc.storage.audit import events as event_store
 from bpc.storage.connection import EARLIEST_TIME, HIGHEST_ID, LOWEST_ID, Connection, parse_row_count
@@ -66,9 +68,14 @@ SELECT_ABANDONED_VERSIONS: Final[LiteralString] = """
      LIMIT $3
        FOR UPDATE SKIP LOCKED
 """
+# The model of batteries and batches stays: their passports pin it.
 SELECT_ENDED_VERSIONS: Final[LiteralString] = """
     SELECT passport_version_id FROM passport_versions
      WHERE tenant_id = $1 AND status IN ('SUPERSEDED', 'REVOKED') AND greatest(superseded_at, revoked_at) < $2
+       AND NOT EXISTS (SELECT FROM item_runs r
+                        WHERE r.tenant_id = $1 AND r.model_version_id = passport_versions.passport_version_id)
+       AND NOT EXISTS (SELECT FROM batch_passport_versions b
+                        WHERE b.tenant_id = $1 AND b.model_version_id = passport_versions.passport_version_id)
      ORDER BY greatest(superseded_at, revoked_at)
      LIMIT $3
        FOR UPDATE SKIP LOCKED
@@ -96,7 +103,8 @@ SELECT_OLD_EVENT_PAGE: Final[LiteralString] = """
      ORDER BY occurred_at, event_id
      LIMIT $5
 """
-# The chain of a passport version is part of its evidence: it stays complete while the version exists.
+# The chain of a passport version is part of its evidence: it stays complete while the version exists. What is on record
+# of a battery stays: its state at any time is read from it.
 SELECT_CUTS: Final[LiteralString] = """
     SELECT w.aggregate_type, w.aggregate_id, cut.aggregate_version, cut.event_hash
       FROM unnest($2::text[], $3::uuid[]) AS w(aggregate_type, aggregate_id)
@@ -113,6 +121,8 @@ SELECT_CUTS: Final[LiteralString] = """
         LIMIT 1) AS cut
      WHERE NOT (w.aggregate_type = 'PassportVersion' AND EXISTS (
        SELECT FROM passport_versions p WHERE p.tenant_id = $1 AND p.passport_version_id = w.aggregate_id))
+       AND w.aggregate_type NOT IN ('Battery', 'BatteryBatch', 'BatteryRegistration', 'BatteryTransfer',
+                                      'ItemBatch', 'ItemRun', 'ReadingDelivery')
 """
 EVENTS_BEFORE_CUTS: Final[LiteralString] = """
     unnest($2::text[], $3::uuid[], $4::bigint[], $5::bytea[])
@@ -124,14 +134,27 @@ DELETE_DELIVERIES: Final[LiteralString] = f"""
     DELETE FROM webhook_deliveries d USING events e, {EVENTS_BEFORE_CUTS}
        AND d.tenant_id = $1 AND d.event_id = e.event_id
 """
-DELETE_EVENTS: Final[LiteralString] = f"DELETE FROM events e USING {EVENTS_BEFORE_CUTS}"
+DELETE_EVENTS: Final[LiteralString] = f"""
+    DELETE FROM events e USING {EVENTS_BEFORE_CUTS}
+    RETURNING e.aggregate_type, e.aggregate_id, e.aggregate_version, e.event_hash
+"""
+INSERT_REMOVED_EVENTS: Final[LiteralString] = """
+    INSERT INTO removed_events (tenant_id, removed_by, aggregate_type, aggregate_id, aggregate_version, event_hash)
+    SELECT $1, $2, w.aggregate_type, w.aggregate_id, w.aggregate_version, w.event_hash
+      FROM unnest($3::text[], $4::uuid[], $5::bigint[], $6::bytea[])
+           AS w(aggregate_type, aggregate_id, aggregate_version, event_hash)
+"""
 
 # The same rows, only counted and all at once, to show what retention would remove.
 COUNT_CONTENT: Final[LiteralString] = f"SELECT count(*) FROM document_versions v WHERE {OLD_CONTENT}"
 COUNT_VERSIONS: Final[LiteralString] = """
     SELECT count(*) FROM passport_versions
      WHERE tenant_id = $1 AND (abandoned_at < $2
-        OR status IN ('SUPERSEDED', 'REVOKED') AND greatest(superseded_at, revoked_at) < $2)
+        OR status IN ('SUPERSEDED', 'REVOKED') AND greatest(superseded_at, revoked_at) < $2
+           AND NOT EXISTS (SELECT FROM item_runs r
+                            WHERE r.tenant_id = $1 AND r.model_version_id = passport_versions.passport_version_id)
+           AND NOT EXISTS (SELECT FROM batch_passport_versions b
+                            WHERE b.tenant_id = $1 AND b.model_version_id = passport_versions.passport_version_id))
 """
 COUNT_EXPORTS: Final[LiteralString] = """
     SELECT count(*) FROM passport_exports x
@@ -150,7 +173,13 @@ COUNT_EVENTS: Final[LiteralString] = """
      WHERE is_old AND NOT (aggregate_type = 'PassportVersion' AND EXISTS (
        SELECT FROM passport_versions p WHERE p.tenant_id = $1 AND p.passport_version_id = aggregate_id
           AND NOT coalesce(p.abandoned_at < $3, false)
-          AND NOT (p.status IN ('SUPERSEDED', 'REVOKED') AND greatest(p.superseded_at, p.revoked_at) < $3)))
+          AND NOT (p.status IN ('SUPERSEDED', 'REVOKED') AND greatest(p.superseded_at, p.revoked_at) < $3
+                   AND NOT EXISTS (SELECT FROM item_runs r
+                                    WHERE r.tenant_id = $1 AND r.model_version_id = p.passport_version_id)
+                   AND NOT EXISTS (SELECT FROM batch_passport_versions b
+                                    WHERE b.tenant_id = $1 AND b.model_version_id = p.passport_version_id))))
+       AND aggregate_type NOT IN ('Battery', 'BatteryBatch', 'BatteryRegistration', 'BatteryTransfer',
+                                    'ItemBatch', 'ItemRun', 'ReadingDelivery')
 """
 
 
@@ -162,14 +191,23 @@ class EventPosition:
     event_id: UUID = LOWEST_ID
 
 
+class RemovedEvent(NamedTuple):
+    """What stays of an event."""
+
+    aggregate_type: str
+    aggregate_id: UUID
+    aggregate_version: int
+    event_hash: Digest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedEvents:
-    """How many events and webhook deliveries were removed, and the new anchors of the chains.
+    """What each removed event leaves, how many webhook deliveries were removed, and the new anchors of the chains.
 
     `next_position` is where the next page starts; None after the last page.
     """
 
-    events: int
+    events: Sequence[RemovedEvent]
     webhook_deliveries: int
     anchors: Mapping[EventStream, ChainHead]
     next_position: EventPosition | None
@@ -188,13 +226,15 @@ async def is_paused(conn: Connection) -> bool:
     return bool(await conn.fetchval(SELECT_PAUSED, SYSTEM_TENANT, SCHEDULE_NAME))
 
 
-async def remove_content(conn: Connection, tenant: TenantId, *, before: datetime, limit: int, at: datetime) -> int:
-    """Remove the bytes of document versions uploaded before `before`; return how many. The rows stay."""
+async def remove_content(
+    conn: Connection, tenant: TenantId, *, before: datetime, limit: int, at: datetime
+) -> list[DocumentVersionId]:
+    """Remove the bytes of document versions uploaded before `before`; return which. The rows stay."""
     old = [row[0] for row in await conn.fetch(SELECT_OLD_CONTENT, tenant, before, limit)]
     if old:
         await conn.execute(CLEAR_CONTENT, tenant, old, at)
         await conn.execute(DELETE_TEXTS, tenant, old)
-    return len(old)
+    return old
 
 
 async def remove_versions(conn: Connection, tenant: TenantId, *, before: datetime, limit: int) -> RemovedVersions:
@@ -233,12 +273,29 @@ async def remove_events(
     }
     cuts = await _find_cuts(conn, tenant, aggregates, end) if aggregates else {}
     if not cuts:
-        return RemovedEvents(events=0, webhook_deliveries=0, anchors={}, next_position=next_position)
+        return RemovedEvents(events=(), webhook_deliveries=0, anchors={}, next_position=next_position)
     cut_columns = event_store.to_columns(cuts)
     await event_store.move_anchors(conn, tenant, cuts)
     deliveries = parse_row_count(await conn.execute(DELETE_DELIVERIES, tenant, *cut_columns))
-    removed_count = parse_row_count(await conn.execute(DELETE_EVENTS, tenant, *cut_columns))
-    return RemovedEvents(events=removed_count, webhook_deliveries=deliveries, anchors=cuts, next_position=next_position)
+    removed_events = [RemovedEvent(*row) for row in await conn.fetch(DELETE_EVENTS, tenant, *cut_columns)]
+    return RemovedEvents(
+        events=removed_events, webhook_deliveries=deliveries, anchors=cuts, next_position=next_position
+    )
+
+
+async def insert_removed_events(
+    conn: Connection, tenant: TenantId, retention_event: AuditEvent, removed: Sequence[RemovedEvent]
+) -> None:
+    """Keep the hashes of removed events, whose hash is in the payload of `retention_event`."""
+    if removed:
+        columns = [list(column) for column in zip(*removed, strict=True)]
+        await conn.execute(INSERT_REMOVED_EVENTS, tenant, retention_event.event_id, *columns)
+
+
+def describe_removed(removed: Sequence[RemovedEvent]) -> dict[str, object]:
+    """What a RetentionApplied event says of the events it removed."""
+    digest = hash_rows((kind, str(each), version, to_hex(event_hash)) for kind, each, version, event_hash in removed)
+    return {"count": len(removed), "sha256": to_hex(digest)}
 
 
 async def _find_cuts(

@@ -22,16 +22,30 @@ from bpc.storage.webhooks.webhook_fanout import append_and_announce
 INSERT_KEY: Final[LiteralString] = """
     INSERT INTO signing_keys (key_id, public_key) VALUES ($1, $2) ON CONFLICT (key_id) DO NOTHING RETURNING true
 """
-SELECT_KEYS: Final[LiteralString] = """
-    SELECT key_id, public_key, status::text AS status, created_at, retired_at FROM signing_keys
-     ORDER BY created_at DESC, key_id
+KEY_COLUMNS: Final[LiteralString] = """
+    k.key_id, k.public_key, k.status::text AS status, k.created_at, k.retired_at, k.owner_tenant_id AS tenant_id,
+    t.slug AS tenant, k.valid_from, k.valid_until, k.compromised_since
+"""
+SELECT_KEYS: Final[LiteralString] = f"""
+    SELECT {KEY_COLUMNS} FROM signing_keys k LEFT JOIN tenants t ON t.tenant_id = k.owner_tenant_id
+     ORDER BY k.created_at DESC, k.key_id
+"""
+# A tenant sees its own keys and those of the installation; without one, only the latter.
+SELECT_KEYS_FOR: Final[LiteralString] = f"""
+    SELECT {KEY_COLUMNS} FROM signing_keys k LEFT JOIN tenants t ON t.tenant_id = k.owner_tenant_id
+     WHERE k.owner_tenant_id IS NULL OR k.owner_tenant_id = $1
+     ORDER BY k.created_at DESC, k.key_id
 """
 RETIRE_KEY: Final[LiteralString] = """
-    UPDATE signing_keys SET status = 'RETIRED', retired_at = $2 WHERE key_id = $1 AND status = 'ACTIVE' RETURNING true
+    UPDATE signing_keys SET status = 'RETIRED', retired_at = $2
+     WHERE key_id = $1 AND status = 'ACTIVE' AND owner_tenant_id IS NULL RETURNING true
 """
-SELECT_PUBLIC_KEY: Final[LiteralString] = (
-    "SELECT public_key FROM signing_keys WHERE key_id = $1 AND (NOT $2 OR status = 'ACTIVE')"
-)
+SELECT_PUBLIC_KEY: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1"
+SELECT_SIGNING_KEY: Final[LiteralString] = """
+    SELECT public_key FROM signing_keys
+     WHERE key_id = $1 AND status = 'ACTIVE' AND (owner_tenant_id IS NULL OR owner_tenant_id = $2)
+       AND coalesce(valid_from <= now(), true) AND coalesce(now() < valid_until, true)
+"""
 SELECT_OTHER_NAME: Final[LiteralString] = "SELECT key_id FROM signing_keys WHERE public_key = $1 AND key_id <> $2"
 # A version names its key in its receipt, a requested compile in its payload. The ids of jobs are in the order of time.
 COUNT_KEY_USE: Final[LiteralString] = """
@@ -60,13 +74,18 @@ class SigningKeyUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKeyRow:
-    """The public half of a key. Signatures stay valid after it is retired."""
+    """The public half of a key; without a tenant, of the installation's. Signatures stay valid after it is retired."""
 
     key_id: str
     public_key: PublicKey
-    status: Literal["ACTIVE", "RETIRED"]
+    status: Literal["ACTIVE", "RETIRED", "COMPROMISED"]
     created_at: datetime
     retired_at: datetime | None
+    tenant_id: TenantId | None
+    tenant: str | None
+    valid_from: datetime | None
+    valid_until: datetime | None
+    compromised_since: datetime | None
 
 
 class SigningKeyDiffers(Refusal):
@@ -102,9 +121,15 @@ class SigningKeyHasOtherName(Refusal):
         )
 
 
-async def find_public_key(conn: Connection, key_id: str, *, active_only: bool = False) -> PublicKey | None:
-    """The public key that is registered as `key_id`; with `active_only`, None if it is retired."""
-    key_bytes = await conn.fetchval(SELECT_PUBLIC_KEY, key_id, active_only)
+async def find_public_key(conn: Connection, key_id: str) -> PublicKey | None:
+    """The public key that is registered as `key_id`."""
+    key_bytes = await conn.fetchval(SELECT_PUBLIC_KEY, key_id)
+    return None if key_bytes is None else PublicKey(key_bytes)
+
+
+async def find_key_that_signs(conn: Connection, key_id: str, tenant: TenantId = SYSTEM_TENANT) -> PublicKey | None:
+    """The public key, if it signs for this tenant now: it is active, valid, and no other tenant's."""
+    key_bytes = await conn.fetchval(SELECT_SIGNING_KEY, key_id, tenant)
     return None if key_bytes is None else PublicKey(key_bytes)
 
 
@@ -118,16 +143,21 @@ async def register_key(database: Database, key_id: str, key: PublicKey, *, act: 
             raise SigningKeyHasOtherName(key_id, name)
         if await conn.fetchval(INSERT_KEY, key_id, key):
             payload = {"key_id": key_id, "public_key": to_base64(key)}
-            chain = _name_chain(key_id)
-            async for tenant in _iterate_listeners(conn, "signing_key.created"):
+            chain = name_chain(key_id)
+            async for tenant in iterate_listeners(conn, "signing_key.created"):
                 await append_and_announce(conn, act, tenant, "SigningKey", chain, "SIGNING_KEY_CREATED", payload)
         elif await find_public_key(conn, key_id) != key:
             raise SigningKeyDiffers(key_id)
 
 
-async def list_keys(conn: Connection) -> Sequence[SigningKeyRow]:
-    """All signing keys of the installation, newest first."""
+async def list_all_keys(conn: Connection) -> Sequence[SigningKeyRow]:
+    """All signing keys of the installation and of all tenants, newest first."""
     return await fetch_rows(conn, SigningKeyRow, SELECT_KEYS)
+
+
+async def list_keys(conn: Connection, tenant: TenantId | None = None) -> Sequence[SigningKeyRow]:
+    """The signing keys of the installation and of one tenant, newest first."""
+    return await fetch_rows(conn, SigningKeyRow, SELECT_KEYS_FOR, tenant)
 
 
 async def count_key_use(database: Database, key_id: str, *, since: datetime) -> SigningKeyUsage:
@@ -149,18 +179,18 @@ async def retire_key(database: Database, key_id: str, *, act: Act) -> None:
         if not await conn.fetchval(RETIRE_KEY, key_id, act.at):
             if await find_public_key(conn, key_id) is None:
                 raise UnknownResource("signing key", key_id)
-            raise Conflict(f"the signing key `{key_id}` is already retired", fix="nothing to do")
-        payload, chain = {"key_id": key_id, "status": "RETIRED"}, _name_chain(key_id)
-        async for tenant in _iterate_listeners(conn, "signing_key.changed"):
+            raise Conflict(f"the signing key `{key_id}` is already retired or compromised", fix="nothing to do")
+        payload, chain = {"key_id": key_id, "status": "RETIRED"}, name_chain(key_id)
+        async for tenant in iterate_listeners(conn, "signing_key.changed"):
             await append_and_announce(conn, act, tenant, "SigningKey", chain, "SIGNING_KEY_CHANGED", payload)
 
 
-def _name_chain(key_id: str) -> UUID:
+def name_chain(key_id: str) -> UUID:
     """The id of the chain of events of a key."""
     return uuid5(NAMESPACE_URL, f"bpc:key:{key_id}")
 
 
-async def _iterate_listeners(conn: Connection, webhook_type: WebhookType) -> AsyncIterator[TenantId]:
+async def iterate_listeners(conn: Connection, webhook_type: WebhookType) -> AsyncIterator[TenantId]:
     """The tenant `system`, then each active tenant that is subscribed. Binds the transaction to it."""
     yield SYSTEM_TENANT
     for tenant in await tenants_and_actors.list_tenants(conn):

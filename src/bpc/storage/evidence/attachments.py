@@ -22,6 +22,7 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 from bpc.storage.evidence import documents
 from bpc.storage.evidence.documents import DocumentContent
+from bpc.storage.evidence.facts import JOIN_FACT_BY_ID
 from bpc.storage.evidence.stated_facts import read_origin
 
 NOT_PARSED: Final = "OTHER"
@@ -112,9 +113,8 @@ SELECT_VERSIONS_BY_REF: Final[LiteralString] = """
 """
 # The files that the facts of a snapshot name. Their media type is the one by their bytes, which the fact has, and not
 # the one that was said at the upload. Only a binding makes such a fact, so its hash is one.
-FROM_ATTACHED_FILES: Final[LiteralString] = """
-      FROM snapshot_items i
-      JOIN facts f ON f.tenant_id = $1 AND f.fact_id = i.fact_id AND f.fact_type = 'Attachment'
+FROM_ATTACHED_FILES: Final[LiteralString] = f"""
+      FROM snapshot_items i {JOIN_FACT_BY_ID} AND f.fact_type = 'Attachment'
       JOIN document_versions v ON v.tenant_id = $1 AND v.sha256 = decode(f.payload ->> 'sha256', 'hex')
        AND v.status <> 'REJECTED'
      WHERE i.tenant_id = $1 AND i.snapshot_id = $2 AND ($3::text IS NULL OR f.payload ->> 'sha256' = $3)

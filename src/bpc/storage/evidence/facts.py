@@ -7,7 +7,7 @@ key prefix, keys in descending order (newest first for one key); in one document
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, LiteralString, cast
 from uuid import UUID
@@ -15,12 +15,13 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from bpc.core.audit.row_hashes import hash_rows
 from bpc.core.documents.reader import ExtractedFact
 from bpc.core.errors import UnknownResource
 from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
-from bpc.core.formats.hashes import Digest
+from bpc.core.formats.hashes import Digest, to_hex
 from bpc.core.formats.ids import DocumentVersionId, FactId, SnapshotId, TenantId
 from bpc.runtime import clock
 from bpc.storage.connection import Connection, PageQuery, make_page_query, parse_row_count
@@ -30,6 +31,9 @@ MAX_SOURCES_IN_LIST: Final = 100
 # readings.
 RESERVED_FACT_TYPES: Final = frozenset({"Blinding", "Provenance", "Finding", "ReadingSeries"})
 MAX_SOURCES: Final = 1_000
+# Below that many new facts, even the worst plan costs little.
+MANY_FACTS: Final = 100
+RENEW_STATISTICS: Final[LiteralString] = "SELECT renew_statistics()"
 
 INSERT_FACTS: Final[LiteralString] = """
     INSERT INTO facts (tenant_id, fact_id, fact_type, fact_key, schema_version, source_document_version_id, source_path,
@@ -40,14 +44,26 @@ INSERT_FACTS: Final[LiteralString] = """
         AS g(fact_id, fact_type, fact_key, schema_version, source_path, payload_canonical, payload_hash)
         ON CONFLICT ON CONSTRAINT facts_same_fact_key DO NOTHING
 """
+# The fact that is equal to `g`, looked up once for each: the first one from `g` on, in the order of the index, is it or
+# there is none. Only one index has that order, so the plan is the same whatever is known of the table when it is made;
+# a plain join has been seen to read all facts for each of thousands.
+EQUAL_FACT: Final[LiteralString] = """
+     CROSS JOIN LATERAL (
+       SELECT fact_id, fact_type, fact_key, schema_version, payload_hash FROM facts
+        WHERE tenant_id = $1 AND (fact_type, fact_key, schema_version, payload_hash)
+                               >= (g.fact_type, g.fact_key, g.schema_version, g.payload_hash)
+        ORDER BY fact_type, fact_key, schema_version, payload_hash
+        LIMIT 1) AS f
+     WHERE (f.fact_type, f.fact_key, f.schema_version, f.payload_hash)
+         = (g.fact_type, g.fact_key, g.schema_version, g.payload_hash)
+"""
 # A separate statement: it also sees equal facts that another transaction committed while the first one waited.
-INSERT_SOURCES: Final[LiteralString] = """
+INSERT_SOURCES: Final[LiteralString] = f"""
     INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path, member_places, unreadable)
     SELECT $1, f.fact_id, $2, g.source_path, g.member_places::jsonb, g.unreadable::jsonb
       FROM unnest($3::text[], $4::text[], $5::int[], $6::bytea[], $7::text[], $8::text[], $9::text[])
         AS g(fact_type, fact_key, schema_version, payload_hash, source_path, member_places, unreadable)
-      JOIN facts f ON f.tenant_id = $1 AND f.fact_type = g.fact_type AND f.fact_key = g.fact_key
-       AND f.schema_version = g.schema_version AND f.payload_hash = g.payload_hash
+     {EQUAL_FACT}
         ON CONFLICT DO NOTHING
 """
 INSERT_BLINDING_FACT: Final[LiteralString] = """
@@ -67,8 +83,19 @@ SELECT_FACTS: Final[LiteralString] = f"SELECT {FACT_COLUMNS} FROM facts f"
 SELECT_FACT: Final[LiteralString] = f"""
     {SELECT_FACTS} WHERE f.tenant_id = $1 AND f.fact_id = $2 AND {LISTED}
 """
+# The fact `f` of the id in `i`, looked up as `EQUAL_FACT` is.
+JOIN_FACT_BY_ID: Final[LiteralString] = """
+      JOIN LATERAL (SELECT * FROM facts WHERE tenant_id = $1 AND fact_id >= i.fact_id
+                     ORDER BY fact_id LIMIT 1) AS f ON f.fact_id = i.fact_id
+"""
+# The sources `s` of the fact in `k`, in the order of their index.
+JOIN_SOURCES: Final[LiteralString] = """
+     CROSS JOIN LATERAL (SELECT * FROM fact_sources
+                          WHERE tenant_id = $1 AND fact_id >= k.fact_id AND fact_id <= k.fact_id
+                          ORDER BY fact_id, document_version_id) AS s
+"""
 SELECT_EXISTING_IDS: Final[LiteralString] = f"""
-    SELECT f.fact_id FROM facts f WHERE f.tenant_id = $1 AND f.fact_id = ANY($2::uuid[]) AND {LISTED}
+    SELECT f.fact_id FROM (SELECT DISTINCT unnest($2::uuid[])) AS i(fact_id) {JOIN_FACT_BY_ID} WHERE {LISTED}
 """
 SELECT_FACT_PAGE: Final[LiteralString] = make_page_query(
     SELECT_FACTS, time="f.created_at", key="f.fact_id", where=f"AND {LISTED}"
@@ -109,36 +136,9 @@ SELECT_FACT_PAGE_OF_SNAPSHOT: Final[LiteralString] = f"""
      ORDER BY i.fact_id DESC
      LIMIT $3
 """
-SELECT_PAYLOADS: Final[LiteralString] = """
-    SELECT fact_id, schema_version, payload_canonical FROM facts WHERE tenant_id = $1 AND fact_id = ANY($2::uuid[])
-"""
-# Facts that no document states by itself. Equal ones are there already, perhaps as what a document says.
-INSERT_DERIVED_FACTS: Final[LiteralString] = """
-    INSERT INTO facts (tenant_id, fact_id, fact_type, fact_key, schema_version, source_document_version_id, source_path,
-                       payload, payload_canonical, payload_hash, created_at)
-    SELECT $1, g.fact_id, g.fact_type, g.fact_key, g.schema_version, g.document_version_id, g.source_path,
-           convert_from(g.payload_canonical, 'UTF8')::jsonb, g.payload_canonical, g.payload_hash, $2
-      FROM unnest($3::uuid[], $4::text[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::bytea[], $10::bytea[])
-        AS g(fact_id, fact_type, fact_key, schema_version, document_version_id, source_path, payload_canonical,
-             payload_hash)
-        ON CONFLICT ON CONSTRAINT facts_same_fact_key DO NOTHING
-"""
-# A separate statement, as above.
-SELECT_EQUAL_FACTS: Final[LiteralString] = """
-    SELECT f.fact_id
-      FROM unnest($2::text[], $3::text[], $4::int[], $5::bytea[]) WITH ORDINALITY
-        AS g(fact_type, fact_key, schema_version, payload_hash, position)
-      JOIN facts f ON f.tenant_id = $1 AND f.fact_type = g.fact_type AND f.fact_key = g.fact_key
-       AND f.schema_version = g.schema_version AND f.payload_hash = g.payload_hash
-     ORDER BY g.position
-"""
-INSERT_MEMBER_SOURCES: Final[LiteralString] = """
-    INSERT INTO fact_sources (tenant_id, fact_id, document_version_id, source_path, members)
-    SELECT $1, g.fact_id, g.document_version_id, g.source_path,
-           ARRAY(SELECT jsonb_array_elements_text(g.members::jsonb))
-      FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[])
-        AS g(fact_id, document_version_id, source_path, members)
-        ON CONFLICT DO NOTHING
+SELECT_PAYLOADS: Final[LiteralString] = f"""
+    SELECT f.fact_id, f.schema_version, f.payload_canonical
+      FROM unnest($2::uuid[]) AS i(fact_id) {JOIN_FACT_BY_ID}
 """
 SELECT_SOURCES: Final[LiteralString] = """
     SELECT w.fact_id, s.document_version_id, s.source_path
@@ -157,16 +157,6 @@ class FactSourceRow:
 
     document_version_id: DocumentVersionId
     source_path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DerivedFact:
-    """A fact that no document states by itself, the version it counts most to, and the members from each place."""
-
-    fact: SnapshotFact
-    document_version_id: DocumentVersionId
-    source_path: str
-    sources: Mapping[tuple[DocumentVersionId, str], Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +208,20 @@ async def insert_facts(
     command_tag = await conn.execute(
         INSERT_FACTS, tenant, version, at, ids, types, keys, versions, paths, payloads, hashes
     )
+    if len(rows) >= MANY_FACTS:
+        await conn.execute(RENEW_STATISTICS)
     places = [orjson.dumps(dict(fact.member_places)).decode() if fact.member_places else None for fact in rows]
     unreadable = [_encode_unreadable(fact) for fact in rows]
     await conn.execute(INSERT_SOURCES, tenant, version, types, keys, versions, hashes, paths, places, unreadable)
     return parse_row_count(command_tag)
+
+
+def hash_facts(facts: Sequence[ExtractedFact]) -> Digest:
+    """The hash of all that a document states, and where."""
+    return hash_rows(
+        (fact.fact_type, fact.fact_key, fact.schema_version, to_hex(fact.payload_hash), fact.source_path)
+        for fact in facts
+    )
 
 
 def _encode_unreadable(fact: ExtractedFact) -> str | None:
@@ -268,42 +268,6 @@ async def load_stored_facts(
         )
         for row in await conn.fetch(SELECT_PAYLOADS, tenant, fact_ids)
     }
-
-
-async def insert_derived_facts(
-    conn: Connection, tenant: TenantId, derived_facts: Sequence[DerivedFact], *, at: datetime
-) -> list[FactId]:
-    """Insert facts that no document states by itself, with their sources; return their ids in some order."""
-    if not derived_facts:
-        return []
-    # Always in the same order: two transactions that insert the same facts must not deadlock.
-    rows = sorted(derived_facts, key=lambda each: (each.fact.fact_type, each.fact.fact_key, each.fact.digest()))
-    identity = (
-        [each.fact.fact_type for each in rows],
-        [each.fact.fact_key for each in rows],
-        [each.fact.schema_version for each in rows],
-    )
-    hashes = [each.fact.digest() for each in rows]
-    await conn.execute(
-        INSERT_DERIVED_FACTS,
-        tenant,
-        at,
-        [clock.new_id() for _ in rows],
-        *identity,
-        [each.document_version_id for each in rows],
-        [each.source_path for each in rows],
-        [canonical_json.encode(each.fact.payload) for each in rows],
-        hashes,
-    )
-    ids = [FactId(row["fact_id"]) for row in await conn.fetch(SELECT_EQUAL_FACTS, tenant, *identity, hashes)]
-    sources = [
-        (fact_id, version, path, orjson.dumps(list(members)).decode())
-        for fact_id, each in zip(ids, rows, strict=True)
-        for (version, path), members in each.sources.items()
-    ]
-    if sources:
-        await conn.execute(INSERT_MEMBER_SOURCES, tenant, *map(list, zip(*sources, strict=True)))
-    return ids
 
 
 async def find_existing_ids(conn: Connection, tenant: TenantId, facts: Sequence[FactId]) -> set[FactId]:

@@ -9,20 +9,18 @@ Facts that are made for snapshots (`facts.RESERVED_FACT_TYPES`) are neither coun
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, LiteralString, cast
-
-import asyncpg
+from typing import Final, Literal, LiteralString
 
 from bpc.core.audit.events import Act
 from bpc.core.errors import UnknownResource
-from bpc.core.facts.fact_table import SnapshotFact
+from bpc.core.facts.fact_table import SnapshotFact, read_stored_facts
 from bpc.core.facts.snapshot import FactRef
-from bpc.core.formats import canonical_json
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import FactId, SnapshotId, TenantId
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.evidence.facts import JOIN_FACT_BY_ID
 
 SnapshotStatus = Literal["BUILDING", "READY", "SEALED"]
 
@@ -50,9 +48,8 @@ SELECT_SNAPSHOT_PAGE: Final[LiteralString] = make_page_query(SELECT_SUMMARIES, t
 SELECT_STATUS_FOR_UPDATE: Final[LiteralString] = """
     SELECT status::text FROM data_snapshots WHERE tenant_id = $1 AND snapshot_id = $2 FOR NO KEY UPDATE
 """
-FACTS_OF_SNAPSHOT: Final[LiteralString] = """
-      FROM snapshot_items i
-      JOIN facts f ON f.tenant_id = i.tenant_id AND f.fact_id = i.fact_id
+FACTS_OF_SNAPSHOT: Final[LiteralString] = f"""
+      FROM snapshot_items i {JOIN_FACT_BY_ID}
      WHERE i.tenant_id = $1 AND i.snapshot_id = $2
 """
 SELECT_FACTS: Final[LiteralString] = (
@@ -155,21 +152,12 @@ async def lock_snapshot(conn: Connection, tenant: TenantId, snapshot: SnapshotId
 
 async def load_facts(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> list[SnapshotFact]:
     """All facts of a snapshot, its secret included, in no order; none if there is no such snapshot."""
-    return [_to_fact(row) for row in await conn.fetch(SELECT_FACTS, tenant, snapshot)]
+    return read_stored_facts(await conn.fetch(SELECT_FACTS, tenant, snapshot))
 
 
 async def load_findings(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> list[SnapshotFact]:
     """What is wrong about the evidence of a snapshot of a product, in no order."""
-    return [_to_fact(row) for row in await conn.fetch(SELECT_FINDINGS, tenant, snapshot)]
-
-
-def _to_fact(row: asyncpg.Record) -> SnapshotFact:
-    return SnapshotFact(
-        fact_type=row["fact_type"],
-        fact_key=row["fact_key"],
-        schema_version=row["schema_version"],
-        payload=cast("dict[str, Any]", canonical_json.decode(row["payload_canonical"])),
-    )
+    return read_stored_facts(await conn.fetch(SELECT_FINDINGS, tenant, snapshot))
 
 
 async def load_items(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> list[SnapshotItemRow]:

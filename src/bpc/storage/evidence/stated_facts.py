@@ -15,26 +15,54 @@ from bpc.core.facts.provenance import DocumentOrigin, MemberOrigin
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import DocumentId, DocumentVersionId, FactId, TenantId
 from bpc.storage.connection import Connection
-from bpc.storage.evidence.facts import prefix_end
+from bpc.storage.evidence.facts import JOIN_SOURCES, prefix_end
 
-# Where a statement is from, for `provenance`; a document of a ranked supplier counts before the others.
-ORIGIN_COLUMNS: Final[LiteralString] = """
-    d.kind::text AS kind, coalesce(v.sha256, v.reread_sha256) AS sha256, f.file_name, p.name AS supplier
-"""
-ORIGIN_JOINS: Final[LiteralString] = """
-      JOIN documents d ON d.tenant_id = $1 AND d.document_id = f.document_id
-      JOIN document_versions v ON v.tenant_id = $1 AND v.document_version_id = said.document_version_id
-      LEFT JOIN suppliers p ON p.tenant_id = $1 AND p.supplier_id = d.supplier_id
-"""
-BELIEVED_FIRST: Final[LiteralString] = "p.rank NULLS LAST, f.stated_at DESC, f.document_id DESC"
 # A document may state the same fact at several places of a version: the first place stands for all.
-SAID: Final[LiteralString] = """
+#
+# What thousands of facts have in common (the version, its document, its supplier) is looked up once for each version:
+# `said` are the facts, `versions` the facts of each version as arrays, and FROM_ORIGINS makes rows of these again.
+# A join of the facts themselves compares each with each document if the planner expects a few of them.
+SAID: Final[LiteralString] = f"""
       SELECT DISTINCT ON (k.fact_id, s.document_version_id)
              k.fact_id, k.fact_type, k.fact_key, k.payload_hash, s.document_version_id, s.source_path,
              s.member_places, s.unreadable
-        FROM known k
-        JOIN fact_sources s ON s.tenant_id = $1 AND s.fact_id = k.fact_id AND s.members IS NULL
+        FROM known k {JOIN_SOURCES}
+       WHERE s.members IS NULL
        ORDER BY k.fact_id, s.document_version_id, s.source_path COLLATE "C"
+    ), versions AS MATERIALIZED (
+      SELECT document_version_id, array_agg(fact_id) AS fact_ids, array_agg(fact_type) AS fact_types,
+             array_agg(fact_key) AS fact_keys, array_agg(payload_hash) AS payload_hashes,
+             array_agg(source_path) AS source_paths, array_agg(member_places) AS member_places,
+             array_agg(unreadable) AS unreadable
+        FROM said GROUP BY document_version_id
+"""
+# Where a version is from, for `provenance`; a document of a ranked supplier counts before the others. Then its facts.
+ORIGINS: Final[LiteralString] = """
+      SELECT versions.*, f.document_id, f.stated_at, f.file_name, f.is_current, d.kind::text AS kind,
+             coalesce(v.sha256, v.reread_sha256) AS sha256, p.name AS supplier, p.rank
+        FROM versions
+        JOIN in_force f ON f.document_version_id = versions.document_version_id
+        JOIN documents d ON d.tenant_id = $1 AND d.document_id = f.document_id
+        JOIN document_versions v ON v.tenant_id = $1 AND v.document_version_id = versions.document_version_id
+        LEFT JOIN suppliers p ON p.tenant_id = $1 AND p.supplier_id = d.supplier_id
+"""
+STATED_COLUMNS: Final[LiteralString] = """
+    said.fact_id, said.fact_type, said.fact_key, said.payload_hash, o.document_id, o.document_version_id,
+    said.source_path, o.stated_at, said.member_places, said.unreadable, o.is_current, o.kind, o.sha256, o.file_name,
+    o.supplier
+"""
+FROM_ORIGINS: Final[LiteralString] = """
+      FROM origins o
+     CROSS JOIN LATERAL unnest(o.fact_ids, o.fact_types, o.fact_keys, o.payload_hashes, o.source_paths,
+                               o.member_places, o.unreadable)
+        AS said(fact_id, fact_type, fact_key, payload_hash, source_path, member_places, unreadable)
+"""
+# The statements of a version, in the order of their index.
+JOIN_STATEMENTS: Final[LiteralString] = """
+     CROSS JOIN LATERAL (SELECT * FROM document_statements
+                          WHERE tenant_id = $1 AND document_version_id >= versions.document_version_id
+                            AND document_version_id <= versions.document_version_id
+                          ORDER BY document_version_id) AS st
 """
 # Which facts about a product count: those of the version that each document says now. A fact of a product is found by
 # its key; the statement in force is looked up once for each document, not once for each fact.
@@ -48,10 +76,8 @@ SELECT_STATED_FACTS: Final[LiteralString] = f"""
          AND fact_key COLLATE "C" >= $3 AND fact_key COLLATE "C" < $4
     ), said AS ({SAID}
     ), in_force AS (
-      SELECT d.document_id, n.document_version_id, n.stated_at, n.file_name
-        FROM (SELECT DISTINCT st.document_id FROM document_statements st
-               WHERE st.tenant_id = $1
-                 AND st.document_version_id IN (SELECT document_version_id FROM said)) AS d
+      SELECT d.document_id, n.document_version_id, n.stated_at, n.file_name, true AS is_current
+        FROM (SELECT DISTINCT st.document_id FROM versions {JOIN_STATEMENTS}) AS d
        CROSS JOIN LATERAL (
          SELECT st.document_version_id, st.stated_at, st.file_name
            FROM document_statements st
@@ -61,14 +87,10 @@ SELECT_STATED_FACTS: Final[LiteralString] = f"""
             AND (st.document_version_id IS NULL OR v.status = 'VALIDATED')
           ORDER BY st.sequence DESC
           LIMIT 1) AS n
-    )
-    SELECT said.fact_id, said.fact_type, said.fact_key, said.payload_hash, f.document_id, said.document_version_id,
-           said.source_path, f.stated_at, said.member_places, said.unreadable, {ORIGIN_COLUMNS}
-      FROM said
-      JOIN in_force f ON f.document_version_id = said.document_version_id
-      {ORIGIN_JOINS}
-     ORDER BY said.fact_type COLLATE "C", said.fact_key COLLATE "C", {BELIEVED_FIRST},
-              said.source_path COLLATE "C", said.fact_id
+    ), origins AS MATERIALIZED ({ORIGINS})
+    SELECT {STATED_COLUMNS} {FROM_ORIGINS}
+     ORDER BY said.fact_type COLLATE "C", said.fact_key COLLATE "C", o.rank NULLS LAST, o.stated_at DESC,
+              o.document_id DESC, said.source_path COLLATE "C", said.fact_id
      LIMIT $5
 """
 # Readings are kept, also those of versions that were replaced. Withdrawing a document takes back what it said before.
@@ -77,7 +99,7 @@ SELECT_READINGS: Final[LiteralString] = f"""
       SELECT fact_id, fact_type, fact_key, payload_hash FROM facts
        WHERE tenant_id = $1 AND fact_type = 'Reading' AND fact_key COLLATE "C" >= $2 AND fact_key COLLATE "C" < $3
     ), said AS ({SAID}
-    ), kept AS (
+    ), in_force AS (
       SELECT DISTINCT ON (st.document_id, st.document_version_id)
              st.document_id, st.document_version_id, st.stated_at, st.file_name,
              NOT EXISTS (SELECT FROM document_statements n
@@ -86,24 +108,15 @@ SELECT_READINGS: Final[LiteralString] = f"""
                           WHERE n.tenant_id = $1 AND n.document_id = st.document_id AND n.sequence > st.sequence
                             AND n.document_version_id <> st.document_version_id
                             AND nv.status = 'VALIDATED') AS is_current
-        FROM document_statements st
-       WHERE st.tenant_id = $1
-         AND st.document_version_id IN (SELECT document_version_id FROM said)
-         AND NOT EXISTS (SELECT FROM document_statements w
+        FROM versions {JOIN_STATEMENTS}
+       WHERE NOT EXISTS (SELECT FROM document_statements w
                           WHERE w.tenant_id = $1 AND w.document_id = st.document_id
                             AND w.document_version_id IS NULL AND w.sequence > st.sequence)
        ORDER BY st.document_id, st.document_version_id, st.sequence DESC
-    )
+    ), origins AS MATERIALIZED ({ORIGINS} WHERE v.status = 'VALIDATED')
     SELECT * FROM (
-      SELECT DISTINCT ON (said.fact_key COLLATE "C", f.document_id)
-             said.fact_id, said.fact_type, said.fact_key, said.payload_hash, f.document_id, said.document_version_id,
-             said.source_path, f.stated_at, said.member_places, said.unreadable, f.is_current, p.rank,
-             {ORIGIN_COLUMNS}
-        FROM said
-        JOIN kept f ON f.document_version_id = said.document_version_id
-        {ORIGIN_JOINS}
-       WHERE v.status = 'VALIDATED'
-       ORDER BY said.fact_key COLLATE "C", f.document_id, f.stated_at DESC, said.source_path COLLATE "C", said.fact_id
+      SELECT DISTINCT ON (said.fact_key COLLATE "C", o.document_id) {STATED_COLUMNS}, o.rank {FROM_ORIGINS}
+       ORDER BY said.fact_key COLLATE "C", o.document_id, o.stated_at DESC, said.source_path COLLATE "C", said.fact_id
     ) AS own
      ORDER BY fact_key COLLATE "C", rank NULLS LAST, stated_at DESC, document_id DESC
      LIMIT $4
@@ -180,5 +193,5 @@ def _to_stated_fact(
         member_places=orjson.loads(row["member_places"]) if row["member_places"] else {},
         unreadable={member: UnreadableValue(**value) for member, value in unreadable.items()},
         document=document,
-        is_current=row.get("is_current", True),
+        is_current=row["is_current"],
     )

@@ -140,8 +140,8 @@ async def list_decisions(conn: Connection, tenant: TenantId, fact_keys: Sequence
 async def insert_decision(conn: Connection, tenant: TenantId, decision: DecisionRow, *, reason: str, act: Act) -> None:
     """Decide which document to believe about a member; append an event to that document."""
     what = decision.fact_type, decision.fact_key, decision.member
-    await conn.execute(
-        INSERT_DECISION, tenant, clock.new_id(), *what, decision.document_id, reason, act.at, act.actor_id
-    )
-    payload = dict(zip(("fact_type", "fact_key", "member"), what, strict=True)) | {"reason": reason}
+    decision_id = clock.new_id()
+    await conn.execute(INSERT_DECISION, tenant, decision_id, *what, decision.document_id, reason, act.at, act.actor_id)
+    payload = dict(zip(("fact_type", "fact_key", "member"), what, strict=True))
+    payload |= {"decision_id": str(decision_id), "reason": reason}
     await events.append_act(conn, act, tenant, "Document", decision.document_id, "CONFLICT_RESOLVED", payload)

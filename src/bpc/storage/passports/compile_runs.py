@@ -35,6 +35,7 @@ INSERT_RUN: Final[LiteralString] = """
                               created_by, skip_unchanged, is_open)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, true)
 """
+ROWS_AT_ONCE: Final = 1_000  # that one statement inserts: encoding them takes a few milliseconds
 INSERT_ROWS: Final[LiteralString] = """
     INSERT INTO compile_run_rows (tenant_id, run_id, row_number, sku, name, snapshot_id, activate, problem_code,
                                   problem_message)
@@ -162,18 +163,8 @@ async def insert_run(
     await conn.execute(
         INSERT_RUN, tenant, run, rule_version, activate, len(rows), batch, act.at, act.actor_id, skip_unchanged
     )
-    await conn.execute(
-        INSERT_ROWS,
-        tenant,
-        run,
-        list(range(1, len(rows) + 1)),
-        [row.sku for row in rows],
-        [row.name for row in rows],
-        [row.snapshot_id for row in rows],
-        [row.activate for row in rows],
-        [None if row.problem is None else row.problem.code for row in rows],
-        [None if row.problem is None else row.problem.message for row in rows],
-    )
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        await _insert_rows(conn, tenant, run, start + 1, rows[start : start + ROWS_AT_ONCE])
     payload = {
         "rule_package_version_id": str(rule_version),
         "rows": len(rows),
@@ -181,6 +172,23 @@ async def insert_run(
         "skip_unchanged": skip_unchanged,
     }
     await events.append_act(conn, act, tenant, "CompileRun", run, "COMPILE_RUN_REQUESTED", payload)
+
+
+async def _insert_rows(
+    conn: Connection, tenant: TenantId, run: CompileRunId, first: int, rows: Sequence[CompileRowRequest]
+) -> None:
+    await conn.execute(
+        INSERT_ROWS,
+        tenant,
+        run,
+        list(range(first, first + len(rows))),
+        [row.sku for row in rows],
+        [row.name for row in rows],
+        [row.snapshot_id for row in rows],
+        [row.activate for row in rows],
+        [None if row.problem is None else row.problem.code for row in rows],
+        [None if row.problem is None else row.problem.message for row in rows],
+    )
 
 
 async def get_run(conn: Connection, tenant: TenantId, run: CompileRunId) -> StoredCompileRun:

@@ -25,11 +25,14 @@ from bpc.core.passport.bundle import (
     build_bundle,
     measure_archive,
 )
+from bpc.core.tlog.entries import parse_opening
+from bpc.core.tlog.proofs import LogProof
 from bpc.storage.audit import events, signing_keys
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 from bpc.storage.evidence import attachments, snapshots
 from bpc.storage.passports import passport_versions
 from bpc.storage.passports.passport_versions import PassportVersionRow
+from bpc.storage.passports.status_rows import find_binding_statement
 from bpc.storage.rules import packages
 from bpc.storage.tlog.log_rows import find_version_proof
 
@@ -205,6 +208,7 @@ async def load_bundle(
         raise VersionNotIssued(version)  # constraints of the database prevent this
     facts = await snapshots.load_facts(conn, tenant, version.snapshot_id)
     log_proof = await find_version_proof(conn, tenant, version_id)
+    status = await find_binding_statement(conn, tenant, version_id)
     bundle = build_bundle(
         payload=version_bytes.payload,
         proof=version_bytes.proof,
@@ -215,8 +219,9 @@ async def load_bundle(
         tests=sources.tests,
         public_key=key,
         qr_png=version_bytes.qr_png,
-        events=await _load_events_file(conn, tenant, version_id) if with_events else None,
+        events=await _load_events_file(conn, tenant, version_id, log_proof) if with_events else None,
         log_proof=None if log_proof is None else log_proof.encode(),
+        status=status,
     )
     if not with_attachments:
         return bundle
@@ -231,12 +236,19 @@ async def load_bundle(
     return add_attachments(bundle, {to_hex(file.sha256): attachments.require_content(file) for file in files})
 
 
-async def _load_events_file(conn: Connection, tenant: TenantId, version: PassportVersionId) -> bytes | None:
-    """The version's chain; None if retention has removed its beginning, because then it cannot be verified alone."""
+async def _load_events_file(
+    conn: Connection, tenant: TenantId, version: PassportVersionId, log_proof: LogProof | None
+) -> bytes | None:
+    """The version's chain up to the event that the entry of the log names: it vouches for no other.
+
+    None without a log proof, and if retention has removed the beginning, because then it cannot be verified alone.
+    """
     stream = EventStream(tenant, "PassportVersion", AggregateId(version))
-    if await conn.fetchval(CHAIN_HAS_ANCHOR, *stream):
+    if log_proof is None or await conn.fetchval(CHAIN_HAS_ANCHOR, *stream):
         return None
-    return encode_events_file(await events.read_chain(conn, stream))
+    last = parse_opening(log_proof.extra or b"").read_statement()["aggregate_version"]
+    chain = await events.read_chain(conn, stream)
+    return encode_events_file([event for event in chain if isinstance(last, int) and event.event.version <= last])
 
 
 def encode_events_file(chain: Sequence[StoredEvent]) -> bytes:

@@ -5,8 +5,9 @@ from uuid import UUID
 
 from bpc.core.formats.ids import PassportVersionId, TenantId
 from bpc.storage.connection import Connection
+from bpc.storage.evidence.facts import JOIN_FACT_BY_ID, JOIN_SOURCES
 
-SELECT_SOURCES: Final[LiteralString] = """
+SELECT_SOURCES: Final[LiteralString] = f"""
     WITH version AS (
       SELECT snapshot_id, rule_package_version_id FROM passport_versions
        WHERE tenant_id = $1 AND passport_version_id = $2),
@@ -14,12 +15,11 @@ SELECT_SOURCES: Final[LiteralString] = """
       SELECT f.fact_id, f.source_document_version_id AS document_version_id
         FROM version
         JOIN snapshot_items i ON i.tenant_id = $1 AND i.snapshot_id = version.snapshot_id
-        JOIN facts f ON f.tenant_id = $1 AND f.fact_id = i.fact_id),
+      {JOIN_FACT_BY_ID}),
     used_documents AS (
       SELECT document_version_id FROM used_facts
       UNION
-      SELECT s.document_version_id
-        FROM used_facts JOIN fact_sources s ON s.tenant_id = $1 AND s.fact_id = used_facts.fact_id)
+      SELECT s.document_version_id FROM used_facts k {JOIN_SOURCES})
     SELECT 'DataSnapshot' AS kind, snapshot_id AS id FROM version
     UNION ALL SELECT 'RulePackageVersion', rule_package_version_id FROM version
     UNION ALL

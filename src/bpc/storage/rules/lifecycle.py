@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any, Final, Literal, LiteralString
 
 from bpc.core.audit.events import Act
+from bpc.core.audit.row_hashes import hash_json
 from bpc.core.errors import Conflict, NotFound
-from bpc.core.formats.hashes import to_hex
+from bpc.core.formats.hashes import Digest, to_hex
 from bpc.core.formats.ids import RulePackageVersionId, RuleTestsRunId, TenantId
 from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
@@ -128,6 +129,12 @@ async def list_test_runs(
     return await fetch_rows(conn, _to_test_run_row, SELECT_TEST_RUN_PAGE, tenant, *page, version_id)
 
 
+def _hash_details(result: RuleTestResult) -> Digest:
+    """The hash of what a run stores beside its counts."""
+    coverage = {**result.coverage, WITHOUT_FIELD: result.cases_without_field}
+    return hash_json(_to_json({"coverage": coverage, "failure": result.failure}))
+
+
 def _to_json(value: Mapping[str, Any]) -> str:
     # Not orjson: a number in a failing case may have any length.
     return json.dumps(value, ensure_ascii=False)
@@ -219,6 +226,7 @@ async def record_test_run(
         "status": after,
         "dsl_sha256": to_hex(before.dsl_sha256),
         "tests_sha256": to_hex(before.tests_sha256),
+        "details_sha256": to_hex(_hash_details(result)),
     }
     await events.append_act(conn, act, tenant, "RulePackageVersion", version_id, "TESTS_RUN", payload)
     if result.status == "FAILED":

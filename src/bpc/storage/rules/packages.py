@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Final, Literal, LiteralString
 
 from bpc.core.audit.events import Act
+from bpc.core.audit.row_hashes import hash_rows
 from bpc.core.errors import Conflict
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import RulePackageId, RulePackageVersionId, TenantId
-from bpc.core.language.package import PackageField
+from bpc.core.language.check_result import PackageField
 from bpc.runtime import clock
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
@@ -253,9 +254,25 @@ async def insert_version(
         "dsl_sha256": to_hex(dsl_sha256),
         "tests_sha256": to_hex(tests_sha256),
         "fields": len(fields),
+        "fields_sha256": to_hex(_hash_fields(fields)),
     }
     await events.append_act(conn, act, tenant, "RulePackageVersion", version_id, "RULE_VERSION_CREATED", payload)
     return await get_version(conn, tenant, version_id)
+
+
+def _hash_fields(fields: Sequence[PackageField]) -> Digest:
+    return hash_rows(
+        (
+            field.field_path,
+            field.field_type,
+            " ".join(field.audiences),
+            field.required,
+            field.label,
+            field.point,
+            field.citation,
+        )
+        for field in fields
+    )
 
 
 async def _insert_fields(

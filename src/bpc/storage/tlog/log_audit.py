@@ -1,7 +1,7 @@
 """Comparing the log with the database: every entry, what opens it, and the audit event it is about.
 
-Finds an entry or an opening that was changed, and an event that was changed or removed although no retention has
-recorded that. `LogFault` names the first difference.
+Finds an entry or an opening that was changed or removed, and an event that was changed or removed although no retention
+has recorded that. `LogFault` names the first difference.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from bpc.core.formats.ids import TenantId
 from bpc.core.tlog.audit import LogFault
-from bpc.core.tlog.entries import LogEntry
+from bpc.core.tlog.entries import LOG_RESTORED, SEALED, LogEntry, read_readable_entry
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
@@ -37,6 +37,7 @@ SELECT_EVENT_FAULTS: Final[LiteralString] = """
                 ELSE encode(e.event_hash, 'hex') <> l.statement ->> 'event_hash' END
      ORDER BY l.log_index LIMIT 1
 """
+SELECT_OPENED: Final[LiteralString] = "SELECT log_index FROM log_openings"
 COUNT_LOGGED_EVENTS: Final[LiteralString] = """
     SELECT count(*) FROM log_openings
      WHERE tenant_id = $1 AND convert_from(statement, 'UTF8')::jsonb ? 'event_hash'
@@ -46,25 +47,49 @@ COUNT_LOGGED_EVENTS: Final[LiteralString] = """
 async def compare_with_database(database: Database, entries: Sequence[bytes]) -> int:
     """Compare the published entries with the database; return how many are about events."""
     async with database.system() as conn:
-        for start in range(0, len(entries), CHUNK):
-            stored = await log_rows.load_entries(conn, start, min(start + CHUNK, len(entries)))
-            _compare_entries(start, stored, entries[start : start + CHUNK])
+        await compare_entries(conn, entries)
         tenants = await tenants_and_actors.list_tenants(conn)
     count = 0
     for tenant in tenants:
         async with database.system(tenant.tenant_id) as conn:
-            await _check_openings(conn, tenant.tenant_id, entries)
-            await _check_events(conn, tenant.tenant_id)
-            count += await conn.fetchval(COUNT_LOGGED_EVENTS, tenant.tenant_id)
+            count += await compare_tenant(conn, tenant.tenant_id, entries)
     return count
 
 
-def _compare_entries(start: int, stored: Sequence[bytes], published: Sequence[bytes]) -> None:
-    for number, (entry, other) in enumerate(zip(stored, published, strict=False)):
+async def compare_entries(conn: Connection, entries: Sequence[bytes]) -> None:
+    """Compare the published entries with those of the database. Each sealed one needs what opens it.
+
+    What was published after a backup that was restored has lost its opening: a later LOG_RESTORED says so to everybody.
+    """
+    for start in range(0, len(entries), CHUNK):
+        stored_entries = await log_rows.load_entries(conn, start, min(start + CHUNK, len(entries)))
+        _compare_entries(start, stored_entries, entries[start : start + CHUNK])
+    last_restore = max((index for index, entry in enumerate(entries) if _is_restored(entry)), default=-1)
+    opened_indexes = {row["log_index"] for row in await conn.fetch(SELECT_OPENED)}
+    for index in range(last_restore + 1, len(entries)):
+        if entries[index].startswith(SEALED) and index not in opened_indexes:
+            raise LogFault(f"entry {index:,}", "nothing in the database opens it")
+
+
+async def compare_tenant(conn: Connection, tenant: TenantId, entries: Sequence[bytes]) -> int:
+    """Compare the openings of a tenant with the entries, and its events with them; return how many are about events."""
+    await _check_openings(conn, tenant, entries)
+    await _check_events(conn, tenant)
+    count: int = await conn.fetchval(COUNT_LOGGED_EVENTS, tenant)
+    return count
+
+
+def _is_restored(entry: bytes) -> bool:
+    statement = None if entry.startswith(SEALED) else read_readable_entry(entry)
+    return statement is not None and statement.get("kind") == LOG_RESTORED
+
+
+def _compare_entries(start: int, stored_entries: Sequence[bytes], published: Sequence[bytes]) -> None:
+    for number, (entry, other) in enumerate(zip(stored_entries, published, strict=False)):
         if entry != other:
             raise LogFault(f"entry {start + number:,}", "the database has another entry here than the log")
-    if len(stored) < len(published):
-        raise LogFault(f"entry {start + len(stored):,}", "the log has an entry here that the database lacks")
+    if len(stored_entries) < len(published):
+        raise LogFault(f"entry {start + len(stored_entries):,}", "the log has an entry here that the database lacks")
 
 
 async def _check_openings(conn: Connection, tenant: TenantId, entries: Sequence[bytes]) -> None:

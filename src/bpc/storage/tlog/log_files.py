@@ -2,6 +2,9 @@
 
     <folder>/checkpoint                 replaced by each newer one, as a whole
     <folder>/tile/…                     created once, never changed (bpc.core.tlog.tiles)
+    <folder>/timestamp/<size>.note      a checkpoint that an authority stamped with the time, never changed
+    <folder>/timestamp/<size>.tsr       what the authority answered (RFC 3161), never changed
+    <folder>/timestamp/latest           the size of the last one
     <folder>/.sequencer.lock            held by the one process that writes here
 
 A tile appears under its name only when it is whole and on disk. Writing one that is there is allowed if it is the same;
@@ -10,6 +13,7 @@ otherwise somebody else writes another log here, and `LogForked` says so.
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +21,14 @@ from typing import Final, NamedTuple
 
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.hashes import DIGEST_BYTES
+from bpc.core.tlog.checkpoints import parse_size
 from bpc.core.tlog.tiles import TILE_WIDTH, BadTile, Tile, parse_tile_path, read_entry_bundle, write_entry_bundle
 from bpc.runtime import clock
 
 CHECKPOINT_FILE: Final = "checkpoint"
 LOCK_FILE: Final = ".sequencer.lock"
+STAMPS_FOLDER: Final = "timestamp"
+STAMP_PATH: Final = re.compile(r"timestamp/(latest|(0|[1-9][0-9]{0,18})\.(note|tsr))")
 TEMPORARY_PREFIX: Final = ".new-"
 
 
@@ -32,6 +39,14 @@ class LogForked(Conflict):
         super().__init__(
             says, fix="stop, keep both, and find out which is the published one: an audit of the log compares"
         )
+
+
+class StampedCheckpoint(NamedTuple):
+    """A checkpoint as it was published, and what an authority answered to it."""
+
+    size: int
+    note: bytes
+    answer: bytes
 
 
 class LogFolder:
@@ -81,23 +96,42 @@ class LogFolder:
 
     def write_tile(self, tile: Tile, data: bytes) -> None:
         """Create a tile. One that is there must be the same."""
-        path = self.folder / tile.path
+        self._create(tile.path, data)
+
+    def publish_checkpoint(self, note: bytes) -> None:
+        """Replace the checkpoint, as a whole."""
+        self._replace(CHECKPOINT_FILE, note)
+
+    def read_stamped_size(self) -> int | None:
+        """The size of the checkpoint that got the last time stamp; None before the first one."""
+        try:
+            return parse_size((self.folder / STAMPS_FOLDER / "latest").read_text().strip())
+        except FileNotFoundError:
+            return None
+
+    def write_time_stamp(self, stamp: StampedCheckpoint) -> None:
+        """Keep the time stamp of a checkpoint, beside the checkpoint that it is of."""
+        self._create(f"{STAMPS_FOLDER}/{stamp.size}.note", stamp.note)
+        self._create(f"{STAMPS_FOLDER}/{stamp.size}.tsr", stamp.answer)
+        self._replace(f"{STAMPS_FOLDER}/latest", f"{stamp.size}\n".encode())
+
+    def _create(self, name: str, data: bytes) -> None:
+        path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._write_temporary(path.parent, data)
         try:
             path.hardlink_to(temporary)
         except FileExistsError:
             if path.read_bytes() != data:
-                raise LogForked(f"the log has another `{tile.path}` already") from None
+                raise LogForked(f"the log has another `{name}` already") from None
         finally:
             temporary.unlink()
         _sync_folder(path.parent)
 
-    def publish_checkpoint(self, note: bytes) -> None:
-        """Replace the checkpoint, as a whole."""
-        temporary = self._write_temporary(self.folder, note)
-        temporary.replace(self.folder / CHECKPOINT_FILE)
-        _sync_folder(self.folder)
+    def _replace(self, name: str, data: bytes) -> None:
+        path = self.folder / name
+        self._write_temporary(path.parent, data).replace(path)
+        _sync_folder(path.parent)
 
     def remove_partial_tiles(self, tiles: Sequence[Tile]) -> None:
         """Remove what is left of tiles that have become full. Whoever still asks for them takes the full ones."""
@@ -168,6 +202,9 @@ def find_log_file(folder: LogFolder, path: str) -> LogFile | None:
         note = folder.read_checkpoint()
         return None if note is None else LogFile(note, CHECKPOINT_HEADERS)
     try:
+        if STAMP_PATH.fullmatch(path):
+            data = (folder.folder / path).read_bytes()
+            return LogFile(data, CHECKPOINT_HEADERS if path.endswith("latest") else TILE_HEADERS)
         return LogFile(folder.read_path(path), TILE_HEADERS)
     except (Invalid, FileNotFoundError, NotADirectoryError):
         return None

@@ -104,7 +104,7 @@ LIST_UNLOGGED_KEYS: Final[LiteralString] = """
            e.payload_canonical
       FROM events e
      WHERE e.tenant_id = $1 AND e.aggregate_type = 'SigningKey'
-       AND e.event_type IN ('SIGNING_KEY_CREATED', 'SIGNING_KEY_CHANGED')
+       AND e.event_type IN ('SIGNING_KEY_CREATED', 'SIGNING_KEY_CHANGED', 'SIGNING_KEY_COMPROMISED')
        AND NOT EXISTS (SELECT FROM log_outbox o WHERE o.tenant_id = $1 AND o.event_hash = e.event_hash)
 """
 INSERT_OUTBOX: Final[LiteralString] = """

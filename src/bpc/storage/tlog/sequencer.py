@@ -16,13 +16,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from bpc.core.errors import Conflict
 from bpc.core.tlog.checkpoints import LogCheckpoint, OpenedCheckpoint, open_checkpoint
 from bpc.core.tlog.entries import LOG_RESTORED, make_entry
 from bpc.core.tlog.merkle import hash_leaf, hash_tree, make_inclusion_proof, read_leaves
-from bpc.core.tlog.notes import NoteSignature, NoteSigner, SignedNote, parse_note
+from bpc.core.tlog.notes import NoteSignature, NoteSigner, SignedNote, VerifierKey, parse_note
 from bpc.core.tlog.policy import LogPolicy
 from bpc.core.tlog.proofs import find_witnesses
 from bpc.core.tlog.tiles import TILE_WIDTH, Tile, TileTree, find_tile, grow_tiles, read_entry_bundle
@@ -37,6 +37,15 @@ FILE_BATCH: Final = 1 << 16  # entries whose files are written in one go
 
 # A checkpoint and its tree; cosignatures of witnesses, which may be none.
 AskWitnesses: TypeAlias = Callable[[SignedNote, TileTree], Awaitable[Sequence[NoteSignature]]]
+
+
+class RemoteNoteSigner(Protocol):
+    """The key of the log in another process, which signs no second tree of a size."""
+
+    verifier: VerifierKey
+
+    async def sign_note(self, text: str) -> SignedNote:
+        """The note with the log's signature."""
 
 
 class LogKeyDiffers(Conflict):
@@ -65,7 +74,7 @@ class Sequencer:
         self,
         database: Database,
         folder: LogFolder,
-        signer: NoteSigner,
+        signer: NoteSigner | RemoteNoteSigner,
         *,
         now: Callable[[], datetime],
         policy: LogPolicy | None = None,
@@ -198,7 +207,10 @@ class Sequencer:
         """Store the root of this size, signed; from here on the size has no other."""
         root = await asyncio.to_thread(lambda: hash_tree(size, self._make_tree(size).read))
         checkpoint = LogCheckpoint(origin=self._signer.verifier.name, size=size, root=root)
-        note = self._signer.sign(checkpoint.text)
+        if isinstance(self._signer, NoteSigner):
+            note = self._signer.sign(checkpoint.text)
+        else:
+            note = await self._signer.sign_note(checkpoint.text)
         has_quorum = self._has_quorum(note)
         async with self._database.system() as conn:
             await log_rows.lock_log(conn)

@@ -307,6 +307,7 @@ def test_an_item_has_a_gtin_and_a_serial_number() -> None:
     ("text", "expected"),
     [
         ("EV", "ev"),
+        ("EV battery", "ev"),
         ("electric vehicle battery", "ev"),
         ("https://ref.example/battery/ElectricVehicleBattery", "ev"),
         ("light-means-of-transport", "lmt"),

@@ -199,6 +199,39 @@ def test_stages_that_do_not_add_up_are_read_with_a_warning() -> None:
     assert decode_payloads(outcome)["pcf:09521234010012"]["gco2e_per_kwh"] == "100.000000"
 
 
+def test_a_footprint_without_a_unit_is_left_out_and_not_taken_for_grams() -> None:
+    path = "carbonFootprintDeclaration.carbonFootprintTotal"
+
+    outcome = read_facts("PCF", change_example("openepcis-passport", path, 65))
+
+    says = "is a number without a unit; write `value` and `unitCode`, such as `KGM`; the value was left out"
+    assert (f"$.{path}", says) in list_warnings(outcome)
+    assert "gco2e_per_kwh" not in decode_payloads(outcome)["pcf:09521234010012"]
+
+
+def test_the_original_power_may_be_stated_without_a_state_of_charge() -> None:
+    path = "technicalSpecifications.originalPowerCapability"
+
+    outcome = read_facts("BOM", change_example("openepcis-passport", path, {"value": 7.2, "unitCode": "KWT"}))
+
+    assert decode_payloads(outcome)["battery:09521234010012"]["original_power_w"] == "7200.000"
+
+
+@pytest.mark.parametrize(("share", "is_listed"), [(0.1, False), (0.1001, True), (0, False), (None, True)])
+def test_a_critical_raw_material_is_listed_above_a_tenth_of_a_per_cent(share: float | None, *, is_listed: bool) -> None:
+    lead, trace = ({"name": "Lead", "isCriticalRawMaterial": False}, {"name": "Trace", "isCriticalRawMaterial": True})
+    materials = [
+        {"name": "Cobalt", "isCriticalRawMaterial": True, "weightPercentage": 2.1},
+        lead,
+        {**trace, "weightPercentage": share},
+    ]
+
+    outcome = read_facts("BOM", change_example("openepcis-passport", "materialComposition", materials))
+
+    listed = decode_payloads(outcome)["battery:09521234010012"]["critical_raw_materials"]
+    assert listed == (["Cobalt", "Trace"] if is_listed else ["Cobalt"])
+
+
 def test_the_category_of_the_classification_is_used_if_the_two_differ() -> None:
     classification = {"additionalProductClassificationCode": "industrial-battery-without-bms"}
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bpc.core.language.parsing.parse import ParsedRules, parse, parse_expression
+from bpc.core.language.parsing.parse import parse, parse_expression
+from bpc.core.language.parsing.parse_again import ParsedRules
 from bpc.core.language.source import Source, Span
 from bpc.core.language.syntax import (
     Assert,

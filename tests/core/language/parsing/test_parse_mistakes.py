@@ -2,7 +2,8 @@
 
 import pytest
 
-from bpc.core.language.source import Span
+from bpc.core.language.parsing.parse import parse
+from bpc.core.language.source import Source, Span
 from bpc.core.language.syntax import (
     Example,
     Rule,
@@ -159,3 +160,12 @@ def test_a_rule_in_a_tests_file_is_a_mistake() -> None:
 
     assert [diagnostic.kind for diagnostic in parsed.diagnostics] == ["rule-in-tests"]
     assert [type(item) for item in parsed.tree.items] == [Example]
+
+
+def test_a_faulty_word_in_a_text_is_noticed_behind_one_that_was_read_ahead() -> None:
+    rules = 'language 2;\nfield a: Text = "{toDec(2, 76from3)}";\nfield b: Dec(2) = 1_0;\n'
+
+    result = parse(Source("rules.bpc", rules))
+
+    assert [diagnostic.kind for diagnostic in result.diagnostics] == ["bad-number", "bad-number"]
+    assert result.tree.items == ()

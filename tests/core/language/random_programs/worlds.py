@@ -21,6 +21,8 @@ PREFIXES = {
     "ReadingSeries": "series:",
     "Finding": "finding:",
     "Attachment": "attachment:",
+    "Item": "item:",
+    "Batch": "batch:",
     "Sample": "sample:",
 }
 _LETTERS = ["a", "b", "Z", "0", " ", "/", '"', "\\", "ß", "é", "Ω", "\u2028", "\x7f", "𝄞", "😀", "\uffff", "\n", "\t"]

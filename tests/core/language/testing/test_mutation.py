@@ -2,7 +2,8 @@
 
 import pytest
 
-from bpc.core.language.linking import Manifest, PackageFiles, link_package
+from bpc.core.language.linking import PackageFiles, link_package
+from bpc.core.language.manifest import Manifest
 from bpc.core.language.package import PackageTexts, RulesRefused
 from bpc.core.language.parsing.parse import parse
 from bpc.core.language.source import Source

@@ -19,6 +19,7 @@ from tests.jobs.batches.batch_scenario import (
     get_counts,
     submit_batch,
 )
+from tests.jobs.support.engine_logs import list_engine_logs
 from tests.jobs.support.job_stages import end_job
 
 from bpc.core.formats.ids import TenantId
@@ -109,7 +110,7 @@ async def test_a_batch_whose_follow_up_cannot_be_submitted_stays_open_and_does_n
 
     assert first == [good.batch_id]
     assert still.status is BatchStatus.OPEN
-    assert [record.__dict__["batch_id"] for record in caplog.records] == [str(bad.batch_id)]
+    assert [record.__dict__["batch_id"] for record in list_engine_logs(caplog)] == [str(bad.batch_id)]
     assert second == [bad.batch_id]
 
 

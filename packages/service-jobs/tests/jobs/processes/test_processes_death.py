@@ -1,6 +1,7 @@
 """Child processes that die, are killed, or exceed their limits: their call fails, and no other."""
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -242,3 +243,22 @@ async def test_limits_leave_room_to_begin() -> None:
         ProcessLimits(memory_bytes=1_000_000, cpu_seconds=1)
     with pytest.raises(ProcessesUnavailable):
         await UnavailableProcesses().run(add, (1, 1))
+
+
+async def test_a_call_that_is_cancelled_while_its_order_is_sent_leaves_no_unread_failure(
+    processes: ProcessPool,
+) -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    for _ in range(3):
+        call = asyncio.create_task(processes.run(add, (b"x" * 20_000_000, b"")))
+        await asyncio.sleep(0)
+        while not list_children():
+            await asyncio.sleep(0.001)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+
+    assert await processes.run(add, (1, 1)) == 2
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []

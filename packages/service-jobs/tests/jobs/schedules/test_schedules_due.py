@@ -13,6 +13,7 @@ from service_jobs.database import Sessions
 from service_jobs.schedules import Schedule, ScheduledJob, submit_due_jobs
 from tests.jobs.schedules.schedule_scenario import HOURLY, MINUTE, NOON, get_only_schedule, list_keys, put_schedule
 from tests.jobs.support.database_clock import DatabaseClock
+from tests.jobs.support.engine_logs import list_engine_logs
 
 from bpc.core.formats.ids import TenantId
 
@@ -141,7 +142,7 @@ async def test_a_schedule_that_cannot_be_submitted_does_not_hold_up_the_others_a
     second = await submit_due_jobs(worker)
 
     assert [scheduled_job.name for scheduled_job in first] == ["good"]
-    assert [record.__dict__["schedule"] for record in caplog.records] == ["bad"]
+    assert [record.__dict__["schedule"] for record in list_engine_logs(caplog)] == ["bad"]
     assert [(scheduled_job.name, scheduled_job.moment) for scheduled_job in second] == [("bad", NOON)]
 
 
@@ -163,7 +164,7 @@ async def test_a_schedule_that_cannot_be_read_any_more_is_paused_and_can_still_b
 
     assert submitted == []
     assert (await get_only_schedule(sessions, tenant)).paused
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert [record.levelname for record in list_engine_logs(caplog)] == ["ERROR"]
     assert "Atlantis" in caplog.text
 
 

@@ -36,7 +36,8 @@ from bpc.core.documents.header_units import find_member_unit
 from bpc.core.exports.data_points import POINTS, Category, DataPoint
 from bpc.core.exports.point_parts import PARTS, FillingWay
 from bpc.core.facts.enumerations import ENUMERATIONS
-from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION, STATE_MEMBERS, SchemaMember
+from bpc.core.facts.item_schemas import SchemaMember
+from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION, STATE_MEMBERS
 from bpc.core.language.types import BOOL, INT, Dec, FactRecordType, List, Type
 
 MAX_SHOWN_CHOICES: Final = 12

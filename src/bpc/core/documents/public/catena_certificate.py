@@ -11,8 +11,8 @@ from bpc.core.documents.elements import FactElement, RawValue
 from bpc.core.documents.public import DocumentNode, mapping
 from bpc.core.documents.public.conversions import read_day_silently, read_text
 from bpc.core.documents.public.mapping import MapRow, pick_by
-from bpc.core.documents.public.units import lower_ascii
 from bpc.core.documents.readings import build_readings
+from bpc.core.formats.ascii_case import lower_ascii
 
 _MODEL_MEMBERS: Final = ("specVersion", "semanticId", "aspectModel", "modelReference", "type", "@type")
 # Parts of the name of a model, and the status of a battery that has its certificate; None if it does not change it.

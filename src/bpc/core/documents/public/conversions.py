@@ -26,8 +26,9 @@ from bpc.core.documents.elements import (
 )
 from bpc.core.documents.fact_members import INVALID_CHARACTER, UNSTORABLE
 from bpc.core.documents.public import DocumentNode
-from bpc.core.documents.public.units import PER_CENT, UnitTable, find_factor, lower_ascii
+from bpc.core.documents.public.units import PER_CENT, UnitTable, find_factor
 from bpc.core.facts.fact_table import is_day
+from bpc.core.formats.ascii_case import lower_ascii
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Type
 
 Converter = Callable[[DocumentNode, Type], RawValue]
@@ -358,7 +359,7 @@ _CATEGORIES: Final = (
 def parse_category(text: str) -> str | None:
     """The category that a format calls by this name; None for an unknown name."""
     name = lower_ascii(get_last_part(text))
-    if name in ("ev", "evbattery"):
+    if name in ("ev", "evbattery", "ev battery", "ev-battery"):
         return "ev"
     return next((category for part, category in _CATEGORIES if part in name), None)
 

@@ -22,8 +22,8 @@ from bpc.core.documents.elements import FactElement, NumberText, RawValue
 from bpc.core.documents.fact_members import normalize_name
 from bpc.core.documents.public.mapping import shorten_identifier
 from bpc.core.documents.public.sentences import is_address
-from bpc.core.documents.public.units import lower_ascii
 from bpc.core.documents.public.unsupported_formats import explain_minerals_template
+from bpc.core.formats.ascii_case import lower_ascii
 
 KIND: Final = "DUE_DILIGENCE"
 NAME: Final = "an Extended Minerals Reporting Template (EMRT)"

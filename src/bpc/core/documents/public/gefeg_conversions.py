@@ -10,7 +10,7 @@ from bpc.core.documents.elements import RawValue
 from bpc.core.documents.public import DocumentNode, units
 from bpc.core.documents.public.conversions import Converter, convert_amount, read_text, to_plain_value
 from bpc.core.documents.public.sentences import is_address, says_none, split_cas_number, split_list
-from bpc.core.documents.public.units import lower_ascii
+from bpc.core.formats.ascii_case import lower_ascii
 from bpc.core.language.types import Dec, Type
 
 IMPACT: Final = "ImpactOfSubstancesOnEnvironmentHumanHealthSafetyPersons"

@@ -17,9 +17,9 @@ from bpc.core.documents.elements import FACT_TYPES, ExactNumber, FactElement, Nu
 from bpc.core.documents.fact_members import MAX_NAME_LENGTH
 from bpc.core.documents.public import DocumentNode
 from bpc.core.documents.public.conversions import Converter, get_last_part, read_text, to_plain_value
-from bpc.core.documents.public.units import lower_ascii
 from bpc.core.documents.readings import RECORD_LISTS, build_readings
 from bpc.core.facts.schemas import SCHEMA_VERSION, SCHEMAS, STATE_MEMBERS
+from bpc.core.formats.ascii_case import lower_ascii
 from bpc.core.language.types import TEXT, FactRecordType, List, Opt, Record, Type
 
 ALL_KINDS: Final = tuple(FACT_TYPES)

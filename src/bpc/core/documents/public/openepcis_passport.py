@@ -9,7 +9,7 @@ is.
 from typing import Final
 
 from bpc.core.documents import quote_text
-from bpc.core.documents.elements import FactElement, RawValue
+from bpc.core.documents.elements import FactElement, NumberText, RawValue
 from bpc.core.documents.public import DocumentNode, mapping, units
 from bpc.core.documents.public.conversions import parse_category, to_unit
 from bpc.core.documents.public.linked_data import name_terms, shorten_term
@@ -25,7 +25,8 @@ from bpc.core.documents.public.openepcis_rows import (
     STAGE_SOURCES,
     read_part_name,
 )
-from bpc.core.documents.public.units import lower_ascii
+from bpc.core.formats.ascii_case import lower_ascii
+from bpc.core.language.types import Type
 
 _PARTS: Final = {
     "gtin",
@@ -81,14 +82,22 @@ def _warn_of_categories(passport: DocumentNode) -> None:
         )
 
 
+def _to_grams(node: DocumentNode, kind: Type) -> RawValue:
+    """A mass of CO2e. A bare number may be in g or in kg, so it is left out like one with an unknown unit."""
+    if isinstance(node.value, NumberText):
+        node.take()
+        node.add_problem("is a number without a unit; write `value` and `unitCode`, such as `KGM`")
+        return None
+    return to_unit(units.GRAMS)(node, kind)
+
+
 def _read_footprint(sku: str, passport: DocumentNode) -> list[FactElement]:
     node = passport.at("carbonFootprintDeclaration")
     members = mapping.map_members("PCF", node, FOOTPRINT_ROWS)
     unit = members.get("functional_unit")
     per_kwh = isinstance(unit, str) and "kwh" in lower_ascii(unit)
     rows = [
-        MapRow(mapping.name_stage_member(stage, per_kwh=per_kwh), source, to_unit(units.GRAMS))
-        for stage, source in STAGE_SOURCES
+        MapRow(mapping.name_stage_member(stage, per_kwh=per_kwh), source, _to_grams) for stage, source in STAGE_SOURCES
     ]
     figures = mapping.map_members("PCF", node, rows)
     mapping.warn_of_sums(node, figures)

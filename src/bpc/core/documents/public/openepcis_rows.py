@@ -6,7 +6,7 @@ alternatives.
 
 from typing import Final
 
-from bpc.core.documents.elements import NumberText, RawValue
+from bpc.core.documents.elements import NumberText, RawValue, parse_exact
 from bpc.core.documents.public import DocumentNode, units
 from bpc.core.documents.public.conversions import (
     get_last_part,
@@ -25,9 +25,10 @@ from bpc.core.documents.public.conversions import (
 )
 from bpc.core.documents.public.mapping import METALS, MapRow, map_marked_names, map_records, map_texts, pick_by
 from bpc.core.documents.public.sentences import split_list
-from bpc.core.documents.public.units import lower_ascii
+from bpc.core.formats.ascii_case import lower_ascii
 from bpc.core.language.types import INT, TEXT, Dec, Type
 
+MASS_SHARES: Final = ("weightPercentage", "massPercentage")
 CLASSIFICATION: Final = "additionalProductClassification.additionalProductClassificationCode"
 
 
@@ -42,6 +43,9 @@ def _map_has_bms(classification: str, _: DocumentNode) -> RawValue:
 
 
 def _to_power_at_80(node: DocumentNode, kind: Type) -> RawValue:
+    """The power at a state of charge of 80 %, or the only one that is stated without a state of charge."""
+    if isinstance(node.value, dict) and "value" in node.value:
+        return to_unit(units.WATTS)(node, kind)
     for item in node.items():
         charge = item.at("stateOfChargeLevel").value
         if isinstance(item.value, dict) and getattr(charge, "text", charge) in ("80", "80.0"):
@@ -52,6 +56,23 @@ def _to_power_at_80(node: DocumentNode, kind: Type) -> RawValue:
 def read_part_name(node: DocumentNode) -> RawValue:
     name = to_localized_text(node.at("name"), TEXT) or to_localized_text(node.at("documentTitle"), TEXT)
     return name or read_text(node.at("casNumber")) or read_text(node.at("ecNumber"))
+
+
+def _to_critical_materials(node: DocumentNode, kind: Type) -> RawValue:
+    """The names of critical raw materials, without those of which 0.1 % or less of the mass is stated."""
+    traces = {item.path for item in node.items() if _is_at_most_a_trace(item)}
+
+    def read_name(item: DocumentNode) -> RawValue:
+        return None if item.path in traces else read_part_name(item)
+
+    return map_marked_names("isCriticalRawMaterial", read_name)(node, kind)
+
+
+def _is_at_most_a_trace(item: DocumentNode) -> bool:
+    # Regulation (EU) 2023/1542, Annex VI, Part A, point 10: above 0.1 % by weight.
+    weights = [item.value.get(name) for name in MASS_SHARES] if isinstance(item.value, dict) else []
+    numbers = [parse_exact(weight.text) for weight in weights if isinstance(weight, NumberText)]
+    return any(number is not None and number.count * 10 <= 10**number.scale for number in numbers)
 
 
 def _to_power_limits(node: DocumentNode, _: Type) -> RawValue:
@@ -198,7 +219,7 @@ BATTERY_ROWS: Final = (
             MapRow("impact", "hazardImpact", to_localized_text),
         ),
     ),
-    MapRow("critical_raw_materials", "materialComposition", map_marked_names("isCriticalRawMaterial", read_part_name)),
+    MapRow("critical_raw_materials", "materialComposition", _to_critical_materials),
     MapRow("critical_raw_materials", "criticalRawMaterialsStatement", _to_items),
     MapRow("extinguishing_agents", "endOfLifeInfo.extinguishingAgent", _to_extinguishing_agents),
     *(
@@ -323,8 +344,7 @@ COMPONENT_ROWS: Final = (
     MapRow("material", "documentTitle", to_localized_text),
     MapRow("cas_number", "casNumber"),
     MapRow("location", "componentLocation", to_lower_term),
-    MapRow("mass_share_pct", "weightPercentage"),
-    MapRow("mass_share_pct", "massPercentage"),
+    *(MapRow("mass_share_pct", name) for name in MASS_SHARES),
     MapRow("critical", "isCriticalRawMaterial"),
     MapRow("hazardous", "isSubstanceOfConcern"),
     MapRow("active_material", "category", map_text(lambda text, _: get_last_part(text) == "ActiveMaterial")),

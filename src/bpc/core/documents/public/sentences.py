@@ -12,7 +12,7 @@ two digits, or before a letter that says where a group of atoms is (`N,N-dimethy
 import re
 from typing import Final
 
-from bpc.core.documents.public.units import lower_ascii
+from bpc.core.formats.ascii_case import lower_ascii
 
 MAX_WORDS_OF_A_NAME: Final = 4
 MAX_NOTHING_LENGTH: Final = 8

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from bpc.core.documents.elements import ExactNumber, power_of_ten
+from bpc.core.formats.ascii_case import lower_ascii
 
 UnitTable = Mapping[str, ExactNumber]
 
 # In lower case they would be milli: another unit.
 _MEGA_UNITS: Final = frozenset({"MΩ", "Mg", "MG"})
 _PLAIN_UNIT: Final = re.compile("[A-Za-z0-9₂ ._/(),-]+")
-_LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
 def _build_units(**spellings: tuple[str, ExactNumber]) -> dict[str, ExactNumber]:
@@ -110,11 +110,6 @@ def find_factor(measure: UnitTable, unit: str) -> ExactNumber | None:
         if spelling in measure:
             return measure[spelling]
     return None
-
-
-def lower_ascii(text: str) -> str:
-    """The text with A to Z in lower case; other characters do not change, unlike with `str.lower`."""
-    return text.translate(_LOWER)
 
 
 def _normalize_co2_unit(unit: str) -> str:

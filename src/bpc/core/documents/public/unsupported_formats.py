@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from bpc.core.documents.elements import RawValue
 from bpc.core.documents.public.linked_data import shorten_term
-from bpc.core.documents.public.units import lower_ascii
+from bpc.core.formats.ascii_case import lower_ascii
 from bpc.core.formats.file_types import BYTE_ORDER_MARK, ZIP_MARK
 
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import functions, list_functions, literals, number_functions
 from bpc.core.language.checking.context import Checker
+from bpc.core.language.checking.imports import report_hidden
 from bpc.core.language.checking.literals import is_undecided
 from bpc.core.language.types import DATE, TEXT, Type
 
@@ -47,10 +48,16 @@ def is_known_function(checker: Checker, name: str) -> bool:
 
 def check_call(checker: Checker, node: syntax.Call, want: Type | None) -> typed.Expr | None:
     declared_call = checker.shared.calls.get(node.function.text)
-    if declared_call is not None:
+    declared_at = checker.shared.declared_at.get(node.function.text)
+    is_visible = checker.sees(node.function.span, declared_at)
+    if declared_call is not None and is_visible:
         return declared_call(checker, node, want)
     if not is_known_function(checker, node.function.text):
-        _report_unknown_function(checker, node)
+        if declared_at is None or is_visible:
+            _report_unknown_function(checker, node)
+        else:
+            _check_arguments_alone(checker, node)
+            report_hidden(checker, node.function.text, node.function.span, declared_at)
         return None
     function = FUNCTIONS[node.function.text]
     argument_count = len(node.arguments)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language import syntax, typed
+from bpc.core.language.linking import LinkedSource
 from bpc.core.language.source import (
     MAX_ERRORS,
     Diagnostic,
@@ -79,6 +80,10 @@ class Findings:
     def warning(self, kind: str, span: Span, message: str, hint: str | None, *notes: DiagnosticNote) -> None:
         if len(self.warnings) < MAX_ERRORS:
             self.warnings.append(Diagnostic(kind=kind, message=message, span=span, help=hint, notes=notes))
+
+    def count(self) -> int:
+        """How much was found so far."""
+        return len(self.errors) + len(self.warnings)
 
     def report_stop(self) -> None:
         """Add, after the last error, that checking stopped."""
@@ -165,6 +170,7 @@ class FieldDeclaration:
     can_be_missing: bool = False
     about: typed.FieldAbout | None = None
     extent: Span | None = None
+    layer: typed.Layer | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -193,19 +199,23 @@ class PackageContext:
         "_members",
         "_paths",
         "calls",
+        "declared_at",
         "definitions",
         "enums",
         "enums_by_member",
         "facts",
         "fields",
         "language",
+        "linked",
         "suggestions",
         "tables",
         "types",
     )
 
-    def __init__(self, language: int = 1) -> None:
+    def __init__(self, language: int = 1, source: Source | None = None) -> None:
         self.language = language
+        # The rules, if they were linked from files.
+        self.linked = source if isinstance(source, LinkedSource) else None
         self.types = TypeTable()
         self.suggestions = Suggestions()
         self.fields: dict[str, FieldDeclaration] = {}
@@ -215,6 +225,8 @@ class PackageContext:
         self.tables: dict[str, typed.TypedTable] = {}
         # How calls of what the package declares are checked.
         self.calls: dict[str, Handler] = {}
+        # Where enumerations, tables and functions are declared.
+        self.declared_at: dict[str, Span] = {}
         # The fact types named so far.
         self.facts: set[FactRecordType] = set()
         self._members: dict[int, Mapping[str, Type]] = {}
@@ -295,6 +307,11 @@ class Checker:
     ) -> None:
         """Report a mistake. The caller then returns None."""
         self.findings.error(kind, span, message, hint, tuple([note for note in notes if note is not None]))
+
+    def sees(self, user: Span, declaration: Span | None) -> bool:
+        """Whether something that is declared in the rules may be used at a place. Tests may use everything."""
+        linked = self.shared.linked
+        return linked is None or declaration is None or not self.in_rules or linked.sees(user, declaration)
 
     def format_type(self, kind: Type) -> str:
         return self.types.format_type(kind)

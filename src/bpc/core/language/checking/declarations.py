@@ -24,6 +24,7 @@ from bpc.core.language.checking.definitions import (
     find_missable,
     mark_missable,
 )
+from bpc.core.language.checking.insisted_layers import check_layers, read_layer
 from bpc.core.language.checking.literals import resolve_type
 from bpc.core.language.checking.requirements import REQUIREMENTS_PATH, check_requirements, declare_requirements
 from bpc.core.language.source import DiagnosticNote, Span
@@ -190,6 +191,7 @@ def check_rules(
     program_functions = build_functions(checked_definitions, dependencies)
     if fields is None or program_definitions is None or program_functions is None:
         return None
+    check_layers(checker, fields, program_definitions, program_functions)
     return CheckedRules(fields, program_definitions, program_functions)
 
 
@@ -234,7 +236,13 @@ def _declare(
         if first is rule:
             access = tuple(sorted({audience.text for audience in rule.audiences}))
             checker.fields[path] = FieldDeclaration(
-                kind, access, get_path_span(rule.path), rule.type.span, about=about, extent=rule.body.span
+                kind,
+                access,
+                get_path_span(rule.path),
+                rule.type.span,
+                about=about,
+                extent=rule.body.span,
+                layer=read_layer(rule.layer),
             )
             continue
         note = DiagnosticNote(get_path_span(first.path), "it is first declared here")
@@ -340,6 +348,7 @@ def _build_fields(
                 can_be_missing=path in missable,
                 about=declared.about,
                 extent=declared.extent,
+                layer=declared.layer,
             )
         )
     return tuple(fields) if len(fields) == len(bodies) else None

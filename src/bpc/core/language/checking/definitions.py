@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from bpc.core.language import syntax, typed
+from bpc.core.language.checking.calls import FUNCTIONS
 from bpc.core.language.checking.context import (
     BoundVariable,
     Checker,
@@ -18,6 +19,7 @@ from bpc.core.language.checking.context import (
     make_definition_key,
     require_all,
 )
+from bpc.core.language.checking.imports import is_function_name_free, list_member_enums, suggest_other_name
 from bpc.core.language.checking.list_functions import bind_name
 from bpc.core.language.checking.literals import format_count, resolve_type
 from bpc.core.language.parsing.operands import MAX_HEIGHT
@@ -59,7 +61,11 @@ def check_definitions(
     """All definitions by their keys, in the order of the text; the first of two with one name."""
     nodes = _declare(checker, definitions)
     needs = {
-        name: [other for other in dict.fromkeys(iterate_names(node.body)) if other in nodes]
+        name: [
+            other
+            for other in dict.fromkeys(iterate_names(node.body))
+            if other in nodes and checker.sees(node.span, nodes[other].name.span)
+        ]
         for name, node in nodes.items()
     }
     ordered = order(needs)
@@ -79,9 +85,15 @@ def declare_functions(checker: Checker, functions: Sequence[syntax.FunctionDefin
         name = node.name.text
         known = first.setdefault(name, node.name.span)
         if known is not node.name.span:
-            note = DiagnosticNote(known, "it is first defined here")
-            checker.error("duplicate-definition", node.name.span, f"`{name}` is defined twice", None, note)
+            note, hint = (
+                DiagnosticNote(known, "it is first defined here"),
+                suggest_other_name(checker, known, node.span),
+            )
+            checker.error("duplicate-definition", node.name.span, f"`{name}` is defined twice", hint, note)
             continue
+        if not is_function_name_free(checker, node.name, FUNCTIONS):
+            continue
+        checker.shared.declared_at[name] = node.name.span
         kinds = [resolve_type(checker, kind) for _, kind in node.parameters]
         checker.shared.calls[name] = partial(_check_function_call, node, kinds, resolve_type(checker, node.type))
 
@@ -192,11 +204,15 @@ def _declare(checker: Checker, definitions: Sequence[syntax.Definition]) -> dict
         name = node.name.text
         first = nodes.setdefault(name, node)
         if first is not node:
-            note = DiagnosticNote(first.name.span, "it is first defined here")
-            checker.error("duplicate-definition", node.name.span, f"`{name}` is defined twice", None, note)
+            first_span = first.name.span
+            note, hint = (
+                DiagnosticNote(first_span, "it is first defined here"),
+                suggest_other_name(checker, first_span, node.span),
+            )
+            checker.error("duplicate-definition", node.name.span, f"`{name}` is defined twice", hint, note)
             continue
-        if name in checker.shared.enums_by_member:
-            message = f"`{name}` is a member of `{checker.shared.enums_by_member[name][0].name}` already"
+        if enums := list_member_enums(checker, name, node.name.span):
+            message = f"`{name}` is a member of `{enums[0].name}` already"
             checker.error("duplicate-definition", node.name.span, message, "choose another name")
         checker.shared.definitions[name] = DefinitionDeclaration(None, node.name.span, node.is_constant)
     return nodes
@@ -261,10 +277,12 @@ def _check_constant(checker: Checker, node: syntax.Definition, body: typed.Expr)
 
 
 def warn_of_unused_definitions(checker: Checker) -> None:
-    if checker.findings.errors:
+    source = checker.shared.linked
+    if checker.findings.errors or (source is not None and not checker.fields):  # a package that others import
         return
     for name, definition in checker.shared.definitions.items():
-        if not definition.used and not name.startswith("_"):
+        is_imported = checker.findings.source.is_imported(definition.span)
+        if not definition.used and not is_imported and not name.startswith("_"):
             what = "constant" if definition.is_constant else "definition"
             hint = f"remove it, or rename it to `_{name}` to keep it"
             checker.findings.warning("unused-definition", definition.span, f"the {what} `{name}` is never used", hint)

@@ -7,6 +7,7 @@ from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain
 from bpc.core.language.checking.calls import FUNCTIONS
 from bpc.core.language.checking.context import Checker
+from bpc.core.language.checking.imports import list_member_enums, suggest_other_name
 from bpc.core.language.parsing.operands import SIMPLE_TYPES, TYPES_WITH_PARTS
 from bpc.core.language.source import DiagnosticNote, Span
 from bpc.core.language.types import TEXT, EnumType, Opt, Type, unwrap_option_type
@@ -28,9 +29,10 @@ def declare_name(checker: Checker, name: syntax.Name, first_spans: dict[str, Spa
         return False
     first = first_spans.setdefault(name.text, name.span)
     if first is name.span:
+        checker.shared.declared_at[name.text] = name.span
         return True
-    note = DiagnosticNote(first, "it is first declared here")
-    checker.error("duplicate-definition", name.span, f"`{name.text}` is declared twice", None, note)
+    note, hint = DiagnosticNote(first, "it is first declared here"), suggest_other_name(checker, first, name.span)
+    checker.error("duplicate-definition", name.span, f"`{name.text}` is declared twice", hint, note)
     return False
 
 
@@ -76,7 +78,7 @@ def _collect_spellings(checker: Checker, declaration: syntax.EnumDeclaration) ->
 
 def check_member(checker: Checker, node: syntax.VariableRef, want: Type | None) -> typed.Expr | None:
     """Check a name that some enumeration has as its member."""
-    candidates = checker.shared.enums_by_member[node.name]
+    candidates = list_member_enums(checker, node.name, node.span)
     wanted = [kind for kind in candidates if kind is want]
     if len(candidates) == 1 or wanted:
         return typed.Const((wanted or candidates)[0], node.name, node.span)
@@ -90,7 +92,10 @@ def find_enum(checker: Checker, node: syntax.Expr) -> EnumType | None:
     """The enumeration that an expression names; None if it is anything else."""
     if not isinstance(node, syntax.VariableRef) or node.name in checker.scope.names:
         return None
-    return None if node.name in checker.shared.definitions else checker.shared.enums.get(node.name)
+    is_hidden = not checker.sees(node.span, checker.shared.declared_at.get(node.name))
+    if is_hidden or node.name in checker.shared.definitions:
+        return None
+    return checker.shared.enums.get(node.name)
 
 
 def check_qualified_member(checker: Checker, node: syntax.Member, kind: EnumType) -> typed.Expr | None:
@@ -186,13 +191,13 @@ def _check_pattern(
 
 
 def _report_unknown_member(checker: Checker, name: syntax.Name, kind: EnumType, hint: str | None = None) -> None:
-    hint = hint or checker.shared.suggestions.suggest(name.text, kind.members) or _list_members(kind)
+    hint = hint or checker.shared.suggestions.suggest(name.text, kind.members) or list_members(kind)
     checker.error("unknown-member", name.span, f"`{kind.name}` has no member `{name.text}`", hint)
 
 
-def _list_members(kind: EnumType) -> str:
+def list_members(kind: EnumType) -> str:
     more = " and more" if len(kind.members) > _SHOWN_MEMBERS else ""
-    return f"its members are {', '.join(f'`{name}`' for name in kind.members[:_SHOWN_MEMBERS])}{more}"
+    return f"the members of `{kind.name}` are {', '.join(f'`{name}`' for name in kind.members[:_SHOWN_MEMBERS])}{more}"
 
 
 def _check_complete(checker: Checker, node: syntax.Match, missing: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from bpc.core.language.types import (
 
 # After this many lets, a note points at the last one instead of the origin of the type.
 _MAX_HOPS: Final = 20
+_CODE: Final = re.compile(r"`([^`]+)`")
 _NUMBER: Final = re.compile("-?[0-9]+([.][0-9]+)?")
 _QUOTED_NUMBER: Final = re.compile('"(-?[0-9]+([.][0-9]+)?)"')
 _UNWRAPPING: Final = frozenset({"requireSome", "unwrapOr"})
@@ -46,7 +47,7 @@ def report_mismatch(checker: Checker, mismatch: Mismatch, want: Type | None) -> 
         return
     mistake = "int-for-dec" if got is INT and isinstance(want, Dec) else "wrong-type"
     message = f"expected {_describe_type(checker, want)}, but this is {_describe_type(checker, got)}"
-    checker.error(mistake, node.span, message, suggest_conversion(words, got, want), *notes)
+    checker.error(mistake, node.span, message, suggest_conversion(words, got, want, checker.shared.language), *notes)
 
 
 def _describe_type(checker: Checker, kind: Type) -> str:
@@ -121,7 +122,7 @@ def report_duplicate_members(checker: Checker, names: Iterable[syntax.Name | syn
 def report_wrong_argument(checker: Checker, node: Node, what: str, got: Type, hint: str | None = None) -> None:
     """Report a value of the wrong type; `what` is a whole clause: "`count` needs a List"."""
     if hint is None and isinstance(got, Opt):
-        hint = suggest_conversion(checker.quote(node), got, got.item)
+        hint = suggest_conversion(checker.quote(node), got, got.item, checker.shared.language)
     message = f"{what}, but this is {checker.format_type(got)}"
     checker.error("wrong-type", node.span, message, hint, _find_other_origin(checker, node, got))
 
@@ -140,11 +141,23 @@ def describe_no_conversion(one: Qty, other: Qty) -> str:
     return f"`{one.unit}` and `{other.unit}` cannot be converted into each other"
 
 
-def suggest_conversion(words: str, got: Type, want: Type) -> str | None:
+def suggest_conversion(  # noqa: PLR0911 (one row a type)
+    words: str, got: Type, want: Type, language: int = 1
+) -> str | None:
     """Suggest how a value of type `got`, written as `words`, becomes one of type `want`."""
+    if isinstance(want, Opt) and isinstance(got, Opt) and language > 1:
+        change = suggest_conversion("value", got.item, want.item, language)
+        code = None if change is None else _CODE.search(change)
+        return (
+            None
+            if code is None
+            else f"change it where it is there: `if some value = {words} then some({code[1]}) else none`"
+        )
     if isinstance(want, Opt):
         fits = want.item is got or (isinstance(want.item, Dec) and _NUMBER.fullmatch(words))
         return f"wrap it: `some({words})`" if fits else None
+    if isinstance(got, Opt) and language > 1:
+        return f"it may be missing; say what counts then: `{words} ?? …` or `if some value = {words} then … else …`"
     if isinstance(got, Opt):
         return f'unwrap it: `requireSome({words}, "CODE", "message")` or `unwrapOr({words}, …)`'
     if (want is INT or isinstance(want, Dec)) and (number := _QUOTED_NUMBER.fullmatch(words)):
@@ -252,7 +265,7 @@ def report_disagreement(
         return
     int_beside_dec = (one is INT and isinstance(other, Dec)) or (other is INT and isinstance(one, Dec))
     message = f"`{op}` has {checker.format_type(one)} on its left and {checker.format_type(other)} on its right"
-    suggestion = _suggest_for_operands(left_words, one, right_words, other)
+    suggestion = _suggest_for_operands(checker, left_words, one, right_words, other)
     checker.error("int-for-dec" if int_beside_dec else "operands-disagree", span, message, suggestion, *notes)
 
 
@@ -274,10 +287,16 @@ def _suggest_convert(one: Qty, other: Qty, left: str, right: str) -> str:
     return f'convert one of them: `convert("{other.unit}", "{one.unit}", {right})`'
 
 
-def _suggest_for_operands(left: str, one: Type, right: str, other: Type) -> str | None:
+def _suggest_for_operands(checker: Checker, left: str, one: Type, right: str, other: Type) -> str | None:
     """Suggest to convert the less exact side; unwrap the side that is an option."""
-    if isinstance(one, Opt) or isinstance(other, Opt):
-        return suggest_conversion(left, one, other) if isinstance(one, Opt) else suggest_conversion(right, other, one)
+    language = checker.shared.language
+    for words, kind, member, enum in ((left, one, right, other), (right, other, left, one)):
+        if isinstance(enum, EnumType) and isinstance(kind, Opt) and kind.item is TEXT:
+            return f"compare the member that the text means: `{enum.name}({words})` with `some({member})`"
+    if isinstance(one, Opt):
+        return suggest_conversion(left, one, other, language)
+    if isinstance(other, Opt):
+        return suggest_conversion(right, other, one, language)
     if isinstance(one, Dec) and isinstance(other, Dec):
         return _suggest_common_scale(left, one.scale, right, other.scale)
     if one is INT or one is TEXT or (isinstance(one, Dec) and other is not INT):

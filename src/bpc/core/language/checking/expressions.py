@@ -3,6 +3,7 @@
 syntax.Expr ── handler(checker, node, want) ──► typed.Expr, or None after a mistake that was reported
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
@@ -22,6 +23,7 @@ from bpc.core.language.checking import (
 from bpc.core.language.checking.context import (
     BoundVariable,
     Checker,
+    DefinitionDeclaration,
     Handler,
     Mismatch,
     Node,
@@ -29,9 +31,11 @@ from bpc.core.language.checking.context import (
     make_definition_key,
     require_all,
 )
+from bpc.core.language.checking.imports import list_member_enums, report_hidden
 from bpc.core.language.source import DiagnosticNote, Span
 from bpc.core.language.types import (
     TEXT,
+    EnumType,
     List,
     Opt,
     Record,
@@ -40,6 +44,8 @@ from bpc.core.language.types import (
 )
 
 _SHOWN_PATHS: Final = 3
+_SHOWN_ENUMS: Final = 6
+_MEMBER_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]*")  # as members of enumerations are usually written
 # What values are called in other languages.
 _VARIABLE_FIXES: Final = {
     **dict.fromkeys(("null", "nil", "None", "undefined"), "the missing value is written `none`"),
@@ -55,15 +61,27 @@ def check_variable(checker: Checker, node: syntax.VariableRef, want: Type | None
     if bound is not None:
         return None if bound.type is None else typed.Local(bound.type, node.name, node.span)
     definition = checker.shared.definitions.get(node.name)
-    if definition is not None:
+    if definition is not None and checker.sees(node.span, definition.span):
         definition.used = True
         checker.reads.setdefault(make_definition_key(node.name), node.span)
         return None if definition.type is None else typed.DefinitionValue(definition.type, node.name, node.span)
-    if node.name in checker.shared.enums_by_member:
+    if list_member_enums(checker, node.name, node.span):
         return enumerations.check_member(checker, node, want)
+    hidden_at = _find_hidden(checker, node, definition)
+    if hidden_at is not None:
+        report_hidden(checker, node.name, node.span, hidden_at)
+        return None
     message = f"there is no variable `{node.name}` here"
     checker.error("unknown-variable", node.span, message, _suggest_for_variable(checker, node.name))
     return None
+
+
+def _find_hidden(checker: Checker, node: syntax.VariableRef, definition: DefinitionDeclaration | None) -> Span | None:
+    """Where a name is declared that cannot be used at this place."""
+    shared = checker.shared
+    enums = [*(kind.name for kind in shared.enums_by_member.get(node.name, ())), node.name]
+    places = [None if definition is None else definition.span, *(shared.declared_at.get(name) for name in enums)]
+    return next((place for place in places if place is not None and not checker.sees(node.span, place)), None)
 
 
 def _suggest_for_variable(checker: Checker, name: str) -> str | None:
@@ -74,7 +92,16 @@ def _suggest_for_variable(checker: Checker, name: str) -> str | None:
     if name in _VARIABLE_FIXES:
         return _VARIABLE_FIXES[name]
     names = [*checker.scope.names, *checker.shared.definitions, *checker.shared.enums_by_member]
-    return checker.shared.suggestions.suggest(name, names)
+    hint = checker.shared.suggestions.suggest(name, names)
+    if hint is None and _MEMBER_NAME.fullmatch(name) and checker.shared.enums:
+        enums = list(checker.shared.enums.values())
+        return enumerations.list_members(enums[0]) if len(enums) == 1 else _name_enums(enums)
+    return hint
+
+
+def _name_enums(enums: Sequence[EnumType]) -> str:
+    shown, more = enums[:_SHOWN_ENUMS], " and more" if len(enums) > _SHOWN_ENUMS else ""
+    return f"no enumeration has such a member: there are {', '.join(f'`{enum.name}`' for enum in shown)}{more}"
 
 
 def check_field_ref(checker: Checker, node: syntax.FieldRef, _want: Type | None) -> typed.Expr | None:

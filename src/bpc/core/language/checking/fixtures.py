@@ -164,7 +164,7 @@ def _check_fact(checker: Checker, node: syntax.FactFixture) -> typed.FixtureFact
     fact = functions.resolve_fact_type(checker, node.fact_type.value, node.fact_type.span)
     if node.payload is None:
         return None if fact is None else typed.FixtureFact(fact, node.key.value, None, node.span)
-    payload = _read_json(checker, node.payload)
+    payload = read_json_value(checker, node.payload)
     if fact is None or not isinstance(payload, dict):
         return None
     _check_members(checker, fact, node.key.value, node.payload, payload)
@@ -187,12 +187,12 @@ def _check_members(
             checker.error("bad-fixture", value.span, error.says)
 
 
-def _read_json(checker: Checker, node: syntax.JsonValue) -> Json:
+def read_json_value(checker: Checker, node: syntax.JsonValue) -> Json:
     match node:
         case syntax.JsonAtom(value):
             return value
         case syntax.JsonList(items):
-            return [_read_json(checker, item) for item in items]
+            return [read_json_value(checker, item) for item in items]
         case syntax.JsonObject(members):
             return _read_object(checker, members)
         case syntax.ColumnRef():
@@ -201,7 +201,7 @@ def _read_json(checker: Checker, node: syntax.JsonValue) -> Json:
 
 def _read_object(checker: Checker, members: Sequence[tuple[syntax.TextLiteral, syntax.JsonValue]]) -> dict[str, Json]:
     explain.report_duplicate_members(checker, [name for name, _ in members])
-    return {name.value: _read_json(checker, value) for name, value in members}
+    return {name.value: read_json_value(checker, value) for name, value in members}
 
 
 # Tables
@@ -222,16 +222,16 @@ def fill_fixture(fixture: syntax.Fixture, cells: Cells) -> syntax.Fixture:
     """The fixture with the cells of a row in place of the columns."""
     match fixture:
         case syntax.ProductFixture():
-            return change_node(fixture, sku=_fill_text(fixture.sku, cells), name=_fill_text(fixture.name, cells))
+            return change_node(fixture, sku=fill_text(fixture.sku, cells), name=fill_text(fixture.name, cells))
         case syntax.IssuedFixture():
-            return change_node(fixture, day=_fill_text(fixture.day, cells))
+            return change_node(fixture, day=fill_text(fixture.day, cells))
         case syntax.RemovedFact():
             return change_node(
-                fixture, fact_type=_fill_text(fixture.fact_type, cells), key=_fill_text(fixture.key, cells)
+                fixture, fact_type=fill_text(fixture.fact_type, cells), key=fill_text(fixture.key, cells)
             )
         case syntax.FactFixture():
-            payload = None if fixture.payload is None else cast("syntax.JsonObject", _fill_json(fixture.payload, cells))
-            fact_type, key = _fill_text(fixture.fact_type, cells), _fill_text(fixture.key, cells)
+            payload = None if fixture.payload is None else cast("syntax.JsonObject", fill_json(fixture.payload, cells))
+            fact_type, key = fill_text(fixture.fact_type, cells), fill_text(fixture.key, cells)
             return change_node(fixture, fact_type=fact_type, key=key, payload=payload)
 
 
@@ -241,19 +241,19 @@ def fill_expectation(expectation: syntax.AnyExpectation, cells: Cells, row: Span
         case syntax.Expectation():
             return change_node(expectation, constant=_fill_constant(expectation.constant, cells), span=row)
         case syntax.ErrorExpectation():
-            return change_node(expectation, code=_fill_text(expectation.code, cells), span=row)
+            return change_node(expectation, code=fill_text(expectation.code, cells), span=row)
         case syntax.FindingExpectation():
-            status = None if expectation.status is None else _fill_text(expectation.status, cells)
-            message = None if expectation.message is None else _fill_text(expectation.message, cells)
-            verdict = None if expectation.verdict is None else _fill_text(expectation.verdict, cells)
-            args = None if expectation.args is None else cast("syntax.JsonObject", _fill_json(expectation.args, cells))
-            code = _fill_text(expectation.code, cells)
+            status = None if expectation.status is None else fill_text(expectation.status, cells)
+            message = None if expectation.message is None else fill_text(expectation.message, cells)
+            verdict = None if expectation.verdict is None else fill_text(expectation.verdict, cells)
+            args = None if expectation.args is None else cast("syntax.JsonObject", fill_json(expectation.args, cells))
+            code = fill_text(expectation.code, cells)
             return change_node(
                 expectation, code=code, status=status, message=message, verdict=verdict, args=args, span=row
             )
 
 
-def _fill_text(text: syntax.TextLiteral, cells: Cells) -> syntax.TextLiteral:
+def fill_text(text: syntax.TextLiteral, cells: Cells) -> syntax.TextLiteral:
     if not isinstance(text, syntax.ColumnRef):
         return text
     cell = cells[text.value]
@@ -278,14 +278,14 @@ def _fill_constant(constant: syntax.Constant, cells: Cells) -> syntax.Constant:
             return constant
 
 
-def _fill_json(value: syntax.JsonValue, cells: Cells) -> syntax.JsonValue:
+def fill_json(value: syntax.JsonValue, cells: Cells) -> syntax.JsonValue:
     match value:
         case syntax.ColumnRef(name):
             return _convert_to_json(cells[name])
         case syntax.JsonList(items):
-            return change_node(value, items=tuple(_fill_json(item, cells) for item in items))
+            return change_node(value, items=tuple(fill_json(item, cells) for item in items))
         case syntax.JsonObject(members):
-            return change_node(value, members=tuple((name, _fill_json(item, cells)) for name, item in members))
+            return change_node(value, members=tuple((name, fill_json(item, cells)) for name, item in members))
         case _:
             return value
 

@@ -104,8 +104,16 @@ def check_record_get(checker: Checker, node: syntax.Call, _want: Type | None) ->
 
 def report_unknown_member(checker: Checker, kind: Type, span: Span, name: str, members: Mapping[str, Type]) -> None:
     message = f"{checker.format_type(kind)} has no member `{name[:80]}`"
-    hint = checker.shared.suggestions.suggest(name, members) or _list_members(members)
+    hint = checker.shared.suggestions.suggest(name, members) or _suggest_longer(name, members) or _list_members(members)
     checker.error("unknown-member", span, message, hint)
+
+
+def _suggest_longer(name: str, members: Mapping[str, Type]) -> str | None:
+    """Members that have the name in them, such as `mass_kg` for `mass`."""
+    longer_names = [member for member in members if name in member.split("_") or member.startswith(f"{name}_")]
+    if len(longer_names) == 1:
+        return f"did you mean `{longer_names[0]}`?"
+    return f"members like it are {', '.join(f'`{each}`' for each in longer_names[:6])}" if longer_names else None
 
 
 def _list_members(members: Mapping[str, Type]) -> str:
@@ -283,7 +291,7 @@ def check_later_day(checker: Checker, node: syntax.Call, _want: Type | None) -> 
     day = checker.check(argument)
     number = checker.check(node.arguments[1], INT)
     if day is not None and unwrap_option_type(day.type) is not DATE:
-        hint = explain.suggest_conversion(checker.quote(argument), day.type, DATE)
+        hint = explain.suggest_conversion(checker.quote(argument), day.type, DATE, checker.shared.language)
         explain.report_wrong_argument(checker, argument, f"`{name}` takes a `Date`", day.type, hint)
         return None
     if day is None or number is None:

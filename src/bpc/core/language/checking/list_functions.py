@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain, literals, operators
 from bpc.core.language.checking.context import BoundVariable, Checker, Node
+from bpc.core.language.checking.imports import list_member_enums
 from bpc.core.language.checking.number_functions import is_ordered
 from bpc.core.language.source import DiagnosticNote
 from bpc.core.language.types import BOOL, INT, Dec, Opt, Type, unwrap_option_type
@@ -129,16 +130,17 @@ def _leave_lambda(checker: Checker, bound: list[tuple[str, BoundVariable | None]
 def bind_name(checker: Checker, name: syntax.Name, variable: BoundVariable) -> BoundVariable | None:
     """Bind a name, which must not be visible yet. Returns what `Scope.unbind` needs."""
     taken = checker.scope.bind(name.text, variable)
-    first = taken or checker.shared.definitions.get(name.text)
+    definition = checker.shared.definitions.get(name.text)
+    is_visible = definition is not None and checker.sees(name.span, definition.span)
+    first = taken or (definition if is_visible else None)
     if first is not None:
         # Without a note in a tests file: the definition stands in the other one.
         is_here = taken is not None or checker.in_rules
         note = DiagnosticNote(first.span, f"`{name.text}` is already defined here") if is_here else None
         message = f"the name `{name.text}` is already in use"
         checker.error("shadowed-name", name.span, message, "choose another name", note)
-    elif name.text in checker.shared.enums_by_member:
-        enum = checker.shared.enums_by_member[name.text][0]
-        message = f"the name `{name.text}` is already in use: it is a member of `{enum.name}`"
+    elif enums := list_member_enums(checker, name.text, name.span):
+        message = f"the name `{name.text}` is already in use: it is a member of `{enums[0].name}`"
         checker.error("shadowed-name", name.span, message, "choose another name")
     return taken
 

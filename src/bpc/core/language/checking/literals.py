@@ -9,6 +9,7 @@ from bpc.core.facts.units import UNITS
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain
 from bpc.core.language.checking.context import Checker, Node
+from bpc.core.language.checking.imports import list_member_enums, report_hidden
 from bpc.core.language.evaluation import MAGNITUDE_DIGITS
 from bpc.core.language.parsing.operands import suggest_type
 from bpc.core.language.source import Span
@@ -172,7 +173,7 @@ def is_ambiguous_member(checker: Checker, node: syntax.Expr) -> bool:
     return (
         isinstance(node, syntax.VariableRef)
         and node.name not in checker.scope.names
-        and len(checker.shared.enums_by_member.get(node.name, ())) > 1
+        and len(list_member_enums(checker, node.name, node.span)) > 1
     )
 
 
@@ -214,6 +215,10 @@ def _resolve_enum(checker: Checker, name: str, span: Span) -> Type | None:
         hint = checker.shared.suggestions.suggest(name, checker.shared.enums)
         hint = hint or suggest_type(name, checker.shared.suggestions)
         checker.error("unknown-type", span, f"there is no type `{name}`", hint)
+    declaration = checker.shared.declared_at.get(name)
+    if declaration is not None and not checker.sees(span, declaration):
+        report_hidden(checker, name, span, declaration)
+        return None
     return kind
 
 

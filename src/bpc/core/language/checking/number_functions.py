@@ -233,7 +233,7 @@ def check_extreme_day(checker: Checker, call: syntax.Call, _want: Type | None) -
     days = [checker.check(argument) for argument in call.arguments]
     for node, day in zip(call.arguments, days, strict=True):
         if day is not None and unwrap_option_type(day.type) is not DATE:
-            hint = explain.suggest_conversion(checker.quote(node), day.type, DATE)
+            hint = explain.suggest_conversion(checker.quote(node), day.type, DATE, checker.shared.language)
             explain.report_wrong_argument(checker, node, f"`{call.function.text}` takes a `Date`", day.type, hint)
             return None
     present: tuple[typed.Expr, ...] | None = require_all(days)

@@ -357,7 +357,9 @@ def check_comparable(checker: Checker, op: str, span: Span, kind: Type, hint: st
 
 
 def _suggest_unwrapping(checker: Checker, span: Span, kind: Type) -> str | None:
-    return explain.suggest_conversion(checker.quote_span(span), kind, kind.item) if isinstance(kind, Opt) else None
+    if not isinstance(kind, Opt):
+        return None
+    return explain.suggest_conversion(checker.quote_span(span), kind, kind.item, checker.shared.language)
 
 
 def _report_not_ordered(checker: Checker, op: str, span: Span, kind: Type, hint: str | None) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking.context import Findings
-from bpc.core.language.source import Source, Span
+from bpc.core.language.linking import LinkedSource
+from bpc.core.language.source import DiagnosticNote, Source, Span
 
 # A field or definition that is computed in another way has to pass the tests of its package. All else is a demand, a
 # number of the regulation, or a test.
@@ -34,6 +35,9 @@ def apply_overrides(
             message = f"there is no {word} `{name}` before it that it could override"
             hint = "leave `override` out, or correct the name"
             findings.error("bad-override", override.span, message, hint, ())
+        elif override is not None and before is not None and _refuse_imported(items[before], item, override, findings):
+            dropped_positions.add(position)
+            continue
         elif override is not None and before is not None:
             dropped_positions.add(before)
             items[position] = _keep_about(items[before], item)
@@ -45,6 +49,23 @@ def apply_overrides(
             newest[word, name] = position
     kept_items = tuple(item for position, item in enumerate(items) if position not in dropped_positions)
     return syntax.SyntaxTree(kept_items, tree.comments, tree.language, tree.stated_at)
+
+
+def _refuse_imported(before: syntax.Item, item: syntax.Item, override: syntax.Override, findings: Findings) -> bool:
+    """Whether something imported is overridden, or overrides; then it is reported."""
+    source = findings.source
+    is_own_imported = source.is_imported(item.span)
+    if not isinstance(source, LinkedSource) or not (is_own_imported or source.is_imported(before.span)):
+        return False
+    name, file = get_item_name(item), source.find_file_at(before.span.start)
+    if is_own_imported or file is None:
+        message, hint = f"`{name}` is in a package that is imported, which overrides nothing", "change the item itself"
+    else:
+        message = f"`{name}` is imported from `{file.package}` {file.release}, and cannot be overridden"
+        hint = "give yours another name; what a package wants otherwise, it extends"
+    note = DiagnosticNote(before.span, "it is declared here")
+    findings.error("bad-override", override.span, message, hint, (note,))
+    return True
 
 
 def drop_overridden(tree: syntax.SyntaxTree, source: Source) -> syntax.SyntaxTree:

@@ -15,6 +15,7 @@ from bpc.core.language.checking import literals, operators
 from bpc.core.language.checking.abouts import check_line
 from bpc.core.language.checking.context import Checker, FieldDeclaration, Node
 from bpc.core.language.checking.definitions import CheckedBody
+from bpc.core.language.checking.insisted_layers import read_layer
 from bpc.core.language.source import DiagnosticNote, Source, Span
 from bpc.core.language.types import BOOL, DATE, TEXT, Opt
 
@@ -39,7 +40,13 @@ def declare_requirements(checker: Checker, requirements: Sequence[syntax.Require
         if known is not requirement.code.span:
             message = f"there are two requirements `{requirement.code.text}`"
             note = DiagnosticNote(known, "the first is here")
-            checker.error("duplicate-requirement", requirement.code.span, message, None, note)
+            files = [checker.findings.source.resolve(span)[0] for span in (known, requirement.code.span)]
+            hint = (
+                "join the conditions with `&&`, or give this one a code of its own"
+                if files[0] is files[1]
+                else f'to replace it, write `override "reason"` before `require {requirement.code.text}`'
+            )
+            checker.error("duplicate-requirement", requirement.code.span, message, hint, note)
     if requirements:
         span = requirements[0].code.span
         checker.fields[REQUIREMENTS_PATH] = FieldDeclaration(BOOL, (), span, span)
@@ -75,7 +82,8 @@ def _check_requirement(checker: Checker, node: syntax.Requirement) -> typed.Requ
     if scope is not None:
         body = writer.choose(scope, body, writer.emit("NOT_APPLICABLE", "out_of_scope"))
     cite = None if node.cite is None else node.cite.value
-    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span, node.span, cite)
+    layer = read_layer(node.layer)
+    return typed.RequirementCheck(BOOL, node.code.text, severity, body, node.code.span, node.span, cite, layer)
 
 
 class _RequirementWriter:

@@ -3,24 +3,19 @@
 The constant of an expectation takes its type from the field.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain, literals, operators
+from bpc.core.language.checking.case_tables import CheckedTable, DeferredExample
 from bpc.core.language.checking.context import BoundVariable, Checker, require_all
 from bpc.core.language.checking.declarations import get_path_span
+from bpc.core.language.checking.examples_again import CheckedExamples
 from bpc.core.language.checking.expressions import report_unknown_field
 from bpc.core.language.checking.findings_of_rules import KnownFindings, check_finding
-from bpc.core.language.checking.fixtures import (
-    CellUnfit,
-    DeclaredFixture,
-    check_inputs,
-    declare_fixture,
-    fill_expectation,
-    fill_fixture,
-)
+from bpc.core.language.checking.fixtures import DeclaredFixture, check_inputs, declare_fixture
 from bpc.core.language.checking.list_functions import bind_name
 from bpc.core.language.checking.literals import resolve_type
 from bpc.core.language.source import DiagnosticNote, Source, Span
@@ -43,38 +38,77 @@ class PackageTests:
     """The tests of a package, from one file or two. `complete` is False if one of them has a mistake."""
 
     findings: KnownFindings
-    examples: list[typed.TypedExample] = field(default_factory=list)
+    examples: list[typed.TypedExample | DeferredExample] = field(default_factory=list)
     properties: list[typed.TypedProperty] = field(default_factory=list)
     names: dict[str, tuple[Source, Span]] = field(default_factory=dict)
     fixtures: dict[str, DeclaredFixture] = field(default_factory=dict)
     overrides: list[typed.AppliedOverride] = field(default_factory=list)
     complete: bool = True
 
+    def copy(self) -> "PackageTests":
+        """The same tests, to which others can be added."""
+        return replace(
+            self,
+            examples=[*self.examples],
+            properties=[*self.properties],
+            names={**self.names},
+            fixtures={**self.fixtures},
+            overrides=[*self.overrides],
+        )
 
-def check_tests(checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests) -> None:
+
+def check_tests(checker: Checker, tree: syntax.SyntaxTree, tests: PackageTests, memory: CheckedExamples) -> None:
     """Add the tests of one text to `tests`. Its fixtures come first, wherever they stand."""
     for item in tree.items:
         if isinstance(item, syntax.SharedFixture):
             declare_fixture(checker, item, tests.fixtures)
+    if any(isinstance(item, syntax.Example | syntax.CaseTable) for item in tree.items):
+        memory.compare(checker.shared, tests.findings, tests.fixtures)
     for item in tree.items:
         if isinstance(item, syntax.Example | syntax.CaseTable | syntax.Property):
             _check_name(checker, tests, item.name)
-            _check_test(checker, item, tests)
+            _check_test(checker, item, tests, memory)
 
 
 def _check_test(
-    checker: Checker, node: syntax.Example | syntax.CaseTable | syntax.Property, tests: PackageTests
+    checker: Checker,
+    node: syntax.Example | syntax.CaseTable | syntax.Property,
+    tests: PackageTests,
+    memory: CheckedExamples,
 ) -> None:
     if isinstance(node, syntax.Property):
         prop = _check_property(checker, node, tests)
         tests.properties += [] if prop is None else [prop]
         tests.complete = tests.complete and prop is not None
         return
-    examples = _fill_table(checker, node, tests) if isinstance(node, syntax.CaseTable) else [node]
-    for example in examples:
-        checked = _check_example(checker, example, tests)
-        tests.examples += [] if checked is None else [checked]
-        tests.complete = tests.complete and checked is not None
+    table = _CaseTableTests(checker, node, tests) if isinstance(node, syntax.CaseTable) else None
+    examples = memory.take(node, table, checker.findings.source)
+    if examples is None:
+        count_before = checker.findings.count()
+        examples = _check_one(checker, node, tests) if table is None else table.check()
+        if examples is not None and checker.findings.count() == count_before:
+            memory.remember(node, examples, checker.findings.source)
+    tests.examples += examples or ()
+    tests.complete = tests.complete and examples is not None
+
+
+def _check_one(checker: Checker, node: Any, tests: PackageTests) -> list[typed.TypedExample | DeferredExample] | None:
+    example = _check_example(checker, node, tests)
+    return None if example is None else [example]
+
+
+class _CaseTableTests(CheckedTable):
+    """A table of cases among the tests of its package."""
+
+    def __init__(self, checker: Checker, table: syntax.CaseTable, tests: PackageTests) -> None:
+        super().__init__(checker, table)
+        self._tests = tests
+
+    def check_example(self, checker: Checker, node: syntax.Example) -> typed.TypedExample | None:
+        return _check_example(checker, node, self._tests)
+
+    def check_expectation(self, checker: Checker, node: syntax.AnyExpectation) -> bool:
+        return _check_expectation(checker, node, self._tests) is not None
 
 
 def _check_name(checker: Checker, tests: PackageTests, name: syntax.Name) -> None:
@@ -134,61 +168,6 @@ def _check_expectation(
     if expected is None:
         return None
     return typed.TypedExpectation(node.dotted, cast("Any", node.op), expected, node.span, because)
-
-
-# Tables of cases
-
-
-def _fill_table(checker: Checker, table: syntax.CaseTable, tests: PackageTests) -> Iterator[syntax.Example]:
-    """An example for each row."""
-    _check_columns(checker, table)
-    if not table.rows:
-        message = f"the table `{table.name.text}` has no row"
-        checker.error("nothing-expected", table.name.span, message, "add a row: a cell for each column, then `;`")
-        tests.complete = False
-    for number, row in enumerate(table.rows, start=1):
-        try:
-            yield _fill_row(table, row, number)
-        except CellUnfit as unfit:
-            checker.error("wrong-cells", unfit.span, str(unfit))
-            tests.complete = False
-
-
-def _check_columns(checker: Checker, table: syntax.CaseTable) -> None:
-    first: dict[str, Span] = {}
-    used = {column.value for part in (table.fixtures, table.expectations) for column in _list_columns(part)}
-    for column in table.columns:
-        if first.setdefault(column.text, column.span) is not column.span:
-            note = DiagnosticNote(first[column.text], "the first is here")
-            checker.error("shadowed-name", column.span, f"there are two columns `{column.text}`", None, note)
-        elif column.text not in used:
-            message = f"the column `{column.text}` is never used"
-            checker.findings.warning("unused-column", column.span, message, "use it in a fact or an expectation")
-
-
-def _list_columns(node: Any) -> Iterator[syntax.ColumnRef]:
-    if isinstance(node, tuple):
-        for part in node:
-            yield from _list_columns(part)
-    elif isinstance(node, syntax.ColumnRef):
-        yield node
-    elif isinstance(node, syntax.SyntaxNode):
-        for part in fields(node):
-            yield from _list_columns(getattr(node, part.name))
-
-
-def _fill_row(table: syntax.CaseTable, row: syntax.CaseRow, number: int) -> syntax.Example:
-    if len(row.cells) != len(table.columns):
-        message = f"cells in this row: {len(row.cells)}, columns of the table: {len(table.columns)}"
-        raise CellUnfit(message, row.span)
-    cells = {column.text: cell for column, cell in zip(table.columns, row.cells, strict=True)}
-    return syntax.Example(
-        syntax.Name(f"{table.name.text}[{number}]", span=row.span),
-        tuple(fill_fixture(fixture, cells) for fixture in table.fixtures),
-        tuple(fill_expectation(expectation, cells, row.span) for expectation in table.expectations),
-        table.bases,
-        span=row.span,
-    )
 
 
 # Constants of expectations

@@ -64,7 +64,7 @@ def emit_requirement(emitter: Emitter, expr: typed.RequirementCheck) -> Emission
     operand = yield expr.body
     function = listing.close_helper(operand.value)
     emitter.scope = outer_scope
-    first_step = len(emitter.fields) + 1 if emitter.records_reads else None
+    first_step = emitter.first_step if emitter.records_reads else None
     guard = RequirementGuard(expr, emitter.field or "", emitter.source.byte_range(expr.extent), first_step)
     name = listing.register("R", expr.code, lambda: guard.run)
     return OperandCode(listing.store(f"{name}(s, {function.partition('(')[0]})"))

@@ -60,12 +60,18 @@ class TypeInfo(NamedTuple):
 class Emitter:
     """Writes code for one mode. `fields` and `definitions` are their places in the program."""
 
-    def __init__(self, code: CodeWriter, mode: Mode, program: Program) -> None:
+    def __init__(self, code: CodeWriter, mode: Mode, program: Program, first_step: int | None = None) -> None:
         self.code = code
         self.mode = mode
         # Level 2 is proven by expression: nodes are made of what is read, and outside of this code (expressions.py).
         self.records_reads = mode == "proof" and program.language > 1
         self.fields = {field.path: position for position, field in enumerate(program.fields)}
+        # The id of a proof's first step: those of a passport come after its fields and the root.
+        self.first_step = len(self.fields) + 1 if first_step is None else first_step
+        # Shorter code, which is compiled sooner. Where there is no proof to be made, or where one is made for millions
+        # of batteries, a call would be felt. So it would inside a loop.
+        self.loop_depth = 0
+        self.calls_charge = mode == "proof" and first_step is None
         self.missable_paths = {field.path for field in program.fields if field.can_be_missing}
         self.functions = {function.name: (at, function) for at, function in enumerate(program.functions)}
         self.definitions = {definition.name: position for position, definition in enumerate(program.definitions)}
@@ -110,7 +116,7 @@ class Emitter:
     def charge(self, steps: int | str, span: Span) -> None:
         """Take `steps` (a number or an expression of one) from what is left, or fail."""
         failure = self._register_failure(evaluation.RuleLimitExceeded, (evaluation.STEPS_MESSAGE,), span)
-        if self.mode == "proof":  # shorter; where there is no proof to be made, a call would be felt
+        if self.calls_charge and not self.loop_depth:
             self.code.write_line(f"charge(s, {steps}, {failure})")
             return
         left = self.code.store(f"s[{runtime.STEPS_LEFT}] - {steps}")
@@ -199,7 +205,7 @@ class Emitter:
 
     def register_maker(self, key: Hashable, make: Callable[[int], runtime.NodeMaker]) -> str:
         """The name of a function that makes nodes, `make` given the id of the first step."""
-        return self.code.register("n", key, lambda: make(len(self.fields) + 1))
+        return self.code.register("n", key, lambda: make(self.first_step))
 
     def emit_plain_node(self, kind: str, data: str, children: Sequence[str]) -> str:
         """One that says what is known from the rules alone: `data` is its text."""

@@ -69,8 +69,9 @@ CodeSink: TypeAlias = Callable[[str, dict[str, Any]], None]
 """What is done with each function as soon as it is written: its source, and the names it may use."""
 
 
-def generate(program: typed.Program, mode: Mode, sink: CodeSink) -> GeneratedCode:
-    emitter = _create_emitter(mode, program, sink)
+def generate(program: typed.Program, mode: Mode, sink: CodeSink, *, first_step: int | None = None) -> GeneratedCode:
+    """The functions of a program. `first_step` is the id of a proof's first step, if not that of a passport."""
+    emitter = _create_emitter(mode, program, sink, first_step)
     _write_functions(emitter, program)
     for position, field in enumerate(program.fields):
         _write_field(emitter, position, field)
@@ -95,10 +96,10 @@ def generate_expression(
     return GeneratedCode(emitter.code.names, ())
 
 
-def _create_emitter(mode: Mode, program: typed.Program, sink: CodeSink) -> Emitter:
+def _create_emitter(mode: Mode, program: typed.Program, sink: CodeSink, first_step: int | None = None) -> Emitter:
     code = CodeWriter(sink, PROOF_HEADER if mode == "proof" and program.language == 1 else ())
     code.names.update(_RUNTIME_NAMES)
-    return Emitter(code, mode, program)
+    return Emitter(code, mode, program, first_step)
 
 
 def _write_field(emitter: Emitter, position: int, field: typed.ProgramField) -> None:

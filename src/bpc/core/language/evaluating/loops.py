@@ -3,8 +3,8 @@
 Pure. A loop is charged for all its elements before the first is looked at.
 """
 
-from collections.abc import Generator
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.language import typed
@@ -188,14 +188,17 @@ _UNSHOWN_LOOP_EMITTERS = {
 }
 
 
-def _open_element_loop(
-    emitter: Emitter, expr: typed.Loop, items: OperandCode, position: str = ""
-) -> AbstractContextManager[None]:
+@contextmanager
+def _open_element_loop(emitter: Emitter, expr: typed.Loop, items: OperandCode, position: str = "") -> Iterator[None]:
     element = emitter.code.create_temporary()
     emitter.scope[expr.parameters[-1]] = OperandCode(element)
+    opening = f"for {element} in {items.value}:"
     if position:
-        return emitter.code.indent_block(f"for {position}, {element} in enumerate({items.value}):")
-    return emitter.code.indent_block(f"for {element} in {items.value}:")
+        opening = f"for {position}, {element} in enumerate({items.value}):"
+    emitter.loop_depth += 1
+    with emitter.code.indent_block(opening):
+        yield
+    emitter.loop_depth -= 1
 
 
 def _describe_results(emitter: Emitter, expr: typed.Loop, results: str) -> _LoopNodeData:

@@ -41,6 +41,7 @@ from bpc.core.language.evaluation import (
     MAX_STEPS,
     AssertionFailed,
     ComplianceEntry,
+    MissingCause,
     RuleFailure,
     ValueMissing,
     World,
@@ -118,7 +119,7 @@ class Machine:
                 append(None)
                 record_missing_field(state, position, self._paths[position], missing.cause)
             except RuleFailure as failure:
-                raise _name_field(failure, self._paths[position]) from None
+                raise name_field(failure, self._paths[position]) from None
         return self._collect_fields(state, max_steps)
 
     def prove(
@@ -146,7 +147,7 @@ class Machine:
             try:
                 value, derivation = prover.prove(position, function, derivation_salt)
             except RuleFailure as failure:
-                raise _name_field(failure, self._paths[position]) from None
+                raise name_field(failure, self._paths[position]) from None
             state.append(value)
             derivations.append(derivation)
         fields, room = [], state[ROOM]
@@ -179,7 +180,7 @@ class Machine:
 
     def compile_expression(self, expr: Expr, variables: Sequence[str]) -> CompiledExpression:
         """An expression over `variables` that may read fields. It is a block: entering it is charged."""
-        names = generate_expression(self.program, expr, variables, _load_function).names
+        names = generate_expression(self.program, expr, variables, load_function).names
         return CompiledExpression(names["e"], tuple(variables), self._list_definition_needs(expr))
 
     def _list_definition_needs(self, expr: Expr) -> tuple[int, ...]:
@@ -219,7 +220,7 @@ class Machine:
         return self._generate_functions("proof")[0]
 
     def _generate_functions(self, mode: Mode) -> "tuple[_Functions, tuple[CoverageSite, ...]]":
-        names, sites = generate(self.program, mode, _load_function)
+        names, sites = generate(self.program, mode, load_function)
         fields = [names[f"f{position}"] for position in range(len(self._paths))]
         definitions = [names[f"d{position}"] for position in range(len(self.program.definitions))]
         return _Functions(fields, definitions), sites
@@ -316,6 +317,20 @@ class Session:
             raise failure from None
         return value
 
+    def read_definition(self, name: str) -> Value:
+        """The value of a definition; `ValueMissing` if it is missing."""
+        names = [definition.name for definition in self._machine.program.definitions]
+        position = names.index(name)
+        for path in self._machine.program.definitions[position].needs:
+            self._compute_needed(self._machine.get_position(path))
+        value: Value = self._definitions.read(position)
+        return value
+
+    def find_missing_cause(self, path: str) -> MissingCause | None:
+        """Why a field that was computed is missing, if it is."""
+        cause: MissingCause | None = self._state[MISSING].get(self._machine.get_position(path))
+        return cause
+
     def _compute_needed(self, position: int) -> None:
         if not self._done[position]:
             for needed in self._machine.list_needed(position, self._done):
@@ -337,17 +352,17 @@ class Session:
         except ValueMissing as missing:
             record_missing_field(self._state, position, path, missing.cause)
         except RuleFailure as failure:
-            self._failures[position] = _name_field(failure, path)
+            self._failures[position] = name_field(failure, path)
             raise
         self._done[position] = 1
 
 
-def _name_field(failure: RuleFailure, path: str) -> RuleFailure:
+def name_field(failure: RuleFailure, path: str) -> RuleFailure:
     """The same failure; one in a definition is one of the field that needs it."""
     failure.field = failure.field or path
     return failure
 
 
-def _load_function(function: str, names: dict[str, Any]) -> None:
+def load_function(function: str, names: dict[str, Any]) -> None:
     """Run a definition, which adds its name. One by one, so that source and compiling take little memory."""
     exec(compile(function, "<rules>", "exec"), names)  # noqa: S102 - our own source: see emitter.py

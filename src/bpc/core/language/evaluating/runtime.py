@@ -182,13 +182,13 @@ def create_large_maker(before: str, value_of: tuple[ValueWriter, LengthMeasure],
 
     def make_node(state: list[Any], value: Any, *children: int) -> int:
         known_ids: dict[object, int] = state[LARGE_NODES]
-        node_id = known_ids.get((before, children))
+        key = before, children
+        node_id = known_ids.get(key)
         if node_id is None:
-            if length(value, state[ROOM]) > state[ROOM]:
+            room = state[ROOM]
+            if length(value, room) > room:
                 raise StepsTooLarge
-            node_id = known_ids[before, children] = add_limited_node(
-                state, OP, f"{before}{write(value)}{after}", children, first
-            )
+            node_id = known_ids[key] = add_limited_node(state, OP, f"{before}{write(value)}{after}", children, first)
         return node_id
 
     return make_node

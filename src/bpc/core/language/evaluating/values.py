@@ -208,6 +208,10 @@ def create_length_measure(kind: Type) -> LengthMeasure:
     measure, exact = create_size_measure(kind), _create_exact_length(kind)
     if _contains_map(kind):  # whose keys have no size
         return lambda value, _limit: exact(value)
+    if kind == TEXT:  # of which there are most: the same in one call
+        return lambda text, limit: 0 if 1 + (len(text) >> 6) <= limit // _MAX_CHARACTERS_PER_UNIT else exact(text)
+    if is_unit_size(kind):
+        return lambda value, limit: 0 if limit >= _MAX_CHARACTERS_PER_UNIT else exact(value)
 
     def measure_length(value: Any, limit: int) -> int:
         surely = limit // _MAX_CHARACTERS_PER_UNIT

@@ -12,6 +12,8 @@ from bpc.core.language.parsing.token_cursor import MAX_LEVELS, ParseAbandoned
 _JSON_WORDS: Final = {"true": True, "false": False, "null": None}
 _DEFINITION_WORDS: Final = ("const", "def")
 _SEVERITIES: Final = ("fail", "warn")
+_LAYERS: Final = ("model", "batch", "item")
+_LAYER_HELP: Final = "the layers are `model`, `batch` and `item`"
 _SEVERITY_HELP: Final = "it is `fail`, which is meant if none is written, or `warn`"
 _MISSING_HELP: Final = 'it is written `else missing("what is missing")`'
 
@@ -231,6 +233,8 @@ class DefinitionParser(ConstantParser):
         start = self._parse_period_start()
         end = self._parse_clause("to") if start is not None else None
         day = self._parse_clause("on") if start is not None else None
+        if self.is_word("from"):
+            self.raise_unexpected("`:` and what is required", "a period is written `in force from …`")
         self.expect(":", "`:` and what is required")
         condition = self.parse_expr()
         height = max(height, self.height)
@@ -240,12 +244,27 @@ class DefinitionParser(ConstantParser):
             height = max(height, self.height)
         cite = self.parse_cite()
         severity = self._parse_severity() if self.is_word("severity") else None
+        layer = self.parse_layer()
         cite = cite or self.parse_cite()
         self.expect_semicolon("the requirement", "an operator, `severity`, `cite`" if cite is None else "`severity`")
         span = self.span_from(first)
         return syntax.Requirement(
-            code, title, scope, start, end, condition, message, severity, cite, day=day, span=span, height=height + 8
+            *(code, title, scope, start, end, condition, message, severity, cite),
+            day=day,
+            layer=layer,
+            span=span,
+            height=height + 8,
         )
+
+    def parse_layer(self) -> syntax.Name | None:
+        """Parse `layer item`, where a rule insists on its layer."""
+        if not self.is_word("layer"):
+            return None
+        self.advance()
+        layer = self.parse_name("`model`, `batch` or `item`")
+        if layer.text not in _LAYERS:
+            self.report("unexpected-token", f"there is no layer `{layer.text}`", layer.span, _LAYER_HELP)
+        return layer
 
     def parse_cite(self) -> syntax.TextLiteral | None:
         if not self.is_word("cite"):

@@ -61,6 +61,8 @@ class EnumerationParser(DefinitionParser):
             self.report("unexpected-token", message, self.span_from(first))
         self.expect("=>", "`|` or `=>` and the value of this case")
         body = self.parse_expr()
+        if self.kind == ";":
+            self.raise_unexpected("an operator, `,` or `}`", "the cases of a `match` are separated by `,`")
         return syntax.MatchArm(tuple(patterns), body, span=self.span_from(first))
 
     def _parse_pattern(self) -> syntax.Name:

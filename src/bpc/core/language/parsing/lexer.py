@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final
 
+from bpc.core.language.parsing.notation_fixes import FIXES_OF_CHARACTERS
 from bpc.core.language.source import Diagnostic, Span
 from bpc.core.language.syntax import ESCAPES
 
@@ -301,9 +302,8 @@ def _explain_bad_number(lexeme: str) -> tuple[str, str]:
 
 
 def _suggest_for_character(character: str) -> str | None:
-    suggestions = {"&": "`&&` is the logical and", "|": "`||` is the logical or", "#": "`--` starts a comment"}
-    if character in suggestions:
-        return suggestions[character]
+    if character in FIXES_OF_CHARACTERS:
+        return FIXES_OF_CHARACTERS[character]
     return "only ASCII characters are allowed outside texts and comments" if character > "~" else None
 
 
@@ -312,6 +312,6 @@ def _format_character(character: str) -> str:
     code = ord(character)
     if " " < character <= "~":
         return f"`{character}`"
-    if 0xA1 <= code <= 0x24F and code != 0xAD:
+    if (0xA1 <= code <= 0x24F and code != 0xAD) or character in FIXES_OF_CHARACTERS:
         return f"`{character}` (U+{code:04X})"
     return f"U+{code:04X}"

@@ -5,14 +5,20 @@ fields whose rules have one, so that the checker does not call them unknown. Dee
 the stack; parsing stops after `MAX_ERRORS` mistakes.
 """
 
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from bisect import bisect_left
+from typing import Final
 
 from bpc.core.language import syntax
 from bpc.core.language.parsing.abouts import ABOUT_WORDS, AboutParser
 from bpc.core.language.parsing.lexer import END, NAME, NUMBER
 from bpc.core.language.parsing.operands import T
+from bpc.core.language.parsing.parse_again import (
+    CommonEnd,
+    ParsedRules,
+    ParsedText,
+    find_common_end,
+    find_common_start,
+)
 from bpc.core.language.parsing.tables import TableParser
 from bpc.core.language.parsing.testing_blocks import TestBlockParser
 from bpc.core.language.parsing.token_cursor import DECLARATION_SIGNS, ParseAbandoned
@@ -32,44 +38,27 @@ _ITEMS: Final = "`field`, `example` or `property`"
 _LEVEL_TWO_ITEMS: Final = "`field`, `def`, `const`, `enum`, `table`, `fixture`, `example`, `cases` or `property`"
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedRules:
-    """The part of a file without mistakes, and every mistake.
-
-    `has_unparsed_declaration` says that a name may be declared in the part that could not be parsed.
-    """
-
-    tree: syntax.SyntaxTree
-    diagnostics: tuple[Diagnostic, ...]
-    unparsed_fields: tuple[str, ...] = ()
-    unparsed_definitions: tuple[str, ...] = ()
-    has_unparsed_declaration: bool = False
-
-
-class ParsedText(NamedTuple):
-    """A text that was parsed, and what was parsed of it."""
-
-    text: str
-    parsed: ParsedRules
-
-
 def parse(
     source: Source, *, tests_only: bool = False, language: int = 1, earlier: ParsedText | None = None
 ) -> ParsedRules:
     """Parse a rules file or, with `tests_only`, a tests file, in which a rule is a mistake.
 
     `language` is the level of a text that states none: a tests file has that of its rules. `earlier` is a text that
-    was parsed with the same options, such as this one before an edit: where both begin alike, its items are taken.
+    was parsed with the same options, such as this one before an edit: where both begin or end alike, its items are
+    taken.
     """
     parser = _FileParser(source, tests_only=tests_only, language=language)
-    start = syntax.SyntaxTree(()) if earlier is None else _find_common_start(source.text, earlier, parser.language)
-    parser.parse_file(start)
+    start, end = syntax.SyntaxTree(()), None
+    if earlier is not None:
+        start = find_common_start(source.text, earlier, parser.language)
+        end = find_common_end(source.text, earlier, parser.language)
+    rest = parser.parse_file(start, end)
     comments = tuple(
-        syntax.Comment(text.rstrip(" \t\r"), span=Span(at, at + len(text))) for at, text in parser.comments
+        syntax.Comment(text.rstrip(" \t\r"), span=Span(at, at + len(text))) for at, text in parser.list_comments()
     )
     tree = syntax.SyntaxTree(
         tuple(parser.items),
-        (*start.comments, *comments),
+        (*start.comments, *comments, *rest.comments),
         parser.language,
         parser.language_span,
         tuple(parser.overrides),
@@ -81,40 +70,6 @@ def parse(
         tuple(parser.unparsed_definitions),
         parser.has_unparsed_declaration,
     )
-
-
-def _find_common_start(text: str, earlier: ParsedText, language: int) -> syntax.SyntaxTree:
-    """The items of the earlier text that the parser would find again: before the edit and before any mistake.
-
-    The parser looks two words ahead, so the last item before the edit is parsed again.
-    """
-    before, parsed = earlier
-    tree = parsed.tree
-    common_length = _count_common(text, before)
-    end = min([common_length, *(diagnostic.span.start for diagnostic in parsed.diagnostics)])
-    count = bisect_right(tree.items, end, key=lambda item: item.span.end) - 1
-    if count < 1 or tree.language != language:
-        return syntax.SyntaxTree(())
-    behind = tree.items[count - 1].span.end
-    return syntax.SyntaxTree(
-        tree.items[:count],
-        tuple(comment for comment in tree.comments if comment.span.start < behind),
-        tree.language,
-        tree.stated_at,
-        tuple(override for override in tree.overrides if override.position < count),
-    )
-
-
-def _count_common(text: str, other: str) -> int:
-    """How many characters both begin with."""
-    low, high = 0, min(len(text), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def parse_expression(source: Source, *, language: int = 1) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
@@ -145,9 +100,10 @@ class _FileParser(TestBlockParser, TableParser, AboutParser):
         self.language_span: Span | None = None
         self._tests_only = tests_only
         self._path: tuple[syntax.Name, ...] = ()
+        self._taken_from: int | None = None
 
-    def parse_file(self, tree: syntax.SyntaxTree) -> None:
-        """Parse what follows the items of `tree`."""
+    def parse_file(self, tree: syntax.SyntaxTree, end: CommonEnd | None = None) -> syntax.SyntaxTree:
+        """Parse what follows the items of `tree`, up to the first item of `end`; return what was taken from there."""
         try:
             if tree.items:
                 self.items += tree.items
@@ -159,9 +115,24 @@ class _FileParser(TestBlockParser, TableParser, AboutParser):
                 self._parse_language()
             is_lost = False
             while self.kind != END:
+                if end is not None and self.starts[self.index] in end.starts:
+                    return self._take_rest(end)
                 is_lost = not self._parse_next_item(is_lost)
         except TooManyErrors:
-            return
+            pass
+        return syntax.SyntaxTree(())
+
+    def _take_rest(self, end: CommonEnd) -> syntax.SyntaxTree:
+        self._taken_from = self.starts[self.index]
+        rest = end.move_rest(self._taken_from, len(self.items))
+        self.items += rest.items
+        self.overrides += rest.overrides
+        return rest
+
+    def list_comments(self) -> list[tuple[int, str]]:
+        """The comments that were read, up to what was taken from an earlier text."""
+        taken_from = self._taken_from
+        return [(at, text) for at, text in self.comments if taken_from is None or at < taken_from]
 
     def _parse_language(self) -> None:
         """Parse `language 2;`, which a file may begin with."""
@@ -306,9 +277,11 @@ class _FileParser(TestBlockParser, TableParser, AboutParser):
         self.expect("=", "`=` and an expression")
         body = self.parse_expr()
         height = self.height
+        layer = self.parse_layer() if self.language > 1 else None
         about = self.parse_about() if self.language > 1 and self.is_word("about") else None
         self.expect_semicolon("the rule", "an operator" if about is None else ABOUT_WORDS)
-        rule = None if head is None else syntax.Rule(*head, body, about, span=self.span_from(first), height=height)
+        span = self.span_from(first)
+        rule = None if head is None else syntax.Rule(*head, body, about, layer=layer, span=span, height=height)
         return self._refuse_in_tests(first, rule)
 
     def _refuse_in_tests(self, first: int, item: T) -> T:

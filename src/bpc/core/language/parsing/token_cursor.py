@@ -6,6 +6,7 @@ the run.
 """
 
 import re
+from bisect import insort
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn
@@ -23,6 +24,7 @@ from bpc.core.language.parsing.lexer import (
     find_language,
     is_natural,
 )
+from bpc.core.language.parsing.notation_fixes import FIXES, FIXES_AFTER_VALUE, FIXES_BY_PREVIOUS
 from bpc.core.language.source import MAX_ERRORS, Diagnostic, DiagnosticNote, Source, Span, TooManyErrors
 from bpc.core.language.suggestions import Suggestions
 from bpc.core.language.syntax import Name, NumberLiteral, TextLiteral
@@ -39,28 +41,6 @@ _CLOSING_BRACKETS: Final = frozenset(")]}")
 # After `--`: a real comment. Anything else may have been meant as two minus signs.
 _AFTER_COMMENT_SIGN: Final = ("", " ", "\t", "-", "\r", "\n")
 _WORDS: Final = RESERVED | {NAME}
-_FIXES: Final = {
-    "and": "the logical and is written `&&`",
-    "or": "the logical or is written `||`",
-    "not": "the logical not is written `!`",
-    "null": "the missing value is written `none`",
-    "elif": "it is written `else if`",
-    "elseif": "it is written `else if`",
-    "about": "`about` stands at the end of a field, in a file that begins with `language 2;`",
-}
-# The same for a name that was parsed as a variable before the mistake was noticed.
-_FIXES_BY_PREVIOUS: Final = {
-    "not": "the logical not is written `!`",
-    "return": "there is no `return`: the last expression is the value",
-}
-_FIXES_AFTER_VALUE: Final = {
-    "=": "`==` compares",
-    ".": 'a field is read with `field("path")`, a member with `recordGet(record, "name")`',
-    "|": "`||` is the logical or",
-    ")": "there is no matching `(`",
-    "]": "there is no matching `[`",
-    "}": "there is no matching `{`",
-}
 # Words of level 2 that start an item, and the sign that follows the item's name.
 DECLARATION_SIGNS: Final = {"enum": "=", "table": "("}
 # Words of level 2 that start an expression, so they name no variable.
@@ -238,7 +218,8 @@ class TokenCursor:
             self._add_error(Diagnostic(kind=kind, message=message, span=span, help=help_, notes=notes))
 
     def report_lexer_error(self, diagnostic: Diagnostic) -> None:
-        self.lexer_error_starts.append(diagnostic.span.start)
+        # In order: what is read ahead may be faulty before an expression in a text is.
+        insort(self.lexer_error_starts, diagnostic.span.start)
         self._add_error(diagnostic)
 
     def _add_error(self, diagnostic: Diagnostic) -> None:
@@ -280,8 +261,8 @@ class TokenCursor:
     def suggest_fix(self) -> str | None:
         """Suggest a fix for the notation of other languages."""
         text = self.texts[self.index]
-        if self.kind == NAME and text in _FIXES:
-            return _FIXES[text]
+        if self.kind == NAME and text in FIXES:
+            return FIXES[text]
         if self.kind == "/" and self.kinds[self.index + 1] in ("/", "*"):
             return "`--` starts a comment"
         return self._suggest_hidden_comment() or self._suggest_from_previous()
@@ -295,7 +276,9 @@ class TokenCursor:
             return "a function is written `fn(x) => …`"
         if self.texts[self.index] in UNITS and self.index and self.kinds[self.index - 1] == NUMBER:
             return f"a quantity is written `qty({before}, {self.texts[self.index]})`"
-        return _FIXES_BY_PREVIOUS.get(before)
+        if self.kind == "," and (self.kinds[self.index - 1], self.kinds[self.index + 1]) == (NUMBER, NUMBER):
+            return f"decimals follow a point: `{before}.{self.texts[self.index + 1]}`"
+        return FIXES_BY_PREVIOUS.get(before)
 
     def _suggest_hidden_comment(self) -> str | None:
         """Suggest a fix if a comment before the current word was probably meant as two minus signs."""
@@ -316,7 +299,7 @@ class TokenCursor:
         ):
             self.report_missing(";", after)
         else:
-            self.raise_unexpected(f"{or_else} or `;`", _FIXES_AFTER_VALUE.get(self.kind))
+            self.raise_unexpected(f"{or_else} or `;`", FIXES_AFTER_VALUE.get(self.kind))
 
     # Recover
 

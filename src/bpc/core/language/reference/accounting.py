@@ -15,10 +15,29 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import typed
 from bpc.core.language.evaluation import STEPS_MESSAGE, RuleLimitExceeded
+from bpc.core.language.reference.values import split_text
 from bpc.core.language.source import Span
 from bpc.core.language.types import List, Map, Opt, Record, Type
 
 TEXT_UNIT: Final = 64
+# The built-ins that cost more than entering the block they stand in (docs/formats/cost.md).
+CHARGED: Final = frozenset(
+    {
+        "some",
+        "in",
+        "concat",
+        "contains",
+        "trim",
+        "sum",
+        "sumDec",
+        "sumQty",
+        "present",
+        "min",
+        "max",
+        "distinct",
+        "split",
+    }
+)
 # The node of everything evaluated inside a lambda, where only reads have nodes.
 NO_NODE: Final = -1
 
@@ -91,6 +110,23 @@ def measure_size(value: Any, limit: int) -> int:
         elif isinstance(part, dict):
             pending.extend(part.values())
     return total
+
+
+def compute_charge(call: typed.BuiltinCall, values: list[Any], room: int) -> int:
+    """What a call costs before it is computed; `room` limits how far a value is measured."""
+    match call.op:
+        case "contains" | "trim":
+            return len(values[0]) // TEXT_UNIT
+        case "sum" | "sumDec" | "sumQty" | "present":
+            return len(values[0])
+        case "min" | "max" if len(values) == 1:
+            return len(values[0])
+        case "distinct":
+            return measure_size(values[0], room)
+        case "split":
+            return measure_size(split_text(call, *values), room)
+        case _:
+            return 0
 
 
 def count_weight(block: typed.Expr) -> int:

@@ -29,12 +29,12 @@ class ProgramWalker(TreeWalker):
 
     def derive_field(self, field: typed.ProgramField, salt: str) -> None:
         """Compute a field, and close its derivation over every node it made that nothing refers to."""
-        self._field = self._meter.field = field.path
+        self._field = self.meter.field = field.path
         start = self._steps.next_id
-        self._meter.enter(field.body, field.span)
+        self.meter.enter(field.body, field.span)
         try:
             result = self._evaluate_apart(field.body)
-            self._meter.charge_parts((result.value,), field.span)
+            self.meter.charge_parts((result.value,), field.span)
         except ValueMissing as missing:
             cause = self._missing_fields[field.path] = missing.cause
             self.compliance.append(ComplianceEntry(cause.code, field.path, cause.message, "FAIL"))
@@ -54,11 +54,11 @@ class ProgramWalker(TreeWalker):
 
     def _compute_definition(self, definition: typed.ProgramDefinition) -> TracedValue | ValueMissing:
         start = self._steps.next_id
-        self._meter.enter(definition.body, definition.span)
+        self.meter.enter(definition.body, definition.span)
         cause = None
         try:
             result = self._evaluate_apart(definition.body)
-            self._meter.charge_parts((result.value,), definition.span)
+            self.meter.charge_parts((result.value,), definition.span)
             if result.value is None and definition.missing is not None:
                 clause = definition.missing
                 cause = MissingCause(definition.name, clause.code, clause.message, definition.span)
@@ -72,13 +72,13 @@ class ProgramWalker(TreeWalker):
         """The body sees its parameters and no other names; it stands where the call does."""
         function = self._functions[call.name]
         arguments = [self.evaluate(argument) for argument in call.arguments]
-        self._meter.enter(function.body, call.span)
-        around: dict[str, TracedValue] = self._variables
-        self._variables = dict(zip(function.parameters, arguments, strict=True))
+        self.meter.enter(function.body, call.span)
+        around: dict[str, TracedValue] = self.variables
+        self.variables = dict(zip(function.parameters, arguments, strict=True))
         try:
             return self.evaluate(function.body)
         finally:
-            self._variables = around
+            self.variables = around
 
     def _eval_requirements(self, requirements: typed.RequirementsMet) -> TracedValue:
         checks = [self.evaluate(item) for item in requirements.items]
@@ -87,7 +87,7 @@ class ProgramWalker(TreeWalker):
 
     def _eval_requirement(self, requirement: typed.RequirementCheck) -> TracedValue:
         """A requirement that needs what is missing is not met, and says what is missing."""
-        self._meter.enter(requirement.body, requirement.span)
+        self.meter.enter(requirement.body, requirement.span)
         try:
             return self._evaluate_apart(requirement.body)
         except ValueMissing as missing:
@@ -100,7 +100,7 @@ class ProgramWalker(TreeWalker):
     def _eval_table_lookup(self, call: typed.TableLookup) -> TracedValue:
         arguments = list(map(self.evaluate, call.arguments))
         table = self._tables[call.table]
-        self._meter.charge(len(table.rows) // ROWS_PER_STEP, call.span)
+        self.meter.charge(len(table.rows) // ROWS_PER_STEP, call.span)
         row = find_row(table, [argument.value for argument in arguments])
         value = None if row is None else table.rows[row].value
         data: dict[str, Json] = {"op": "table", "table": table.name, "row": row}
@@ -115,16 +115,12 @@ class ProgramWalker(TreeWalker):
 
     def _evaluate_apart(self, body: typed.Expr) -> TracedValue:
         """Evaluate what sees none of the names around it and stands in none of the loops."""
-        around: tuple[dict[str, TracedValue], int, dict[int, None]] = self._variables, self._lambda_depth, self._reads
-        loops = len(self.elements)
-        self._variables, self._lambda_depth, self._reads = {}, 0, {}
+        around: tuple[dict[str, TracedValue], int, dict[int, None]] = self.variables, self._lambda_depth, self._reads
+        self.variables, self._lambda_depth, self._reads = {}, 0, {}
         try:
             return self.evaluate(body)
-        except ValueMissing:
-            del self.elements[loops:]
-            raise
         finally:
-            self._variables, self._lambda_depth, self._reads = around
+            self.variables, self._lambda_depth, self._reads = around
 
     def _trace_missing(self, missing: ValueMissing, span: Span) -> TracedValue:
         data: dict[str, Json] = {"op": "missing", "code": missing.cause.code, "message": missing.cause.message}

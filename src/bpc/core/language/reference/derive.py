@@ -9,7 +9,8 @@ where the two disagree. It does not hash nodes.
     one field      ── explain ─► Explanation: its nodes, and the result or the failure
 
 In other files: values (arithmetic, comparison, built-ins, JSON), accounting (steps and nodes), the walk over
-expressions, definitions (the walk over fields and definitions), and expressions (the nodes of rules of level 2).
+expressions, loops (bodies of lambdas, and what comes of them), definitions (the walk over fields and
+definitions), and expressions (the nodes of rules of level 2).
 """
 
 from collections.abc import Callable, Mapping

@@ -34,7 +34,7 @@ class ExpressionWalker(ProgramWalker):
     """Evaluates the fields of a program, with a node for each expression."""
 
     def derive_field(self, field: typed.ProgramField, salt: str) -> None:
-        self._field = self._meter.field = field.path
+        self._field = self.meter.field = field.path
         outcome = self._walk_expression(field.body, field.span)
         data: dict[str, Json] = {"op": "derivation", "salt": salt}
         if field.extent is not None:
@@ -111,19 +111,17 @@ class ExpressionWalker(ProgramWalker):
 
     def _walk_expression(self, body: typed.Expr, span: Span) -> _Outcome:
         """Evaluate what sees none of the names around it, stands in none of the loops, and reads for itself."""
-        around: tuple[dict[str, TracedValue], int, dict[int, None]] = self._variables, self._lambda_depth, self._reads
-        loops = len(self.elements)
-        self._meter.enter(body, span)
-        self._variables, self._lambda_depth, self._reads = {}, 1, {}
+        around: tuple[dict[str, TracedValue], int, dict[int, None]] = self.variables, self._lambda_depth, self._reads
+        self.meter.enter(body, span)
+        self.variables, self._lambda_depth, self._reads = {}, 1, {}
         value, cause = None, None
         try:
             value = self.evaluate(body).value
-            self._meter.charge_parts((value,), span)
+            self.meter.charge_parts((value,), span)
         except ValueMissing as missing:
             value, cause = None, missing.cause
-            del self.elements[loops:]
         reads = [*self._reads]
-        self._variables, self._lambda_depth, self._reads = around
+        self.variables, self._lambda_depth, self._reads = around
         return _Outcome(value, cause, reads)
 
     def _show_place(self, extent: Span) -> list[Json]:

@@ -1,16 +1,101 @@
-"""What a loop makes of its lambda's results: its value, and what its node says (docs/formats/proof.md).
+"""Loops: the body of a lambda, computed for each element, and what a loop makes of the results.
 
-Pure. `results` are what the lambda gave for each element, of a fold the accumulator after it; an `any` or `all` that is
-decided looks at no further element.
+Pure. A body is prepared once and gives the value alone, because there are no nodes inside a lambda. The kinds of
+expressions that lambdas are mostly made of become functions of no arguments. Every other kind is evaluated as the walk
+does it, and what a comparison or a built-in gives and costs is the walk's own. Two Python frames for each level of the
+tree here too: `map`, and no comprehension, which would be a third.
+
+`results` are what the lambda gave for each element, of a fold the accumulator after it; an `any` or `all` that is
+decided looks at no further element. A loop has a value, and its node says how it came about (docs/formats/proof.md).
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language import typed
-from bpc.core.language.reference.values import value_to_json
+from bpc.core.language.reference.accounting import CHARGED, Meter, TracedValue
+from bpc.core.language.reference.values import CALENDAR_LIMITED, FUNCTIONS, MAGNITUDE_LIMITED, value_to_json
 from bpc.core.language.types import contains_fact_record
+
+Computation: TypeAlias = Callable[[], Any]
+
+# The built-ins that cost more, or whose result may be refused.
+_NOT_PLAIN: Final = CHARGED | MAGNITUDE_LIMITED | CALENDAR_LIMITED
+
+
+class Walker(Protocol):
+    """What bodies need of the walk that they belong to."""
+
+    variables: dict[str, TracedValue]
+    meter: Meter
+
+    def evaluate(self, expr: typed.Expr) -> TracedValue: ...
+
+    def compare(self, comparison: typed.TypedComparison, left: Any, right: Any) -> bool: ...
+
+    def apply(self, call: typed.BuiltinCall, values: list[Any]) -> Any: ...
+
+
+class PreparedBodies:
+    """The bodies of one walk, by identity: the tree outlives the walk."""
+
+    def __init__(self, walker: Walker) -> None:
+        self._walker = walker
+        self._known: dict[int, Computation] = {}
+
+    def prepare(self, expr: typed.Expr) -> Computation:
+        """A function that gives the value of `expr` each time it is called."""
+        known = self._known.get(id(expr))
+        if known is None:
+            known = self._known[id(expr)] = self._prepare(expr)
+        return known
+
+    def _prepare(self, expr: typed.Expr) -> Computation:
+        walker = self._walker
+        match expr:
+            case typed.Const():
+                value = expr.value
+                return lambda: value
+            case typed.Local():
+                name = expr.name
+                return lambda: walker.variables[name].value
+            case typed.TypedComparison():
+                left, right = self._prepare(expr.left), self._prepare(expr.right)
+                return lambda: walker.compare(expr, left(), right())
+            case typed.Logic():
+                return self._prepare_logic(expr)
+            case typed.BuiltinCall():
+                return self._prepare_call(expr)
+            case _:
+                return lambda: walker.evaluate(expr).value
+
+    def _prepare_logic(self, chain: typed.Logic) -> Computation:
+        enter, continues_with = self._walker.meter.enter, chain.op == "&&"
+        first = self._prepare(chain.first)
+        rights = map(self._prepare, [operand.expr for operand in chain.operands])
+        operands = list(zip(chain.operands, rights, strict=True))
+
+        def compute() -> Any:
+            value = first()
+            for operand, right in operands:
+                if value == continues_with:
+                    enter(operand.expr, operand.span)
+                    value = right()
+            return value
+
+        return compute
+
+    def _prepare_call(self, call: typed.BuiltinCall) -> Computation:
+        apply, function = self._walker.apply, None if call.op in _NOT_PLAIN else FUNCTIONS.get(call.op)
+        arguments = list(map(self._prepare, call.arguments))
+        if function is None:
+            return lambda: apply(call, [argument() for argument in arguments])
+        if len(arguments) == 1:
+            only = arguments[0]
+            return lambda: function(call, only())
+        return lambda: function(call, *[argument() for argument in arguments])
 
 
 class LoopOutcome(NamedTuple):

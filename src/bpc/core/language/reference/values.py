@@ -14,7 +14,6 @@ from bpc.core.facts.units import find_conversion
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluation import MAGNITUDE_DIGITS, World
-from bpc.core.language.reference.accounting import TEXT_UNIT, measure_size
 from bpc.core.language.typed import BuiltinCall
 from bpc.core.language.types import (
     BOOL,
@@ -157,7 +156,7 @@ def _format_number(count: int, scale: int) -> str:
     return strip_trailing_zeros(text) if "." in text else text
 
 
-def _split(_: BuiltinCall, text: str, separator: str) -> list[str]:
+def split_text(_: BuiltinCall, text: str, separator: str) -> list[str]:
     parts, start = [], 0
     while separator and (end := text.find(separator, start)) >= 0:
         parts.append(text[start:end])
@@ -288,7 +287,7 @@ _LEVEL_TWO: Final[Mapping[str, Callable[..., Any]]] = {
     "startsWith": lambda _, text, part: text[: len(part)] == part,
     "endsWith": lambda _, text, part: text[max(0, len(text) - len(part)) :] == part,
     "contains": lambda _, text, part: text.find(part) >= 0,
-    "split": _split,
+    "split": split_text,
     "trim": _trim,
     "length": lambda _, text: len(text),
     "daysBetween": lambda _, start, end: _count_days(end) - _count_days(start),
@@ -316,11 +315,14 @@ _LEVEL_TWO: Final[Mapping[str, Callable[..., Any]]] = {
 MAGNITUDE_LIMITED: Final = frozenset({"toDec", "convert", "sumDec", "sumQty", "sum", "round"})
 
 
+# The built-ins whose days may lie outside the calendar.
+CALENDAR_LIMITED: Final = frozenset({"addDays", "addMonths", "addYears"})
+
+
 def apply_builtin(call: BuiltinCall, arguments: list[Any], world: World) -> Any:
     """What a built-in gives for its arguments."""
-    if call.op in _WORLD:
-        return _WORLD[call.op](world)
-    return _FUNCTIONS[call.op](call, *arguments)
+    function = FUNCTIONS.get(call.op)
+    return _WORLD[call.op](world) if function is None else function(call, *arguments)
 
 
 def _get_member_or_none(call: BuiltinCall, record: Any) -> Any:
@@ -348,7 +350,8 @@ def _convert(call: BuiltinCall, count: int) -> int:
     return divide_half_even(count * numerator, denominator)
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+# All but those that ask the world.
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "some": lambda _, item: item,
     "recordGet": _get_member,
     "member": _get_member_or_none,
@@ -372,20 +375,3 @@ _WORLD: Final[Mapping[str, Callable[[World], str]]] = {
     "productName": lambda world: world.product_name,
     "issuedOn": lambda world: world.issued_on,
 }
-
-
-def compute_charge(call: BuiltinCall, values: list[Any], room: int) -> int:
-    """What a call costs before it is computed (docs/formats/cost.md); `room` limits how far a value is measured."""
-    match call.op:
-        case "contains" | "trim":
-            return len(values[0]) // TEXT_UNIT
-        case "sum" | "present":
-            return len(values[0])
-        case "min" | "max" if len(values) == 1:
-            return len(values[0])
-        case "distinct":
-            return measure_size(values[0], room)
-        case "split":
-            return measure_size(_split(call, *values), room)
-        case _:
-            return 0

@@ -14,22 +14,23 @@ from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language import evaluation, typed
 from bpc.core.language.reference.accounting import (
+    CHARGED,
     NO_NODE,
     TEXT_UNIT,
     LoopElement,
     Meter,
     NodeTable,
     TracedValue,
+    compute_charge,
     measure_size,
 )
-from bpc.core.language.reference.loops import LoopOutcome, conclude_loop, is_decided
+from bpc.core.language.reference.loops import LoopOutcome, PreparedBodies, conclude_loop, is_decided
 from bpc.core.language.reference.values import (
     MAGNITUDE_LIMITED,
     OutsideCalendar,
     apply_builtin,
     calculate,
     compare,
-    compute_charge,
     is_below_limit,
     value_to_json,
 )
@@ -47,15 +48,17 @@ class TreeWalker:
     def __init__(self, source: Source, world: evaluation.World, meter: Meter, steps: NodeTable) -> None:
         self._source = source
         self._world = world
-        self._meter = meter
+        self.meter = meter
         self._steps = steps
         self._field = ""
         # One table for all scopes: a name is unique where it is visible.
-        self._variables: dict[str, TracedValue] = {}
-        # The loops around what is evaluated now, and what their lambdas have read, in order.
+        self.variables: dict[str, TracedValue] = {}
+        # The loops around a failure, outermost first.
         self.elements: list[LoopElement] = []
         self._lambda_depth = 0
+        self._bodies = PreparedBodies(self)
         self._op_nodes: dict[tuple[str | int, ...], int] = {}
+        # What the lambdas of the outermost loop have read, in order.
         self._reads: dict[int, None] = {}
         self.values: dict[str, Any] = {}
         self.derivations: dict[str, int] = {}
@@ -71,7 +74,7 @@ class TreeWalker:
         return TracedValue(const.value, self._add_constant(const.type, const.value, const.span))
 
     def _eval_local(self, local: typed.Local) -> TracedValue:
-        return self._variables[local.name]
+        return self.variables[local.name]
 
     def _eval_field_value(self, reference: typed.FieldValue) -> TracedValue:
         return self._record_read(self.values[reference.path], self._add_field_reference(reference))
@@ -90,7 +93,7 @@ class TreeWalker:
     def _eval_get_facts(self, call: typed.FactPrefixLookup) -> TracedValue:
         prefix = self.evaluate(call.prefix)
         records = self._world.facts.find_by_prefix(call.fact, prefix.value)
-        self._meter.charge(len(records), call.span)
+        self.meter.charge(len(records), call.span)
         encoded_list = canonical_json.encode_typed([[record.key, record.payload_hash] for record in records])
         node = self._add_fact_node(call, prefix, count=len(records), list_hash=to_hex(sha256(encoded_list)))
         return self._record_read(records, node)
@@ -113,12 +116,15 @@ class TreeWalker:
 
     def _eval_comparison(self, comparison: typed.TypedComparison) -> TracedValue:
         left, right = self.evaluate(comparison.left), self.evaluate(comparison.right)
-        if comparison.op in {"==", "!="}:
-            self._meter.charge_comparison(comparison.left.type, left.value, comparison.span)
-        value = compare(comparison.op, (comparison.left.type, left.value), (comparison.right.type, right.value))
+        value = self.compare(comparison, left.value, right.value)
         return self._trace_op(
             comparison.op, comparison.type, value, (left, right), comparison.span, {"of": comparison.operand_type}
         )
+
+    def compare(self, comparison: typed.TypedComparison, left: Any, right: Any) -> bool:
+        if comparison.op in {"==", "!="}:
+            self.meter.charge_comparison(comparison.left.type, left, comparison.span)
+        return compare(comparison.op, (comparison.left.type, left), (comparison.right.type, right))
 
     def _eval_logic(self, chain: typed.Logic) -> TracedValue:
         """`a && b && c` is `(a && b) && c`: a node for each operator, whether its right side was needed or not."""
@@ -126,7 +132,7 @@ class TreeWalker:
         for operand in chain.operands:
             sides = [result]
             if result.value == (chain.op == "&&"):
-                self._meter.enter(operand.expr, operand.span)
+                self.meter.enter(operand.expr, operand.span)
                 sides.append(self.evaluate(operand.expr))
             result = self._trace_op(chain.op, chain.type, sides[-1].value, sides, operand.span)
         return result
@@ -137,7 +143,7 @@ class TreeWalker:
         for operand in chain.operands:
             if sides[-1].value is not None:
                 break
-            self._meter.enter(operand.expr, operand.span)
+            self.meter.enter(operand.expr, operand.span)
             sides.append(self.evaluate(operand.expr))
         return self._trace_node("OP", {"op": "??"}, sides[-1].value, sides, chain.span)
 
@@ -147,15 +153,15 @@ class TreeWalker:
         body = choice.otherwise
         for branch in choice.branches:
             if conditions:
-                self._meter.enter_else_if(branch)
+                self.meter.enter_else_if(branch)
             conditions.append(self.evaluate(branch.condition))
             if branch.binding is not None:
-                self._variables[branch.binding] = conditions[-1]
+                self.variables[branch.binding] = conditions[-1]
             if _holds(branch, conditions[-1]):
                 body = branch.body
                 break
         last = choice.branches[len(conditions) - 1]
-        self._meter.enter(body, last.span)
+        self.meter.enter(body, last.span)
         result = self.evaluate(body)
         branch_taken = "then" if _holds(last, conditions[-1]) else "else"
         for condition, branch in zip(reversed(conditions), reversed(choice.branches[: len(conditions)]), strict=True):
@@ -167,14 +173,14 @@ class TreeWalker:
     def _eval_match(self, match: typed.TypedMatch) -> TracedValue:
         subject = self.evaluate(match.subject)
         arm = next(arm for arm in match.arms if subject.value in arm.members)
-        self._meter.enter(arm.body, arm.span)
+        self.meter.enter(arm.body, arm.span)
         result = self.evaluate(arm.body)
         return self._trace_node("OP", {"op": "match", "case": arm.label}, result.value, (subject, result), match.span)
 
     def _eval_list(self, literal: typed.TypedList) -> TracedValue:
         items = list(map(self.evaluate, literal.items))
         values = [item.value for item in items]
-        self._meter.charge_parts(values, literal.span)
+        self.meter.charge_parts(values, literal.span)
         return self._trace_node("OP", {"op": "list"}, values, items, literal.span)
 
     def _eval_record(self, literal: typed.TypedRecord) -> TracedValue:
@@ -184,14 +190,20 @@ class TreeWalker:
             members[name] = self.evaluate(expr)
         names = sorted(members)
         value = {name: members[name].value for name in names}
-        self._meter.charge_parts(value.values(), literal.span)
+        self.meter.charge_parts(value.values(), literal.span)
         parts = [members[name] for name in names]
         return self._trace_node("OP", {"op": "record", "members": names}, value, parts, literal.span)
 
     def _eval_apply(self, call: typed.BuiltinCall) -> TracedValue:
         arguments = list(map(self.evaluate, call.arguments))
-        values = [argument.value for argument in arguments]
-        self._charge_call(call, values)
+        value = self.apply(call, [argument.value for argument in arguments])
+        if call.op == "some":
+            return self._trace_node("OP", {"op": "some"}, value, arguments, call.span)
+        return self._trace_op(call.op, call.type, value, arguments, call.span, call.static)
+
+    def apply(self, call: typed.BuiltinCall, values: list[Any]) -> Any:
+        if call.op in CHARGED:
+            self._charge_call(call, values)
         try:
             value = apply_builtin(call, values, self._world)
         except OutsideCalendar:
@@ -199,61 +211,63 @@ class TreeWalker:
             raise evaluation.RuleLimitExceeded(message, field=self._field, span=call.span) from None
         if call.op in MAGNITUDE_LIMITED:
             self._require_below_limit(call.type, value, call.span)
-        if call.op == "some":
-            return self._trace_node("OP", {"op": "some"}, value, arguments, call.span)
-        return self._trace_op(call.op, call.type, value, arguments, call.span, call.static)
+        return value
 
     def _charge_call(self, call: typed.BuiltinCall, values: list[Any]) -> None:
         if call.op == "some":
-            self._meter.charge_parts(values, call.span)
+            self.meter.charge_parts(values, call.span)
         elif call.op == "in":
-            self._meter.charge_membership(call.arguments[0].type, values[0], values[1], call.span)
-        elif call.op in {"sumDec", "sumQty"}:
-            self._meter.charge(len(values[0]), call.span)
+            self.meter.charge_membership(call.arguments[0].type, values[0], values[1], call.span)
         elif call.op == "concat":
             length = sum(map(len, values))
             if length > evaluation.MAX_TEXT_LENGTH:
                 raise evaluation.RuleLimitExceeded(evaluation.TEXT_LENGTH_MESSAGE, field=self._field, span=call.span)
-            self._meter.charge(length // TEXT_UNIT, call.span)
+            self.meter.charge(length // TEXT_UNIT, call.span)
         else:
-            self._meter.charge(compute_charge(call, values, self._meter.max_steps - self._meter.steps), call.span)
+            self.meter.charge(compute_charge(call, values, self.meter.max_steps - self.meter.steps), call.span)
 
     def _eval_loop(self, loop: typed.Loop) -> TracedValue:
         items = self.evaluate(loop.items)
         inputs = [items] if loop.init is None else [items, self.evaluate(loop.init)]
-        self._meter.charge(len(items.value) * self._meter.compute_weight(loop.body), loop.span)
+        self.meter.charge(len(items.value) * self.meter.compute_weight(loop.body), loop.span)
         if not self._lambda_depth:
             self._reads = {}
         self._lambda_depth += 1
         results = self._run_lambda(loop, items.value, inputs[-1])
         self._lambda_depth -= 1
-        self._meter.charge_parts(results, loop.span)
+        self.meter.charge_parts(results, loop.span)
         outcome = conclude_loop(loop, items.value, inputs[-1].value, results, is_shown=not self._lambda_depth)
         if loop.op == "groupBy":
-            self._meter.charge(measure_size(outcome.value, self._meter.max_steps - self._meter.steps), loop.span)
+            self.meter.charge(measure_size(outcome.value, self.meter.max_steps - self.meter.steps), loop.span)
         if self._lambda_depth:
             return TracedValue(outcome.value, NO_NODE)
         return self._add_loop_node(loop, inputs, outcome)
 
     def _run_lambda(self, loop: typed.Loop, items: list[Any], accumulator: TracedValue) -> list[Any]:
         """What the lambda gives for each element; of a fold, the accumulator after it."""
-        results = []
-        for position, item in enumerate(items):
-            self.elements.append(LoopElement(loop.span, position, item))
-            self._variables[loop.parameters[-1]] = TracedValue(item, NO_NODE)
-            if loop.op == "fold":
-                self._variables[loop.parameters[0]] = accumulator
-            accumulator = self.evaluate(loop.body)
-            results.append(accumulator.value)
-            self.elements.pop()
-            if is_decided(loop, accumulator.value):
-                break
+        results: list[Any] = []
+        compute_body, variables, parameter = self._bodies.prepare(loop.body), self.variables, loop.parameters[-1]
+        is_fold = loop.op == "fold"
+        try:
+            for item in items:
+                variables[parameter] = TracedValue(item, NO_NODE)
+                if is_fold:
+                    variables[loop.parameters[0]] = accumulator
+                result = compute_body()
+                results.append(result)
+                if is_fold:
+                    accumulator = TracedValue(result, NO_NODE)
+                elif is_decided(loop, result):
+                    break
+        except evaluation.RuleFailure:
+            self.elements.insert(0, LoopElement(loop.span, len(results), items[len(results)]))
+            raise
         return results
 
     def _add_loop_node(self, loop: typed.Loop, inputs: list[TracedValue], outcome: LoopOutcome) -> TracedValue:
         fn: list[Json] = list(self._source.byte_range(loop.lambda_span))
         data: dict[str, Json] = {"op": loop.op, "fn": fn, **outcome.data}
-        outer = dict.fromkeys(self._variables[name].node for name in loop.captured)
+        outer = dict.fromkeys(self.variables[name].node for name in loop.captured)
         children = [*(traced.node for traced in inputs), *outer, *self._reads]
         return TracedValue(outcome.value, self._add_node("OP", data, children, loop.span))
 
@@ -285,7 +299,7 @@ class TreeWalker:
         checks: list[tuple[typed.TypedAssert, TracedValue]] = []
         for binding in block.bindings:
             if isinstance(binding, typed.TypedLet):
-                self._variables[binding.name] = self.evaluate(binding.value)
+                self.variables[binding.name] = self.evaluate(binding.value)
                 continue
             condition = self.evaluate(binding.condition)
             if not condition.value:

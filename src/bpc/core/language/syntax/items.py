@@ -1,5 +1,6 @@
 """What a file contains: rules, definitions, enumerations, tests with their fixtures, and comments."""
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import TypeAlias
 
@@ -72,13 +73,14 @@ class About(SyntaxNode):
 
 @tree_node(frozen=True, slots=True)
 class Rule(SyntaxNode):
-    """`field path @audience : type = body about DP10 "label";`"""
+    """`field path @audience : type = body layer item about DP10 "label";`"""
 
     path: tuple[Name, ...]
     audiences: tuple[Name, ...]
     type: TypeExpr
     body: Expr
     about: About | None = None
+    layer: Name | None = field(default=None, kw_only=True)
     height: int = field(default=0, compare=False, kw_only=True)
 
     @property
@@ -138,7 +140,7 @@ class FunctionDefinition(SyntaxNode):
 
 @tree_node(frozen=True, slots=True)
 class Requirement(SyntaxNode):
-    """`require CODE "title" when … in force from … to … on day: condition else message severity warn cite "…";`
+    """`require CODE "title" when … in force from … to … on day: condition else message severity warn layer item …;`
 
     `heading` is the title, `severity` the word that is written, `fail` or `warn`. Without `day` it is the day of issue.
     """
@@ -153,6 +155,7 @@ class Requirement(SyntaxNode):
     severity: Name | None
     cite: TextLiteral | None = None
     day: Expr | None = field(default=None, kw_only=True)
+    layer: Name | None = field(default=None, kw_only=True)
     height: int = field(default=0, compare=False, kw_only=True)
 
 
@@ -316,7 +319,7 @@ class CaseTable(SyntaxNode):
     bases: tuple[Name, ...]
     fixtures: tuple[Fixture, ...]
     expectations: tuple[AnyExpectation, ...]
-    rows: tuple[CaseRow, ...]
+    rows: Sequence[CaseRow]
 
 
 @tree_node(frozen=True, slots=True)

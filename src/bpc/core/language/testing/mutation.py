@@ -77,11 +77,11 @@ class Mutant:
 
 
 def list_mutants(tree: syntax.SyntaxTree, source: Source) -> list[Mutant]:
-    """Every change of the rules, in the order of the text."""
+    """Every change of the rules, in the order of the text; what is imported has its tests where it is from."""
     places = [
         (get_item_name(item), change)
         for item in tree.items
-        if not isinstance(item, TESTS)
+        if not isinstance(item, TESTS) and not source.is_imported(item.span)
         for change in _list_changes(item, None, source)
     ]
     places.sort(key=lambda place: (place[1].span, place[1].words))

@@ -53,19 +53,22 @@ class CoverageShare:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """`reached` are positions in `sites`."""
+    """`reached` are positions in `sites`. What is imported is covered by its own tests, and not counted."""
 
     source: Source
     sites: tuple[CoverageSite, ...]
     reached: frozenset[int]
 
+    def _list_own_sites(self) -> list[tuple[int, CoverageSite]]:
+        return [each for each in enumerate(self.sites) if not self.source.is_imported(each[1].span)]
+
     def compute_share(self, kind: str) -> CoverageShare:
-        numbers = [number for number, site in enumerate(self.sites) if site.kind == kind]
+        numbers = [number for number, site in self._list_own_sites() if site.kind == kind]
         return CoverageShare(sum(number in self.reached for number in numbers), len(numbers))
 
     def list_unreached(self) -> list[CoverageSite]:
         """The sites that no test reached, in the order of the text."""
-        sites = [site for number, site in enumerate(self.sites) if number not in self.reached]
+        sites = [site for number, site in self._list_own_sites() if number not in self.reached]
         return sorted(sites, key=lambda site: (site.span, site.kind, site.label))
 
     def list_untested_fields(self) -> list[str]:

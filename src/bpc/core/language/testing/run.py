@@ -10,7 +10,7 @@ give no value (an `assert` or `requireSome` that fails) does not hold. Every oth
     Property ── Cases (BPC-GEN-1) ── claims ── shrunk if it fails ┴─► TestReport
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -321,7 +321,7 @@ class _Tally:
 
 def _select_tests(
     program: Program, only: str | None, case: int | None
-) -> tuple[tuple[TypedExample, ...], tuple[TypedProperty, ...]]:
+) -> tuple[Sequence[TypedExample], tuple[TypedProperty, ...]]:
     if only is None:
         if case is not None:
             raise Invalid("a case number needs the name of a property", fix="name the property")

@@ -10,6 +10,9 @@ from bpc.core.language.source import Span
 from bpc.core.language.tree_nodes import tree_node
 from bpc.core.language.types import FactRecordType, Type
 
+Layer: TypeAlias = Literal["model", "batch", "item"]
+"""What a rule is about: all batteries of a model, those of a batch, or each battery."""
+
 Value: TypeAlias = "bool | int | str | list[Value] | dict[str, Value] | FactRecord | None"
 
 
@@ -289,6 +292,7 @@ class RequirementCheck(TypedNode):
     span: Span
     extent: Span
     cite: str | None = None
+    layer: Layer | None = None
 
 
 @tree_node(frozen=True, slots=True)

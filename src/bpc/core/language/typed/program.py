@@ -1,12 +1,12 @@
 """A checked package: its fields, its definitions, and its tests with their fixtures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from bpc.core.language.source import Source, Span
 from bpc.core.language.tree_nodes import tree_node
-from bpc.core.language.typed.expressions import Const, Expr, RequirementCheck, RequirementsMet, Value
+from bpc.core.language.typed.expressions import Const, Expr, Layer, RequirementCheck, RequirementsMet, Value
 from bpc.core.language.types import EnumType, FactRecordType, Type
 
 
@@ -81,6 +81,7 @@ class ProgramField:
     can_be_missing: bool = False
     about: FieldAbout | None = None
     extent: Span | None = None
+    layer: Layer | None = None  # the one that the rule insists on
 
     @property
     def display_name(self) -> str:
@@ -112,6 +113,7 @@ class ProgramDefinition:
     can_be_missing: bool
     span: Span
     extent: Span
+    layer: Layer | None = None
 
 
 @tree_node(frozen=True, slots=True)
@@ -293,7 +295,7 @@ class Program:
     source: Source
     fields: tuple[ProgramField, ...]
     facts: tuple[FactRecordType, ...]
-    examples: tuple[TypedExample, ...] = ()
+    examples: Sequence[TypedExample] = ()
     properties: tuple[TypedProperty, ...] = ()
     language: int = 1
     definitions: tuple[ProgramDefinition, ...] = ()

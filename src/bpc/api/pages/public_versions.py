@@ -1,0 +1,160 @@
+"""What pages show of a version, loaded once and kept: a signed version never changes.
+
+    passport id ─► find_passport_owner ─► its tenant ─► PublicVersions.load ─► RequestedPassport, or None
+
+What can change is read each time: which versions there are, what was signed about their status, the proof of logging
+while it is pending, and how many compliance entries are waived.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from bpc.api.http.request_context import Service
+from bpc.core.audit.signing import parse_seed
+from bpc.core.exports.disclosure import (
+    DisclosedPassport,
+    ViewImpossible,
+    disclose_opened,
+    make_view,
+    open_for_export,
+)
+from bpc.core.exports.json_ld import export_json_ld
+from bpc.core.exports.public_page import VersionState
+from bpc.core.formats.ids import PassportId, PassportVersionId, TenantId
+from bpc.core.passport.bundle import Bundle
+from bpc.core.tlog.notes import NoteSigner
+from bpc.runtime.settings import Settings
+from bpc.runtime.settings.data_dir import load_log_seed
+from bpc.storage.connection import Connection
+from bpc.storage.database import begin_tenant_transaction
+from bpc.storage.passports import exports, public_passports, status_rows, waivers
+from bpc.storage.passports.public_passports import PublicVersionRow
+from bpc.storage.rules import catalogues
+from bpc.storage.tlog.log_rows import find_version_proof
+
+MOST_KEPT: Final = 64
+STATES: Final[dict[str, VersionState]] = {"ACTIVE": "in_force", "SUPERSEDED": "superseded", "REVOKED": "revoked"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicVersion:
+    """What everybody may see of a version. `view` is None if its snapshot has no secret."""
+
+    passport: DisclosedPassport
+    view: bytes | None
+    json_ld: bytes
+    log_proof: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedPassport:
+    """A version, and what is known of its passport now."""
+
+    issuer: str
+    version: PublicVersion
+    row: PublicVersionRow
+    versions: Sequence[PublicVersionRow]
+    catalogue: bytes | None
+    statements: Sequence[bytes]
+
+    @property
+    def state(self) -> VersionState:
+        return STATES[self.row.status]
+
+
+class PublicVersions:
+    """Versions that were asked for lately. Those that were not asked for the longest time make room."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[PassportVersionId, PublicVersion] = OrderedDict()
+
+    async def load(
+        self,
+        service: Service,
+        passport: PassportId,
+        version: PassportVersionId | None,
+        language: str,
+        *,
+        only_tenant: TenantId | None = None,
+    ) -> RequestedPassport | None:
+        """A version of a passport, without a `version` the one in force or the last that was; None if there is none.
+
+        With `only_tenant`, the passports of others are not there.
+        """
+        async with service.database.plain() as conn:
+            owner = await public_passports.find_passport_owner(conn, passport)
+            if owner is None or only_tenant not in {None, owner.tenant_id}:
+                return None
+            tenant = owner.tenant_id
+            async with begin_tenant_transaction(conn, tenant):
+                rows = await public_passports.list_public_versions(conn, tenant, passport)
+                row = _choose_version(rows, version)
+                if row is None:
+                    return None
+                public_version = await self._load_version(service, conn, tenant, row.passport_version_id)
+                waived_count = await waivers.count_waived(conn, tenant, row.passport_version_id)
+                statements = await status_rows.list_statements(conn, tenant, row.passport_version_id)
+                catalogue = await catalogues.find_content_for_version(conn, tenant, row.passport_version_id, language)
+        waived_passport = replace(public_version.passport, waived=waived_count)
+        return RequestedPassport(
+            issuer=owner.issuer,
+            version=replace(public_version, passport=waived_passport),
+            row=row,
+            versions=rows,
+            catalogue=catalogue,
+            statements=statements,
+        )
+
+    async def _load_version(
+        self, service: Service, conn: Connection, tenant: TenantId, version: PassportVersionId
+    ) -> PublicVersion:
+        public_version = self._kept.get(version)
+        if public_version is None:
+            bundle = await exports.load_bundle(conn, tenant, version, with_events=False)
+            async with service.heavy_slots.take(tenant):
+                public_version = await asyncio.to_thread(_build_version, bundle)
+        if public_version.log_proof is None and (proof := await find_version_proof(conn, tenant, version)) is not None:
+            public_version = replace(public_version, log_proof=proof.encode().decode())
+        self._kept[version] = public_version
+        self._kept.move_to_end(version)
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return public_version
+
+
+def _choose_version(rows: Sequence[PublicVersionRow], version: PassportVersionId | None) -> PublicVersionRow | None:
+    if version is not None:
+        return next((row for row in rows if row.passport_version_id == version), None)
+    in_force = next((row for row in rows if row.status == "ACTIVE"), None)
+    return in_force or next(iter(rows), None)
+
+
+def _build_version(bundle: Bundle) -> PublicVersion:
+    opened_bundle = open_for_export(bundle)
+    passport = disclose_opened(opened_bundle, "public", 0)
+    try:
+        view = make_view(bundle, "public")
+    except ViewImpossible:
+        view = None
+    log_proof = bundle.entries.get("passport.tlog-proof")
+    return PublicVersion(
+        passport=passport,
+        view=view,
+        json_ld=export_json_ld(passport),
+        log_proof=None if log_proof is None else log_proof.decode(),
+    )
+
+
+@cache
+def load_log_policy(settings: Settings) -> str | None:
+    """The policy that pages check the log with: the configured one, or this installation's log without witnesses."""
+    if settings.tlog_policy_file is not None:
+        return settings.tlog_policy_file.read_text()
+    seed = load_log_seed(settings)
+    if seed is None:
+        return None
+    return f"log {NoteSigner(settings.tlog_origin, parse_seed(seed)).verifier}\nquorum none\n"

@@ -1,0 +1,1 @@
+"""Items: every battery has its own passport, compiled below the passport of its model and of its batch."""

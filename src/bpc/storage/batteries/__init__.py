@@ -1,0 +1,1 @@
+"""Batteries: how they are identified, their batches, registrations, readings and lives."""

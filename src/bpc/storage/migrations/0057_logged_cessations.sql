@@ -1,0 +1,11 @@
+-- The log shows that a passport ceased: its battery was recycled.
+
+DROP TRIGGER events_join_the_log ON events;
+CREATE TRIGGER events_join_the_log AFTER INSERT ON events
+  FOR EACH ROW WHEN (NEW.event_type IN (
+      'PASSPORT_SIGNED', 'PASSPORT_ACTIVATED', 'PASSPORT_SUPERSEDED', 'PASSPORT_REVOKED', 'PASSPORT_WAIVED',
+      'BATTERY_RECYCLED', 'RULES_PUBLISHED', 'RetentionApplied',
+      'TENANT_KEY_CREATED', 'TENANT_KEY_RETIRED', 'TENANT_KEY_COMPROMISED')
+    OR NEW.event_type IN ('SIGNING_KEY_CREATED', 'SIGNING_KEY_CHANGED', 'SIGNING_KEY_COMPROMISED')
+       AND NEW.tenant_id = '00000000-0000-4000-8000-000000000001')
+  EXECUTE FUNCTION put_into_log_outbox();

@@ -1,0 +1,42 @@
+"""Write the script of the public page: the verifier (`packages/bpc-verify-js`) and the page's own code in one file.
+
+One file is one request, and works without a network once it is loaded. Modules are put one behind the other, what they
+import first; their names are different, so nothing needs to be renamed.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+MODULES: Final = ROOT / "packages" / "bpc-verify-js" / "src"
+ASSETS: Final = ROOT / "src" / "bpc" / "printing" / "web_page" / "assets"
+SOURCE: Final = ASSETS.parent / "page_source.js"
+IMPORT: Final = re.compile(r'^import \{[^}]*\} from "(?:\./)?([a-z0-9-]+)(?:\.js)?";\n', re.MULTILINE)
+COMMENT: Final = re.compile(r"/\*\*.*?\*/ ?", re.DOTALL)
+LINE_COMMENT: Final = re.compile(r"^ *// .*$", re.MULTILINE)
+FIRST_LINE: Final = (
+    "/* Made from packages/bpc-verify-js and page_source.js by tools/page_script.py. Licence: Apache-2.0. */\n"
+)
+
+
+def build_script() -> str:
+    """The whole script, without comments."""
+    parts: dict[str, str] = {}
+    for name in ("anything", "keys", "log-policy", "passport"):
+        _add_module(name, parts)
+    text = "".join(parts.values()) + IMPORT.sub("", SOURCE.read_text())
+    return FIRST_LINE + re.sub("\n\\s*\n", "\n", LINE_COMMENT.sub("", COMMENT.sub("", text)))
+
+
+def _add_module(name: str, parts: dict[str, str]) -> None:
+    if name in parts:
+        return
+    source = (MODULES / f"{name}.js").read_text()
+    for needed in IMPORT.findall(source):
+        _add_module(needed, parts)
+    parts[name] = re.sub("^export ", "", IMPORT.sub("", source), flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    (ASSETS / "page.js").write_text(build_script())
