@@ -1,10 +1,7 @@
 """What deploy/monitoring shows and alerts on is what the programs count, and every alert leads to a page that helps."""
 
-import fcntl
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -27,6 +24,7 @@ from bpc.api.http.telemetry import HttpMetrics
 from bpc.runtime.settings import Settings
 from bpc.storage.backup import record_last_backup
 from bpc.worker.monitoring import PipelineMetrics, render_build_info
+from tests.debian_packages import fetch_program
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
@@ -186,37 +184,8 @@ def test_the_rules_for_the_operator_are_the_same() -> None:
 
 @pytest.fixture(scope="session")
 def promtool(run_folder: Path) -> str:
-    """Prometheus' own checker: of this machine, or from Debian's package, unpacked into the folder of this run."""
-    if path := shutil.which("promtool"):
-        return path
-    folder = run_folder / "prometheus"
-    with (run_folder / "prometheus.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        unpacked = folder / "usr" / "bin" / "promtool"
-        if not folder.exists():
-            folder.mkdir()
-            _unpack(folder)
-    if not unpacked.exists():
-        pytest.skip(f"no promtool on this machine, and {(folder / 'lacking').read_text()}")
-    return str(unpacked)
-
-
-def _unpack(folder: Path) -> None:
-    """Not installed: that would start a server."""
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        (folder / "lacking").write_text("no apt-get to fetch it with")
-        return
-    fetch = ["apt-get", "download", "-q", "prometheus"]
-    fetched = _run(fetch, folder) or (
-        os.geteuid() == 0 and _run(["apt-get", "update", "-q"], folder) and _run(fetch, folder)
-    )
-    packages = [str(package) for package in folder.glob("*.deb")]
-    if not fetched or not _run(["dpkg-deb", "-x", *packages, "."], folder):
-        (folder / "lacking").write_text("apt-get could not fetch the package prometheus")
-
-
-def _run(command: list[str], folder: Path) -> bool:
-    return subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False).returncode == 0
+    """Prometheus' own checker."""
+    return fetch_program(run_folder, "prometheus", "usr/bin/promtool")
 
 
 def run_checked(*command: str) -> None:
