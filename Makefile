@@ -34,15 +34,13 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 
 # The tests of a file run on one worker, in their order, so that what they share is set up once. Tests wait for servers
 # and processes, so there are more workers than two processors.
-WORKERS := 4
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-MEASURE := $(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 PACKAGES := packages/service-jobs packages/bpc-client
 TESTS := tests packages
 # Tests that also run on a PostgreSQL that is not ours.
 EXTERNAL := tests/storage tests/upgrades packages/service-jobs/tests
 # What `make check` does not repeat on another PostgreSQL, to stay short. Of the rest it repeats a sample: the first
-# test of each file, and every eighth of all. `make test-external` repeats all.
+# test of each file, and every twentieth of all. `make test-external` repeats all.
 NOT_ELSEWHERE := $(addprefix --ignore=packages/service-jobs/tests/jobs/,faults test_conformance.py download \
 	worker/test_scale.py worker/test_speed.py worker/state_machine)
 # One test of a long run may take longer than any test of `make check` is allowed to.
@@ -84,7 +82,7 @@ up: $(READY) ## Start the database, the API and workers; run until Ctrl-C
 
 .PHONY: test
 test: $(READY) ## Run all tests on the embedded PostgreSQL
-	$(PYTEST) $(TESTS)
+	$(BIN)/python -m tools.run_tests
 
 .PHONY: test-external
 test-external: $(READY) ## Run the database tests on DATABASE_URL (PostgreSQL 15 or later)
@@ -135,11 +133,11 @@ layers: $(READY)
 
 .PHONY: check
 check: static .clients/.ready ## Everything CI runs: static checks, tests, coverage gates
-	rm -rf .coverage .coverage.* .pytest_cache/v/cache/lastfailed
-	$(MEASURE) $(TESTS) || $(BIN)/python -m tools.second_try $$? $(BIN)/python -m pytest
+	rm -rf .coverage .coverage.*
+	$(BIN)/python -m tools.run_tests --measure
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/coverage_gates.py
-	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external --sample 8
+	$(BIN)/python -m tools.external --if-present $(PYTEST) $(EXTERNAL) $(NOT_ELSEWHERE) -m external --sample 20
 
 .PHONY: cases
 cases: $(READY) ## Rewrite what is made from the code (schema, references, messages, golden passports), then read the diff

@@ -62,7 +62,7 @@ NOT_MEASURED = (
     "tests/worker/test_kills.py",
 )
 # How many cases of one function `make check` and `make test` run.
-MOST_CASES = 8
+MOST_CASES = 4
 IS_MEASURED = pytest.StashKey[bool]()
 MEASURED_FIXTURES: set[tuple[str, str, str]] = set()
 MEASURED_TEARDOWNS: set[str] = set()
@@ -153,10 +153,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         places = find_sample([item.path for item in items], every=config.option.sample)
         config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place not in places])
         items[:] = [items[place] for place in sorted(places)]
-    functions = [item.nodeid.partition("[")[0] for item in items]
-    for item, is_measured in zip(items, find_measured(functions, first=2, every=12), strict=True):
-        # Of the core each case counts: one of a rule or a document goes through lines that no other does.
-        item.stash[IS_MEASURED] = is_measured or item.nodeid.startswith("tests/core/")
+    # Of the core more cases count: one of a rule or a document goes through lines that others do not.
+    of_core = [item for item in items if item.nodeid.startswith("tests/core/")]
+    others = [item for item in items if not item.nodeid.startswith("tests/core/")]
+    for part, first, every in ((of_core, 8, 3), (others, 2, 12)):
+        functions = [item.nodeid.partition("[")[0] for item in part]
+        for item, is_measured in zip(part, find_measured(functions, first=first, every=every), strict=True):
+            item.stash[IS_MEASURED] = is_measured
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
 
 

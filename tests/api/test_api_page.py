@@ -18,6 +18,7 @@ SCRIPT = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| (?P<code>[A-Z_]+) \| (?P<status>\d+) \| (?P<again>yes|no) \| (?P<help>.+) \|$", re.MULTILINE)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl, and there is none")
 def test_the_journey_goes_as_it_is_written(running_installation: RunningInstallation, tmp_path: Path) -> None:
     settings = running_installation.create_tenant().settings

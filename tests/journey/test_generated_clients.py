@@ -122,6 +122,7 @@ def require_program(name: str, package: str) -> None:
         pytest.skip(f"no `{name}` on this machine; the package {package} has it")
 
 
+@pytest.mark.long
 def test_a_client_in_python_is_made_of_the_routes_that_it_uses(issued_passport: IssuedPassport, tmp_path: Path) -> None:
     (tmp_path / "openapi.json").write_text(json.dumps(pick_routes(load_document(), (EXAMPLES / "integrate.py"))))
 

@@ -110,7 +110,7 @@ def alter_evidence(evidence: Any) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.slow
 def test_every_kind_of_byte_that_is_altered_turns_the_page_red(tmp_path: Path) -> None:
-    every = choose_effort(test=12, shown=1, campaign=1)
+    every = choose_effort(test=40, shown=1, campaign=1)
     alterations = list(list_alterations())[::every]
     for name, content in build_copy().items():
         (tmp_path / name).write_bytes(content)

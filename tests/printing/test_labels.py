@@ -89,6 +89,7 @@ def test_the_code_is_read_at_every_level(tmp_path: Path, level: Any) -> None:
     assert read_codes(photograph(page, tmp_path, dots_per_inch=150)) == {label.code}
 
 
+@pytest.mark.long
 def test_all_codes_of_a_sheet_are_read(tmp_path: Path) -> None:
     labels = make_labels(4)
     [page] = print_label_svgs(labels, LabelLayout(module=1, width=90, height=60, paper="LETTER"))

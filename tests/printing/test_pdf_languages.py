@@ -180,6 +180,7 @@ def lengthen(entry: PoEntry) -> PoEntry:
     return PoEntry(context=entry.context, source=entry.source, translation=f"⟦{text} {filler}⟧", notes=entry.notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CATEGORIES)
 def test_texts_that_are_half_as_long_again_are_printed_whole(name: str) -> None:
     sheet = build_sheet(disclose(compile_pack(name), "tenant"), make_pseudo_wording())

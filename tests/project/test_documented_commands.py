@@ -15,13 +15,13 @@ from tests.project.documented_pages import (
 )
 
 PAGES = [page for page in list_pages() if find_page_before(page) is None]
-# What a newcomer reads first, and every third of the other pages; `make shown` follows all.
+# What a newcomer reads first, and every sixth of the other pages; `make shown` follows all.
 FIRST_READ = ("README.md", "CONTRIBUTING.md", "docs/quickstart.md", "docs/tutorial.md")
 RUN = [
     pytest.param(
         page,
         id=name_page(page),
-        marks=() if name_page(page) in FIRST_READ or place % 3 == 0 else pytest.mark.long,
+        marks=() if name_page(page) in FIRST_READ or place % 6 == 0 else pytest.mark.long,
     )
     for place, page in enumerate(PAGES)
 ]

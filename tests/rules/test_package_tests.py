@@ -24,6 +24,7 @@ def test_the_cases_are_many_not_vacuous_and_reach_the_branches(record_measuremen
     assert branches.percent >= 95
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.repeats
 def test_at_least_nine_changes_in_ten_are_noticed(record_measurement: RecordMeasurement) -> None:

@@ -78,6 +78,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_where_nothing_is_set_nothing_is_imported_and_no_span_is_made() -> None:
     done = run("""
         import os, sys

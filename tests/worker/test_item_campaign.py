@@ -128,6 +128,7 @@ def kill_server(data_dir: Path) -> None:
     psutil.Process(server.pid).kill()
 
 
+@pytest.mark.long
 def test_whatever_is_killed_no_battery_is_lost_and_none_is_issued_twice(
     service: tuple[Program, psutil.Process],
     data_dir: Path,

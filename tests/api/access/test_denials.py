@@ -197,6 +197,7 @@ async def _create_actor(database: Database, tenant: TenantId, act: Act) -> Actor
         return await tenants_and_actors.create_actor(conn, tenant, kind="USER", display_name="Ada", roles=[], act=act)
 
 
+@pytest.mark.long
 def test_a_day_of_denials_writes_a_few_thousand_events_however_many_they_are() -> None:
     recent, written, window_ends = _RecentDenials(), 0, 1.0
     for moment in range(24 * 60 * 60 * 2):  # twenty tries every half second

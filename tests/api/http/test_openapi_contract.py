@@ -31,14 +31,14 @@ from tests.api.tenant_data import FilledTenant
 from tests.fixtures import TestServer
 from tests.measurements import RecordMeasurement, choose_effort
 
-CALLS = choose_effort(test=80, shown=20_000, campaign=200_000)
+CALLS = choose_effort(test=60, shown=20_000, campaign=200_000)
 # Examples and boundaries come to an end by themselves; what is left is shared by the two that do not.
 PHASES = ("examples", "coverage", "stateful", "fuzzing")
 STATEFUL_SHARE = 10
 STEPS = 6
 PATIENCE = 120  # seconds: beside other tests, building the document alone can take longer than clients wait
 # The boundaries of all routes are many calls: the short run takes those of every so many routes.
-EVERY = choose_effort(test=30, shown=1, campaign=1)
+EVERY = choose_effort(test=60, shown=1, campaign=1)
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
 CHECKS = (
     "not_a_server_error",

@@ -52,6 +52,7 @@ def test_files_for_all_languages_have_only_what_is_not_shipped(bpc: Program, acm
     assert out.endswith(f"wrote {acme}/catalogue\n")
 
 
+@pytest.mark.long
 def test_a_filled_language_is_complete_and_an_update_keeps_it(bpc: Program, acme: Path) -> None:
     bpc.run_ok("rules", "catalogue", "extract", acme, "--language", "de")
     translate(acme / "catalogue" / "de.po", GERMAN)
@@ -77,6 +78,7 @@ def test_a_changed_rule_marks_its_translation(bpc: Program, acme: Path) -> None:
     assert bpc.run("rules", "catalogue", "check", acme, "--complete").code == 1
 
 
+@pytest.mark.long
 def test_lost_arguments_are_an_error(bpc: Program, acme: Path) -> None:
     bpc.run_ok("rules", "catalogue", "extract", acme, "--language", "de")
     translate(acme / "catalogue" / "de.po", {"at most {limit} kg": "höchstens {limt} kg"})

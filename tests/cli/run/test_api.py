@@ -28,6 +28,7 @@ def test_it_answers_once_it_has_printed_its_url_and_stops_cleanly_on_sigterm(
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.long
 def test_it_takes_keys_of_the_database_and_leaves_jobs_to_workers(installation: Installation) -> None:
     bpc = installation.bpc.with_settings(BPC_API_KEY=installation.api_key)
 

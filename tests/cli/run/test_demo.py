@@ -19,6 +19,7 @@ FOLDER = re.compile(r"\S*/(?=[a-z]+\.(zip|png|pdf))")
 STEPS = ("1 upload", "2 facts", "3 snapshot", "rules", "4 compile, 5 sign, 6 QR", "7 activate", "8 replay")
 
 
+@pytest.mark.long
 def test_it_takes_a_battery_through_every_step_on_a_new_machine_and_again_on_an_old_one(
     bpc: Program, tmp_path: Path
 ) -> None:

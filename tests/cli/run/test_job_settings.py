@@ -108,6 +108,7 @@ def open_client(installation: Installation, url: str) -> httpx2.Client:
     return httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_settings_of_jobs_reach_the_processes_that_run(service: TenantProcesses) -> None:
     check_attempts_and_how_long_jobs_are_kept(service)

@@ -71,6 +71,7 @@ def test_it_prints_where_everything_is_and_stops_cleanly_on_sigterm(bpc: Program
     assert_gone(bpc)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc: Program) -> None:
     with run_up(bpc) as (first, ready), run_up(bpc) as (second, told_again):
@@ -86,6 +87,7 @@ def test_a_second_one_shares_the_database_and_keeps_it_when_the_first_leaves(bpc
     assert_gone(bpc)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_it_prints_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     process = bpc.start("up", "--port", "0")
@@ -121,6 +123,7 @@ def test_it_prints_how_to_go_on_and_how_to_stop(bpc: Program) -> None:
     assert_gone(bpc)
 
 
+@pytest.mark.long
 def test_the_file_of_a_service_that_was_killed_is_ignored(bpc: Program) -> None:
     with run_up(bpc) as (process, ready):
         [state] = (bpc.data_dir / "running").iterdir()
@@ -200,6 +203,7 @@ def test_killing_it_leaves_nothing_running(bpc: Program) -> None:
         assert_gone(bpc)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_data_folder_that_is_deleted_meanwhile_is_noticed(bpc: Program, data_dir: Path) -> None:
     with run_up(replace(bpc, data_dir=data_dir)) as (process, _):

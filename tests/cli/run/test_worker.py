@@ -50,6 +50,7 @@ def test_it_does_what_the_api_was_asked_for_and_logs_under_its_name(installation
     assert names == {start["worker"].rpartition(":")[0]}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_debug_shows_timings_of_sql_and_what_the_evaluator_did_and_no_secret(installation: Installation) -> None:
     tenant, key = create_tenant(installation)
@@ -106,6 +107,7 @@ def is_replaced(owner: str, answer: httpx2.Response) -> bool:
     return answer.status_code == 200 and owner not in {worker["worker"] for worker in answer.json()["workers"]}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_several_are_looked_after_as_one(installation: Installation) -> None:
     (port,) = find_free_ports(1)

@@ -48,6 +48,7 @@ def test_a_passport_survives_the_loss_of_the_machine(bpc: Program, backups: Path
     assert "`base/PG_VERSION` was changed" in damaged.err
 
 
+@pytest.mark.long
 def test_another_server_is_dumped_and_restored(installation: Installation, bpc: Program, backups: Path) -> None:
     for name in ("dumped", "restored"):
         installation.execute(f"CREATE DATABASE {name} OWNER bpc_owner", database="postgres")

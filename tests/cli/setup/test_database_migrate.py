@@ -80,6 +80,7 @@ def test_a_data_folder_that_everybody_can_write_to_is_refused(bpc: Program) -> N
     assert "chmod go-w" in ended.err
 
 
+@pytest.mark.long
 def test_two_at_once_do_the_work_once(bpc_without_tables: Program) -> None:
     first, second = bpc_without_tables.start("migrate", "--json"), bpc_without_tables.start("migrate", "--json")
 

@@ -3,6 +3,8 @@
 import stat
 from base64 import b64encode
 
+import pytest
+
 from bpc.core.api_keys import ApiKeySecret
 from tests.cli.conftest import Installation
 from tests.cli.program import Program
@@ -96,6 +98,7 @@ def test_a_deactivated_tenant_gets_no_key_that_would_open_nothing(bpc_without_ta
     assert "bpc tenants reactivate dev" in output
 
 
+@pytest.mark.long
 def test_five_at_once_make_one_key(bpc_without_tables: Program) -> None:
     bpc_without_tables.run_ok("migrate")
 

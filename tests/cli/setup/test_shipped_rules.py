@@ -121,6 +121,7 @@ async def test_a_package_with_a_mistake_is_not_stored(database: Database, tenant
     assert package.says.startswith("eu-battery 2027.1: not stored: ")
 
 
+@pytest.mark.long
 def test_in_prod_the_tenant_is_named(bpc_without_tables: Program) -> None:
     prod = bpc_without_tables.with_settings(**PROD)
     prod.run_ok("migrate")

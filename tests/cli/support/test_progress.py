@@ -36,6 +36,7 @@ def test_rule_tests_show_their_rate_and_the_time_that_is_left(bpc: Program, rule
     assert bpc.run_ok("rules", "test", rules).err == ""
 
 
+@pytest.mark.long
 def test_a_backup_its_restore_and_an_audit_show_theirs(bpc: Program, tmp_path: Path) -> None:
     """An installation of its own: in the shared one, tests of the audit log leave faults that end a drill."""
     backups = tmp_path / "backups"

@@ -256,6 +256,7 @@ def test_a_server_that_cannot_start_says_why_and_names_its_log(layout: Layout) -
     assert find_fix(refused.value) == f"read {layout.log}; `bpc doctor` checks disk space and rights"
 
 
+@pytest.mark.long
 def test_a_user_waits_for_a_server_that_is_stopping(layout: Layout) -> None:
     for _ in range(5):
         with postgres.use_server(layout.data_dir) as server:

@@ -118,6 +118,7 @@ def test_two_data_folders_have_different_keys(tmp_path: Path) -> None:
     assert load_pepper(Settings(data_dir=tmp_path / "a")) != load_pepper(Settings(data_dir=tmp_path / "b"))
 
 
+@pytest.mark.long
 def test_ten_processes_that_start_at_once_agree_on_one_value(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RACE, str(tmp_path / "bpc")]
     racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(10)]

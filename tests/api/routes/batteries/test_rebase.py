@@ -106,6 +106,7 @@ async def test_batches_are_issued_again_before_their_batteries(
     assert (await load_fields(auditor, "A1"))["batch.plant"] == "PLANT-7"
 
 
+@pytest.mark.long
 async def test_a_new_version_of_a_batch_alone_is_taken_over_as_well(
     officer: Api, auditor: Api, service: Service, model: str
 ) -> None:
@@ -122,6 +123,7 @@ async def test_a_new_version_of_a_batch_alone_is_taken_over_as_well(
     assert (await load_fields(auditor, "A1"))["batch.plant"] == "PLANT-8"
 
 
+@pytest.mark.long
 async def test_many_chunks_are_looked_through_in_steps_and_ended_batteries_are_left_out(
     admin: Api,
     officer: Api,

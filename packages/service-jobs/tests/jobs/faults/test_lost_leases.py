@@ -47,6 +47,7 @@ async def test_a_worker_that_gets_back_a_job_which_was_taken_from_it_runs_it_ane
     assert (again.owner, again.attempt) == (first.owner, first.attempt + 1)
 
 
+@pytest.mark.long
 async def test_a_worker_that_is_cut_off_between_its_last_word_and_the_commit_does_not_keep_the_job(
     fault_database: FaultDatabase, tmp_path: Path
 ) -> None:

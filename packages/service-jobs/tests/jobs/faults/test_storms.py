@@ -21,6 +21,7 @@ CUT = """
 """
 
 
+@pytest.mark.long
 async def test_a_storm_of_cut_sessions_loses_no_job_and_doubles_no_effect(
     fault_database: FaultDatabase, tmp_path: Path, record_measurement: RecordMeasurement
 ) -> None:
