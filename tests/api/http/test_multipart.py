@@ -18,7 +18,7 @@ END = b"--x--\r\n"
 
 REFUSED = {
     "no boundary": ("multipart/form-data", FILE + END, "names no boundary"),
-    "a boundary that is none": ('multipart/form-data; boundary="a\u00e9"', FILE + END, "names no boundary"),
+    "an invalid boundary": ('multipart/form-data; boundary="a\u00e9"', FILE + END, "names no boundary"),
     "no form": (TYPE, b"a,b\r\n1,2", "cut off"),
     "cut off": (TYPE, FILE, "cut off"),
     "no file": (TYPE, FIELD + END, "has no file"),

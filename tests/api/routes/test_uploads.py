@@ -250,11 +250,11 @@ async def test_a_reference_may_have_slashes_and_any_letters(admin: Api) -> None:
 REFUSED: dict[str, tuple[str, bytes, dict[str, str], dict[str, str], int, str]] = {
     "an unknown document without a kind": ("ERP-1", footprint(1), {}, {}, 422, "name the `kind`"),
     "an empty file": ("ERP-1", b"", PCF, {}, 422, "the file is empty"),
-    "a kind that is none": ("ERP-1", footprint(1), {"kind": "BILL"}, {}, 422, "kind"),
-    "a locale that is none": ("ERP-1", footprint(1), {**PCF, "locale": "de"}, {}, 422, "locale"),
+    "an unknown kind": ("ERP-1", footprint(1), {"kind": "BILL"}, {}, 422, "kind"),
+    "an unknown locale": ("ERP-1", footprint(1), {**PCF, "locale": "de"}, {}, 422, "locale"),
     "an unknown parameter": ("ERP-1", footprint(1), {**PCF, "suplier": "x"}, {}, 422, "`suplier`"),
     "bytes of another type": ("ERP-1", footprint(1), PCF, {"Content-Type": "application/pdf"}, 422, "as declared"),
-    "a type that is none": ("ERP-1", footprint(1), PCF, {"Content-Type": "nothing"}, 422, "not a media type"),
+    "an invalid media type": ("ERP-1", footprint(1), PCF, {"Content-Type": "nothing"}, 422, "not a media type"),
     "a broken form": ("ERP-1", b"x", PCF, {"Content-Type": "multipart/form-data; boundary=x"}, 422, "cut off"),
     "a reference that proxies change": ("a//b", footprint(1), PCF, {}, 422, "by its id"),
 }

@@ -160,7 +160,7 @@ def test_each_line_of_a_bill_of_materials_is_named() -> None:
         "  all of them together: 5.500000",
         "    c:1, line 1 of the facts, brings it to 1.500000",
         "    c:3, line 3 of the facts, brings it to 5.500000",
-        "    those that hold the condition: 2 of them",
+        "    those that match: 2 of them",
         "      c:1, line 1 of the facts, stays",
         "      c:3, line 3 of the facts, stays",
         "      3 Component facts, their keys starting with c:",
@@ -370,7 +370,7 @@ def test_loops_of_level_2_name_the_elements_they_choose() -> None:
         "      2 Component facts, their keys starting with c:",
     ]
     assert format_reasons(explain_rules(FUNCTIONS, "sorted", *parts))[1:4] == [
-        "  in their order: [1, 3]",
+        "  sorted: [1, 3]",
         "    1",
         "    3",
     ]

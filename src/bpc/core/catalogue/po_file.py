@@ -147,7 +147,7 @@ def _add_comment(block: _Block, line: str) -> None:
 def _unquote(number: int, text: str) -> str:
     def replace_escape(match: re.Match[str]) -> str:
         if match[1] not in _ESCAPES:
-            raise CatalogueUnreadable(number, f"has the escape `\\{match[1]}`, which is none")
+            raise CatalogueUnreadable(number, f"has the escape `\\{match[1]}`, which PO files do not have")
         return _ESCAPES[match[1]]
 
     return _ESCAPE.sub(replace_escape, text)

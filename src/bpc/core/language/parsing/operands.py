@@ -52,7 +52,7 @@ _NOTATION_EXAMPLES: Final = {
 
 
 def suggest_type(name: str, suggestions: Suggestions) -> str | None:
-    """Suggest a built-in type for a name that is none."""
+    """Suggest a built-in type for a name that is not a type."""
     plain = name.translate(_LOWERCASE)
     meant = plain if plain in _TYPE_FIXES else suggestions.find_nearest(plain, _TYPE_FIXES)
     return None if meant is None else f"did you mean `{_TYPE_FIXES[meant]}`?"
