@@ -40,6 +40,7 @@ ALTER POLICY own_tenant ON public.battery_transfers USING ((tenant_id = current_
 ALTER POLICY own_tenant ON public.column_mappings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_run_rows USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.compile_runs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.console_sessions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.data_snapshots USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_refs USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.document_statements USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -114,6 +115,7 @@ SELECT create_distributed_table('public.battery_batches', 'tenant_id', colocate_
 SELECT create_distributed_table('public.battery_identifications', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.battery_registrations', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.column_mappings', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.console_sessions', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.data_snapshots', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.documents', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.events', 'tenant_id', colocate_with => 'public.actors');

@@ -16,6 +16,7 @@ from service_jobs import Worker
 
 from bpc.api.http.request_context import Service
 from bpc.core.audit.events import Act
+from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import (
     ActorId,
     CompileRunId,
@@ -27,7 +28,7 @@ from bpc.core.formats.ids import (
 )
 from bpc.core.passport.gate import EntryName
 from bpc.runtime import clock
-from bpc.storage.access import api_keys, approvals, policies, tenant_settings, tenants_and_actors
+from bpc.storage.access import api_keys, approvals, console_sessions, policies, tenant_settings, tenants_and_actors
 from bpc.storage.access.policies import PolicyText
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import attachments, documents, statements, suppliers
@@ -178,6 +179,19 @@ async def _record_access(conn: Connection, tenant: TenantId, act: Act) -> None:
         act=Act(person, act.at),
     )
     await approvals.record_approved(conn, tenant, request, status=200, act=act)
+    for number in range(2):  # the first one is ended
+        session = await console_sessions.start_session(
+            conn,
+            tenant,
+            person,
+            sign_in="LINK",
+            link_hash=sha256(clock.random_bytes(8)),
+            device="Firefox, Linux",
+            valid_for=timedelta(hours=1),
+            act=Act(person, act.at),
+        )
+        if number == 0:
+            await console_sessions.end_sessions(conn, tenant, act=act, session=session.session_id)
 
 
 async def _record_evidence(conn: Connection, tenant: TenantId, ids: dict[str, str], act: Act) -> None:

@@ -101,6 +101,24 @@ async def insert_webhook(conn: Connection, tenant: TenantId, event: UUID) -> UUI
     return endpoint
 
 
+async def insert_session(conn: Connection, tenant: TenantId, actor: UUID) -> None:
+    """A session of the console that has ended."""
+    now = clock.now()
+    await insert_row(
+        conn,
+        "console_sessions",
+        tenant_id=tenant,
+        session_id=clock.new_id(),
+        actor_id=actor,
+        secret_hash=bytes(32),
+        sign_in="OIDC",
+        device="Firefox, Linux",
+        created_at=now,
+        expires_at=now,
+        ended_at=now,
+    )
+
+
 async def insert_approval(conn: Connection, tenant: TenantId, actor: UUID) -> None:
     """A request that waited for a second person, and was taken back."""
     now = clock.now()

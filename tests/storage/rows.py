@@ -29,6 +29,7 @@ from tests.storage.access_and_job_rows import (
     insert_log_rows,
     insert_policy_version,
     insert_rate_bucket,
+    insert_session,
     insert_status_rows,
     insert_webhook,
 )
@@ -287,6 +288,7 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_webhook(conn, tenant, await insert_event(conn, tenant, act))
         await insert_idempotency_key(conn, tenant)
         await insert_approval(conn, tenant, actor)
+        await insert_session(conn, tenant, actor)
         await insert_rate_bucket(conn, tenant)
         battery = await insert_battery_rows(conn, tenant, act)
         model = await insert_passport_version(conn, tenant, status="SIGNED")

@@ -62,6 +62,7 @@ PROTECTED: Final = (
     "passport_versions",
     "passport_waivers",
     "approvals",
+    "console_sessions",
     "compile_runs",
     "compile_run_rows",
     "policy_versions",

@@ -884,6 +884,31 @@ BEGIN
      AND position(fold_case(needle) IN fold_case(name || ' ' || coalesce(description, ''))) > 0
    LIMIT most;
 END $$;
+CREATE FUNCTION find_session(the_tenant uuid, the_session uuid) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text, created_at timestamp with time zone, actor_name text, tenant_name text, tenant_slug text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$  -- plpgsql keeps its plan
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT s.tenant_id, s.session_id, s.actor_id, a.type::text, s.secret_hash::bytea, s.expires_at, s.ended_at,
+         s.last_used_at, a.is_active AND t.is_active,
+         ARRAY(SELECT r.name FROM actor_roles ar
+                 JOIN roles r ON r.tenant_id = ar.tenant_id AND r.role_id = ar.role_id
+                WHERE ar.tenant_id = s.tenant_id AND ar.actor_id = s.actor_id ORDER BY r.name),
+         ARRAY(SELECT DISTINCT rp.permission FROM actor_roles ar
+                 JOIN role_permissions rp ON rp.tenant_id = ar.tenant_id AND rp.role_id = ar.role_id
+                WHERE ar.tenant_id = s.tenant_id AND ar.actor_id = s.actor_id),
+         (SELECT json_agg(json_build_object(
+                   'policy_id', v.policy_id, 'policy_version_id', v.policy_version_id, 'version', v.version,
+                   'effect', v.effect, 'target', v.target, 'priority', v.priority, 'policy_json', v.policy_json))::text
+            FROM policy_versions v WHERE v.tenant_id = s.tenant_id AND v.is_active),
+         s.created_at, a.display_name, t.name, t.slug::text
+    FROM console_sessions s
+    JOIN actors a ON a.tenant_id = s.tenant_id AND a.actor_id = s.actor_id
+    JOIN tenants t ON t.tenant_id = s.tenant_id
+   WHERE s.tenant_id = the_tenant AND s.session_id = the_session;
+END $$;
 CREATE FUNCTION fold_case(content text) RETURNS text
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$
@@ -1158,6 +1183,8 @@ REVOKE ALL ON FUNCTION find_public_passport(the_passport uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_public_passport(the_passport uuid) TO bpc_app;
 REVOKE ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) TO bpc_app;
+REVOKE ALL ON FUNCTION find_session(the_tenant uuid, the_session uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_session(the_tenant uuid, the_session uuid) TO bpc_app;
 REVOKE ALL ON FUNCTION fold_case(content text) FROM PUBLIC;
 GRANT ALL ON FUNCTION fold_case(content text) TO bpc_app;
 REVOKE ALL ON FUNCTION follow_version_status() FROM PUBLIC;
@@ -1950,6 +1977,42 @@ CREATE POLICY own_tenant ON compile_runs USING ((tenant_id = ( SELECT current_te
 GRANT SELECT,INSERT ON TABLE compile_runs TO bpc_app;
 GRANT UPDATE(cancelled_at) ON TABLE compile_runs TO bpc_app;
 GRANT UPDATE(is_open) ON TABLE compile_runs TO bpc_app;
+
+-- console_sessions ----------------------------------------------------------------------------------------------
+CREATE TABLE console_sessions (
+    tenant_id uuid NOT NULL,
+    session_id uuid NOT NULL,
+    actor_id uuid NOT NULL,
+    secret_hash bytea NOT NULL,
+    sign_in text NOT NULL,
+    link_hash bytea,
+    device text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    CONSTRAINT console_sessions_device_check CHECK (((length(device) >= 1) AND (length(device) <= 100))),
+    CONSTRAINT console_sessions_link CHECK (((sign_in = 'LINK'::text) = (link_hash IS NOT NULL))),
+    CONSTRAINT console_sessions_link_hash_check CHECK ((octet_length(link_hash) = 32)),
+    CONSTRAINT console_sessions_secret_hash_check CHECK ((octet_length(secret_hash) = 32)),
+    CONSTRAINT console_sessions_sign_in_check CHECK ((sign_in = ANY (ARRAY['LINK'::text, 'OIDC'::text])))
+);
+ALTER TABLE console_sessions FORCE ROW LEVEL SECURITY;
+ALTER TABLE console_sessions ADD CONSTRAINT console_sessions_link_key UNIQUE (tenant_id, link_hash);
+ALTER TABLE console_sessions ADD CONSTRAINT console_sessions_pkey PRIMARY KEY (tenant_id, session_id);
+ALTER TABLE console_sessions ADD CONSTRAINT console_sessions_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE console_sessions ADD CONSTRAINT console_sessions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE INDEX console_sessions_by_time ON console_sessions USING btree (tenant_id, created_at, session_id);
+CREATE INDEX console_sessions_of_actor ON console_sessions USING btree (tenant_id, actor_id, created_at);
+CREATE TRIGGER console_sessions_final BEFORE UPDATE ON console_sessions FOR EACH ROW WHEN ((old.ended_at IS NOT NULL)) EXECUTE FUNCTION refuse('a session that has ended never changes');
+CREATE TRIGGER console_sessions_never_deleted BEFORE DELETE ON console_sessions FOR EACH ROW EXECUTE FUNCTION refuse('a session is never deleted');
+CREATE TRIGGER console_sessions_not_truncated BEFORE TRUNCATE ON console_sessions FOR EACH STATEMENT EXECUTE FUNCTION refuse('sessions are never deleted');
+ALTER TABLE console_sessions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON console_sessions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+CREATE POLICY session_lookup ON console_sessions FOR SELECT TO bpc_owner USING (true);
+GRANT SELECT,INSERT ON TABLE console_sessions TO bpc_app;
+GRANT UPDATE(ended_at) ON TABLE console_sessions TO bpc_app;
+GRANT UPDATE(last_used_at) ON TABLE console_sessions TO bpc_app;
 
 -- data_snapshots ------------------------------------------------------------------------------------------------
 CREATE TABLE data_snapshots (

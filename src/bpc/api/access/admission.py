@@ -16,12 +16,15 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bpc.api.access.loop_shares import CpuMeter, LoopShares
 from bpc.api.access.tenant_limits import RateLimited, RequestTurns, TenantActivity
 from bpc.core.api_keys import ApiKeySecret
+from bpc.core.console_access import SessionSecret
 from bpc.core.formats.ids import TenantId
+
+Credential: TypeAlias = ApiKeySecret | SessionSecret  # what a caller is known by
 
 MAX_REMEMBERED: Final = 10_000  # keys, and addresses
 FAILURE_BURST: Final = 100  # failed attempts of an address before it has to pause
@@ -64,7 +67,7 @@ class Admission:
         self._in_flight: Counter[TenantId] = Counter()
 
     @asynccontextmanager
-    async def admit(self, key: ApiKeySecret, address: str, meter: CpuMeter) -> AsyncIterator[None]:
+    async def admit(self, key: Credential, address: str, meter: CpuMeter) -> AsyncIterator[None]:
         """Wait for the turn and the share of the key's tenant, and keep the turn until the block ends."""
         tenant = self._tenants.get(_hash_key(key))
         if tenant is None:
@@ -97,7 +100,7 @@ class Admission:
             if not self._in_flight[tenant]:
                 del self._in_flight[tenant]
 
-    def remember_key(self, key: ApiKeySecret, tenant: TenantId) -> None:
+    def remember_key(self, key: Credential, tenant: TenantId) -> None:
         """Remember whose key this is. It was valid, or is a revoked or expired one of this tenant."""
         digest = _hash_key(key)
         self._tenants[digest] = tenant
@@ -106,7 +109,7 @@ class Admission:
             self._tenants.popitem(last=False)
 
 
-def _hash_key(key: ApiKeySecret) -> bytes:
+def _hash_key(key: Credential) -> bytes:
     return hashlib.sha256(key.text.encode()).digest()
 
 

@@ -9,6 +9,9 @@
 
 The first check needs no database: a caller without a key takes no connection.
 
+A page of the console calls routes as the actor of its session (bpc.api.console.calls): then the session is checked in
+place of the key. No request from outside can name a session here: it stands beside the request, in its scope.
+
 Denials are collected on the request. `write_denials` writes them when the request's transaction has ended: a request
 that waits for a connection must not hold one.
 """
@@ -16,29 +19,32 @@ that waits for a connection must not hold one.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from starlette.requests import Request
 
-from bpc.api.access.admission import find_address
+from bpc.api.access.admission import Credential, find_address
 from bpc.api.access.tenant_limits import RateLimited
 from bpc.api.http.request_context import RequestContext, Service
 from bpc.core.api_keys import ApiKeySecret, Peppers, Unauthorized, compute_pepper_id
+from bpc.core.console_access import SessionOver, SessionSecret
 from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import PassportVersionId
 from bpc.core.policies import AccessRequest, Decision, Resource, decide_access, depends_on_sku
 from bpc.runtime.logs import get_logger
-from bpc.storage.access import api_requests
+from bpc.storage.access import api_requests, console_sessions
 from bpc.storage.access.api_requests import Caller, PepperedHash
+from bpc.storage.access.console_sessions import SessionCaller
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
 from bpc.storage.passports import passport_sources, passports
 
 NO_KEY_HASH: Final = sha256(b"")
+SESSION_IN_SCOPE: Final = "console_session"
 OTHER_KEY: Final = "use another, or ask an administrator for a new one"
 log = get_logger(__name__)
 
@@ -67,8 +73,11 @@ class Forbidden(Refusal):
         )
 
 
-def read_api_key(service: Service, request: Request) -> ApiKeySecret:
-    """Read the API key from the header. Whether it exists is checked later."""
+def read_credential(service: Service, request: Request) -> Credential:
+    """Read the API key, or take the session of the page that calls. Whether it exists is checked later."""
+    session: SessionSecret | None = request.scope["state"].get(SESSION_IN_SCOPE)
+    if session is not None:
+        return session
     with _count_unauthorized(service):
         values = request.headers.getlist("authorization")
         scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
@@ -77,10 +86,10 @@ def read_api_key(service: Service, request: Request) -> ApiKeySecret:
         return ApiKeySecret.parse(text)
 
 
-async def authenticate(
-    service: Service, conn: Connection, request: Request, key: ApiKeySecret, now: datetime
-) -> Caller:
-    """Return the caller; raise the first thing that is wrong with the key."""
+async def authenticate(service: Service, conn: Connection, request: Request, key: Credential, now: datetime) -> Caller:
+    """Return the caller; raise the first thing that is wrong with the key or the session."""
+    if isinstance(key, SessionSecret):
+        return await authenticate_session(service, conn, request, key, now)
     caller = await api_requests.find_caller(conn, key.prefix)
     # An unknown key is compared too, so that the answer takes as long as for a known one.
     pepper = service.peppers.find_matching(key, NO_KEY_HASH if caller is None else caller.key_hash)
@@ -97,6 +106,31 @@ async def authenticate(
         if not caller.is_active or (caller.expires_at is not None and caller.expires_at <= now):
             raise Unauthorized("this API key is no longer valid", fix=OTHER_KEY)
     return replace(caller, new_hash=_rehash_key(service.peppers, key, pepper))
+
+
+async def authenticate_session(
+    service: Service, conn: Connection, request: Request, secret: SessionSecret, now: datetime
+) -> SessionCaller:
+    """Return the caller of a session. Raises `SessionOver`."""
+    caller = await console_sessions.find_session_caller(conn, secret)
+    with _count_unauthorized(service):
+        if caller is None or not secret.matches(caller.key_hash):
+            service.admission.addresses.note_failure(find_address(request.scope))
+            raise SessionOver
+        service.admission.remember_key(secret, caller.tenant_id)
+        request.state.meter.bill(caller.tenant_id)
+        idle = timedelta(minutes=service.settings.console_idle_minutes)
+        if not caller.is_active or console_sessions.is_caller_over(caller, idle=idle, now=now):
+            raise SessionOver
+    return caller
+
+
+async def record_use(conn: Connection, caller: Caller, now: datetime) -> None:
+    """Write when the key or the session was last used, at most once a minute."""
+    if isinstance(caller, SessionCaller):
+        await console_sessions.record_session_use(conn, caller, now)
+    else:
+        await api_requests.record_key_use(conn, caller, now)
 
 
 @contextmanager

@@ -152,9 +152,14 @@ def answer_validation_errors(problems: Sequence[Mapping[str, Any]]) -> Response:
     items = [
         {"at": _format_path(problem["loc"]), "says": _format_message(problem)} for problem in problems[:MAX_PROBLEMS]
     ]
-    summary = "; ".join(f"`{item['at']}`: {item['says']}" for item in items[:3])
+    return build_error_response("VALIDATION_ERROR", describe_problems(problems), {"problems": items})
+
+
+def describe_problems(problems: Sequence[Mapping[str, Any]]) -> str:
+    """The first three problems of the input in a sentence."""
+    summary = "; ".join(f"`{_format_path(each['loc'])}`: {_format_message(each)}" for each in problems[:3])
     more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
-    return build_error_response("VALIDATION_ERROR", f"the request is invalid: {summary}{more}", {"problems": items})
+    return f"the request is invalid: {summary}{more}"
 
 
 def _format_path(parts: Sequence[object]) -> str:

@@ -31,8 +31,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from bpc.api.access.admission import find_address
-from bpc.api.access.auth import authenticate, authorise, read_api_key, take_rate_token, write_denials
+from bpc.api.access.admission import Credential, find_address
+from bpc.api.access.auth import authenticate, authorise, read_credential, record_use, take_rate_token, write_denials
 from bpc.api.http.answer_memory import hold_answer
 from bpc.api.http.approval_requests import answer_or_ask
 from bpc.api.http.etag import JSON, describe_bytes
@@ -40,7 +40,7 @@ from bpc.api.http.idempotency import hash_request, read_idempotency_key, repeat_
 from bpc.api.http.openapi import build_openapi_extra
 from bpc.api.http.request_body import read_body
 from bpc.api.http.request_context import RequestContext, Service
-from bpc.core.api_keys import ApiKeySecret, Unauthorized
+from bpc.core.api_keys import Unauthorized
 from bpc.core.audit.events import Act
 from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats.hashes import Digest
@@ -81,7 +81,7 @@ class RequestTimeout(Refusal):
 class AdmittedCaller(NamedTuple):
     """A caller who is authorised, the key, and when that was checked."""
 
-    key: ApiKeySecret
+    key: Credential
     caller: Caller
     at: float
 
@@ -166,7 +166,7 @@ class PermissionedRoute(APIRoute):
             admission = await self._admit(service, request)
             async with self._open_transaction(service, admission, request):
                 return await answer(request)
-        key = read_api_key(service, request)
+        key = read_credential(service, request)
         async with self._take_turn(service, key, request), service.database.plain() as conn:
             caller = await self._authorise_caller(service, conn, request, key)
             async with begin_tenant_transaction(conn, caller.tenant_id):
@@ -177,7 +177,7 @@ class PermissionedRoute(APIRoute):
             return await self._answer_again(service, admission, request, answer)
         return response
 
-    def _take_turn(self, service: Service, key: ApiKeySecret, request: Request) -> AbstractAsyncContextManager[None]:
+    def _take_turn(self, service: Service, key: Credential, request: Request) -> AbstractAsyncContextManager[None]:
         return service.admission.admit(key, find_address(request.scope), request.state.meter)
 
     async def _answer_again(
@@ -225,17 +225,15 @@ class PermissionedRoute(APIRoute):
 
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
-        key = read_api_key(service, request)
+        key = read_credential(service, request)
         async with self._take_turn(service, key, request), service.database.plain() as conn:
             caller = await self._authorise_caller(service, conn, request, key)
         return AdmittedCaller(key, caller, time.monotonic())
 
-    async def _authorise_caller(
-        self, service: Service, conn: Connection, request: Request, key: ApiKeySecret
-    ) -> Caller:
+    async def _authorise_caller(self, service: Service, conn: Connection, request: Request, key: Credential) -> Caller:
         caller = await authenticate(service, conn, request, key, request.state.now)
         await take_rate_token(service, conn, caller, request)
-        await api_requests.record_key_use(conn, caller, request.state.now)
+        await record_use(conn, caller, request.state.now)
         await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
         return caller
 

@@ -91,6 +91,12 @@ class Settings(SignerSettings):
     failed_keys_rps: int = Field(
         10, ge=0, le=1_000_000, description="Requests with unknown keys per second of one address; 0 is no limit."
     )
+    console_idle_minutes: int = Field(
+        60, ge=1, le=1440, description="A session of the console that is not used for this time is over."
+    )
+    console_session_hours: int = Field(
+        12, ge=1, le=720, description="A session of the console is over after this time, used or not."
+    )
     outbound_allow: Destinations = Field(
         (), description="Private hosts, addresses, networks or folders that webhooks and ingestion may reach."
     )

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final, LiteralString, NamedTuple
+from typing import Any, Final, LiteralString, NamedTuple
 from uuid import UUID
 
+import asyncpg
 import orjson
 
 from bpc.core.audit.events import Act
@@ -77,14 +78,16 @@ class Caller:
 async def find_caller(conn: Connection, prefix: str) -> Caller | None:
     """The owner of the key with this prefix, in any tenant: the one query before the tenant is known."""
     row = await conn.fetchrow(SELECT_CALLER, prefix)
-    if row is None:
-        return None
-    members = {
+    return None if row is None else Caller(**dict(row) | build_caller_members(row))
+
+
+def build_caller_members(row: asyncpg.Record) -> dict[str, Any]:
+    """The members of a caller that the database has in another form: roles, permissions, policies."""
+    return {
         "roles": tuple(row["roles"]),
         "permissions": frozenset(row["permissions"]),
         "policies": _parse_policies(row["policies"]),
     }
-    return Caller(**dict(row) | members)
 
 
 async def record_key_use(conn: Connection, caller: Caller, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The tables of access that follow from events: tenants, roles, actors, keys, policies, approvals."""
+"""The tables of access that follow from events: tenants, roles, actors, keys, sessions, policies, approvals."""
 
 from typing import Final
 
@@ -76,6 +76,22 @@ ACCESS_TABLES: Final = (
             "expires_at",
             "revoked_at",
             key_hash_sha256=hash_bytes("key_hash"),
+        ),
+    ),
+    StateTable(
+        name="console_sessions",
+        aggregate_type="ConsoleSession",
+        owner="session_id",
+        key=("session_id",),
+        columns=name_columns(
+            "actor_id",
+            "sign_in",
+            "device",
+            "created_at",
+            "expires_at",
+            "ended_at",
+            "link_hash",
+            secret_hash_sha256=hash_bytes("secret_hash"),
         ),
     ),
     StateTable(

@@ -177,6 +177,10 @@ COLUMNS_WITHOUT_FOLD: Final[Mapping[str, Mapping[str, str]]] = {
         "last_used_at": "when the key was last used",
         "pepper_id": "which pepper the hash was made with; the hash itself is compared",
     },
+    "console_sessions": {
+        "last_used_at": "when the session was last used",
+        "secret_hash": "compared as secret_hash_sha256",
+    },
     "approvals": {"body": "compared as body_sha256"},
     "battery_registrations": {"leaf_hashes": "checked: they give the root, and each battery has the hash of its leaf"},
     "compile_runs": {"batch_id": "the jobs of the run", "is_open": "whether jobs of the run still wait"},

@@ -13,6 +13,7 @@ from bpc.core.audit.folds.access import (
     fold_approval,
     fold_policy,
     fold_role,
+    fold_session,
     fold_signing_key,
     fold_tenant,
 )
@@ -40,6 +41,7 @@ FOLDS: Final[Mapping[str, Fold]] = {
     "BatteryRegistration": fold_registration,
     "BatteryTransfer": fold_transfer,
     "CompileRun": fold_compile_run,
+    "ConsoleSession": fold_session,
     "DataSnapshot": fold_snapshot,
     "Document": fold_document,
     "DocumentVersion": fold_document_version,

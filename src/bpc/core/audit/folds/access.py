@@ -1,4 +1,4 @@
-"""Folds of access: tenants and their settings, roles, actors, API keys, policies, approvals, signing keys."""
+"""Folds of access: tenants and their settings, roles, actors, API keys, sessions, policies, approvals, signing keys."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -81,6 +81,26 @@ def fold_api_key(rows: ExpectedRows, event: StateEvent) -> None:
             rows.change("api_keys", key, **take(payload, "key_hash_sha256"))
         case "API_KEY_REVOKED":
             rows.change("api_keys", key, revoked_at=event.at)
+        case _:
+            pass
+
+
+def fold_session(rows: ExpectedRows, event: StateEvent) -> None:
+    """A session of the console. Of its cookie, events have the hash of the hash."""
+    key, payload = event.aggregate_id, event.payload
+    match event.type:
+        case "CONSOLE_SESSION_STARTED":
+            columns = take(payload, "actor_id", "sign_in", "device", "secret_hash_sha256", "link_hash")
+            rows.put(
+                "console_sessions",
+                key,
+                created_at=event.at,
+                ended_at=None,
+                **columns,
+                **take_time(payload, "expires_at"),
+            )
+        case "CONSOLE_SESSION_ENDED":
+            rows.change("console_sessions", key, ended_at=event.at)
         case _:
             pass
 
