@@ -151,6 +151,7 @@ cases: $(READY) ## Rewrite what is made from the code (schema, references, messa
 	$(BIN)/python tools/editor_grammar.py
 	$(BIN)/python tools/shipped_rules.py
 	$(BIN)/python tools/catalogues.py
+	$(BIN)/python -m tools.console_words
 	$(BIN)/python tools/public_formats.py
 	$(BIN)/python tools/rule_cases.py
 	$(BIN)/python tools/reference_input.py

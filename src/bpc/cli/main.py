@@ -51,6 +51,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Create, list, deactivate and reactivate tenants; show and change settings.",
         ),
         "apikeys": ("setup.access:apikey_app", "Create, list and revoke API keys."),
+        "console": ("setup.console:console_app", "Make a link that signs in to the console."),
         "keys": ("setup.signing_keys:keys_app", "List, create, add and retire signing keys."),
         "audit": ("setup.audit:audit_app", "Verify the audit log, or write a signed checkpoint."),
         "log": ("setup.transparency_log:log_app", "Audit, prove, serve and witness the transparency log."),

@@ -56,7 +56,7 @@ def assert_gone(bpc: Program) -> None:
 @pytest.mark.parametrize("how", STOP_SIGNALS)
 def test_it_prints_where_everything_is_and_stops_cleanly_on_sigterm(bpc: Program, how: signal.Signals) -> None:
     with run_up(replace(bpc, with_coverage=True)) as (process, ready):
-        assert ready.keys() == {"url", "api_key", "tenant_id", "data_dir"}
+        assert ready.keys() == {"url", "api_key", "tenant_id", "data_dir", "console"}
         assert ready["data_dir"] == str(bpc.data_dir)
         assert (bpc.data_dir / "keys" / "dev-api-key").read_text().strip() == ready["api_key"]
         assert ready["url"].startswith("http://127.0.0.1:")

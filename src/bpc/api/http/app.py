@@ -23,6 +23,7 @@ from bpc.api.access.admission import find_address
 from bpc.api.access.loop_shares import LoopShares, run_metered
 from bpc.api.access.signing_key_routes import PublishedKeys
 from bpc.api.access.tenant_limits import TenantActivity
+from bpc.api.console.families import CONSOLE_PATHS, list_console_routes
 from bpc.api.graphql import routes as graphql_routes
 from bpc.api.http.error_responses import (
     answer_internal_error,
@@ -286,7 +287,9 @@ def create_app(service: Service | None = None) -> FastAPI:
     for family in FAMILIES:
         # Not `include_router`: it builds every route again at the first request and matches each twice.
         app.router.routes.extend(family.routes)
+    app.router.routes.extend(list_console_routes())
     app.router.middleware_stack = IndexedRouter(app.router, app.router.middleware_stack)
+    app.state.console_paths = CONSOLE_PATHS
     if service is not None:
         app.state.service = service
         app.state.readiness = ReadinessChecker(service)

@@ -2,7 +2,7 @@
 
     the installation's own host   everything: pages of all tenants, and the API
     a tenant's domain             its pages and what they are checked with; everything else is 404
-    any other                     no pages: 421, if BPC_PUBLIC_URL says what the own host is
+    any other                     no pages and no console: 421, if BPC_PUBLIC_URL says what the own host is
 
 Only an operator assigns a domain. The API itself answers under any name that is no tenant's domain: it is called inside
 a cluster by names of its own, and keys guard it. No public answer depends on who asks, so caches may keep it.
@@ -52,6 +52,7 @@ HTML_HEADERS: Final = {
 
 
 PAGE_PATHS: Final = ("/p/", "/01/", "/page-assets/", "/verify", "/.well-known/gs1resolver")
+CONSOLE_PATH: Final = "/console"
 # What pages are checked with, which is the same under every host.
 EVIDENCE_PATHS: Final = ("/status/", "/log/", "/.well-known/")
 HEALTH_PATHS: Final = ("/v1/health", "/v1/metrics")
@@ -162,7 +163,7 @@ class HostMiddleware:
             scheme = self.own_url.scheme or scope["scheme"]
             scope["state"]["public_site"] = PublicSite(f"{scheme}://{host}", tenant)
             return path.startswith(PAGE_PATHS + EVIDENCE_PATHS)
-        if self.own_url.hostname is not None and path.startswith(PAGE_PATHS):
+        if self.own_url.hostname is not None and path.startswith((*PAGE_PATHS, CONSOLE_PATH)):
             raise UnknownHost
         return True
 

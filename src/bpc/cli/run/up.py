@@ -16,6 +16,7 @@ import typer
 
 from bpc.cli.run.signer import use_signer
 from bpc.cli.run.worker import MAX_WORKERS, WorkerGroup, build_worker_spec
+from bpc.cli.setup.console import write_first_link
 from bpc.cli.setup.seed import DEV_TENANT, TENANT_DEACTIVATED, SeedResult, seed_database
 from bpc.cli.support.arguments import PortOption
 from bpc.cli.support.output import AsJson, print_json, print_line, print_nothing, print_progress
@@ -27,7 +28,7 @@ from bpc.runtime.settings import Settings
 from bpc.runtime.settings.model import name_variable
 from bpc.runtime.sockets import open_listening_socket, take_systemd_socket
 from bpc.runtime.supervision import ChildSpec, ProcessGroup, build_child_command, supervise_processes
-from bpc.storage.database import open_migrated_database
+from bpc.storage.database import Database, open_migrated_database
 from bpc.worker.run import serve_monitoring
 
 API_STOP_SECONDS: Final = 40.0  # its requests get 30
@@ -80,7 +81,8 @@ async def start_all(
                     url = format_url(host, sock.getsockname()[1])
                     with _announce(settings, url, seed_result) if is_ready else nullcontext():
                         if is_ready:
-                            _print_addresses(settings, url, seed_result, as_json=as_json)
+                            link = await _write_link(database, settings, seed_result, url)
+                            _print_addresses(settings, url, seed_result, link, as_json=as_json)
                         await _wait_until_stopping(group, settings)
                     sock.close()  # from here on, connections are refused and do not wait
     if not as_json:
@@ -118,7 +120,14 @@ async def _wait_until_stopping(group: ProcessGroup, settings: Settings) -> None:
             )
 
 
-def _print_addresses(settings: Settings, url: str, seed_result: SeedResult, *, as_json: bool) -> None:
+async def _write_link(database: Database, settings: Settings, seed_result: SeedResult, url: str) -> str | None:
+    """A link that signs in to the console; none in prod, where people have accounts."""
+    if settings.env == "prod" or seed_result.api_key is None:
+        return None
+    return await write_first_link(database, settings, seed_result.api_key, url)
+
+
+def _print_addresses(settings: Settings, url: str, seed_result: SeedResult, link: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -126,12 +135,16 @@ def _print_addresses(settings: Settings, url: str, seed_result: SeedResult, *, a
                 "api_key": seed_result.api_key,
                 "tenant_id": seed_result.tenant_id,
                 "data_dir": settings.data_dir,
+                "console": link,
             }
         )
         return
     print_line("bpc is up", colour="green", bold=True)
     print_line(f"  API            {url}")
     print_line(f"  documentation  {url}{DOCUMENTATION_PATH}")
+    if link is not None:
+        print_line(f"  console        {link}")
+        print_line("                 signs in once, within ten minutes; `bpc console link` makes another")
     print_line(f"  data           {settings.data_dir}")
     if seed_result.tenant_id:
         print_line(f"  tenant         {DEV_TENANT} ({seed_result.tenant_id})")

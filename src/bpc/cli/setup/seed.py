@@ -139,7 +139,7 @@ async def _ensure_first_key(database: Database, settings: Settings, tenant: Tena
         await lock_name(conn, f"first key of {tenant}")
         if existing := await _find_usable_key(conn, settings.data_dir, tenant, peppers):
             return existing.text
-        key = await create_admin_key(conn, tenant, peppers.in_use, name="First key", label="made by bpc seed")
+        key = await create_admin_key(conn, tenant, peppers.in_use, name="Dev Admin", label="made by bpc seed")
         prepare_data_dir(settings.data_dir)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)
