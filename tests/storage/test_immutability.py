@@ -21,6 +21,7 @@ from tests.storage.access_and_job_rows import (
     insert_approval,
     insert_log_rows,
     insert_policy_version,
+    insert_session,
     insert_status_rows,
 )
 from tests.storage.battery_rows import insert_battery_rows, insert_item_rows, name_items
@@ -135,6 +136,7 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
         await insert_item_rows(conn, ids, model, at=act.at)
         await insert_status_rows(conn, tenant)
         await insert_approval(conn, tenant, await rows.insert_actor(conn, tenant, act))
+        await insert_session(conn, tenant, await rows.insert_actor(conn, tenant, act))
         await conn.execute("UPDATE signing_keys SET status = 'RETIRED', retired_at = now()")
 
 

@@ -103,7 +103,7 @@ async def test_a_session_ends_unused_and_in_any_case(browsers: dict[str, Browser
     await _age(superuser, "ComplianceOfficer", "expires_at = now() - interval '1 second'")
 
     assert (await idle.get("/console")).headers["location"] == "/console/sign-in"
-    assert (await old.get("/console/products")).headers["location"] == "/console/sign-in"
+    assert (await old.get("/console/sessions")).headers["location"] == "/console/sign-in?next=/console/sessions"
     assert (await used.get("/console")).status_code == 200
 
 

@@ -21,6 +21,7 @@ from starlette.types import Message
 from bpc.api.access.auth import SESSION_IN_SCOPE
 from bpc.core.console_access import SessionSecret
 
+LONGEST_SHOWN_BODY: Final = 4_096
 PASSED_STATE: Final = ("meter", "public_site")
 
 
@@ -80,7 +81,7 @@ class ApiCalls:
         parameters = {name: str(value) for name, value in (query or {}).items() if value is not None and value != ""}
         query_text = urlencode(parameters)
         is_text = content_type == "application/json"
-        body = content.decode() if content and is_text else None
+        body = content.decode() if content and is_text and len(content) <= LONGEST_SHOWN_BODY else None
         self.record.append(ApiCall(method=method, target=f"{path}?{query_text}" if query_text else path, body=body))
         headers = [(b"host", self._request.headers.get("host", "").encode("latin-1"))]
         if content:

@@ -63,7 +63,7 @@ FORM_OVERHEAD_BYTES: Final = 200_000
 TOKEN_FIELD: Final = "form_token"  # noqa: S105 (the name of a field)
 KEY_FIELD: Final = "idempotency_key"
 # An address of the console, to which somebody may be sent after signing in.
-OWN_ADDRESS: Final = re.compile(r"/console(/[A-Za-z0-9_.~:-]+)*(\?[A-Za-z0-9_.~:%&=+-]*)?")
+OWN_ADDRESS: Final = re.compile(r"/console(/(?!\.)[A-Za-z0-9_.~:-]+)*(\?[A-Za-z0-9_.~:%&=+-]*)?")
 
 
 class PageRoute(Route):
@@ -171,7 +171,7 @@ def find_language(request: Request) -> Language:
 
 async def read_plain_form(request: Request, most: int) -> dict[str, str]:
     """The fields of a form without files, of at most so many bytes. Nothing is checked of who sent it."""
-    return _parse_fields("", "", await _read_bounded(request, most))
+    return _parse_fields(await _read_bounded(request, most))
 
 
 async def _answer_open(function: OpenFunction, request: Request) -> Response:
@@ -254,12 +254,15 @@ async def _read_form(request: Request, secret: SessionSecret) -> SentForm:
     media_type, _ = parse_header(content_type)
     most = service.settings.upload_max_bytes + FORM_OVERHEAD_BYTES if media_type == MULTIPART else MAX_FORM_BYTES
     content = await _read_bounded(request, most)
-    fields = _parse_fields(media_type, content_type, content)
+    file, fields = None, {}
+    if media_type == MULTIPART:
+        upload = split_form(content_type, content)
+        file, fields = upload.file, dict(upload.fields)
+    else:
+        fields = _parse_fields(content)
     if not secret.accepts_form_token(fields.pop(TOKEN_FIELD, "")):
         raise ForeignRequest
-    return SentForm(
-        idempotency_key=fields.pop(KEY_FIELD, ""), fields=fields, content=content, content_type=content_type
-    )
+    return SentForm(idempotency_key=fields.pop(KEY_FIELD, ""), fields=fields, file=file)
 
 
 async def _read_bounded(request: Request, most: int) -> bytes:
@@ -272,9 +275,7 @@ async def _read_bounded(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _parse_fields(media_type: str, content_type: str, content: bytes) -> dict[str, str]:
-    if media_type == MULTIPART:
-        return dict(split_form(content_type, content).fields)
+def _parse_fields(content: bytes) -> dict[str, str]:
     try:
         return dict(parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=1000))
     except ValueError:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from urllib.parse import urlencode
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -17,9 +18,11 @@ from bpc.api.console.calls import ApiAnswer, ApiCalls
 from bpc.api.console.navigation import MenuEntry
 from bpc.api.console.rendering import PageFrame, render_page
 from bpc.api.console.translations import translate
+from bpc.api.http.multipart import SentFile
 from bpc.api.http.request_context import Service
 from bpc.core.catalogue.number_format import Language
 from bpc.core.console_access import SessionSecret
+from bpc.core.formats.ids import parse_uuid
 from bpc.core.policies import Resource
 from bpc.runtime import clock
 from bpc.storage.access.console_sessions import SessionCaller
@@ -31,12 +34,15 @@ class SentForm:
 
     fields: Mapping[str, str]
     idempotency_key: str
-    content: bytes = field(default=b"", repr=False)
-    content_type: str = ""
+    file: SentFile | None = field(default=None, repr=False)
 
     def get(self, name: str) -> str | None:
         """The text of a field without the spaces around it; None if it is empty or absent."""
         return self.fields.get(name, "").strip() or None
+
+    def get_id(self, name: str) -> UUID:
+        """The id in a field. Raises `Invalid` if it is none."""
+        return parse_uuid(self.fields.get(name, ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,16 @@ class Visit:
         """What the address names, such as `battery_product_id`."""
         return self.request.path_params
 
+    @property
+    def is_part(self) -> bool:
+        """Whether htmx asked for a part, which stands in a page that is there."""
+        return "hx-request" in self.request.headers
+
+    def find_id(self, name: str) -> UUID | None:
+        """The id that the query names; None if it names none. Raises `Invalid` if it is not an id."""
+        text = self.query.get(name)
+        return parse_uuid(text) if text else None
+
     def with_menu(self, menu: Sequence[MenuEntry]) -> Self:
         return replace(self, frame=replace(self.frame, menu=menu))
 
@@ -92,9 +108,12 @@ class Visit:
         )
         return HTMLResponse(content, status_code=status)
 
-    async def submit(self, method: str, path: str, body: object = None) -> ApiAnswer:
-        """Send what a form asks for to the API, under the key of the form: sent twice, it has one effect."""
-        return await self.api.write(method, path, body, idempotency_key=self.form.idempotency_key)
+    async def submit(self, method: str, path: str, body: object = None, *, step: str = "") -> ApiAnswer:
+        """Send what a form asks for to the API, under the key of the form: sent twice, it has one effect.
+
+        A form that takes several calls names a `step` for each but the first, so that each has a key of its own.
+        """
+        return await self.api.write(method, path, body, idempotency_key=self.form.idempotency_key + step)
 
     def go_to(self, path: str, *, done: str | None = None, **query: str) -> Response:
         """Show another page after a form. `done` names what to say there, one of the notices of its family."""
