@@ -76,6 +76,7 @@ OTHER_POLICIES = {
     ("role_permissions", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
     ("actor_roles", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
     ("policy_versions", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
+    ("console_sessions", "session_lookup", "bpc_owner", "SELECT"): "find_session runs as the owner",
     **{
         (table, "text_search", "bpc_owner", "SELECT"): "the search runs as the owner, for the bound tenant"
         for table in ("battery_products", "documents", "rule_packages")

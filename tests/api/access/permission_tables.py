@@ -140,6 +140,7 @@ DECLARED = """
     POST   /v1/transfers/{transfer_id}:decline                              battery:transfer
     POST   /v1/transfers/{transfer_id}:withdraw                             battery:transfer
     GET    /v1/tenant                                                       passport:read
+    GET    /v1/overview                                                     passport:read
     GET    /p/{passport_id}                                                 -
     OPTIONS /p/{passport_id}                                                -
     GET    /p/{passport_id}/v/{passport_version_id}                         -

@@ -165,8 +165,8 @@ def find_next_address(request: Request) -> str:
 
 
 def find_language(request: Request) -> Language:
-    accepted = read_accepted_languages(request.headers.get("accept-language"))
-    return choose_language(request.query_params.get("lang"), request.cookies.get(LANGUAGE_COOKIE), accepted)
+    accepted_languages = read_accepted_languages(request.headers.get("accept-language"))
+    return choose_language(request.query_params.get("lang"), request.cookies.get(LANGUAGE_COOKIE), accepted_languages)
 
 
 async def read_plain_form(request: Request, most: int) -> dict[str, str]:
@@ -295,10 +295,10 @@ def _finish(request: Request, response: Response) -> Response:
     """Add what every answer of the console has."""
     for name, value in PAGE_HEADERS.items():
         response.headers.setdefault(name, value)
-    asked = request.query_params.get("lang", "")
-    if asked in LANGUAGES:
+    language = request.query_params.get("lang", "")
+    if language in LANGUAGES:
         response.set_cookie(
-            LANGUAGE_COOKIE, asked, max_age=31_536_000, secure=is_secure(request), samesite="lax", path=HOME_PATH
+            LANGUAGE_COOKIE, language, max_age=31_536_000, secure=is_secure(request), samesite="lax", path=HOME_PATH
         )
     return response
 

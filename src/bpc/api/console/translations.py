@@ -47,9 +47,11 @@ def translate_markup(language: Language, text: str, values: Mapping[str, Any]) -
     return pattern % values if values else pattern  # escapes the values
 
 
-def choose_language(asked: str | None, kept: str | None, accepted: Sequence[str]) -> Language:
+def choose_language(
+    query_language: str | None, cookie_language: str | None, accepted_languages: Sequence[str]
+) -> Language:
     """The language that was asked for, else the one that the browser kept, else the first accepted one."""
-    for code in (asked or "", kept or "", *accepted):
+    for code in (query_language or "", cookie_language or "", *accepted_languages):
         if code[:2].lower() in LANGUAGES:
             return code[:2].lower()
     return "en"

@@ -1,15 +1,19 @@
-"""/v1/passport-versions/…/compliance, …:waive, …/waivers, /v1/tenant/settings: what blocks, and what is waived."""
+"""…/compliance, …:waive, …/waivers, /v1/tenant/…, /v1/overview: what blocks, what is waived, where a tenant stands."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, LiteralString
 
 from pydantic import Field
 
+from bpc.api.access.auth import decide_for
 from bpc.api.http.models import Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
 from bpc.core.formats.ids import PassportVersionId
 from bpc.core.passport.gate import ActivationBlocker, EntryName
+from bpc.core.policies import Resource
 from bpc.pipeline.gate import EntrySource, load_compliance, waive
+from bpc.storage import overview
 from bpc.storage.access import storage_quota, tenant_settings
 from bpc.storage.passports import passport_versions, waivers
 
@@ -200,3 +204,46 @@ async def change_tenant_settings(ctx: Context, body: TenantSettingChanges) -> Te
     return TenantSettings.model_validate(
         await tenant_settings.change_settings(ctx.conn, ctx.tenant, changes, act=ctx.act)
     )
+
+
+# What each permission shows, and the resource that a policy may deny.
+COUNTS: Final[Mapping[tuple[str, str], Mapping[str, LiteralString]]] = {
+    ("docs:read", "Document"): overview.EVIDENCE_COUNTS,
+    ("snapshot:build", "DataSnapshot"): overview.SNAPSHOT_COUNTS,
+    ("passport:read", "Passport"): overview.PASSPORT_COUNTS,
+    ("jobs:read", "Job"): overview.JOB_COUNTS,
+    ("approval:decide", "Approval"): overview.APPROVAL_COUNTS,
+    ("access:admin", "ApiKey"): overview.KEY_COUNTS,
+}
+
+
+class Overview(ResponseBody):
+    """Figures of the tenant. One that the caller has no permission for is null; none counts further than `most`."""
+
+    most: int = Field(overview.MOST_COUNTED, description="A figure that is as large as this may be larger.")
+    documents: int | None = Field(None, description="Versions of documents.")
+    facts: int | None = None
+    snapshots: int | None = Field(None, description="Sealed snapshots.")
+    products: int | None = Field(None, description="Active products.")
+    compiled: int | None = Field(None, description="Passport versions, of any status.")
+    compiling: int | None = Field(None, description="Versions that wait for their signature.")
+    signed: int | None = Field(None, description="Versions that were signed, whatever became of them.")
+    coded: int | None = Field(None, description="Those of them that have their QR code.")
+    active: int | None = Field(None, description="Versions that are in force.")
+    replayed: int | None = Field(None, description="Versions in force that were compiled again and compared.")
+    can_be_activated: int | None = Field(None, description="Signed versions without a FAIL entry.")
+    rejected_documents: int | None = Field(None, description="Versions of documents that were rejected.")
+    failed_jobs: int | None = Field(None, description="Jobs that ended badly and have no attempts left.")
+    waiting_approvals: int | None = Field(None, description="Requests that wait for a second person.")
+    expiring_keys: int | None = Field(None, description="API keys that expire within 30 days.")
+
+
+@setting_routes.read("/v1/overview", permission="passport:read")
+async def get_overview(ctx: Context) -> Overview:
+    """Get figures of the tenant: how much there is of each step, and what needs somebody."""
+    counts: dict[str, LiteralString] = {}
+    for (permission, resource), counts_of_permission in COUNTS.items():
+        if decide_for(ctx.caller, permission, Resource(type=resource), ctx.act.at).allowed:
+            counts |= counts_of_permission
+    figures = await overview.count_rows(ctx.conn, ctx.tenant, counts, now=ctx.act.at)
+    return Overview.model_validate(figures)
