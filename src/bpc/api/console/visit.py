@@ -13,7 +13,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from bpc.api.access.auth import decide_for
+from bpc.api.access.auth import Forbidden, decide_for
 from bpc.api.console.calls import ApiAnswer, ApiCalls
 from bpc.api.console.navigation import MenuEntry
 from bpc.api.console.rendering import PageFrame, render_page
@@ -87,6 +87,12 @@ class Visit:
     def may(self, permission: str, resource: Resource | None = None) -> bool:
         """Whether the actor may do this: for what a page offers. The API decides when it is done."""
         return decide_for(self.caller, permission, resource, clock.now()).allowed
+
+    def require(self, permission: str) -> None:
+        """Raise `Forbidden` unless the actor may do this: for a page that is only a frame for what it fetches later."""
+        decision = decide_for(self.caller, permission, None, clock.now())
+        if not decision.allowed:
+            raise Forbidden(permission, decision)
 
     def translate(self, text: str, **values: object) -> str:
         return translate(self.language, text, values)

@@ -37,6 +37,7 @@ STATES: Final[Mapping[str, tuple[str, str, str]]] = {
 )
 async def show_gaps(visit: Visit) -> Response:
     """The page around the matrix, with the rules that can be chosen and the day of issue."""
+    visit.require("passport:compile")
     packages = (await visit.api.get("/v1/rule-packages", limit=200))["items"] if visit.may("rules:read") else []
     return visit.render(
         "gaps/gaps.html.jinja",
