@@ -1,18 +1,21 @@
 """Passports of single batteries: requested by file, issued by a real `bpc worker` on an embedded PostgreSQL.
 
-The model is the LMT battery of examples/eu-battery under the shipped rules. The rate is from the start of the first
-chunk to the end of the last. Bytes are those of all tables that have a row for a battery, with their indexes, of the
-packs and of the signer's record, divided by the batteries.
+The models are the LMT battery of examples/eu-battery under the shipped rules. Each battery states everything that the
+rules ask of it: its days, and points 52 to 67 with numbers of its own. The rate is from the start of the first chunk
+to the end of the last. Bytes are those of all tables that have a row for a battery, with their indexes, of the packs
+and of the signer's record, divided by the batteries.
 
     BENCH_ITEMS=10000,100000        how many, one run after the other
+    BENCH_MODELS=10                 of how many models
     BENCH_WORKERS=1                 worker processes; each has two child processes
 """
 
 import asyncio
 import os
+import struct
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +44,7 @@ from bpc.tasks.item_models import Installation
 from bpc.tasks.item_runs import ItemRunRequest, request_item_run
 
 COUNTS: Final = tuple(int(count) for count in os.environ.get("BENCH_ITEMS", "10000,100000").split(","))
+MODELS: Final = int(os.environ.get("BENCH_MODELS", "10"))
 ROWS_AT_ONCE: Final = 50_000
 ENDS: Final = 10_000  # batteries at the beginning and at the end whose rates are compared
 TABLES: Final = (
@@ -53,9 +57,12 @@ NOT_OF_MODELS: Final = frozenset(
         *("serial_number", "state_recorded_on", "status"),
     }
 )
-HEADER: Final = (
-    "serial_number,manufactured_on,placed_on,remaining_capacity_ah,full_cycles,state_of_certified_energy_pct"
+STATES: Final = (
+    *("capacity_fade_pct", "power_w", "power_fade_pct", "internal_resistance_ohm", "internal_resistance_increase_pct"),
+    *("round_trip_efficiency_pct", "round_trip_efficiency_fade_pct", "remaining_capacity_ah", "remaining_power_w"),
+    *("self_discharge_pct_per_month", "self_discharge_evolution_pct", "ohmic_resistance_ohm", "full_cycles"),
 )
+HEADER: Final = ",".join(("serial_number", "manufactured_on", "placed_on", "state_recorded_on", *STATES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +104,12 @@ def run() -> Iterable[Table]:
 async def _measure_items(folder: Path) -> Table:
     async with open_bench(folder) as bench:
         kind = _make_kind()
-        await bench.measure_run(kind, 1)
-        sku = await bench.superuser.fetchval("SELECT sku FROM battery_products WHERE sku LIKE 'eu-%'")
-        version = await bench.superuser.fetchval("SELECT passport_version_id FROM passport_versions")
-        async with bench.database.tenant(bench.tenant) as conn:
-            await activate(conn, bench.tenant, version, act=Act(None, clock.now()))
-        results = [await _measure_run(bench, sku, count, at) for at, count in enumerate(COUNTS)]
+        await bench.measure_run(kind, MODELS)
+        skus = [row[0] for row in await bench.superuser.fetch("SELECT sku FROM battery_products WHERE sku LIKE 'eu-%'")]
+        for row in await bench.superuser.fetch("SELECT passport_version_id FROM passport_versions"):
+            async with bench.database.tenant(bench.tenant) as conn:
+                await activate(conn, bench.tenant, row[0], act=Act(None, clock.now()))
+        results = [await _measure_run(bench, skus, count, at) for at, count in enumerate(COUNTS)]
         names = tuple(results[0].stored_bytes)
     return Table(
         title=f"Passports of batteries, {os.cpu_count()} processors, load {os.getloadavg()[1]:.1f}",
@@ -124,12 +131,13 @@ async def _measure_items(folder: Path) -> Table:
     )
 
 
-async def _measure_run(bench: Bench, sku: str, count: int, mark: int) -> ItemsResult:
+async def _measure_run(bench: Bench, skus: Sequence[str], count: int, mark: int) -> ItemsResult:
     before = await _measure_bytes(bench)
     started = time.monotonic()
+    size = min(ROWS_AT_ONCE, -(-count // len(skus)))
     run_ids = [
-        await _request(bench, sku, range(first, min(first + ROWS_AT_ONCE, count)), mark)
-        for first in range(0, count, ROWS_AT_ONCE)
+        await _request(bench, skus[at % len(skus)], range(first, min(first + size, count)), mark)
+        for at, first in enumerate(range(0, count, size))
     ]
     asking_seconds = time.monotonic() - started
     await bench.superuser.execute("VACUUM ANALYZE")
@@ -139,7 +147,7 @@ async def _measure_run(bench: Bench, sku: str, count: int, mark: int) -> ItemsRe
         while True:
             rows = [await _load_run(bench, run_id) for run_id in run_ids]
             processes = [each for worker in workers for each in (worker, *worker.children(recursive=True))]
-            peak = max(peak, sum(each.memory_info().rss for each in processes if each.is_running()))
+            peak = max(peak, sum(_measure_memory(each) for each in processes))
             python = sum(_measure_cpu(each) for each in processes)
             if all(row.status == "FINISHED" for row in rows):
                 break
@@ -166,7 +174,7 @@ async def _measure_run(bench: Bench, sku: str, count: int, mark: int) -> ItemsRe
 
 
 async def _request(bench: Bench, sku: str, numbers: range, mark: int) -> Any:
-    lines = [f"S{mark}{n:08d},2028-01-03,2028-02-01,{10 + n % 7}.{n % 1000:03d},{n % 50},9{n % 10}.5" for n in numbers]
+    lines = [",".join(_make_row(f"S{mark}{number:08d}")) for number in numbers]
     content = "\n".join([HEADER, *lines, ""]).encode()
     async with bench.database.tenant(bench.tenant) as conn:
         outcome = await request_item_run(
@@ -186,6 +194,24 @@ async def _request(bench: Bench, sku: str, numbers: range, mark: int) -> Any:
     if outcome.run is None:
         raise RuntimeError(f"the rows have faults: {outcome.faults[:3]}")
     return outcome.run
+
+
+def _make_row(serial: str) -> list[str]:
+    """A battery with numbers of its own: a new pack, measured at the end of the line."""
+    numbers = iter(struct.unpack(">16H", sha256(serial.encode())))
+    fade, power_fade, growth = (next(numbers) % 150 for _ in range(3))  # hundredths of a per cent
+    return [
+        *(serial, f"2028-01-{1 + next(numbers) % 28:02d}", "2028-02-01", "2028-01-30"),
+        *(_write(fade, 2), _write(500_000 - 50 * power_fade, 3), _write(power_fade, 2)),
+        *(_write(120_000 + 12 * growth, 6), _write(growth, 2), _write(9_500 - next(numbers) % 50, 2)),
+        *(_write(next(numbers) % 50, 2), _write(15_000_000 - 1_500 * fade, 6), _write(500_000 - 50 * power_fade, 3)),
+        *(_write(20_000 + next(numbers) % 500, 4), _write(next(numbers) % 200, 2)),
+        *(_write(120_000 + 12 * growth, 6), str(next(numbers) % 5)),
+    ]
+
+
+def _write(scaled: int, decimals: int) -> str:
+    return f"{scaled // 10**decimals}.{scaled % 10**decimals:0{decimals}d}"
 
 
 async def _measure_ends(bench: Bench, run_ids: list[Any]) -> tuple[float, float]:
@@ -219,8 +245,18 @@ async def _measure_bytes(bench: Bench) -> dict[str, int]:
     return sizes
 
 
+def _measure_memory(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
 def _measure_cpu(process: psutil.Process) -> float:
-    times = process.cpu_times()
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:  # a child that was replaced while the others were asked
+        return 0.0
     return float(times.user + times.system)
 
 
