@@ -26,9 +26,19 @@ SMALLEST_STEP: Final = timedelta(microseconds=1)
 
 SELECT_PAUSED: Final[LiteralString] = "SELECT paused FROM jobs.schedule WHERE tenant_id = $1 AND name = $2"
 
-# A file that is attached to a data point stays as long as the binding is not withdrawn, and as long as there is a
+# The models that batteries pin of which some live: not all of the product were recycled. Computed once in a statement.
+LIVING_MODELS: Final[LiteralString] = """
+    SELECT r.model_version_id
+      FROM (SELECT DISTINCT battery_product_id FROM item_runs WHERE tenant_id = $1) AS made
+      JOIN item_runs r ON r.tenant_id = $1 AND r.battery_product_id = made.battery_product_id
+     WHERE EXISTS (SELECT FROM batteries b
+                    WHERE b.tenant_id = $1 AND b.battery_product_id = made.battery_product_id
+                      AND b.ceased_at IS NULL)
+"""
+# What a model of living batteries was computed from stays, and so does what is attached: a file that is attached to a
+# data point stays as long as the binding is not withdrawn, and as long as there is a
 # passport version whose facts name it. Asked for each version by itself, so that versions are read from their index.
-OLD_CONTENT: Final[LiteralString] = """
+OLD_CONTENT: Final[LiteralString] = f"""
     v.tenant_id = $1 AND v.content IS NOT NULL AND v.uploaded_at < $2
        AND (v.content_restored_at IS NULL OR v.content_restored_at < $2)
        AND NOT coalesce((
@@ -43,6 +53,13 @@ OLD_CONTENT: Final[LiteralString] = """
                  WHERE f.tenant_id = $1 AND f.fact_type = 'Attachment'
                    AND f.fact_key COLLATE "C" = concat('attachment:', a.sku, ':', a.data_point, ':',
                                                        left(encode(v.sha256, 'hex'), 16))))
+          LIMIT 1), false)
+       AND NOT coalesce((
+         SELECT true FROM fact_sources s
+           JOIN snapshot_items i ON i.tenant_id = $1 AND i.fact_id = s.fact_id
+           JOIN passport_versions p ON p.tenant_id = $1 AND p.snapshot_id = i.snapshot_id
+          WHERE s.tenant_id = $1 AND s.document_version_id = v.document_version_id
+            AND p.passport_version_id = ANY (ARRAY({LIVING_MODELS}))
           LIMIT 1), false)
 """
 # A version that another transaction uses is skipped; the next run removes it.
