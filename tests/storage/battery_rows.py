@@ -20,7 +20,7 @@ from bpc.storage.batteries.life import change_battery
 from bpc.storage.batteries.readings import ReadingSource, store_readings
 from bpc.storage.batteries.registration import register_batteries
 from bpc.storage.connection import Connection
-from bpc.storage.items.packs import PackEntry, PackPlace, build_pack
+from bpc.storage.items.pack_format import PackEntry, PackPlace, build_pack
 from bpc.storage.passports.item_packing import build_dictionary, pack_item
 from bpc.storage.passports.products import create_product
 from tests.core.items import sample_layers as sample

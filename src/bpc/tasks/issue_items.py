@@ -10,7 +10,6 @@ stopped, stays as it is.
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from service_jobs import Context, Handler, Handlers
@@ -39,7 +38,9 @@ from bpc.storage.connection import Connection
 from bpc.storage.items import chunks, runs, versions
 from bpc.storage.items.chunk_work import ChunkResult, IssuedItem, compile_chunk
 from bpc.storage.items.chunks import IssuedChunk, LockedChunk
-from bpc.storage.items.packs import PackEntry, PackFolder, PackPlace, build_pack
+from bpc.storage.items.pack_bucket import PackLocation, open_packs
+from bpc.storage.items.pack_format import PackEntry, PackPlace, build_pack
+from bpc.storage.items.packs import PackStore
 from bpc.storage.items.runs import ItemRunOrder
 from bpc.storage.jobs import make_subject
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
@@ -78,12 +79,12 @@ def declare_issue_job(
     handlers: Handlers,
     *,
     key_ring: SigningService,
-    data_dir: Path,
+    pack_location: PackLocation,
     load_box: Callable[[], SecretBox],
     engine: ComputePool | None = None,
 ) -> Handler[ChunkOrder, ChunkOutcome]:
     """The job ISSUE_ITEMS. Batteries are compiled by `engine`, or else in child processes of the worker."""
-    models, packs = ModelCache(), PackFolder(data_dir)
+    models = ModelCache()
 
     @handlers.job(
         "ISSUE_ITEMS",
@@ -109,7 +110,7 @@ def declare_issue_job(
             format_time(run_order.requested_at),
         )
         signatures = await sign_receipts(conn, tenant, run_order.signing_key_id, result.items, key_ring)
-        places, pack_hash, pack_size = await _write_pack(packs, tenant, chunk, result, signatures)
+        places, pack_hash, pack_size = await _write_pack(open_packs(pack_location), tenant, chunk, result, signatures)
         seed = derive_tree_seed(secret, chunk.item_chunk_id)
         leaf_hashes = [
             hash_full_leaf(
@@ -186,7 +187,7 @@ def _verify_signatures(public_key: PublicKey, items: Sequence[IssuedItem], signa
 
 
 async def _write_pack(
-    packs: PackFolder, tenant: TenantId, chunk: LockedChunk, result: ChunkResult, signatures: Sequence[bytes]
+    packs: PackStore, tenant: TenantId, chunk: LockedChunk, result: ChunkResult, signatures: Sequence[bytes]
 ) -> tuple[Sequence[PackPlace], Digest | None, int | None]:
     """Where each battery is in the pack, and the pack's hash and size; no pack without a battery."""
     if result.dictionary is None:

@@ -22,6 +22,7 @@ from bpc.runtime.settings import Settings
 from bpc.runtime.stored_secrets import load_secret_box
 from bpc.runtime.telemetry import JobMetrics
 from bpc.storage.database import Database
+from bpc.storage.items.pack_bucket import locate_packs
 from bpc.storage.jobs import SweepOrder, make_job_defaults
 from bpc.storage.webhooks.webhook_retries import DeliveryPolicy
 from bpc.tasks import replay_audit, retention, sweep_packs
@@ -96,6 +97,7 @@ def declare_job_types(
     )
     texts = declare_text_job(handlers, reader_pool=reader_pool)
     sources = IngestSources(guard=make_fetch_guard(settings), folders=AllowedFolders(allow=settings.outbound_allow))
+    pack_location = locate_packs(settings)
     task_jobs = TaskJobs(
         rule_tests=declare_tests_job(handlers, max_steps=settings.rules_max_steps, open_transaction=database.tenant),
         export=declare_export_job(handlers, open_transaction=database.tenant),
@@ -129,12 +131,12 @@ def declare_job_types(
         issue_items=declare_issue_job(
             handlers,
             key_ring=key_ring,
-            data_dir=settings.data_dir,
+            pack_location=pack_location,
             load_box=cache(partial(load_secret_box, settings)),
             engine=RayPool(settings.ray_address) if settings.items_engine == "ray" else None,
         ),
         issue_batch=declare_batch_job(handlers, key_ring=key_ring, load_box=cache(partial(load_secret_box, settings))),
-        sweep_packs=declare_pack_sweep_job(handlers, data_dir=settings.data_dir, open_transaction=database.tenant),
+        sweep_packs=declare_pack_sweep_job(handlers, pack_location=pack_location, open_transaction=database.tenant),
         sign_transfer=declare_transfer_job(handlers, key_ring=key_ring, installation_key=settings.signing_key_id),
         deliver=declare_deliver_job(
             handlers,

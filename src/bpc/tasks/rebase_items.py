@@ -10,7 +10,6 @@ What a file stated of a battery comes from its newest passport; what is on recor
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -30,6 +29,7 @@ from bpc.storage.batteries.readings import load_reading_facts
 from bpc.storage.connection import LOWEST_ID, Connection
 from bpc.storage.items import chunks, rebase, runs
 from bpc.storage.items.chunk_work import ChunkRow
+from bpc.storage.items.pack_bucket import PackLocation
 from bpc.storage.items.pinned_model import PinnedModel
 from bpc.storage.items.rebase import BehindBatch, BehindItem, read_statements
 from bpc.storage.passports.products import ProductPassport
@@ -46,7 +46,7 @@ class RebaseRequest:
     """The product whose batteries are to be issued again, and the chunk to go on after."""
 
     sku: str
-    data_dir: Path
+    pack_location: PackLocation
     after: UUID = LOWEST_ID
 
 
@@ -112,7 +112,7 @@ async def request_rebase(
     items = [item for item in items if item.battery_id not in pending]
     if not items:
         return RebaseOutcome(after=after)
-    statements = await installation.compute(read_statements, request.data_dir, items)
+    statements = await installation.compute(read_statements, request.pack_location, items)
     rows = await _build_rows(conn, tenant, product, model, items, statements)
     new_run = NewRun(
         order=order, sku=request.sku, product=product_id, request_hash=sha256(b"rebase" + order.item_run_id.bytes)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 from service_jobs import LOW, Context, Defaults, Handler, Handlers
@@ -24,7 +23,9 @@ from bpc.runtime import clock
 from bpc.runtime.logs import get_logger
 from bpc.storage.connection import Connection
 from bpc.storage.items.chunks import lock_packs
-from bpc.storage.items.packs import OldPack, PackFolder
+from bpc.storage.items.pack_bucket import PackLocation, open_packs
+from bpc.storage.items.pack_format import OldPack
+from bpc.storage.items.packs import PackStore
 from bpc.storage.jobs import SweepOrder, make_sweep_schedule
 
 SWEEP: Final = "PACK_SWEEP"
@@ -51,18 +52,18 @@ def make_nightly_schedule(defaults: Defaults = Defaults()) -> Schedule:  # noqa:
 
 
 def declare_pack_sweep_job(
-    handlers: Handlers, *, data_dir: Path, open_transaction: OpenTransaction
+    handlers: Handlers, *, pack_location: PackLocation, open_transaction: OpenTransaction
 ) -> Handler[SweepOrder, PackSweepOutcome]:
     """The job PACK_SWEEP."""
 
     @handlers.job(SWEEP, description="Removes packs of batteries that no chunk names.")
     async def sweep(ctx: Context, _: SweepOrder) -> PackSweepOutcome:  # noqa: ARG001 (each tenant has a transaction)
-        return await remove_unnamed_packs(PackFolder(data_dir), open_transaction)
+        return await remove_unnamed_packs(open_packs(pack_location), open_transaction)
 
     return sweep
 
 
-async def remove_unnamed_packs(packs: PackFolder, open_transaction: OpenTransaction) -> PackSweepOutcome:
+async def remove_unnamed_packs(packs: PackStore, open_transaction: OpenTransaction) -> PackSweepOutcome:
     """Remove packs that are old and not the one of the chunk that they name. Files that are no packs stay."""
     old_packs = await asyncio.to_thread(packs.list_old, clock.now() - OLD)
     unnamed_packs = list[OldPack]()
@@ -77,7 +78,7 @@ async def remove_unnamed_packs(packs: PackFolder, open_transaction: OpenTransact
 
 
 async def _remove_part(
-    conn: Connection, tenant: TenantId, packs: PackFolder, old_packs: Sequence[OldPack]
+    conn: Connection, tenant: TenantId, packs: PackStore, old_packs: Sequence[OldPack]
 ) -> list[OldPack]:
     """Remove what is not named. The chunks are locked meanwhile: a job that issues one could write the same bytes."""
     named_packs = await lock_packs(conn, tenant, [pack.chunk for pack in old_packs])

@@ -17,16 +17,8 @@ from bpc.storage.access.storage_quota import measure_use
 from bpc.storage.audit import retention
 from bpc.storage.backup import check_backup, take_backup
 from bpc.storage.database import Database
-from bpc.storage.items.packs import (
-    BadPack,
-    PackEntry,
-    PackFolder,
-    PackMissing,
-    PackPlace,
-    build_pack,
-    read_pack_head,
-    split_entry,
-)
+from bpc.storage.items.pack_format import BadPack, PackEntry, PackPlace, build_pack, read_pack_head, split_entry
+from bpc.storage.items.packs import PackFolder, PackMissing
 from bpc.storage.passports.item_packing import build_dictionary, pack_item, unpack_item
 from bpc.storage.restore import restore_packs
 from bpc.tasks.sweep_packs import remove_unnamed_packs

@@ -20,6 +20,7 @@ from bpc.runtime.settings.signer_settings import SignerSettings
 from bpc.runtime.settings.value_types import (
     AnyPort,
     BrokerUrl,
+    BucketUrl,
     BuildId,
     Count,
     DatabaseName,
@@ -197,6 +198,11 @@ class Settings(SignerSettings):
     )
     ray_address: str | None = Field(
         None, description="Address of the Ray cluster; unset, each worker starts one on its own machine."
+    )
+    pack_store: BucketUrl | None = Field(
+        None,
+        description="Bucket for packs of batteries, `s3://bucket/prefix`; who may use it is said by `AWS_*`.",
+        json_schema_extra={"default": "`packs` in the data folder"},
     )
     worker_http_port: AnyPort = Field(8081, description="Port of a worker's health and metrics; 0 switches it off.")
     jobs_concurrency: Count = Field(4, description="Jobs one worker runs at the same time.")

@@ -93,6 +93,7 @@ def _decode_base64(text: str) -> bytes:
 
 HOST: Final = re.compile(r"[A-Za-z0-9._:%-]{1,255}|/[!-~]{1,200}")
 DESTINATION: Final = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?(:[0-9]{1,5})?|/[ -~]*")
+BUCKET_URL: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]{1,60}){0,8}")
 PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,100}(:[0-9]{1,5})?(/[A-Za-z0-9._~-]{1,60}){0,8}")
 LOG_ORIGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,100}(:[0-9]{1,5})?(/[A-Za-z0-9._~-]{1,60}){1,8}")
 SIGNER_PLACE: Final = re.compile(r"/[^\x00-\x1f]{1,106}|[^\s/:]+:[1-9][0-9]{0,4}|\[[0-9a-fA-F:]+\]:[1-9][0-9]{0,4}")
@@ -175,6 +176,9 @@ LogOrigin = Annotated[
 ]
 PublicUrl = Annotated[
     str, _make_pattern_check(PUBLIC_URL, "must be an address like `https://passports.example`, without `/` at its end")
+]
+BucketUrl = Annotated[
+    str, _make_pattern_check(BUCKET_URL, "must be a bucket like `s3://passports/packs`, without `/` at its end")
 ]
 WorkerId = Annotated[str, _make_pattern_check(WORKER_ID, "must be at most 100 letters, digits, `.`, `_` or `-`")]
 BuildId = Annotated[str, _make_pattern_check(BUILD_ID, "must be at most 128 visible ASCII characters")]

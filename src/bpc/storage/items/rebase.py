@@ -6,7 +6,6 @@ Chunks are looked through in the order of their ids, some at a time: all batteri
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Final, LiteralString
 from uuid import UUID
 
@@ -15,7 +14,8 @@ from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import BatteryBatchId, BatteryId, BatteryProductId, PassportVersionId, TenantId
 from bpc.core.items.item_facts import find_statements
 from bpc.storage.connection import Connection, fetch_rows
-from bpc.storage.items.packs import PackFolder, PackPlace
+from bpc.storage.items.pack_bucket import PackLocation, open_packs
+from bpc.storage.items.pack_format import PackPlace
 
 SELECT_BEHIND_CHUNKS: Final[LiteralString] = """
     SELECT c.item_chunk_id
@@ -108,9 +108,9 @@ async def list_behind_batches(
     return await fetch_rows(conn, BehindBatch, SELECT_BEHIND_BATCHES, tenant, product, model, limit)
 
 
-def read_statements(data_dir: Path, items: Sequence[BehindItem]) -> Mapping[BatteryId, Mapping[str, Json]]:
+def read_statements(location: PackLocation, items: Sequence[BehindItem]) -> Mapping[BatteryId, Mapping[str, Json]]:
     """What was stated of each battery for its passport; the packs are read once each. For a child process."""
-    packs, statements = PackFolder(data_dir), dict[BatteryId, Mapping[str, Json]]()
+    packs, statements = open_packs(location), dict[BatteryId, Mapping[str, Json]]()
     for digest, group in groupby(items, key=lambda item: item.pack_sha256):
         group_items = list(group)
         places = [PackPlace(item.pack_offset, item.pack_length) for item in group_items]

@@ -11,7 +11,7 @@ from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import BatteryId, ItemChunkId, ItemRunId, PassportVersionId, TenantId
 from bpc.storage.connection import LATEST_TIME, Connection, fetch_rows
 from bpc.storage.items.chunk_work import IssuedItem
-from bpc.storage.items.packs import PackPlace
+from bpc.storage.items.pack_format import PackPlace
 
 STATUS: Final = "ISSUED"
 INSERT_VERSIONS: Final[LiteralString] = """

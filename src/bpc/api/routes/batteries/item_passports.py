@@ -24,7 +24,7 @@ from bpc.core.items.view import make_item_view
 from bpc.storage.batteries import batteries
 from bpc.storage.connection import LATEST_TIME
 from bpc.storage.items import versions
-from bpc.storage.items.packs import PackFolder
+from bpc.storage.items.pack_bucket import locate_packs, open_packs
 from bpc.storage.items.versions import ItemVersionRow
 
 routes = RouteFamily("Battery passports", resource="Battery")
@@ -139,7 +139,7 @@ async def get_battery_bundle(
 
 
 async def _read_artifacts(ctx: RequestContext, version: ItemVersionRow) -> ItemArtifacts:
-    packs = PackFolder(ctx.service.settings.data_dir)
+    packs = open_packs(locate_packs(ctx.service.settings))
     return await asyncio.to_thread(packs.read_item, version.pack_sha256, version.place, version.receipt_hash)
 
 

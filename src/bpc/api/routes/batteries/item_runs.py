@@ -21,6 +21,7 @@ from bpc.core.items.item_rows import ITEM_COLUMNS, ITEM_REQUIRED
 from bpc.core.policies import Resource
 from bpc.storage.connection import LOWEST_ID
 from bpc.storage.items import chunks, runs
+from bpc.storage.items.pack_bucket import locate_packs
 from bpc.storage.items.runs import ItemRunStatus
 from bpc.tasks.item_run_storage import resume_chunks
 from bpc.tasks.item_runs import ItemRunRequest, request_item_run
@@ -185,7 +186,7 @@ async def rebase_batteries(ctx: Context, request: Request, sku: SkuQuery, after:
             issue_batch=task_jobs.issue_batch,
         ),
         ctx.tenant,
-        RebaseRequest(sku=sku, data_dir=ctx.service.settings.data_dir, after=after or LOWEST_ID),
+        RebaseRequest(sku=sku, pack_location=locate_packs(ctx.service.settings), after=after or LOWEST_ID),
         installation=describe_installation(ctx),
         act=ctx.act,
         correlation_id=ctx.correlation_id,

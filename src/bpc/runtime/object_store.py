@@ -1,0 +1,102 @@
+"""Buckets that speak the S3 protocol. Needs `bpc[s3]`.
+
+    open_bucket("s3://bucket/prefix") ─► Bucket: put what is not there, get parts, list, delete
+
+Who may use a bucket, and where its service is, is said by the variables that all tools for S3 read:
+`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`.
+"""
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from bpc.core.errors import DatabaseUnavailable
+from bpc.runtime.settings import ConfigMissing
+
+LISTED_AT_ONCE: Final = 1_000
+
+
+class BucketUnavailable(DatabaseUnavailable):
+    """The bucket did not answer, or refused."""
+
+    def __init__(self, problem: Exception) -> None:
+        reason = str(problem).strip().partition("\n")[0][:300]
+        super().__init__(
+            f"the bucket cannot be used: {reason}", fix="check its address in the settings, and the variables AWS_*"
+        )
+
+
+class StoredObject(NamedTuple):
+    """An object of a bucket: its path below the prefix, its size and when it was written."""
+
+    path: str
+    size: int
+    written_at: datetime
+
+
+class Bucket:
+    """A bucket, or the part of it below a prefix."""
+
+    def __init__(self, url: str) -> None:
+        self._obstore = _load("obstore")
+        with self._explain_errors():
+            self._store: Any = _load("obstore.store").from_url(url)
+
+    def put_new(self, path: str, content: bytes) -> bool:
+        """Write an object; False if there is one of this path, which stays as it is."""
+        with self._explain_errors():
+            try:
+                self._obstore.put(self._store, path, content, mode="create")
+            except self._obstore.exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write an object in the place of the one that is there."""
+        with self._explain_errors():
+            self._obstore.put(self._store, path, content)
+
+    def get(self, path: str) -> bytes:
+        """All bytes of an object. Raises `FileNotFoundError`."""
+        with self._explain_errors(may_be_absent=True):
+            return bytes(self._obstore.get(self._store, path).bytes())
+
+    def get_part(self, path: str, start: int, length: int) -> bytes:
+        """Some bytes of an object, fewer if it ends before. Raises `FileNotFoundError`."""
+        with self._explain_errors(may_be_absent=True):
+            return bytes(self._obstore.get(self._store, path, options={"range": (start, start + length)}).bytes())
+
+    def list_objects(self) -> list[StoredObject]:
+        """Every object."""
+        with self._explain_errors():
+            return [
+                StoredObject(entry["path"], entry["size"], entry["last_modified"])
+                for page in self._obstore.list(self._store, chunk_size=LISTED_AT_ONCE)
+                for entry in page
+            ]
+
+    def delete(self, path: str) -> None:
+        """Delete an object, if it is there."""
+        with suppress(FileNotFoundError), self._explain_errors(may_be_absent=True):
+            self._obstore.delete(self._store, path)
+
+    @contextmanager
+    def _explain_errors(self, *, may_be_absent: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+            if may_be_absent and isinstance(error, FileNotFoundError):
+                raise
+            raise BucketUnavailable(error) from error
+
+
+def _load(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ConfigMissing.for_setting(
+            "BPC_PACK_STORE", "is a bucket, and `obstore` is not installed", fix="install `bpc[s3]`"
+        ) from None
