@@ -80,6 +80,8 @@ def process_source(data: bytes) -> str | None:
     package = read_package(data)
     for located in package.diagnostics:
         render_diagnostic(located.source, located.diagnostic)
+    has_mistake = any(located.diagnostic.is_error for located in package.diagnostics)
+    assert (package.program is None) == has_mistake, "refused without a reason, or accepted with a mistake"
     source = read_source("rules.bpc", data)
     if not isinstance(source, Source):
         return None

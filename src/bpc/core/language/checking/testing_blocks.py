@@ -206,6 +206,10 @@ def _read_scalar(checker: Checker, node: syntax.Constant, kind: Type) -> typed.V
     if type(node) in _FORMS:
         _report_mismatch(checker, node, kind, "wrong-type", _FORMS[type(node)])
         raise ConstantRejected
+    if isinstance(node, syntax.VariableRef) and not _may_be_member(checker, node, kind):
+        message = f"a value is needed here, and `{node.name}` is a name"
+        checker.error("literal-needed", node.span, message, _describe_notation(kind), explain.find_type_reason(checker))
+        raise ConstantRejected
     const = checker.handlers[type(node)](checker, node, kind)
     if not isinstance(const, typed.Const):
         raise ConstantRejected
@@ -214,6 +218,12 @@ def _read_scalar(checker: Checker, node: syntax.Constant, kind: Type) -> typed.V
         _report_mismatch(checker, node, kind, mistake, checker.format_type(const.type))
         raise ConstantRejected
     return const.value
+
+
+def _may_be_member(checker: Checker, node: syntax.VariableRef, kind: Type) -> bool:
+    """Whether a name is a member of an enumeration, or could be meant as one; not what the rules call a value."""
+    shared = checker.shared
+    return node.name in shared.enums_by_member or (isinstance(kind, EnumType) and node.name not in shared.definitions)
 
 
 def _report_mismatch(checker: Checker, node: syntax.Constant, kind: Type, mistake: str, got: str) -> None:
