@@ -1,5 +1,6 @@
 """Reading a package again after an edit gives what reading it for the first time gives."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 
@@ -133,14 +134,46 @@ def test_what_stands_before_the_edit_is_kept() -> None:
     assert again.tests is first.tests
 
 
-def test_examples_are_kept_until_what_they_depend_on_changes() -> None:
-    first = read_again(PackageTexts(RULES.encode(), TESTS.encode()))
-    same = read_again(PackageTexts(RULES.replace("x + x", "x - x").encode(), TESTS.encode()), first)
-    other = read_again(PackageTexts(RULES.replace("width: Opt(Int)", "wide: Opt(Int)").encode(), TESTS.encode()), same)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x + x", "x - x"),
+        ("width: Opt(Int)", "wide: Opt(Int)"),
+        ("the capacity is above", "the energy is above"),
+        ("field battery.says", 'require NEW_ONE "new": true; field battery.more: Int = 1; field battery.says'),
+    ],
+)
+def test_an_example_is_kept_while_what_it_names_stays(old: str, new: str) -> None:
+    assert old in RULES
 
-    examples = [reading.package.program.examples[0] for reading in (first, same, other) if reading.package.program]
-    assert examples[1] is examples[0]
-    assert examples[2] is not examples[0]
+    kept, again = take_examples(RULES, RULES.replace(old, new))
+
+    assert again[0] is kept[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("battery.energy @public: Dec(6) = twice(energy)", "battery.energy @public: Dec(7) = toDec(7, twice(energy))"),
+        ('def energy = sheet.capacity_kwh else missing("DP11", "no capacity")', "const energy: Dec(6) = 3"),
+        ("above {LIMIT} kWh", "above {limit: LIMIT} kWh"),
+    ],
+)
+def test_an_example_is_checked_again_when_what_it_names_changes(old: str, new: str) -> None:
+    assert old in RULES
+
+    kept, again = take_examples(RULES, RULES.replace(old, new))
+
+    assert again[0] is not kept[0]
+
+
+def take_examples(rules: str, changed: str) -> tuple[Sequence[object], Sequence[object]]:
+    """The examples of a package, and of the same with other rules."""
+    first = read_again(PackageTexts(rules.encode(), TESTS.encode()))
+    again = read_again(PackageTexts(changed.encode(), TESTS.encode()), first)
+    assert first.package.program is not None
+    assert again.package.program is not None, again.package.diagnostics
+    return first.package.program.examples, again.package.program.examples
 
 
 def test_comments_before_the_edit_stay_in_the_tree() -> None:

@@ -189,13 +189,15 @@ def iterate_names(tree: object) -> Iterator[str]:
             yield part.name
         elif isinstance(part, tuple):
             pending += part
-        elif is_dataclass(part) and not isinstance(part, type):
-            pending += [getattr(part, name) for name in _list_member_names(type(part))]
+        else:
+            pending += [getattr(part, name) for name in _list_member_names(part.__class__)]
 
 
 @cache
 def _list_member_names(kind: type) -> tuple[str, ...]:
-    return tuple(member.name for member in fields(cast("Any", kind)) if member.name != "span")
+    """The members of a class of nodes; none of other classes."""
+    members = fields(cast("Any", kind)) if is_dataclass(kind) else ()
+    return tuple(member.name for member in members if member.name != "span")
 
 
 def _declare(checker: Checker, definitions: Sequence[syntax.Definition]) -> dict[str, syntax.Definition]:

@@ -84,8 +84,9 @@ _GOOD_TEXT_OF_LEVEL_TWO: Final = re.compile(_GOOD_TEXT.pattern.replace("bfnrt]",
 _CLOSED_TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _RAW_CHARACTER: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
 _ESCAPE_SPELLINGS: Final = {"\t": "`\\t`", "\r": "`\\r`", "\b": "`\\b`", "\f": "`\\f`"}
-_FIRST_WINDOW: Final = 1 << 14
-_WINDOW: Final = 1 << 16
+# After an edit only a few words are read again, so the first window is small.
+_FIRST_WINDOW: Final = 1 << 11
+_LARGEST_WINDOW: Final = 1 << 16
 
 
 class _KindCache(dict[str, str]):
@@ -177,7 +178,7 @@ class Lexer:
             if edge >= len(self.text):
                 return lexemes
             if len(lexemes) > 1:
-                self._window = _WINDOW
+                self._window = max(self._window, min(self._window * 4, _LARGEST_WINDOW))
                 return lexemes[:-1]
             self._window *= 4
 
