@@ -150,7 +150,7 @@ def suggest_conversion(  # noqa: PLR0911 (one row a type)
         code = None if change is None else _CODE.search(change)
         return (
             None
-            if code is None
+            if code is None or "value" not in code[1]
             else f"change it where it is there: `if some value = {words} then some({code[1]}) else none`"
         )
     if isinstance(want, Opt):

@@ -273,14 +273,17 @@ def _check_prefix(checker: Checker, node: syntax.Unary, operand: typed.Expr) -> 
 
 
 def check_comparison(checker: Checker, node: syntax.Comparison, _want: Type | None) -> typed.Expr | None:
-    if literals.is_ambiguous_member(checker, node.left):
+    if _takes_type(checker, node.left) and not _takes_type(checker, node.right):
         right = None if is_undecided(node.right) else checker.check(node.right)
-        left = checker.check(node.left, None if right is None else right.type)
+        left = _check_beside(checker, node.left, node.right, right)
     else:
         left = None if is_undecided(node.left) else checker.check(node.left)
-        is_ambiguous = left is not None and literals.is_ambiguous_member(checker, node.right)
-        want = left.type if left is not None and is_ambiguous else None
-        right = None if is_undecided(node.right) else checker.check(node.right, want)
+        if is_undecided(node.right):
+            right = None
+        elif _takes_type(checker, node.right):
+            right = _check_beside(checker, node.right, node.left, left)
+        else:
+            right = checker.check(node.right)
     if is_undecided(node.left) or is_undecided(node.right):
         left, right = _check_undecided_sides(checker, node, left, right)
     if left is None or right is None:
@@ -289,6 +292,27 @@ def check_comparison(checker: Checker, node: syntax.Comparison, _want: Type | No
     if operand_type is None:
         return None
     return typed.TypedComparison(BOOL, cast("Any", node.op), operand_type, left, right, node.op_span)
+
+
+def _takes_type(checker: Checker, node: Node) -> bool:
+    """Whether a side takes its type from the other: a member of several enumerations, or `some(0)` beside a Dec."""
+    return literals.is_ambiguous_member(checker, node) or _is_some_number(node)
+
+
+def _is_some_number(node: Node) -> bool:
+    return (
+        isinstance(node, syntax.Call)
+        and node.function.text == "some"
+        and [type(argument) for argument in node.arguments] == [syntax.NumberLiteral]
+    )
+
+
+def _check_beside(checker: Checker, node: Node, other: Node, other_expr: typed.Expr | None) -> typed.Expr | None:
+    """Check a side that takes its type from the other; a number only that of a Dec that may be absent."""
+    kind = None if other_expr is None else other_expr.type
+    if kind is None or (_is_some_number(node) and not (isinstance(kind, Opt) and isinstance(kind.item, Dec))):
+        return checker.check(node)
+    return checker.check_because(node, kind, (other, kind))
 
 
 def _check_undecided_sides(
