@@ -190,7 +190,7 @@ def iterate_names(tree: object) -> Iterator[str]:
         elif isinstance(part, tuple):
             pending += part
         else:
-            pending += [getattr(part, name) for name in _list_member_names(part.__class__)]
+            pending += [getattr(part, name) for name in _list_member_names(type(part))]
 
 
 @cache

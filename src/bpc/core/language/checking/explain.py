@@ -31,6 +31,7 @@ from bpc.core.language.types import (
 # After this many lets, a note points at the last one instead of the origin of the type.
 _MAX_HOPS: Final = 20
 _CODE: Final = re.compile(r"`([^`]+)`")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NUMBER: Final = re.compile("-?[0-9]+([.][0-9]+)?")
 _QUOTED_NUMBER: Final = re.compile('"(-?[0-9]+([.][0-9]+)?)"')
 _UNWRAPPING: Final = frozenset({"requireSome", "unwrapOr"})
@@ -180,8 +181,9 @@ def _suggest_dec(words: str, got: Type, scale: int) -> str | None:
 def _suggest_other_conversion(words: str, got: Type, want: Type) -> str | None:  # noqa: PLR0911 (one row a type)
     if isinstance(want, Qty) and (got is INT or isinstance(got, Dec)):
         return _suggest_quantity(words, want.unit)
-    if want is DATE and words.startswith('"'):
-        return f"write a date as `date({words})`"
+    if want is DATE and (words.startswith('"') or _DAY.fullmatch(words)):
+        day = words.strip('"')
+        return f'write a date as `date("{day}")`'
     if isinstance(want, EnumType):
         return f"`{want.name}({words})` is the member it means, or none" if got is TEXT else None
     if isinstance(want, Map):
@@ -265,8 +267,23 @@ def report_disagreement(
         return
     int_beside_dec = (one is INT and isinstance(other, Dec)) or (other is INT and isinstance(one, Dec))
     message = f"`{op}` has {checker.format_type(one)} on its left and {checker.format_type(other)} on its right"
-    suggestion = _suggest_for_operands(checker, left_words, one, right_words, other)
+    suggestion = None
+    if op in ("==", "!=") and checker.shared.language > 1:
+        suggestion = _suggest_some(left_words, one, right_words, other) or _suggest_some(
+            right_words, other, left_words, one
+        )
+    suggestion = suggestion or _suggest_for_operands(checker, left_words, one, right_words, other)
     checker.error("int-for-dec" if int_beside_dec else "operands-disagree", span, message, suggestion, *notes)
+
+
+def _suggest_some(optional: str, kind: Type, words: str, other: Type) -> str | None:
+    """Compare a value that may be absent with one that is there."""
+    if not isinstance(kind, Opt) or words == "…":
+        return None
+    is_number = isinstance(kind.item, Dec) and _NUMBER.fullmatch(words) is not None
+    if kind.item is not other and not is_number:
+        return None
+    return f"`{optional}` may be missing: compare it with `some({words})`"
 
 
 def note_side(checker: Checker, at: Node | Span, kind: Type) -> DiagnosticNote:

@@ -229,17 +229,19 @@ def require_bool(checker: Checker, node: Node, expr: typed.Expr | None, what: st
     """Require a checked expression to be a Bool; `what` names its place."""
     if expr is None or expr.type is BOOL:
         return expr
-    hint = _suggest_bool(checker.quote(node), expr.type)
+    hint = _suggest_bool(checker.quote(node), expr.type, checker.shared.language)
     explain.report_wrong_argument(checker, node, f"{what} must be a `Bool`", expr.type, hint)
     return None
 
 
-def _suggest_bool(words: str, got: Type) -> str | None:
+def _suggest_bool(words: str, got: Type, language: int) -> str | None:
     if not isinstance(got, Opt):
         return None
     if got.item is BOOL:
-        return f"give a default for a missing value: `unwrapOr({words}, false)`"
-    return f"check whether there is a value: `isSome({words})`"
+        default = f"{words} ?? false" if language > 1 else f"unwrapOr({words}, false)"
+        return f"give a default for a missing value: `{default}`"
+    question = f"{words} is present" if language > 1 else f"isSome({words})"
+    return f"check whether there is a value: `{question}`"
 
 
 def check_unary(checker: Checker, node: syntax.Unary, _want: Type | None) -> typed.Expr | None:
@@ -260,7 +262,7 @@ def _check_prefix(checker: Checker, node: syntax.Unary, operand: typed.Expr) -> 
     if node.op == "!":
         if kind is BOOL:
             return typed.TypedUnary(BOOL, "!", operand, node.op_span)
-        needs, hint = "a `Bool`", _suggest_bool(checker.quote(node.operand), kind)
+        needs, hint = "a `Bool`", _suggest_bool(checker.quote(node.operand), kind, checker.shared.language)
     else:
         if kind is INT or isinstance(kind, Dec | Qty):
             return typed.TypedUnary(kind, "neg", operand, node.op_span)

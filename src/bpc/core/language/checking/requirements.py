@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from bpc.core.language import syntax, typed
-from bpc.core.language.checking import literals, operators
+from bpc.core.language.checking import explain, literals, operators
 from bpc.core.language.checking.abouts import check_line
 from bpc.core.language.checking.context import Checker, FieldDeclaration, Node
 from bpc.core.language.checking.definitions import CheckedBody
@@ -143,7 +143,8 @@ def _check_day(checker: Checker, node: Node | None) -> typed.Expr | None:
     if expr is None or expr.type is DATE or expr.type is checker.types.opt(DATE):
         return expr
     message = f"a requirement is in force from a `Date` or an `Opt(Date)`, but this is {checker.format_type(expr.type)}"
-    checker.error("wrong-type", node.span, message)
+    hint = explain.suggest_conversion(checker.quote(node), expr.type, DATE, checker.shared.language)
+    checker.error("wrong-type", node.span, message, hint)
     return None
 
 
