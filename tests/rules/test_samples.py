@@ -112,6 +112,8 @@ def test_items_of_a_point_are_named_one_by_one() -> None:
     assert get_message("ev.gefeg", "DP43") == f"{ITEMS_OF_WASTE}(d); (e)"
     assert get_message("ev.source", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}2; 3; 4 (")
     assert get_message("ev.gefeg", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}1; 2; 3; 4; 5; 6 (")
+    assert get_message("ev.source", "DP38").endswith("these are missing: 1 (1 cell, 2 pack)")
+    assert get_message("ev.source", "DP45").endswith("these are missing: 3 (1 cathode, 2 anode, 3 electrolyte)")
 
 
 @pytest.mark.parametrize("name", MISSING)
