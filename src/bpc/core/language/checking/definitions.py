@@ -190,7 +190,8 @@ def iterate_names(tree: object) -> Iterator[str]:
         elif isinstance(part, tuple):
             pending += part
         else:
-            pending += [getattr(part, name) for name in _list_member_names(type(part))]
+            kind: Any = type(part)
+            pending += [getattr(part, name) for name in _list_member_names(kind)]
 
 
 @cache
