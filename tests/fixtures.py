@@ -343,18 +343,18 @@ async def _make_template(server: TestServer, name: str) -> None:
 @pytest.fixture
 async def empty_address(server: TestServer) -> AsyncIterator[Address]:
     """A new database without anything in it."""
-    async for address in _create_database(server, f"bpc_test_{clock.new_id().hex}", "template1"):
+    async for address in create_test_database(server, f"bpc_test_{clock.new_id().hex}", "template1"):
         yield address
 
 
 @pytest.fixture
 async def address(server: TestServer, template_name: str) -> AsyncIterator[Address]:
     """A new, migrated database, for the product's login."""
-    async for address in _create_database(server, f"bpc_test_{clock.new_id().hex}", template_name):
+    async for address in create_test_database(server, f"bpc_test_{clock.new_id().hex}", template_name):
         yield address
 
 
-async def _create_database(server: TestServer, name: str, template: str) -> AsyncIterator[Address]:
+async def create_test_database(server: TestServer, name: str, template: str) -> AsyncIterator[Address]:
     admin = await asyncpg.connect(**server.admin.connect_arguments())
     try:
         strategy = server.copy_strategy

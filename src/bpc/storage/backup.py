@@ -41,7 +41,8 @@ READ_BYTES: Final = 1 << 20
 GROWTH_SECONDS: Final = 0.25
 MAX_PROBLEMS_SHOWN: Final = 5
 
-BackupKind = Literal["base", "dump"]
+# A `tenant` is not restored but taken in beside others (bpc.storage.archive).
+BackupKind = Literal["base", "dump", "tenant"]
 
 
 # How far it is: `report("copying", 1_000, 2_000)`. A total of 0 is unknown.

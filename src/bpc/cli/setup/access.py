@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bpc.cli.online.tenant_settings import change_settings
+from bpc.cli.setup.tenant_archive import export_archive, import_archive
 from bpc.cli.setup.tenant_storage import show_storage
 from bpc.cli.support.arguments import TenantOption, check_slug, command_group, require_utf8
 from bpc.cli.support.output import (
@@ -109,6 +110,8 @@ async def reactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
 
 tenant_app.command("settings")(change_settings)
 tenant_app.command("storage")(show_storage)
+tenant_app.command("export")(export_archive)
+tenant_app.command("import")(import_archive)
 
 
 @tenant_app.command("domain")

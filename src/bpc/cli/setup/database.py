@@ -16,7 +16,7 @@ from bpc.cli.setup.audit import verify_with_progress
 from bpc.cli.support.output import REFUSED, AsJson, print_json, print_line, print_result
 from bpc.cli.support.progress import ProgressBar, explain_interrupt, show_progress
 from bpc.cli.support.session import has_database, load_settings_and_logs
-from bpc.core.errors import NotFound
+from bpc.core.errors import Invalid, NotFound
 from bpc.core.formats.ids import TenantId
 from bpc.core.formats.timestamps import format_time
 from bpc.pipeline.replay import check_all, load_replay_input
@@ -299,6 +299,8 @@ async def _restore_and_check(
 
 
 async def _restore_files(settings: Settings, backup: Path, contents: BackupManifest, report: ReportBytes) -> None:
+    if contents.kind == "tenant":
+        raise Invalid(f"`{backup}` is the archive of one tenant", fix="use `bpc tenants import`")
     if settings.database_dsn is None and contents.kind == "base":
         await asyncio.to_thread(restore_base, backup, contents, settings.data_dir, report)
         return

@@ -1,0 +1,1 @@
+"""One tenant as an archive: out of one installation, into another."""
