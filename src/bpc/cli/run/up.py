@@ -121,7 +121,7 @@ async def _wait_until_stopping(group: ProcessGroup, settings: Settings) -> None:
 
 
 async def _write_link(database: Database, settings: Settings, seed_result: SeedResult, url: str) -> str | None:
-    """A link that signs in to the console; none in prod, where people have accounts."""
+    """A link that signs in to the console; none in prod."""
     if settings.env == "prod" or seed_result.api_key is None:
         return None
     return await write_first_link(database, settings, seed_result.api_key, url)

@@ -33,18 +33,18 @@ SIGN_IN_PATH: Final = "/console/sign-in"
 
 console_app = command_group(
     "Make a link that signs in to the console.\n\n"
-    "Links are for development and for trying things out. In prod, people sign in with OpenID Connect."
+    "Links are for development and for trying things out. In prod nobody can sign in to the console yet."
 )
 
 
 class LinksNotAllowed(Refusal):
-    """Prod has people, and people have accounts."""
+    """Whoever has a link is somebody else for a while; prod does not allow that."""
 
     code = "FORBIDDEN"
 
     def __init__(self) -> None:
         super().__init__(
-            "in prod there are no sign-in links", fix="let people sign in with OpenID Connect: docs/console.md"
+            "in prod there are no sign-in links", fix="use the API or the commands, with an API key for each person"
         )
 
 
