@@ -11,10 +11,11 @@ import uvicorn
 from tests.jobs.support.run_workers import wait_until
 
 from bpc.api.http.request_context import Service
-from bpc.api.http.server import CannotListen, ConnectionTimeouts, listen, loop_factory, open_service
+from bpc.api.http.server import CannotListen, ConnectionTimeouts, listen, open_service
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.runtime import clock
+from bpc.runtime.event_loop import loop_factory
 from bpc.runtime.key_ring import KeyRing
 from bpc.runtime.postgres.address import Address
 from bpc.runtime.settings import Settings

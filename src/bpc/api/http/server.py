@@ -228,7 +228,7 @@ def _encode_response(response: Response, correlation_id: str) -> bytes:
     return f"HTTP/1.1 {status} {status.phrase}\r\n{head}\r\n".encode("latin-1") + bytes(response.body)
 
 
-__all__ = ["CannotListen", "listen", "loop_factory", "open_service"]
+__all__ = ["CannotListen", "listen", "open_service"]
 
 STOP_SECONDS: Final = 30
 ADDRESS_HINT: Final = "set BPC_HTTP_HOST and BPC_HTTP_PORT to an address that is free; port 0 takes a free one"
@@ -334,15 +334,6 @@ def keep_loaded_objects() -> None:
     """Take what is loaded for what stays. Looking for garbage among it takes 0.2 s, in which nobody is answered."""
     gc.collect()
     gc.freeze()
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return the event loop to run it on: `asyncio.Runner(loop_factory=loop_factory())`."""
-    try:
-        import uvloop  # noqa: PLC0415 (not everywhere)
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
 
 
 class _ApiServer(uvicorn.Server):

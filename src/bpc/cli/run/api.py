@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bpc.api.http.metrics_server import serve_metrics
-from bpc.api.http.server import keep_loaded_objects, listen, loop_factory, open_service, warm_up_parsers
+from bpc.api.http.server import keep_loaded_objects, listen, open_service, warm_up_parsers
 from bpc.cli.support.arguments import ChannelOption, HostOption, PortOption
 from bpc.cli.support.output import AsJson, print_result
 from bpc.cli.support.session import (
@@ -19,6 +19,7 @@ from bpc.cli.support.session import (
     load_settings_and_logs,
     stop_on_sigterm,
 )
+from bpc.runtime.event_loop import loop_factory
 from bpc.runtime.settings import Settings
 from bpc.runtime.signer_client import open_signer_client
 from bpc.runtime.sockets import open_inherited_socket, take_systemd_socket

@@ -16,6 +16,7 @@ from bpc.cli.run.signer import use_signer
 from bpc.cli.support.arguments import ChannelOption
 from bpc.cli.support.output import AsJson, print_result
 from bpc.cli.support.session import load_settings_and_logs, stop_on_sigterm
+from bpc.runtime.event_loop import loop_factory
 from bpc.runtime.settings import Settings
 from bpc.runtime.signer_client import open_signer_client
 from bpc.runtime.supervision import (
@@ -133,8 +134,8 @@ def start_worker(
     """
     settings = load_settings_and_logs("worker", supervised=channel_descriptor is not None)
     if processes is None:
-        with trace_to_collector("bpc-worker", os.environ):
-            asyncio.run(_run_one(settings, channel_descriptor, as_json=as_json))
+        with trace_to_collector("bpc-worker", os.environ), asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_run_one(settings, channel_descriptor, as_json=as_json))
     else:
         asyncio.run(_run_several(settings, processes, as_json=as_json))
 
