@@ -1,7 +1,7 @@
-"""Passports through the engine: compile, sign and QR as jobs, by real `bpc worker` processes on an embedded PostgreSQL.
+"""Passports through the engine: compiled, signed and with QR code, by real `bpc worker` processes on PostgreSQL.
 
 Everything up to the compile requests is there before the first worker starts; a run lasts from the start of the first
-compile to the end of the last QR code. Durable defaults, events, locks and checks as in production. Beside passports a
+compile to the last QR code. Durable defaults, events, locks and checks as in production. Beside passports a
 second stands the processor time that one passport takes, which does not depend on who else uses the machine.
 
     small       the two rules of examples/first for any product; a battery, a footprint and ten components each
@@ -63,7 +63,10 @@ PATIENCE_SECONDS: Final = 900
 
 # Jobs of a run are those whose ids, which follow time, come after its beginning: looking must not cost what is stored.
 OF_RUN: Final = "FROM jobs.job WHERE tenant_id = $1 AND job_id > $2"
-ENDED: Final = f"SELECT count(*) {OF_RUN} AND type = 'GENERATE_QR' AND status = 'SUCCEEDED'"
+ENDED: Final = f"""
+    SELECT count(*) {OF_RUN} AND status = 'SUCCEEDED'
+       AND (type = 'GENERATE_QR' OR type = 'COMPILE_PASSPORT' AND result ->> 'sign_job_id' IS NULL)
+"""
 LOST: Final = f"SELECT count(*) {OF_RUN} AND status IN ('FAILED', 'DEAD_LETTER')"
 TIMES: Final = f"""
     SELECT type, extract(epoch FROM sum(finished_at - started_at)) AS seconds {OF_RUN} AND type = ANY ($3) GROUP BY type
@@ -73,7 +76,7 @@ RECENT_PASSPORT: Final = """
     SELECT v.passport_version_id, v.passport_id, v.snapshot_id, p.battery_product_id
       FROM passport_versions v JOIN passports p USING (tenant_id, passport_id)
      WHERE v.passport_version_id = (SELECT (payload->>'passport_version_id')::uuid FROM jobs.job
-                                     WHERE type = 'GENERATE_QR' ORDER BY created_at DESC LIMIT 1)
+                                     WHERE type = 'COMPILE_PASSPORT' ORDER BY created_at DESC LIMIT 1)
 """
 # Whatever belongs to the one passport there is, again: new ids by adding a number to the old ones.
 SHIFTED: Final = "(lpad(to_hex(n), 8, '0') || substr({0}::text, 9))::uuid"
@@ -111,7 +114,7 @@ class RunResult:
             f"{self.passports / self.seconds:,.0f}",
             f"{self.python / self.passports * 1e3:.2f}",
             f"{self.postgres / self.passports * 1e3:.2f}",
-            *(f"{self.stages[stage] / total:.0%}" for stage in STAGES),
+            *(f"{self.stages.get(stage, 0) / total:.0%}" for stage in STAGES),
         )
 
 
@@ -139,8 +142,9 @@ async def _measure_pipeline(folder: Path) -> Table:
         title=f"Passports through the engine: {WORKERS} workers, {CONCURRENCY} jobs each, {os.cpu_count()} processors",
         columns=("", "passports", "a second", "Python ms each", "PostgreSQL ms each", "compile", "sign", "QR"),
         rows=tuple(rows),
-        note=f"compile, sign, QR: shares of the time that jobs take; the database had {used / 1e6:,.0f} MB at the end\n"
-        "goal: at least 150 small ones a second, and a cost that does not grow with what is stored",
+        note="compile, sign, QR: shares of the time that jobs take; a compile that signs is one of compile\n"
+        f"the database had {used / 1e6:,.0f} MB at the end\n"
+        "goal: at least 400 small and 90 reference ones a second, and a cost that does not grow with what is stored",
     )
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from bench import Table
 from bench.passport_kinds import PassportKind, make_reference_kind, make_small_kind
-from bench.pipeline import STAGES, Bench, RunResult, open_bench
+from bench.pipeline import Bench, RunResult, open_bench
 from bpc.core.audit.events import Act
 from bpc.core.exports.disclosure import ExportFormat, choose_audience
 from bpc.core.formats.ids import PassportVersionId
@@ -58,7 +58,7 @@ async def _measure_table(folder: Path) -> Table:
         title=f"Milliseconds of a processor, Python + PostgreSQL, for one passport; over {TIMES:,} of each kind",
         columns=("", "small", "reference"),
         rows=tuple((name, *(_format_cost(column[name]) for column in columns)) for name in names),
-        note="compile, sign, QR: all three jobs, divided by the time that each takes",
+        note="the jobs of compiling, which may sign as well, divided by the time that each takes",
     )
 
 
@@ -86,10 +86,10 @@ def _divide_job_costs(result: RunResult) -> dict[str, ProcessorCost]:
     total = sum(result.stages.values())
     return {
         stage.lower(): ProcessorCost(
-            python=result.python / result.passports * result.stages[stage] / total,
-            postgres=result.postgres / result.passports * result.stages[stage] / total,
+            python=result.python / result.passports * seconds / total,
+            postgres=result.postgres / result.passports * seconds / total,
         )
-        for stage in STAGES
+        for stage, seconds in result.stages.items()
     }
 
 

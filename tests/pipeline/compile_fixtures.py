@@ -26,7 +26,8 @@ from bpc.core.language.check_result import list_fields
 from bpc.core.language.package import read_program
 from bpc.core.passport.compile import ArtifactLimits
 from bpc.core.passport.payload import make_blinding_fact
-from bpc.pipeline.compile import CompileOrder, CompileOutcome, RequestedCompile, request_compile
+from bpc.pipeline.compile import CompileOutcome, RequestedCompile, request_compile
+from bpc.pipeline.compile_order import CompileOrder
 from bpc.pipeline.qr import QrOrder, QrOutcome
 from bpc.pipeline.sign import SignOrder, SignOutcome
 from bpc.runtime import clock
@@ -88,11 +89,13 @@ async def make_runner(
     signer: Signer | None = SIGNER,
     limits: ArtifactLimits = ArtifactLimits(),  # noqa: B008
     metrics: JobMetrics = JobMetrics(),  # noqa: B008
+    key_ring: KeyRing | None = None,
+    sign_at_once: bool = False,
 ) -> PipelineRunner:
-    """The steps with a registered key; `signer` is what is at hand."""
+    """The steps with a registered key; `signer` is what is at hand. Each is a job of its own, unless `sign_at_once`."""
     await signing_keys.register_key(database, KEY_ID, SIGNER.public_key, act=act)
-    handlers, key_ring = Handlers(), KeyRing({} if signer is None else {KEY_ID: signer})
-    jobs = declare_pipeline_jobs(handlers, limits=limits, key_ring=key_ring, metrics=metrics)
+    handlers, key_ring = Handlers(), key_ring or KeyRing({} if signer is None else {KEY_ID: signer})
+    jobs = declare_pipeline_jobs(handlers, limits=limits, key_ring=key_ring, metrics=metrics, sign_at_once=sign_at_once)
     return PipelineRunner(database, jobs, handlers)
 
 

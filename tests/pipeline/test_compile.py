@@ -24,7 +24,7 @@ from bpc.core.passport.receipt import read_receipt
 from bpc.pipeline import compile as compiling
 from bpc.pipeline import replay as replaying
 from bpc.pipeline import rule_cache
-from bpc.pipeline.compile import CompileOrder
+from bpc.pipeline.compile_order import CompileOrder
 from bpc.pipeline.replay import replay
 from bpc.runtime.settings import Settings
 from bpc.runtime.telemetry import JobMetrics

@@ -13,12 +13,14 @@ from bpc.core.formats.ids import TenantId
 from bpc.pipeline.qr import QrOrder
 from bpc.pipeline.sign import SignOrder
 from bpc.storage.connection import Connection
-from tests.pipeline.compile_fixtures import PipelineRunner, create_compile_inputs, make_compile_order
+from bpc.storage.database import Database
+from tests.pipeline.compile_fixtures import PipelineRunner, create_compile_inputs, make_compile_order, make_runner
 
 # Beside beginning, whose transaction it is, ending and committing, which are the engine's.
 COMPILE: Final = 4  # what it is of, the facts; the version, its event
 SIGN: Final = 5  # version and chain, the key; the signature, its event, who wants to know
 QR: Final = 4  # version and chain; the code, its event, who wants to know
+ISSUE: Final = 3  # what it is of and who signs, the facts; the version with its events and who wants to know
 
 
 @asynccontextmanager
@@ -56,3 +58,17 @@ async def test_each_step_sends_a_fixed_number_of_statements(runner: PipelineRunn
     )
 
     assert (len(compiled), len(signed), len(drawn)) == (COMPILE, SIGN, QR), (compiled, signed, drawn)
+
+
+async def test_a_version_that_is_issued_at_once_takes_three_statements(
+    database: Database, tenant: TenantId, act: Act
+) -> None:
+    runner = await make_runner(database, act, sign_at_once=True)
+    async with database.tenant(tenant) as conn:
+        inputs = await create_compile_inputs(conn, tenant, act)
+        first, second = [await make_compile_order(conn, tenant, inputs, act) for _ in range(2)]
+    await _count_statements_of(runner, tenant, runner.pipeline_jobs.compile, first)
+
+    issued = await _count_statements_of(runner, tenant, runner.pipeline_jobs.compile, second)
+
+    assert len(issued) == ISSUE, issued

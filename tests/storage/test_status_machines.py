@@ -59,7 +59,15 @@ async def build_passport(conn: Connection, tenant: TenantId, status: str) -> obj
 
 
 SIGN: Final = f", signature = '\\x{rows.SIGNATURE.hex()}', signing_key_id = '{rows.KEY_ID}'"
+END_TIMES: Final = {"SUPERSEDED": ", superseded_at = now()", "REVOKED": ", revoked_at = now()"}
 SEAL: Final = ", sealed_at = now(), snapshot_canonical = '{}', snapshot_hash = sha256('{}')"
+
+
+def choose_columns_of_version(old: str, new: str) -> str:
+    """What a version gets together with another status."""
+    return "" if old == new else (SIGN if old == "COMPILING" else "") + END_TIMES.get(new, "")
+
+
 STATUS_MACHINES: Final = [
     StatusMachine(
         table="document_versions",
@@ -117,7 +125,7 @@ STATUS_MACHINES: Final = [
             }
         ),
         build=build_passport,
-        columns_set_with=lambda old, new: SIGN if old == "COMPILING" != new else "",
+        columns_set_with=choose_columns_of_version,
     ),
 ]
 TABLES: Final = [machine.table for machine in STATUS_MACHINES]

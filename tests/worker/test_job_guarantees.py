@@ -29,7 +29,7 @@ from tests.measurements import RecordMeasurement, allow_seconds, choose_effort
 from tests.worker.worker_installation import WorkerInstallation, open_installation
 
 WORKERS = 10
-PASSPORTS = choose_effort(test=10, shown=100, campaign=1_000)  # four jobs each
+PASSPORTS = choose_effort(test=10, shown=100, campaign=1_000)  # two jobs each
 HASTE = choose_effort(test=40, shown=1, campaign=1)  # how much sooner a job is tried again than it would be
 OF_TYPE = "SELECT job_id FROM jobs.job WHERE tenant_id = $1 AND type = $2"
 
@@ -94,7 +94,7 @@ async def test_ten_workers_run_a_hundred_jobs_and_none_runs_twice(
         "worker-ten-at-once",
         workers=WORKERS,
         passports=PASSPORTS,
-        jobs=4 * PASSPORTS,
+        jobs=2 * PASSPORTS,
         done_twice=0,
         seconds=round(time.monotonic() - began, 1),
     )
@@ -105,16 +105,16 @@ async def test_ten_workers_run_a_hundred_jobs_and_none_runs_twice(
 async def test_a_signature_that_fails_three_times_succeeds_in_the_fourth_attempt(
     installation: WorkerInstallation, settings: Settings, record_measurement: RecordMeasurement
 ) -> None:
-    keys = replace(FailingKeyRing.from_settings(settings), failures=3)
+    keys = replace(FailingKeyRing.from_settings(settings), failures=4)  # the first one beside the compile
     await installation.request_versions(1)
 
     async with run_worker(settings, installation.database, key_ring=keys):
         await installation.wait_until_idle(seconds=60)
     job = await get_job(installation, "SIGN_PASSPORT")
 
-    assert (job.attempts, len(keys.load_times)) == (4, 4)
+    assert (job.attempts, len(keys.load_times)) == (4, 5)
     await installation.assert_done_once()
-    rests = [after - before for before, after in pairwise(keys.load_times)]
+    rests = [after - before for before, after in pairwise(keys.load_times[1:])]
     first, second, third = (round(rest, 2) for rest in rests)
     record_measurement("worker-backoff", first_rest_seconds=first, second_rest_seconds=second, third_rest_seconds=third)
     for rest, least in zip(rests, (2, 4, 8), strict=True):
@@ -125,7 +125,7 @@ async def test_a_signature_that_fails_three_times_succeeds_in_the_fourth_attempt
 async def test_a_signature_that_fails_five_times_is_a_dead_letter_and_can_be_retried(
     installation: WorkerInstallation, settings: Settings
 ) -> None:
-    keys = replace(FailingKeyRing.from_settings(settings), failures=5)
+    keys = replace(FailingKeyRing.from_settings(settings), failures=6)  # the first one beside the compile
     await installation.request_versions(1)
 
     async with run_worker(settings, installation.database, key_ring=keys):

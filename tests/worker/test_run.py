@@ -88,6 +88,8 @@ async def test_a_worker_removes_old_answers_and_counts_compiles_in_the_registry_
 class RecordingSigner:
     """A holder of keys that is away at first, and remembers what it was told."""
 
+    provider_seconds = None
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
         self.is_away = True

@@ -35,6 +35,11 @@ log = get_logger(__name__)
 VersionOrderT = TypeVar("VersionOrderT", bound="VersionOrder")
 
 
+def activate_job_key(version: PassportVersionId) -> str:
+    """The idempotency key of the job that activates a version."""
+    return f"activate:{version}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivateOrder:
     """The version to activate."""

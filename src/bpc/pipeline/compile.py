@@ -4,10 +4,11 @@ The request fixes everything that the bytes depend on: the time, the version's i
 build, the signing key, and the hashes of snapshot and rules. So the job gives the same bytes on every run and every
 machine. A job that ends FAILED or DEAD_LETTER is recorded once on the passport, whatever the reason.
 
-    request_compile ─► COMPILE_PASSPORT ┬─► a version with status COMPILING, and the job that signs it
+    request_compile ─► COMPILE_PASSPORT ┬─► a version with status SIGNED and its QR code (bpc.pipeline.new_version)
+                                        ├─► a version with status COMPILING, and the job that signs it
                                         └─► no version; COMPILE_FAILED is recorded on the passport
 
-The job: run ─► load_input ─► compile_here_or_in_child ─► store_version
+The job: run ─► load_input ─► compile_here_or_in_child ─► sign at once, or by a job ─► store
 """
 
 import asyncio
@@ -19,13 +20,13 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple
 from uuid import UUID
 
-from service_jobs import HIGH, Context, Handler, Handlers, JobError, ProcessesUnavailable, SubmitQueue
+from service_jobs import HIGH, NORMAL, Context, Handler, Handlers, JobError, ProcessesUnavailable, SubmitQueue
 
-from bpc.core.audit.events import EMPTY_CHAIN, Act
+from bpc.core.audit.events import Act
+from bpc.core.audit.signing import PublicKey
 from bpc.core.errors import Conflict
-from bpc.core.formats.hashes import from_hex, sha256, to_hex
+from bpc.core.formats.hashes import from_hex, to_hex
 from bpc.core.formats.ids import (
-    ActorId,
     JobId,
     PassportId,
     PassportVersionId,
@@ -33,11 +34,14 @@ from bpc.core.formats.ids import (
     SnapshotId,
     TenantId,
 )
-from bpc.core.formats.timestamps import format_time
 from bpc.core.passport.compile import ArtifactLimits, CompiledPassport, compile_passport
 from bpc.core.passport.compile_input import CompileInput, Product
 from bpc.core.passport.trace import trace_fields
 from bpc.core.readiness.trial import build_machine
+from bpc.pipeline.activate import ActivateOrder, activate_job_key
+from bpc.pipeline.compile_order import CompileOrder
+from bpc.pipeline.new_version import store_issued_version, store_unsigned_version
+from bpc.pipeline.quick_signing import QuickSigning
 from bpc.pipeline.rule_cache import CompileInputChanged, RuleCache, RuleTexts
 from bpc.pipeline.sign import SignOrder, sign_job_key
 from bpc.runtime import clock
@@ -48,37 +52,18 @@ from bpc.storage.connection import Connection
 from bpc.storage.error_mapping import SnapshotNotReady
 from bpc.storage.evidence import snapshots
 from bpc.storage.jobs import describe_failure, load_job_input, make_subject
-from bpc.storage.passports import compile_inputs, passport_versions, passports, products
-from bpc.storage.passports.passports import load_subject
+from bpc.storage.passports import compile_inputs, passports, products
+from bpc.storage.passports.passports import PassportSubject, load_subject
 from bpc.storage.rules import packages
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
+SIGN_WITHIN_SECONDS: Final = 10.0  # after a longer compile, a job looks at the key again
 LARGE_RULES_BYTES: Final = 65_536  # longer rules take seconds to parse, and hold the interpreter lock for part of it
 log = get_logger(__name__)
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 # Runs a function with its arguments in a child process. Raises `ProcessesUnavailable` if there are no child processes.
 ComputePool: TypeAlias = Callable[..., Awaitable[Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileOrder:
-    """The stored input of the job: everything that the bytes of the new version depend on."""
-
-    passport_version_id: PassportVersionId
-    passport_id: PassportId
-    snapshot_id: SnapshotId
-    rule_package_version_id: RulePackageVersionId
-    product_sku: str
-    product_name: str
-    issued_at: datetime
-    compiler_build_id: str
-    signing_key_id: str
-    snapshot_hash: str
-    dsl_sha256: str
-    tests_sha256: str
-    actor_id: ActorId | None
-    activate: bool = False  # as soon as the version has its QR code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +77,10 @@ class RequestedCompile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOutcome:
-    """The compiled version, how many facts it was compiled from, and the job that signs it."""
+    """The compiled version, and how many facts it was compiled from.
+
+    If it was issued at once, it has the text of its QR code; otherwise it has the job that signs it.
+    """
 
     passport_version_id: PassportVersionId
     passport_id: PassportId
@@ -100,7 +88,9 @@ class CompileOutcome:
     fact_count: int
     fail_count: int
     warn_count: int
-    sign_job_id: UUID
+    sign_job_id: UUID | None
+    qr_payload: str | None = None
+    activate_job_id: UUID | None = None
 
 
 class RulesNotPublished(Conflict):
@@ -155,15 +145,24 @@ async def request_compile(
         actor_id=act.actor_id,
         activate=activate,
     )
-    await events.append_act(conn, act, tenant, "Passport", passport, "COMPILE_REQUESTED", _to_event_payload(order))
+    await events.append_act(conn, act, tenant, "Passport", passport, "COMPILE_REQUESTED", order.to_event_payload())
     job_id = await queue.submit(job, order, key=f"compile:{order.passport_version_id}", priority=priority)
     return RequestedCompile(job_id=JobId(job_id), passport_version_id=order.passport_version_id, issued_at=act.at)
 
 
 def declare_compile_job(
-    handlers: Handlers, *, limits: ArtifactLimits, metrics: JobMetrics, then: Handler[SignOrder, Any]
+    handlers: Handlers,
+    *,
+    limits: ArtifactLimits,
+    metrics: JobMetrics,
+    then: Handler[SignOrder, Any],
+    quick_signing: QuickSigning | None,
+    activate_job: Handler[ActivateOrder, Any],
 ) -> Handler[CompileOrder, CompileOutcome]:
-    """The job COMPILE_PASSPORT. If the rules or facts are refused, the job has failed."""
+    """The job COMPILE_PASSPORT. If the rules or facts are refused, the job has failed.
+
+    Without `quick_signing`, signing is always a job of its own.
+    """
     rule_cache = RuleCache()
 
     @handlers.job(
@@ -174,18 +173,32 @@ def declare_compile_job(
     async def run(ctx: Context, order: CompileOrder) -> CompileOutcome:
         conn, tenant, start_seconds = await ctx.transaction(), TenantId(ctx.tenant), time.perf_counter()
         try:
-            compile_input, texts = await load_input(conn, tenant, order, rule_cache)
+            compile_input, texts, public_key = await load_input(conn, tenant, order, rule_cache)
             output = await compile_here_or_in_child(ctx, compile_input, texts, order.snapshot_hash, limits)
         except Exception:
             metrics.record_compile(time.perf_counter() - start_seconds, None)
             raise
-        metrics.record_compile(time.perf_counter() - start_seconds, output)
-        await store_version(conn, tenant, order, output)
-        version = order.passport_version_id
+        seconds, version = time.perf_counter() - start_seconds, order.passport_version_id
+        metrics.record_compile(seconds, output)
         if is_debug_logged():
             for field in trace_fields(output.proof):
                 log.debug("field evaluated", tenant_id=str(tenant), passport_version_id=str(version), **asdict(field))
-        sign_order = SignOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
+        signed_receipt, qr_text, sign_job_id, activate_job_id = None, None, None, None
+        if quick_signing is not None and seconds <= SIGN_WITHIN_SECONDS:
+            signed_receipt = await quick_signing.sign(output.receipt, public_key)
+        if signed_receipt is not None:
+            product = compile_input.product
+            subject = PassportSubject(
+                passport_id=order.passport_id, battery_product_id=product.battery_product_id, sku=product.sku
+            )
+            qr_text = await store_issued_version(conn, tenant, order, output, signed_receipt, subject)
+        if qr_text is None:
+            await store_unsigned_version(conn, tenant, order, output)
+            sign_order = SignOrder(passport_version_id=version, actor_id=order.actor_id, activate=order.activate)
+            sign_job_id = ctx.submit(then, sign_order, key=sign_job_key(version), priority=HIGH)
+        elif order.activate:
+            activate_order = ActivateOrder(passport_version_id=version, actor_id=order.actor_id)
+            activate_job_id = ctx.submit(activate_job, activate_order, key=activate_job_key(version), priority=NORMAL)
         return CompileOutcome(
             passport_version_id=version,
             passport_id=order.passport_id,
@@ -193,7 +206,9 @@ def declare_compile_job(
             fact_count=len(compile_input.facts),
             fail_count=output.compliance.fail,
             warn_count=output.compliance.warn,
-            sign_job_id=ctx.submit(then, sign_order, key=sign_job_key(version), priority=HIGH),
+            sign_job_id=sign_job_id,
+            qr_payload=qr_text,
+            activate_job_id=activate_job_id,
         )
 
     @run.on_failure
@@ -208,10 +223,13 @@ def declare_compile_job(
 
 async def load_input(
     conn: Connection, tenant: TenantId, order: CompileOrder, rule_cache: RuleCache
-) -> tuple[CompileInput, RuleTexts]:
-    """Load what the order names. Raises `CompileInputChanged` if the rules are not those that the order fixed."""
+) -> tuple[CompileInput, RuleTexts, PublicKey | None]:
+    """Load what the order names, and the public key if that signs now.
+
+    Raises `CompileInputChanged` if the rules are not those that the order fixed.
+    """
     stored_input = await compile_inputs.load_compile_input(
-        conn, tenant, order.passport_id, order.rule_package_version_id
+        conn, tenant, order.passport_id, order.rule_package_version_id, order.signing_key_id
     )
     _require_language_level(stored_input.compiler_min_build)
     if (to_hex(stored_input.dsl_sha256), to_hex(stored_input.tests_sha256)) != (order.dsl_sha256, order.tests_sha256):
@@ -234,7 +252,7 @@ async def load_input(
         rules=texts.dsl,
         tests=texts.tests,
     )
-    return compile_input, texts
+    return compile_input, texts, stored_input.signing_key
 
 
 async def compile_here_or_in_child(
@@ -278,49 +296,6 @@ async def run_in_child_or_thread(pool: ComputePool | None, function: Callable[[*
     return await asyncio.to_thread(function, *arguments)
 
 
-async def store_version(conn: Connection, tenant: TenantId, order: CompileOrder, output: CompiledPassport) -> None:
-    """Insert and record the version. If an earlier execution stored it, only compare the hashes."""
-    version = order.passport_version_id
-    is_new = await passport_versions.insert_version(
-        conn,
-        tenant,
-        version,
-        output,
-        passport=order.passport_id,
-        snapshot=order.snapshot_id,
-        rules=order.rule_package_version_id,
-        compiler_build_id=order.compiler_build_id,
-        at=order.issued_at,
-    )
-    if not is_new:
-        version_row = await passport_versions.get_version(conn, tenant, version)
-        hashes = output.payload_hash, output.proof_root_hash, output.receipt_hash
-        if (version_row.payload_hash, version_row.proof_root_hash, version_row.receipt_hash) != hashes:
-            raise Conflict(
-                f"passport version `{version}` already exists, with other hashes",
-                fix="request the compile again: the new version gets an id of its own",
-            )
-        return
-    payload = {
-        "passport_id": str(order.passport_id),
-        "snapshot_id": str(order.snapshot_id),
-        "rule_package_version_id": str(order.rule_package_version_id),
-        "compiler_build_id": order.compiler_build_id,
-        "payload_hash": to_hex(output.payload_hash),
-        "proof_root_hash": to_hex(output.proof_root_hash),
-        "receipt_hash": to_hex(output.receipt_hash),
-        "proof_sha256": to_hex(sha256(output.proof)),
-        "receipt_sha256": to_hex(sha256(output.receipt)),
-        "fail_count": output.compliance.fail,
-        "warn_count": output.compliance.warn,
-        "issued_at": format_time(order.issued_at),
-    }
-    act = Act(order.actor_id, clock.now())
-    await events.append_act(
-        conn, act, tenant, "PassportVersion", version, "PASSPORT_COMPILED", payload, head=EMPTY_CHAIN
-    )
-
-
 async def _require_snapshot_hash(conn: Connection, tenant: TenantId, snapshot: SnapshotId) -> str:
     row = await snapshots.lock_snapshot_shared(conn, tenant, snapshot)
     if row.snapshot_hash is None:
@@ -362,20 +337,3 @@ async def _record_failure(conn: Connection, tenant: TenantId, order: CompileOrde
     }
     act = Act(order.actor_id, clock.now())
     await append_and_announce(conn, act, tenant, "Passport", order.passport_id, "COMPILE_FAILED", payload)
-
-
-def _to_event_payload(order: CompileOrder) -> dict[str, object]:
-    return {
-        "passport_version_id": str(order.passport_version_id),
-        "snapshot_id": str(order.snapshot_id),
-        "snapshot_hash": order.snapshot_hash,
-        "rule_package_version_id": str(order.rule_package_version_id),
-        "dsl_sha256": order.dsl_sha256,
-        "tests_sha256": order.tests_sha256,
-        "product_sku": order.product_sku,
-        "product_name": order.product_name,
-        "compiler_build_id": order.compiler_build_id,
-        "signing_key_id": order.signing_key_id,
-        "issued_at": format_time(order.issued_at),
-        "activate": order.activate,
-    }

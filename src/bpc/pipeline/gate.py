@@ -187,4 +187,4 @@ async def _load_payload_entries(
     conn: Connection, tenant: TenantId, version_id: PassportVersionId
 ) -> Sequence[ComplianceEntry]:
     payload = await passport_versions.load_artifact(conn, tenant, version_id, "payload")
-    return await asyncio.to_thread(read_compliance, payload or b"")  # it may have megabytes
+    return await asyncio.to_thread(read_compliance, payload)  # it may have megabytes

@@ -16,10 +16,11 @@ from bpc.core.formats.ids import ActorId, PassportVersionId, TenantId
 from bpc.core.passport.bundle import format_receipt_qr_text
 from bpc.core.passport.qr import draw_qr_png
 from bpc.core.passport.receipt import read_receipt
-from bpc.pipeline.activate import ActivateOrder, announce_failures
+from bpc.pipeline.activate import ActivateOrder, activate_job_key, announce_failures
 from bpc.runtime import clock
 from bpc.storage.jobs import make_subject
 from bpc.storage.passports import passport_versions
+from bpc.storage.passports.passports import PassportSubject
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 
@@ -60,14 +61,18 @@ def declare_qr_job(handlers: Handlers, *, then: Handler[ActivateOrder, Any]) -> 
             return QrOutcome(passport_version_id=version, qr_payload=stored_text, activate_job_id=None)
         png = draw_qr_png(text)
         await passport_versions.set_qr(conn, tenant, version, text=text, png=png)
-        act, subject = Act(order.actor_id, clock.now()), row.subject.to_event_payload()
-        payload = {"qr_payload": text, "qr_png_sha256": to_hex(sha256(png)), **subject}
+        act, payload = Act(order.actor_id, clock.now()), describe_qr_code(text, png, row.subject)
         await append_and_announce(conn, act, tenant, "PassportVersion", version, "QR_GENERATED", payload, head=row.head)
         activate_job_id = None
         if order.activate:
             activate_order = ActivateOrder(passport_version_id=version, actor_id=order.actor_id)
-            activate_job_id = ctx.submit(then, activate_order, key=f"activate:{version}", priority=NORMAL)
+            activate_job_id = ctx.submit(then, activate_order, key=activate_job_key(version), priority=NORMAL)
         return QrOutcome(passport_version_id=version, qr_payload=text, activate_job_id=activate_job_id)
 
     announce_failures(run, "QR_FAILED")
     return run
+
+
+def describe_qr_code(text: str, png: bytes, subject: PassportSubject) -> dict[str, object]:
+    """What the event of a QR code says."""
+    return {"qr_payload": text, "qr_png_sha256": to_hex(sha256(png)), **subject.to_event_payload()}

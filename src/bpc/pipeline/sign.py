@@ -14,7 +14,7 @@ from service_jobs import HIGH, NORMAL, Context, Handler, Handlers, SubmitQueue
 from bpc.core.audit.events import Act
 from bpc.core.audit.signing import SignatureInvalid, verify_signature
 from bpc.core.errors import Conflict, Refusal
-from bpc.core.formats.hashes import sha256, to_hex
+from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import ActorId, JobId, PassportVersionId, TenantId
 from bpc.core.passport.receipt import Receipt, encode_receipt, read_receipt
 from bpc.core.signing_forms import RECEIPT
@@ -27,7 +27,7 @@ from bpc.storage.connection import Connection
 from bpc.storage.jobs import make_subject, retry_if_unsuccessful
 from bpc.storage.passports import passport_versions
 from bpc.storage.passports.passport_versions import LockedPassportVersion, PassportVersionRow
-from bpc.storage.passports.passports import find_sku, load_subject_of_version
+from bpc.storage.passports.passports import PassportSubject, find_sku, load_subject_of_version
 from bpc.storage.webhooks.webhook_fanout import append_and_announce
 
 SIGN_JOB_TYPE: Final = "SIGN_PASSPORT"
@@ -138,15 +138,22 @@ async def _sign(
         signature=signature,
         key_id=receipt.signing_key_id,
     )
-    payload = {
-        "signing_key_id": receipt.signing_key_id,
-        "receipt_hash": to_hex(row.receipt_hash),
-        "receipt_sha256": to_hex(sha256(signed_receipt)),
-        "signature_sha256": to_hex(sha256(signature)),
-        **row.subject.to_event_payload(),
-    }
+    payload = describe_signature(receipt.signing_key_id, row.receipt_hash, signed_receipt, signature, row.subject)
     await append_and_announce(conn, act, tenant, "PassportVersion", version, "PASSPORT_SIGNED", payload, head=row.head)
     return receipt.signing_key_id
+
+
+def describe_signature(
+    key_id: str, receipt_hash: Digest, signed_receipt: bytes, signature: bytes, subject: PassportSubject
+) -> dict[str, object]:
+    """What the event of a signature says."""
+    return {
+        "signing_key_id": key_id,
+        "receipt_hash": to_hex(receipt_hash),
+        "receipt_sha256": to_hex(sha256(signed_receipt)),
+        "signature_sha256": to_hex(sha256(signature)),
+        **subject.to_event_payload(),
+    }
 
 
 def _require_compiled_receipt(version: PassportVersionId, row: LockedPassportVersion) -> Receipt:

@@ -40,7 +40,7 @@ async def find_same_version(
         facts = tuple(await snapshots.load_facts(conn, tenant, snapshot))
     else:
         facts = (await load_product_evidence(conn, tenant, product.sku)).facts
-    if payload is None or not facts:
+    if not facts:
         return None
     product_facts = ProductFacts(sku=product.sku, name=product.name, facts=facts)
     arguments = payload, rules, product_facts

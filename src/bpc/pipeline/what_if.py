@@ -216,7 +216,7 @@ async def _load_rule_trials(
 
 
 async def _load_payload(conn: Connection, tenant: TenantId, version: PassportVersionId) -> bytes:
-    return await passport_versions.load_artifact(conn, tenant, version, "payload") or b""
+    return await passport_versions.load_artifact(conn, tenant, version, "payload")
 
 
 def _split(

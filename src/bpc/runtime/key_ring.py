@@ -46,6 +46,10 @@ class KeyNotHeld(Refusal):
 class SigningService(Protocol):
     """Who holds private keys: makes them, and signs whole documents with them (bpc.core.signing_forms)."""
 
+    @property
+    def provider_seconds(self) -> float | None:
+        """How long the keys took for the last signature, without the way there; None if that is not known."""
+
     async def sign(self, kind: str, document: bytes) -> bytes:
         """The signature of the key that the document names; `KeyNotHeld` without its private half."""
 
@@ -86,6 +90,11 @@ class KeyRing:
     def from_settings(cls, settings: Settings) -> Self:
         """The installation's own key, which is made where there is none yet, and the key files."""
         return cls({settings.signing_key_id: Signer(parse_seed(load_signing_seed(settings)))}, settings)
+
+    @property
+    def provider_seconds(self) -> float:
+        """Nothing worth counting."""
+        return 0.0
 
     async def sign(self, kind: str, document: bytes) -> bytes:
         """The signature of the key that the document names."""

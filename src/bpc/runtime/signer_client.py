@@ -4,7 +4,7 @@ A message is its length in four bytes, a line of JSON, and a document after it. 
 time; a caller with many at once opens more, and keeps them.
 
     request    {"op": "sign", "kind": "receipt"} newline, the receipt
-    answer     {"ok": true, "signature": "…"}, or {"ok": false, "code": "…", "says": "…"}
+    answer     {"ok": true, "signature": "…", "seconds": what the keys took}, or {"ok": false, "code": "…", "says": "…"}
     request    {"op": "sign-many", "kind": "item-receipt", "sizes": [1006, 1006]} newline, the receipts
     answer     {"ok": true, "signatures": "…"}: all of them, 64 bytes each
 """
@@ -109,10 +109,12 @@ class SignerClient:
         self._idle: list[_Stream] = []
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._tls: ssl.SSLContext | None = None
+        self.provider_seconds: float | None = None
 
     async def sign(self, kind: str, document: bytes) -> bytes:
         """The signature of the key that the document names."""
         answer = await self._ask({"op": "sign", "kind": kind}, document)
+        self.provider_seconds = answer.get("seconds")  # a signer of an earlier release does not tell
         return from_base64(answer["signature"], size=SIGNATURE_BYTES)
 
     async def sign_many(self, kind: str, documents: Sequence[bytes]) -> list[bytes]:

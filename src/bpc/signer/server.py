@@ -18,6 +18,7 @@ import os
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import accumulate
@@ -71,6 +72,7 @@ class SigningDesk:
 
     def __init__(self, provider: KeyProvider, record: SigningRecord, *, installation_key: str) -> None:
         self._provider = provider
+        self.provider_seconds = 0.0  # of the last call
         self._record = record
         self._installation_key = installation_key
         self._waiting: list[tuple[RecordEntry, asyncio.Future[None]]] = []
@@ -238,12 +240,15 @@ class SigningDesk:
 
     async def _call(self, function: Callable[[*Args], T], *arguments: *Args) -> T:
         """Call the provider, in a thread if it may take long. What breaks there may be over later."""
+        start_seconds = time.perf_counter()
         try:
             return await asyncio.to_thread(function, *arguments) if self._provider.may_block else function(*arguments)
         except (Refusal, ConfigMissing):
             raise
         except Exception as error:
             raise ProviderFailed(f"the keys cannot be used: {type(error).__name__}: {error}"[:500]) from error
+        finally:
+            self.provider_seconds = time.perf_counter() - start_seconds
 
 
 class Callers:
@@ -320,7 +325,8 @@ class SignerServer:
     async def _run(self, header: Mapping[str, Any], document: bytes, caller: str) -> dict[str, Any]:
         match header["op"]:
             case "sign":
-                return {"signature": to_base64(await self._desk.sign(_text(header, "kind"), document, caller))}
+                signature = await self._desk.sign(_text(header, "kind"), document, caller)
+                return {"signature": to_base64(signature), "seconds": self._desk.provider_seconds}
             case "sign-many":
                 documents = _split_documents(header["sizes"], document)
                 return {"signatures": to_base64(await self._desk.sign_many(_text(header, "kind"), documents, caller))}

@@ -28,7 +28,8 @@ from bpc.core.formats.ids import (
     TenantId,
 )
 from bpc.core.readiness.trial import TrialRules
-from bpc.pipeline.compile import CompileOrder, request_compile
+from bpc.pipeline.compile import request_compile
+from bpc.pipeline.compile_order import CompileOrder
 from bpc.pipeline.snapshot import snapshot_product
 from bpc.pipeline.trial import find_same_version
 from bpc.runtime import clock

@@ -11,9 +11,11 @@ from bpc.core.passport.compile import ArtifactLimits
 from bpc.outbound import Guard
 from bpc.outbound.folders import AllowedFolders
 from bpc.pipeline.activate import ActivateOrder, ActivationResult, declare_activate_job
-from bpc.pipeline.compile import CompileOrder, CompileOutcome, declare_compile_job
+from bpc.pipeline.compile import CompileOutcome, declare_compile_job
+from bpc.pipeline.compile_order import CompileOrder
 from bpc.pipeline.facts import ParseOrder, ParseOutcome, declare_parse_job
 from bpc.pipeline.qr import QrOrder, QrOutcome, declare_qr_job
+from bpc.pipeline.quick_signing import QuickSigning
 from bpc.pipeline.sign import SignOrder, SignOutcome, declare_sign_job
 from bpc.pipeline.snapshot import BuildOrder, BuildOutcome, declare_build_job
 from bpc.runtime.key_ring import SigningService
@@ -157,15 +159,26 @@ def declare_pipeline_jobs(
     key_ring: SigningService,
     metrics: JobMetrics = JobMetrics(),  # noqa: B008 (it has no state)
     reader_pool: LimitedProcesses = UnavailableProcesses(),  # noqa: B008 (it has no state)
+    sign_at_once: bool = True,
 ) -> PipelineJobs:
-    """Declare the steps that are jobs, each with the step that follows it."""
+    """Declare the steps that are jobs, each with the step that follows it.
+
+    With `sign_at_once`, a compile also signs and makes the QR code, as long as signatures come quickly.
+    """
     activate = declare_activate_job(handlers)
     qr = declare_qr_job(handlers, then=activate)
     sign = declare_sign_job(handlers, key_ring=key_ring, then=qr)
     return PipelineJobs(
         parse=declare_parse_job(handlers, reader_pool=reader_pool),
         build=declare_build_job(handlers),
-        compile=declare_compile_job(handlers, limits=limits, metrics=metrics, then=sign),
+        compile=declare_compile_job(
+            handlers,
+            limits=limits,
+            metrics=metrics,
+            then=sign,
+            quick_signing=QuickSigning(key_ring) if sign_at_once else None,
+            activate_job=activate,
+        ),
         sign=sign,
         qr=qr,
         activate=activate,

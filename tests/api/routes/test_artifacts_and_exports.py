@@ -29,7 +29,7 @@ from bpc.core.status.statements import read_statement
 from bpc.core.tlog.policy import parse_policy
 from bpc.core.verify.bundle import verify_bundle, verify_bundle_or_view, verify_view
 from bpc.core.verify.status_step import StatusQuestion
-from bpc.pipeline.compile import CompileOrder
+from bpc.pipeline.compile_order import CompileOrder
 from bpc.runtime import clock
 from bpc.runtime.key_ring import KeyRing
 from bpc.storage.database import Database

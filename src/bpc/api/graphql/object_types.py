@@ -282,7 +282,7 @@ def require_job_status(text: str | None) -> Status | None:
 async def _load_decoded(
     conn: Connection, tenant: TenantId, version: PassportVersionId, which: passport_versions.ArtifactName
 ) -> Any:
-    content = await passport_versions.load_artifact(conn, tenant, version, which) or b"{}"
+    content = await passport_versions.load_artifact(conn, tenant, version, which)
     return await compute_by_size(canonical_json.decode, content)
 
 

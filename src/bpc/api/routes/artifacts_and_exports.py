@@ -93,8 +93,11 @@ async def get_receipt(
 async def get_qr_code(
     ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
 ) -> Response:
-    """Get the image of the QR code. It is not found until its job has finished."""
-    return serve_bytes(await _load_artifact(ctx, passport_version_id, "qr_png"), PNG, if_none_match)
+    """Get the image of the QR code. It is not found until the version is signed and has its code."""
+    picture = await passport_versions.load_picture(ctx.conn, ctx.tenant, passport_version_id)
+    if picture is None:
+        raise NoQrCode(passport_version_id)
+    return serve_bytes(picture, PNG, if_none_match)
 
 
 @artifact_routes.read(
@@ -169,10 +172,7 @@ async def _require_audience(
 
 
 async def _load_artifact(ctx: RequestContext, version: PassportVersionId, which: ArtifactName) -> bytes:
-    content = await passport_versions.load_artifact(ctx.conn, ctx.tenant, version, which)
-    if content is None:
-        raise NoQrCode(version)
-    return content
+    return await passport_versions.load_artifact(ctx.conn, ctx.tenant, version, which)
 
 
 # What became of a version, for everybody and without a key. These routes only read.

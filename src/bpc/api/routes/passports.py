@@ -230,7 +230,7 @@ class NewCompile(RequestBody):
 
 
 class CompileRequested(ResponseBody):
-    job_id: Id = Field(description="The job that compiles. Signing and the QR code are jobs that follow it.")
+    job_id: Id = Field(description="The job that compiles. It also signs, or submits a job that does.")
     passport_version_id: Id = Field(description="The version; it exists when the job has succeeded.")
     issued_at: Moment = Field(description="The time of issue that the passport will show.")
 

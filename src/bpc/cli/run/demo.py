@@ -201,7 +201,7 @@ async def issue_passport(bpc: Client, listener: DemoListener, out: Path) -> UUID
     run = (await bpc.list_rule_test_runs(rules, limit=1)).items[0]
     listener.note(f"{run.passed} of {run.cases} cases passed; publishing needs at least 500")
 
-    with listener.step("4 compile, 5 sign, 6 QR: three jobs, each in one transaction"):
+    with listener.step("4 compile, 5 sign, 6 QR: one job, in one transaction"):
         version = await _compile(bpc, snapshot, rules)
         passport_version = await bpc.get_passport_version(version)
     listener.note(

@@ -41,10 +41,12 @@ RETIRE_KEY: Final[LiteralString] = """
      WHERE key_id = $1 AND status = 'ACTIVE' AND owner_tenant_id IS NULL RETURNING true
 """
 SELECT_PUBLIC_KEY: Final[LiteralString] = "SELECT public_key FROM signing_keys WHERE key_id = $1"
-SELECT_SIGNING_KEY: Final[LiteralString] = """
+SIGNS_NOW: Final[LiteralString] = """
+    status = 'ACTIVE' AND coalesce(valid_from <= now(), true) AND coalesce(now() < valid_until, true)
+"""
+SELECT_SIGNING_KEY: Final[LiteralString] = f"""
     SELECT public_key FROM signing_keys
-     WHERE key_id = $1 AND status = 'ACTIVE' AND (owner_tenant_id IS NULL OR owner_tenant_id = $2)
-       AND coalesce(valid_from <= now(), true) AND coalesce(now() < valid_until, true)
+     WHERE key_id = $1 AND (owner_tenant_id IS NULL OR owner_tenant_id = $2) AND {SIGNS_NOW}
 """
 SELECT_OTHER_NAME: Final[LiteralString] = "SELECT key_id FROM signing_keys WHERE public_key = $1 AND key_id <> $2"
 # A version names its key in its receipt, a requested compile in its payload. The ids of jobs are in the order of time.

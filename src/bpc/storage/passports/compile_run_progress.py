@@ -37,7 +37,12 @@ SELECT_ROW_STATES: Final[LiteralString] = f"""
            {COMPLIANCE_COLUMNS},
            CASE WHEN state.status = 'CANCELLED' AND r.passport_version_id IS NULL
                 THEN least(c.cancelled_at, j.finished_at)  -- its job may run again, and then does nothing
-                ELSE coalesce(j.finished_at, v.activated_at, v.created_at, c.created_at) END AS ended_at
+                ELSE coalesce(
+                  j.finished_at,
+                  (SELECT finished_at FROM jobs.job  -- the job that compiled it, if that also signed it
+                    WHERE tenant_id = $1 AND type = 'COMPILE_PASSPORT'
+                      AND idempotency_key = ('compile:' || r.passport_version_id) COLLATE "C" LIMIT 1),
+                  v.activated_at, v.created_at, c.created_at) END AS ended_at
       FROM compile_run_rows r
       JOIN compile_runs c ON c.tenant_id = $1 AND c.run_id = r.run_id
       LEFT JOIN passport_versions v ON v.tenant_id = $1 AND v.passport_version_id = r.passport_version_id

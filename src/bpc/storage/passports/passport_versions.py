@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, LiteralString
 
 from bpc.core.audit.events import ChainHead
@@ -16,6 +17,7 @@ from bpc.core.formats.ids import (
     TenantId,
 )
 from bpc.core.passport.compile import CompiledPassport
+from bpc.core.passport.qr import draw_qr_png
 from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
 from bpc.storage.list_filters import ListConditions
 from bpc.storage.passports.passports import PassportSubject
@@ -23,7 +25,10 @@ from bpc.storage.passports.product_search import ProductFilter, add_product_cond
 
 PassportVersionStatus = Literal["COMPILING", "SIGNED", "ACTIVE", "SUPERSEDED", "REVOKED"]
 LaterStatus = Literal["ACTIVE", "SUPERSEDED", "REVOKED"]
-ArtifactName = Literal["payload", "proof", "receipt", "qr_png"]
+ArtifactName = Literal["payload", "proof", "receipt"]
+# What a later release will store of a picture, which follows from its text. The one before this needs the picture.
+DRAWN_WHEN_READ: Final = b""
+MAX_DRAWN_PICTURES: Final = 256
 
 INSERT_VERSION: Final[LiteralString] = """
     INSERT INTO passport_versions (tenant_id, passport_version_id, passport_id, status, created_at, snapshot_id,
@@ -89,8 +94,8 @@ SELECT_ARTIFACT: Final[Mapping[ArtifactName, LiteralString]] = {
     "payload": f"SELECT payload_canonical AS content FROM passport_versions {ONE_VERSION}",
     "proof": f"SELECT proof_canonical AS content FROM passport_versions {ONE_VERSION}",
     "receipt": f"SELECT receipt_canonical AS content FROM passport_versions {ONE_VERSION}",
-    "qr_png": f"SELECT qr_png AS content FROM passport_versions {ONE_VERSION}",
 }
+SELECT_PICTURE: Final[LiteralString] = f"SELECT qr_png, qr_payload FROM passport_versions {ONE_VERSION}"
 SELECT_BYTES: Final[LiteralString] = f"""
     SELECT payload_canonical AS payload, proof_canonical AS proof, receipt_canonical AS receipt, signature, qr_payload,
            qr_png
@@ -260,19 +265,20 @@ async def list_versions(
     return await fetch_rows(conn, PassportVersionRow, statement, tenant, *page, *conditions.values)
 
 
-async def load_artifact(
-    conn: Connection, tenant: TenantId, version: PassportVersionId, name: ArtifactName
-) -> bytes | None:
-    """The stored bytes of an artifact; None for a QR code that does not exist yet."""
-    row = await fetch_one(
-        conn, dict[str, bytes | None], SELECT_ARTIFACT[name], tenant, version, kind="passport version"
-    )
+async def load_artifact(conn: Connection, tenant: TenantId, version: PassportVersionId, name: ArtifactName) -> bytes:
+    """The stored bytes of an artifact."""
+    row = await fetch_one(conn, dict[str, bytes], SELECT_ARTIFACT[name], tenant, version, kind="passport version")
     return row["content"]
+
+
+async def load_picture(conn: Connection, tenant: TenantId, version: PassportVersionId) -> bytes | None:
+    """The picture of a version's QR code; None if it has no code yet."""
+    return await fetch_one(conn, _complete_picture, SELECT_PICTURE, tenant, version, kind="passport version")
 
 
 async def load_bytes(conn: Connection, tenant: TenantId, version: PassportVersionId) -> PassportVersionBytes:
     """All bytes of a version."""
-    return await fetch_one(conn, PassportVersionBytes, SELECT_BYTES, tenant, version, kind="passport version")
+    return await fetch_one(conn, _to_version_bytes, SELECT_BYTES, tenant, version, kind="passport version")
 
 
 async def set_signature(
@@ -321,6 +327,20 @@ async def set_version_status(
 ) -> None:
     """Move the version to its next status."""
     await conn.execute(UPDATE_STATUS_TO[status], tenant, version, at)
+
+
+def _to_version_bytes(*, qr_payload: str | None, qr_png: bytes | None, **columns: Any) -> PassportVersionBytes:
+    picture = _complete_picture(qr_payload=qr_payload, qr_png=qr_png)
+    return PassportVersionBytes(qr_payload=qr_payload, qr_png=picture, **columns)
+
+
+def _complete_picture(*, qr_payload: str | None, qr_png: bytes | None) -> bytes | None:
+    return qr_png if qr_payload is None or qr_png != DRAWN_WHEN_READ else _draw_picture(qr_payload)
+
+
+@lru_cache(maxsize=MAX_DRAWN_PICTURES)
+def _draw_picture(text: str) -> bytes:
+    return draw_qr_png(text)
 
 
 def _to_locked_version(

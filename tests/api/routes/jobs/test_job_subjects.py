@@ -47,19 +47,17 @@ async def test_the_jobs_of_a_passport_say_what_they_are_about_and_what_they_made
     jobs = await list_jobs(admin, subject_kind="passport_version", subject_id=version)
     results = await load_results(admin, jobs)
     of_product = await list_jobs(admin, sku=SKU)
-    signing = await list_jobs(admin, subject_kind="passport_version", subject_id=version, type="SIGN_PASSPORT")
 
-    assert [job["type"] for job in jobs] == ["EXPORT_PASSPORT", "GENERATE_QR", "SIGN_PASSPORT", "COMPILE_PASSPORT"]
+    assert [job["type"] for job in jobs] == ["EXPORT_PASSPORT", "COMPILE_PASSPORT"]
     assert all(
         job["subject"] == {"kind": "passport_version", "id": version, "sku": SKU, "product_name": "Cell"}
         for job in jobs
     )
     assert {job["service_id"] for job in jobs} == {"bpc"}
     assert jobs == of_product
-    assert results["COMPILE_PASSPORT"]["sign_job_id"] == signing[0]["job_id"]
+    assert results["COMPILE_PASSPORT"]["sign_job_id"] is None
     assert results["COMPILE_PASSPORT"]["fact_count"] > 0
-    assert results["SIGN_PASSPORT"]["signing_key_id"]
-    assert results["GENERATE_QR"]["qr_payload"]
+    assert results["COMPILE_PASSPORT"]["qr_payload"]
     assert results["EXPORT_PASSPORT"]["export_id"] == export["export_id"]
     assert results["EXPORT_PASSPORT"]["bytes"] > 0
     assert await list_jobs(admin, sku="another") == []
@@ -81,9 +79,7 @@ async def test_the_rows_of_a_run_are_found_by_the_run_and_by_the_product(
     assert {job["type"] for job in of_run} == {"COMPILE_ROW", "FINISH_COMPILE_RUN"}
     [row_job] = [job for job in of_run if job["type"] == "COMPILE_ROW"]
     assert row_job["subject"] == {"kind": "compile_run", "id": run, "sku": "SKU-B", "product_name": "B"}
-    assert [job["type"] for job in of_product[::-1]] == [
-        *("COMPILE_ROW", "COMPILE_PASSPORT", "SIGN_PASSPORT", "GENERATE_QR", "ACTIVATE_PASSPORT")
-    ]
+    assert [job["type"] for job in of_product[::-1]] == [*("COMPILE_ROW", "COMPILE_PASSPORT", "ACTIVATE_PASSPORT")]
     assert results["COMPILE_ROW"]["passport_version_id"] == row["passport_version_id"]
     assert results["ACTIVATE_PASSPORT"]["status"] == "ACTIVE"
 
@@ -98,7 +94,7 @@ async def test_graphql_shows_and_filters_the_same(admin: Api, service: Service, 
 
     of_version = await ask(kind="passport_version", id=version)
 
-    assert [job["type"] for job in of_version] == ["GENERATE_QR", "SIGN_PASSPORT", "COMPILE_PASSPORT"]
+    assert [job["type"] for job in of_version] == ["COMPILE_PASSPORT"]
     assert of_version[0]["subject"] == {"kind": "passport_version", "id": version, "sku": SKU}
     assert await ask(sku=SKU) == of_version
 

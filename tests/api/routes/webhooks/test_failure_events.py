@@ -158,6 +158,7 @@ async def test_a_version_that_gets_no_qr_code(
     admin: Api, service: Service, inputs: PassportInputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = (await request_version(admin, inputs))["passport_version_id"]
+    monkeypatch.setattr("bpc.pipeline.quick_signing.PATIENCE_SECONDS", 0)  # so the code has a job of its own
     monkeypatch.setattr("bpc.pipeline.qr.draw_qr_png", lambda text: [][len(text)])  # what nobody expected
 
     await run_all_jobs(service)
