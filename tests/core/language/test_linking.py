@@ -121,6 +121,23 @@ def test_a_mistake_is_shown_in_its_file_and_the_other_place_in_its_own() -> None
     assert document["notes"] == [{"line": 3, "column": 7, "message": "it is first declared here: folder/a.bpc:1:7"}]
 
 
+@pytest.mark.parametrize(
+    ("rules", "item"),
+    [
+        (b"const x: Int = 1;\nfield a: Int = x;\n", "const x"),
+        (b'def x = Battery for "k";\nfield a: Bool = x is present;\n', "def x"),
+        (b"fn x(y: Int): Int = y;\nfield a: Int = x(1);\n", "fn x"),
+    ],
+)
+def test_who_defines_a_name_of_another_file_again_may_want_to_override_it(rules: bytes, item: str) -> None:
+    again = rules.split(b"\n")[0]
+    texts = link_package([PackageFiles(EU, {"a.bpc": rules, "b.bpc": again})])
+
+    errors = [located.diagnostic for located in read_package(texts.rules).diagnostics if located.diagnostic.is_error]
+
+    assert [error.help for error in errors] == [f'to replace it, write `override "reason"` before `{item}`']
+
+
 def test_a_refusal_names_package_and_path_where_there_is_no_folder() -> None:
     texts = link_package([PackageFiles(EU, {"a.bpc": b"\nfield x: Int = y;\n"})])
 

@@ -19,7 +19,7 @@ from bpc.core.language.checking.context import (
     make_definition_key,
     require_all,
 )
-from bpc.core.language.checking.imports import is_function_name_free, list_member_enums, suggest_other_name
+from bpc.core.language.checking.imports import is_function_name_free, list_member_enums, suggest_other_item
 from bpc.core.language.checking.list_functions import bind_name
 from bpc.core.language.checking.literals import format_count, resolve_type
 from bpc.core.language.parsing.operands import MAX_HEIGHT
@@ -87,7 +87,7 @@ def declare_functions(checker: Checker, functions: Sequence[syntax.FunctionDefin
         if known is not node.name.span:
             note, hint = (
                 DiagnosticNote(known, "it is first defined here"),
-                suggest_other_name(checker, known, node.span),
+                suggest_other_item(checker, known, node.span, f"fn {name}"),
             )
             checker.error("duplicate-definition", node.name.span, f"`{name}` is defined twice", hint, note)
             continue
@@ -210,7 +210,7 @@ def _declare(checker: Checker, definitions: Sequence[syntax.Definition]) -> dict
             first_span = first.name.span
             note, hint = (
                 DiagnosticNote(first_span, "it is first defined here"),
-                suggest_other_name(checker, first_span, node.span),
+                suggest_other_item(checker, first_span, node.span, f"{'const' if node.is_constant else 'def'} {name}"),
             )
             checker.error("duplicate-definition", node.name.span, f"`{name}` is defined twice", hint, note)
             continue

@@ -70,6 +70,13 @@ def suggest_other_name(checker: Checker, *spans: Span) -> str | None:
     return f"it is imported from {' and from '.join(names)}: one of them needs another name" if names else None
 
 
+def suggest_other_item(checker: Checker, first: Span, again: Span, item: str) -> str | None:
+    """What to do if a definition is declared twice; of two files, one may want to change what the other says."""
+    files = [checker.findings.source.resolve(span)[0] for span in (first, again)]
+    hint = suggest_other_name(checker, first, again)
+    return hint if hint or files[0] is files[1] else f'to replace it, write `override "reason"` before `{item}`'
+
+
 def is_function_name_free(checker: Checker, name: syntax.Name, builtin_names: Container[str]) -> bool:
     """Whether a function hides no enumeration, table or built-in function of another package; reports it otherwise."""
     source = checker.shared.linked

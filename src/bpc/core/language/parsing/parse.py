@@ -200,7 +200,12 @@ class _FileParser(TestBlockParser, TableParser, AboutParser):
 
     def _parse_override(self) -> syntax.TextLiteral | None:
         """Parse `override "reason"`, which may stand before an item of level 2."""
-        if self.language == 1 or not self.is_at_override():
+        if self.language == 1 or not self.is_word("override"):
+            return None
+        if not self.is_at_override():
+            hint = 'write it behind the word: `override "why we say this otherwise"`'
+            self.report("bad-override", "an override needs a reason", self.current_span(), hint)
+            self.advance()
             return None
         self.advance()
         reason = self.parse_text("a reason in quotes")
