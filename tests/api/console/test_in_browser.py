@@ -26,6 +26,8 @@ ALL_PAGES: Final = (
     "/console/gaps",
     "/console/evidence",
     "/console/passports",
+    "/console/jobs",
+    "/console/approvals",
     "/console/sessions",
     "/console/search?q=SKU",
 )

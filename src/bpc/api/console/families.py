@@ -7,7 +7,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.console.page_routes import PageFamily, PageRoute, list_paths
-from bpc.api.console.pages import evidence, gaps, home, passports, products, search, sessions, sign_in
+from bpc.api.console.pages import (
+    approvals,
+    evidence,
+    gaps,
+    home,
+    jobs,
+    passports,
+    products,
+    search,
+    sessions,
+    sign_in,
+)
 from bpc.core.catalogue.number_format import Language
 from bpc.core.errors import NotFound
 
@@ -26,6 +37,8 @@ PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     gaps.pages,
     evidence.pages,
     passports.pages,
+    jobs.pages,
+    approvals.pages,
     search.pages,
     sessions.pages,
     _others,  # last: it answers what no other page does
