@@ -157,6 +157,7 @@ cases: $(READY) ## Rewrite what is made from the code (schema, references, messa
 	$(BIN)/python tools/reference_input.py
 	$(BIN)/python tools/golden.py
 	$(BIN)/python -m tools.verify_corpus
+	$(BIN)/python -m tools.rule_tables
 	$(BIN)/python -m tools.page_script
 
 .bench/.ready: requirements/bench.txt | $(READY)

@@ -1,9 +1,9 @@
 /**
  * A bundle, BPC-BUNDLE-1 and -2: everything that is needed to check a passport, in one zip.
  *
- * The steps are those of `bpc verify`, in its order. Two of them need the rule language and are named in `unchecked`:
- * `proof_steps` (the rules give exactly this computation) and `replay` (compiling again gives the same bytes). Of `qr` the
- * text is checked; the pixels of the picture are not.
+ * The steps are those of `bpc verify`, in its order, but for two that are named in `unchecked`: `proof_steps` (the rules give
+ * exactly this computation), unless an evaluator is given as `recompute`, and `replay` (compiling again gives the same
+ * bytes). Of `qr` the text is checked; the pixels of the picture are not.
  */
 
 import { readArchive } from "./archive.js";
@@ -24,8 +24,10 @@ import { checkReceiptLog, findSigner, runStatusStep } from "./view.js";
 /** @typedef {import("./keys.js").PinnedKey} PinnedKey */
 /** @typedef {import("./log-policy.js").LogPolicy} LogPolicy */
 /** @typedef {import("./status.js").StatusQuestion} StatusQuestion */
+/** @typedef {typeof import("./rules/proof-steps.js").recomputeProof} ProofEvaluator */
 
-export const UNCHECKED_STEPS = ["proof_steps", "replay"];
+const EVALUATED_STEP = "proof_steps";
+export const UNCHECKED_STEPS = [EVALUATED_STEP, "replay"];
 export const BUNDLE_STEPS = ["canonical", "payload_hash", "snapshot", "facts", "rules", "proof_structure", "receipt_hash", "signature", "qr", "events", "log", "key", "status"];
 const LOG_PROOF_NAME = "passport.tlog-proof";
 const STATUS_NAME = "status.json";
@@ -167,17 +169,19 @@ export async function openBundle(bytes) {
 }
 
 /**
- * Every step that this package has.
- * @param {Uint8Array} bytes @param {{ pins?: PinnedKey[], policy?: LogPolicy | null, question?: StatusQuestion }} [options]
+ * Every step that this package has. `recompute` is the evaluator of `bpc-verify/rules`.
+ * @param {Uint8Array} bytes
+ * @param {{ pins?: PinnedKey[], policy?: LogPolicy | null, question?: StatusQuestion, recompute?: ProofEvaluator | null }} [options]
  * @returns {Promise<import("./report.js").Report>}
  */
-export async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUESTION } = {}) {
+export async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUESTION, recompute = null } = {}) {
+  const unchecked = UNCHECKED_STEPS.filter((name) => recompute === null || name !== EVALUATED_STEP);
   let bundle;
   try {
     bundle = await openBundle(bytes);
   } catch (error) {
     if (!(error instanceof CheckFailed)) throw error;
-    return makeReport(reportUnreadable(BUNDLE_STEPS, error.message, "the file is not a bundle"), "unpinned", UNCHECKED_STEPS);
+    return makeReport(reportUnreadable(BUNDLE_STEPS, error.message, "the file is not a bundle"), "unpinned", unchecked);
   }
   /** @type {((bundle: OpenedBundle) => string | Promise<string>)[]} */
   const checks = [
@@ -196,10 +200,28 @@ export async function verifyBundle(bytes, { pins = [], policy = null, question =
     (opened) => checkKey(opened, pins, policy),
   ];
   const steps = [];
-  for (const [at, check] of checks.entries()) steps.push(await runStep(BUNDLE_STEPS[at], () => check(bundle)));
-  const isSigned = steps[BUNDLE_STEPS.indexOf("signature")].ok;
+  for (const [at, check] of checks.entries()) {
+    steps.push(await runStep(BUNDLE_STEPS[at], () => check(bundle)));
+    if (BUNDLE_STEPS[at] === "proof_structure" && recompute !== null) steps.push(await runStep(EVALUATED_STEP, () => evaluateAgain(bundle, recompute)));
+  }
+  const isSigned = steps.some((step) => step.name === "signature" && step.ok);
   const status = await runStatusStep(() => openBundleStatus(bundle, pins), question);
-  return makeReport([...steps, status.step], pins.length && isSigned ? "pinned" : "unpinned", UNCHECKED_STEPS, status.verdict);
+  return makeReport([...steps, status.step], pins.length && isSigned ? "pinned" : "unpinned", unchecked, status.verdict);
+}
+
+/** @param {OpenedBundle} bundle @param {ProofEvaluator} recompute @returns {Promise<string>} */
+async function evaluateAgain(bundle, recompute) {
+  const result = await recompute({
+    rules: /** @type {Uint8Array} */ (bundle.entries.get("rules.bpc")),
+    facts: bundle.get("facts.jsonl"),
+    factsHash: toHex(await hashBytes(/** @type {Uint8Array} */ (bundle.entries.get("facts.jsonl")))),
+    payload: bundle.get("payload.json"),
+    proof: bundle.get("proof.json"),
+    receipt: bundle.get("receipt.json").members,
+  });
+  if (result.skipped) throw new NotChecked(result.detail);
+  if (!result.ok) throw new CheckFailed(result.detail);
+  return result.detail;
 }
 
 /** @param {OpenedBundle} bundle @param {PinnedKey[]} pins @returns {import("./status.js").StatusSubject} */

@@ -3,14 +3,16 @@ export function readFactLines(content: Uint8Array): Record<string, any>[];
 /** The entries of the bundle of a model. @param {Uint8Array} bytes @returns {Promise<OpenedBundle>} */
 export function openBundle(bytes: Uint8Array): Promise<OpenedBundle>;
 /**
- * Every step that this package has.
- * @param {Uint8Array} bytes @param {{ pins?: PinnedKey[], policy?: LogPolicy | null, question?: StatusQuestion }} [options]
+ * Every step that this package has. `recompute` is the evaluator of `bpc-verify/rules`.
+ * @param {Uint8Array} bytes
+ * @param {{ pins?: PinnedKey[], policy?: LogPolicy | null, question?: StatusQuestion, recompute?: ProofEvaluator | null }} [options]
  * @returns {Promise<import("./report.js").Report>}
  */
-export function verifyBundle(bytes: Uint8Array, { pins, policy, question }?: {
+export function verifyBundle(bytes: Uint8Array, { pins, policy, question, recompute }?: {
     pins?: PinnedKey[];
     policy?: LogPolicy | null;
     question?: StatusQuestion;
+    recompute?: ProofEvaluator | null;
 }): Promise<import("./report.js").Report>;
 /**
  * That the key was valid when it signed, and nobody else had it then.
@@ -25,9 +27,6 @@ export function checkKeyTimes(pin: PinnedKey, receipt: Record<string, any>, logg
 export function isView(bytes: Uint8Array): boolean;
 /** The text of a bundle's code, for a picture of it. @param {Uint8Array} bytes @returns {string} */
 export function readQrText(bytes: Uint8Array): string;
-/** @typedef {import("./keys.js").PinnedKey} PinnedKey */
-/** @typedef {import("./log-policy.js").LogPolicy} LogPolicy */
-/** @typedef {import("./status.js").StatusQuestion} StatusQuestion */
 export const UNCHECKED_STEPS: string[];
 export const BUNDLE_STEPS: string[];
 /** @type {import("./forms.js").Spelling} */
@@ -49,3 +48,4 @@ export class OpenedBundle {
 export type PinnedKey = import("./keys.js").PinnedKey;
 export type LogPolicy = import("./log-policy.js").LogPolicy;
 export type StatusQuestion = import("./status.js").StatusQuestion;
+export type ProofEvaluator = typeof import("./rules/proof-steps.js").recomputeProof;
