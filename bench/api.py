@@ -142,6 +142,11 @@ def _run_wrk(url: str, path: str, key: str | None) -> LoadResult:
             command += [] if key is None else ["-H", f"Authorization: Bearer {key}"]
             command.append(url + path)
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return read_load(output)
+
+
+def read_load(output: str) -> LoadResult:
+    """What `wrk` printed."""
     rate = re.search(r"Requests/sec:\s+([0-9.]+)", output)
     p99 = re.search(r"99%\s+([0-9.]+)(us|ms|s)", output)
     error_count = re.search(r"Non-2xx or 3xx responses: ([0-9]+)", output)
@@ -154,10 +159,10 @@ def _run_wrk(url: str, path: str, key: str | None) -> LoadResult:
 @asynccontextmanager
 async def run_bare_service(size: int) -> AsyncIterator[tuple[str, int]]:
     """Where it listens, and its process."""
-    port = _find_free_port()
+    port = find_free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, str(port), str(size))
     try:
-        await _wait_until_answering(f"http://127.0.0.1:{port}/bare")
+        await wait_until_answering(f"http://127.0.0.1:{port}/bare")
         yield f"http://127.0.0.1:{port}", process.pid
     finally:
         process.terminate()
@@ -212,7 +217,7 @@ async def issue_payload(service: OwnService) -> tuple[str, int]:
     return f"/v1/passport-versions/{version_id}/payload", len(payload.content)
 
 
-async def _wait_until_answering(url: str) -> None:
+async def wait_until_answering(url: str) -> None:
     deadline = time.monotonic() + 30
     async with httpx2.AsyncClient() as client:
         while True:
@@ -226,7 +231,7 @@ async def _wait_until_answering(url: str) -> None:
                 return
 
 
-def _find_free_port() -> int:
+def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

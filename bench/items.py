@@ -103,13 +103,13 @@ def run() -> Iterable[Table]:
 
 async def _measure_items(folder: Path) -> Table:
     async with open_bench(folder) as bench:
-        kind = _make_kind()
+        kind = make_kind()
         await bench.measure_run(kind, MODELS)
         skus = [row[0] for row in await bench.superuser.fetch("SELECT sku FROM battery_products WHERE sku LIKE 'eu-%'")]
         for row in await bench.superuser.fetch("SELECT passport_version_id FROM passport_versions"):
             async with bench.database.tenant(bench.tenant) as conn:
                 await activate(conn, bench.tenant, row[0], act=Act(None, clock.now()))
-        results = [await _measure_run(bench, skus, count, at) for at, count in enumerate(COUNTS)]
+        results = [await measure_run(bench, skus, count, at) for at, count in enumerate(COUNTS)]
         names = tuple(results[0].stored_bytes)
     return Table(
         title=f"Passports of batteries, {os.cpu_count()} processors, load {os.getloadavg()[1]:.1f}",
@@ -131,7 +131,7 @@ async def _measure_items(folder: Path) -> Table:
     )
 
 
-async def _measure_run(bench: Bench, skus: Sequence[str], count: int, mark: int) -> ItemsResult:
+async def measure_run(bench: Bench, skus: Sequence[str], count: int, mark: int) -> ItemsResult:
     before = await _measure_bytes(bench)
     started = time.monotonic()
     size = min(ROWS_AT_ONCE, -(-count // len(skus)))
@@ -260,7 +260,7 @@ def _measure_cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _make_kind() -> PassportKind:
+def make_kind() -> PassportKind:
     """The LMT battery of the examples as a model: without what only a battery can say."""
     document = read_document("BOM", "application/json", (EXAMPLES / "eu-battery" / "lmt.json").read_bytes())
     if not isinstance(document, DocumentFacts):
