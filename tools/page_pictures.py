@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bpc.core.audit.signing import Signer
-from bpc.core.exports.disclosure import disclose
-from bpc.core.exports.public_page import BatteryOnPage, PageState, VersionLine, build_battery_page, build_page
+from bpc.core.exports.disclosure import disclose_opened, open_for_export
+from bpc.core.exports.field_origins import trace_origins
+from bpc.core.exports.field_sources import FieldSources
+from bpc.core.exports.page_completeness import count_filled_points
+from bpc.core.exports.page_state import BatteryOnPage, PageState, VersionLine
+from bpc.core.exports.public_page import build_battery_page, build_page
 from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.passport.compile import compile_passport, issue_passport
 from bpc.core.passport.compile_input import read_input
@@ -79,7 +83,8 @@ def list_files(bundle: Bundle, keys: Any, twin: Mapping[str, bytes]) -> Iterator
 
 
 def render_state(bundle: Bundle, keys: Any, state: Any, statements: list[bytes]) -> bytes:
-    passport = disclose(bundle, "public")
+    opened_bundle = open_for_export(bundle)
+    passport, sources = disclose_opened(opened_bundle, "public"), FieldSources(opened_bundle)
     version = str(passport.receipt.passport_version_id)
     address = f"https://{HOST}/p/{passport.receipt.passport_id}"
     lines = [VersionLine(passport_version_id=version, state=state, day="2027-03-01", href="verified.html")]
@@ -97,6 +102,8 @@ def render_state(bundle: Bundle, keys: Any, state: Any, statements: list[bytes])
         keys=keys,
         statements=[statement.decode() for statement in statements],
         status_list=STATUS_LIST_FILE,
+        origins=trace_origins(sources, passport),
+        completeness=count_filled_points(opened_bundle, passport, sources),
     )
     links = PageLinks(address, "view.json", "passport.jsonld", "linkset.json", "keys.json", "", "verify.html", "")
     page = build_page(passport, load_wording("en"), page_state)

@@ -5,6 +5,7 @@ import first; their names are different, so nothing needs to be renamed.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 MODULES: Final = ROOT / "packages" / "bpc-verify-js" / "src"
 ASSETS: Final = ROOT / "src" / "bpc" / "printing" / "web_page" / "assets"
 SOURCE: Final = ASSETS.parent / "page_source.js"
-IMPORT: Final = re.compile(r'^import \{[^}]*\} from "(?:\./)?([a-z0-9-]+)(?:\.js)?";\n', re.MULTILINE)
+IMPORT: Final = re.compile(r'^import \{[^}]*\} from "([a-z0-9./-]+)";\n', re.MULTILINE)
 COMMENT: Final = re.compile(r"/\*\*.*?\*/ ?", re.DOTALL)
 LINE_COMMENT: Final = re.compile(r"^ *// .*$", re.MULTILINE)
 FIRST_LINE: Final = (
@@ -21,22 +22,34 @@ FIRST_LINE: Final = (
 
 
 def build_script() -> str:
-    """The whole script, without comments."""
-    parts: dict[str, str] = {}
+    """The script of every page, without comments."""
+    parts: dict[Path, str] = {}
     for name in ("anything", "keys", "log-policy", "passport"):
-        _add_module(name, parts)
-    text = "".join(parts.values()) + IMPORT.sub("", SOURCE.read_text())
-    return FIRST_LINE + re.sub("\n\\s*\n", "\n", LINE_COMMENT.sub("", COMMENT.sub("", text)))
+        _add_module(MODULES / f"{name}.js", parts)
+    return _join_parts([*parts.values(), IMPORT.sub("", SOURCE.read_text())])
 
 
-def _add_module(name: str, parts: dict[str, str]) -> None:
-    if name in parts:
+def build_rules_script() -> str:
+    """The evaluator of rules, a module of its own: only who checks a bundle loads it."""
+    parts: dict[Path, str] = {}
+    _add_module(MODULES / "rules" / "proof-steps.js", parts)
+    return _join_parts([*parts.values(), "export { recomputeProof };\n"])
+
+
+def _join_parts(parts: Iterable[str]) -> str:
+    return FIRST_LINE + re.sub("\n\\s*\n", "\n", LINE_COMMENT.sub("", COMMENT.sub("", "".join(parts))))
+
+
+def _add_module(file: Path, parts: dict[Path, str]) -> None:
+    """Add a module behind those that it imports."""
+    if file in parts:
         return
-    source = (MODULES / f"{name}.js").read_text()
+    source = file.read_text()
     for needed in IMPORT.findall(source):
-        _add_module(needed, parts)
-    parts[name] = re.sub("^export ", "", IMPORT.sub("", source), flags=re.MULTILINE)
+        _add_module((file.parent / needed).resolve(), parts)
+    parts[file] = re.sub("^export ", "", IMPORT.sub("", source), flags=re.MULTILINE)
 
 
 if __name__ == "__main__":
     (ASSETS / "page.js").write_text(build_script())
+    (ASSETS / "rules.js").write_text(build_rules_script())

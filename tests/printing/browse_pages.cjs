@@ -31,6 +31,7 @@ async function openPage(browser, visit) {
     await page.waitForFunction(() => document.querySelector("#step-list li") || document.querySelector('[data-state="unsupported"], [data-state="waiting"], [data-state="altered"], [data-state="no-view"]'), null, { timeout: 30000 });
     found.milliseconds = Date.now() - loaded;
   }
+  if (visit.offline) await context.setOffline(true);
   if (visit.file) {
     await page.setInputFiles("#file", visit.file);
     await page.waitForSelector("#step-list li");

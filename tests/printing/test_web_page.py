@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from bpc.core.exports.disclosure import disclose, make_view
-from bpc.core.exports.public_page import BatteryOnPage, PageState, VersionLine, build_battery_page, build_page
+from bpc.core.exports.page_state import BatteryOnPage, PageState, VersionLine
+from bpc.core.exports.public_page import build_battery_page, build_page
 from bpc.core.passport.bundle import Bundle, read_bundle
 from bpc.core.status.status_list import PassportState
 from bpc.printing.catalogues import load_wording
@@ -34,8 +35,9 @@ from tests.core.sample_passports import OTHER_SEED, RICH_INPUT, make_audited_bun
 from tests.core.status.sample_status import INDEX, REVOKED_AT, make_list, make_statement, rebuild_bundle
 from tests.core.verify.test_log_step import log_bundle, make_policy
 from tests.measurements import RecordMeasurement, choose_effort
+from tests.printing.full_page import make_pseudo_wording, render_everything
 from tests.printing.page_server import serve_folder
-from tools.page_script import ASSETS, build_script
+from tools.page_script import ASSETS, build_rules_script, build_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "packages" / "bpc-verify-js"
@@ -43,6 +45,7 @@ SCRIPT = Path(__file__).parent / "browse_pages.cjs"
 HOST = "passports.example"
 ADDRESS = f"https://{HOST}/p/{RICH_INPUT.passport_id}"
 LONGEST_VERDICT_MS = 300
+LANGUAGES = (("fr", "light"), ("es", "dark"), ("it", "light"), ("pl", "dark"))
 
 
 RIGHT_NOW = clock.now()  # browsers compare lists with their own clock
@@ -140,6 +143,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "list-altered.json": make_current_list().replace(b"encodedList", b"encodedlist"),
         "list-stranger.json": make_current_list(seed=OTHER_SEED),
         **{f"battery-{name}.html": content for name, content in render_batteries().items()},
+        "everything.html": render_everything(load_wording("en")),
+        "pseudo.html": render_everything(make_pseudo_wording()),
         "without-list.html": build_twin(load_rich_bundle())["index.html"],
         "altered-row.html": files["index.html"].replace(b"Traction battery&#34;", b"Better battery&#34;"),
         "altered-key.html": files["index.html"].replace(b'"key_id":"issuer-2027"', b'"key_id":"issuer-2028"'),
@@ -226,6 +231,13 @@ def visits(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
             {"name": "verify battery", "url": f"{url}/verify.html", "file": str(site / "item.zip")},
             {"name": "verify view of a battery", "url": f"{url}/verify.html", "file": str(site / "item-view.json")},
             {"name": "verify bad", "url": f"{url}/verify.html", "file": str(site / "bad.zip")},
+            {"name": "offline", "url": f"{url}/verify.html", "file": str(site / "bundle.zip"), "offline": True},
+            {"name": "everything", "url": f"{url}/everything.html", "plain": True, "axe": True, "width": 320},
+            {"name": "long words", "url": f"{url}/pseudo.html", "plain": True, "axe": True, "width": 320},
+            *(
+                {"name": f"in {language}", "url": f"{url}/index.{language}.html", "axe": True, "scheme": scheme}
+                for language, scheme in choose_effort(test=LANGUAGES[:1], shown=LANGUAGES, campaign=LANGUAGES)
+            ),
         ]
         results = browse({"visits": plan}, tmp_path_factory.mktemp("plan"))["visits"]
         yield {each["name"]: {**each, "root": url} for each in results}
@@ -265,6 +277,10 @@ def test_the_browser_says_what_the_passport_is(visits: dict[str, Any]) -> None:
         "verify battery": "verified",
         "verify view of a battery": "verified",
         "verify bad": "altered",
+        "offline": "verified",
+        "everything": "no-script",
+        "long words": "no-script",
+        **dict.fromkeys((name for name in visits if name.startswith("in ") and name != "in force"), "verified"),
     }
     in_force = "Verified: this passport is in force and shows exactly what the issuer signed."
     assert visits["in force"]["sentence"] == in_force
@@ -282,7 +298,9 @@ def test_the_browser_says_what_the_passport_is(visits: dict[str, Any]) -> None:
     assert visits["logged"]["steps"]["Entry in the transparency log"] == "step-good"
     assert visits["altered row"]["steps"]["This page shows the signed values"] == "step-bad"
     assert visits["altered name"]["steps"]["Signature of the issuer"] == "step-bad"
-    assert visits["verify"]["steps"]["proof_structure"] == "step-good"
+    for name in ("verify", "offline"):
+        assert visits[name]["steps"]["proof_structure"] == "step-good"
+        assert visits[name]["steps"]["Computed again from the rules and the facts"] == "step-good"
 
 
 @pytest.mark.slow
@@ -325,7 +343,8 @@ def test_chromium_agrees_on_the_whole_corpus(tmp_path: Path) -> None:
 
 
 def test_a_page_with_all_it_loads_is_below_100_kb(site: Path, record_measurement: RecordMeasurement) -> None:
-    files = ("index.html", "view.json", "status-list.json", *(asset.name for asset in load_assets().values()))
+    loaded = [asset.name for label, asset in load_assets().items() if label != "rules"]  # only /verify loads that
+    files = ("index.html", "view.json", "status-list.json", *loaded)
     size = sum(len(gzip.compress((site / name).read_bytes())) for name in files)
 
     assert size < 100_000
@@ -334,6 +353,7 @@ def test_a_page_with_all_it_loads_is_below_100_kb(site: Path, record_measurement
 
 def test_the_script_of_the_page_is_made_of_the_verifier() -> None:
     assert (ASSETS / "page.js").read_text() == build_script()
+    assert (ASSETS / "rules.js").read_text() == build_rules_script()
 
 
 def test_the_static_twin_shows_what_is_public_and_nothing_else() -> None:

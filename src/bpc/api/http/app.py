@@ -40,6 +40,7 @@ from bpc.api.http.route_index import IndexedRouter
 from bpc.api.http.telemetry import UNKNOWN_PATH, HttpMetrics, RequestSpan, start_request_span
 from bpc.api.pages import resolver as page_resolver
 from bpc.api.pages import routes as page_routes
+from bpc.api.pages.own_passports import OwnPassports
 from bpc.api.pages.public_site import HostMiddleware, PublicHosts
 from bpc.api.pages.public_versions import PublicVersions
 from bpc.api.routes import (
@@ -296,6 +297,7 @@ def create_app(service: Service | None = None) -> FastAPI:
         app.state.installation = InstallationMetrics(service, app.state.readiness)
         app.state.public_keys = PublishedKeys()
         app.state.public_versions = PublicVersions()
+        app.state.own_passports = OwnPassports(app.state.public_versions)
         app.state.public_hosts = PublicHosts(service.database)
     app.add_exception_handler(Refusal, _answer_refusal)
     app.add_exception_handler(JobsRefusal, _answer_refusal)

@@ -7,7 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.http.etag import serve_bytes
+from bpc.api.http.request_context import Service
 from bpc.api.pages.negotiation import MEDIA_TYPES, LinkContext, LinkTarget, PassportForm, encode_linkset
+from bpc.api.pages.own_passports import OwnPassport, OwnPassports
 from bpc.api.pages.passport_answers import (
     ASSETS_PATH,
     answer_passport,
@@ -21,11 +23,21 @@ from bpc.api.pages.public_site import FOR_SECONDS, PublicSite
 from bpc.api.pages.public_versions import PublicVersions, RequestedPassport
 from bpc.api.routes.batteries.registration import PublicAddress
 from bpc.core.catalogue.number_format import Language
-from bpc.core.exports.public_page import BatteryOnPage, build_battery_page
+from bpc.core.errors import NotFound
+from bpc.core.exports.page_state import BatteryOnPage
+from bpc.core.exports.public_page import build_battery_page
+from bpc.core.formats.ids import PassportVersionId
 from bpc.core.identifiers.gs1 import build_digital_link
 from bpc.printing.catalogues import load_wording
 from bpc.printing.web_page import PAGE_LANGUAGES, PageLinks, render_battery
 from bpc.storage.passports.public_passports import PublicItem
+
+
+class PassportNotPublic(NotFound):
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no public passport with this id", fix="scan the code again, or ask whoever sold the battery"
+        )
 
 
 async def answer_battery(
@@ -37,9 +49,13 @@ async def answer_battery(
     if_none_match: str | None,
 ) -> Response:
     """What there is at the address of a battery. A page of a battery that has no passport is no success."""
-    passport = await load_model_passport(request, item, language)
     address = f"{site.root}/p/{item.battery_id}"
     headers = make_link_headers(f"{address}?linkType=linkset")
+    if form in {"html", "view"} and not item.has_ended:
+        own = await load_own_passport(request, item)
+        if own is not None:
+            return await answer_own_passport(request, site, item, own, form, language, if_none_match)
+    passport = await load_model_passport(request, item, language)
     if form == "linkset":
         content = encode_linkset(list_contexts(site, item, passport))
         return serve_bytes(content, MEDIA_TYPES["linkset"], if_none_match, cache=FOR_SECONDS, headers_beside=headers)
@@ -55,12 +71,45 @@ async def answer_battery(
     return serve_bytes(content, MEDIA_TYPES["view"], if_none_match, cache=FOR_SECONDS, headers_beside=headers)
 
 
-async def load_model_passport(request: Request, item: PublicItem, language: str) -> RequestedPassport | None:
+async def answer_own_passport(
+    request: Request,
+    site: PublicSite,
+    item: PublicItem,
+    own: OwnPassport,
+    form: PassportForm,
+    language: Language,
+    if_none_match: str | None,
+) -> Response:
+    """The passport of a battery itself, with that of its batch and its model, as one."""
+    address = f"{site.root}/p/{item.battery_id}"
+    if form == "view":
+        headers = make_link_headers(f"{address}?linkType=linkset")
+        return serve_bytes(own.view, MEDIA_TYPES["view"], if_none_match, cache=FOR_SECONDS, headers_beside=headers)
+    passport = await load_model_passport(request, item, language, own.row.model_version_id)
+    if passport is None:
+        raise PassportNotPublic
+    model_address = make_links(site, passport).address
+    battery = BatteryOnPage(serial_number=item.serial_number or "", address=address, model_address=model_address)
+    return await answer_passport(request, site, passport, form, language, if_none_match, battery=battery, own=own)
+
+
+async def load_own_passport(
+    request: Request, item: PublicItem, version: PassportVersionId | None = None
+) -> OwnPassport | None:
+    """The passport of the battery itself, if it has one."""
+    own_passports: OwnPassports = request.app.state.own_passports
+    return await own_passports.load(request.app.state.service, item, version)
+
+
+async def load_model_passport(
+    request: Request, item: PublicItem, language: str, version: PassportVersionId | None = None
+) -> RequestedPassport | None:
     """The passport of the model, if it is public."""
     if item.passport_id is None:
         return None
     versions: PublicVersions = request.app.state.public_versions
-    return await versions.load(request.app.state.service, item.passport_id, None, language, only_tenant=item.tenant_id)
+    service: Service = request.app.state.service
+    return await versions.load(service, item.passport_id, version, language, only_tenant=item.tenant_id)
 
 
 def list_contexts(site: PublicSite, item: PublicItem, passport: RequestedPassport | None) -> list[LinkContext]:
@@ -73,7 +122,7 @@ def list_contexts(site: PublicSite, item: PublicItem, passport: RequestedPasspor
             anchor = site.root + build_digital_link(item.gtin, serial=item.serial_number)
         title = "Battery passport" if passport is None else passport.version.passport.product["name"]
         page = [LinkTarget(address, MEDIA_TYPES["html"], f"{title}, {item.serial_number}", tuple(PAGE_LANGUAGES))]
-        contexts.append(LinkContext(anchor, {"defaultLink": page, "pip": page}))
+        contexts.append(LinkContext(anchor, page[0].title, {"defaultLink": page, "pip": page}))
     if passport is not None:
         links = make_links(site, passport)
         anchors = [links.address]

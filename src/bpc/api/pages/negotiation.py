@@ -5,7 +5,7 @@ of it: each anchor is a Digital Link or an address of ours, the lowest level fir
 types of links are those of GS1's vocabulary, and `alternate` of RFC 8288 for other forms of a page.
 
     "text/html;q=0.5, application/json"              ── choose_form ─────► "view"
-    [LinkContext(anchor, {"pip": [LinkTarget(…)]})]  ── encode_linkset ──► {"linkset": [{"anchor": …, …}]}
+    [LinkContext(anchor, "Pack", {"pip": […]})]      ── encode_linkset ──► {"linkset": [{"anchor": …, …}]}
 """
 
 import json
@@ -91,6 +91,7 @@ class LinkContext(NamedTuple):
     """What is linked from one anchor, by the type of link: a word of GS1's vocabulary, or `alternate`."""
 
     anchor: str
+    description: str
     targets: Mapping[str, Sequence[LinkTarget]]
 
 
@@ -112,7 +113,8 @@ def _encode_context(context: LinkContext) -> dict[str, object]:
         name if name == "alternate" else VOCABULARY + name: [_encode_target(target) for target in targets]
         for name, targets in context.targets.items()
     }
-    return {"anchor": context.anchor, **links}
+    # GS1's schema of linksets asks for the description; RFC 9264 knows no such member and lets it be.
+    return {"anchor": context.anchor, "itemDescription": context.description, **links}
 
 
 def _encode_target(target: LinkTarget) -> dict[str, object]:

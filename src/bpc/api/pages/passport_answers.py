@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
@@ -19,11 +20,14 @@ from bpc.api.pages.negotiation import (
     encode_linkset,
     read_accepted_languages,
 )
+from bpc.api.pages.own_passports import OwnPassport
 from bpc.api.pages.public_site import FOR_SECONDS, HTML_HEADERS, OPEN_TO_ALL, PublicSite
 from bpc.api.pages.public_versions import STATES, RequestedPassport, load_log_policy
 from bpc.core.catalogue.number_format import Language
 from bpc.core.errors import NotFound
-from bpc.core.exports.public_page import BatteryOnPage, PageState, VersionLine, build_page
+from bpc.core.exports.page_state import BatteryOnPage, OwnVersion, PageState, VersionLine, VersionState
+from bpc.core.exports.public_page import build_page
+from bpc.core.formats.hashes import to_hex
 from bpc.core.status.statements import read_statement
 from bpc.printing.catalogues import load_wording
 from bpc.printing.web_page import PAGE_LANGUAGES, PageLinks, choose_page_language, render_passport
@@ -40,20 +44,29 @@ async def answer_passport(
     language: Language,
     if_none_match: str | None,
     battery: BatteryOnPage | None = None,
+    own: OwnPassport | None = None,
 ) -> Response:
-    """The passport in a form, as that of a `battery` if one was asked for.
+    """The passport in a form, as that of a `battery` if one was asked for, with its `own` below if it has one.
 
     What its address shows may change, so it is kept for seconds.
     """
     links = make_links(site, passport)
+    if battery is not None and own is not None:
+        links = links._replace(
+            address=battery.address,
+            view=f"{battery.address}/v/{own.row.passport_version_id}/view.json",
+            linkset=f"{battery.address}?linkType=linkset",
+        )
     beside = make_link_headers(links.linkset)
     if form == "html":
-        html = await _render(request, site, passport, links, language, battery)
+        html = await _render(request, site, passport, links, language, battery, own)
         return serve_html(html, language, if_none_match, beside)
     if form == "linkset":
         content: bytes | None = encode_linkset([make_link_context(links.address, passport, links)])
+    elif form == "view":
+        content = passport.version.view if own is None else own.view
     else:
-        content = passport.version.view if form == "view" else passport.version.json_ld
+        content = passport.version.json_ld
     if content is None:
         raise NotFound("this version has no view for the public", fix="ask for the page or for JSON-LD")
     return serve_bytes(content, MEDIA_TYPES[form], if_none_match, cache=FOR_SECONDS, headers_beside=beside)
@@ -93,6 +106,7 @@ def make_link_context(anchor: str, passport: RequestedPassport, links: PageLinks
     view = [LinkTarget(links.view, MEDIA_TYPES["view"], title)] if passport.version.view is not None else []
     return LinkContext(
         anchor,
+        title,
         {
             "defaultLink": page,
             "pip": page,
@@ -110,14 +124,19 @@ async def _render(
     links: PageLinks,
     language: Language,
     battery: BatteryOnPage | None,
+    own: OwnPassport | None,
 ) -> bytes:
     service: Service = request.app.state.service
+    version = passport.version
+    page_passport = version.passport if own is None else own.disclose(version)
+    if battery is not None and own is not None:
+        battery = replace(battery, own=_describe_own(own))
     state = PageState(
-        state=passport.state,
+        state=_find_state(passport, own),
         issuer=passport.issuer,
         host=site.host,
         address=links.address,
-        versions=_list_versions(passport, links.address),
+        versions=_list_versions(passport, links.address) if own is None else _list_own_versions(own, links.address),
         keys=json.loads(await load_keys(request)),
         log_proof=passport.version.log_proof,
         policy=load_log_policy(service.settings),
@@ -125,10 +144,46 @@ async def _render(
         status_list=_find_status_list(passport),
         has_view=passport.version.view is not None,
         battery=battery,
+        origins=version.origins if own is None else own.select_origins(version),
+        completeness=version.completeness if own is None else version.completeness.add_fields(page_passport),
+        before=passport.before,
     )
     catalogues = () if passport.catalogue is None else (passport.catalogue,)
-    page = build_page(passport.version.passport, load_wording(language, catalogues), state)
+    page = build_page(page_passport, load_wording(language, catalogues), state)
     return render_passport(page, links, list_translations(request))
+
+
+def _find_state(passport: RequestedPassport, own: OwnPassport | None) -> VersionState:
+    """The state of the version that is asked for; an older one of a battery is superseded by its newest."""
+    is_replaced = own is not None and not own.is_newest and passport.state == "in_force"
+    return "superseded" if is_replaced else passport.state
+
+
+def _describe_own(own: OwnPassport) -> OwnVersion:
+    return OwnVersion(
+        passport_version_id=str(own.row.passport_version_id),
+        receipt_hash=to_hex(own.row.receipt_hash),
+        is_newest=own.is_newest,
+    )
+
+
+def _list_own_versions(own: OwnPassport, address: str) -> Sequence[VersionLine]:
+    """The newest is at the address of the battery; of each other, the day is that of the one after it."""
+    lines = []
+    end: str | None = None
+    for row in own.rows:
+        version, day = str(row.passport_version_id), row.issued_at.date().isoformat()
+        lines.append(
+            VersionLine(
+                passport_version_id=version,
+                state="in_force" if end is None else "superseded",
+                day=end or day,
+                href=address if end is None else f"{address}/v/{version}",
+                start=day,
+            )
+        )
+        end = day
+    return lines
 
 
 def _list_versions(passport: RequestedPassport, address: str) -> Sequence[VersionLine]:
@@ -138,6 +193,7 @@ def _list_versions(passport: RequestedPassport, address: str) -> Sequence[Versio
             state=STATES[row.status],
             day=row.changed_at.date().isoformat(),
             href=address if row.status == "ACTIVE" else f"{address}/v/{row.passport_version_id}",
+            start=row.activated_at.date().isoformat(),
         )
         for row in passport.versions
     ]

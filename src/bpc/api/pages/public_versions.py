@@ -8,8 +8,9 @@ while it is pending, and how many compliance entries are waived.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
 from functools import cache
 from typing import Final
 
@@ -22,9 +23,14 @@ from bpc.core.exports.disclosure import (
     make_view,
     open_for_export,
 )
+from bpc.core.exports.field_origins import FieldOrigin, trace_origins
+from bpc.core.exports.field_sources import FieldSources
 from bpc.core.exports.json_ld import export_json_ld
-from bpc.core.exports.public_page import VersionState
+from bpc.core.exports.page_completeness import Completeness, count_filled_points
+from bpc.core.exports.page_state import VersionState
 from bpc.core.formats.ids import PassportId, PassportVersionId, TenantId
+from bpc.core.language.package import read_words
+from bpc.core.language.typed import FieldAbout
 from bpc.core.passport.bundle import Bundle
 from bpc.core.tlog.notes import NoteSigner
 from bpc.runtime.settings import Settings
@@ -42,12 +48,18 @@ STATES: Final[dict[str, VersionState]] = {"ACTIVE": "in_force", "SUPERSEDED": "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicVersion:
-    """What everybody may see of a version. `view` is None if its snapshot has no secret."""
+    """What everybody may see of a version. `view` is None if its snapshot has no secret.
+
+    `origins` and `completeness` are of its public fields, `abouts` of all that its rules have.
+    """
 
     passport: DisclosedPassport
     view: bytes | None
     json_ld: bytes
     log_proof: str | None
+    origins: Mapping[str, FieldOrigin]
+    completeness: Completeness
+    abouts: Mapping[str, FieldAbout]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +72,7 @@ class RequestedPassport:
     versions: Sequence[PublicVersionRow]
     catalogue: bytes | None
     statements: Sequence[bytes]
+    before: DisclosedPassport | None = None
 
     @property
     def state(self) -> VersionState:
@@ -80,10 +93,11 @@ class PublicVersions:
         language: str,
         *,
         only_tenant: TenantId | None = None,
+        with_before: bool = False,
     ) -> RequestedPassport | None:
         """A version of a passport, without a `version` the one in force or the last that was; None if there is none.
 
-        With `only_tenant`, the passports of others are not there.
+        With `only_tenant`, the passports of others are not there. `with_before` loads the version before it too.
         """
         async with service.database.plain() as conn:
             owner = await public_passports.find_passport_owner(conn, passport)
@@ -95,10 +109,11 @@ class PublicVersions:
                 row = _choose_version(rows, version)
                 if row is None:
                     return None
-                public_version = await self._load_version(service, conn, tenant, row.passport_version_id)
+                public_version = await self.load_version(service, conn, tenant, row.passport_version_id)
                 waived_count = await waivers.count_waived(conn, tenant, row.passport_version_id)
                 statements = await status_rows.list_statements(conn, tenant, row.passport_version_id)
                 catalogue = await catalogues.find_content_for_version(conn, tenant, row.passport_version_id, language)
+                before = await self._load_before(service, conn, tenant, rows, row) if with_before else None
         waived_passport = replace(public_version.passport, waived=waived_count)
         return RequestedPassport(
             issuer=owner.issuer,
@@ -107,11 +122,40 @@ class PublicVersions:
             versions=rows,
             catalogue=catalogue,
             statements=statements,
+            before=before,
         )
 
-    async def _load_version(
+    async def find_version_on(
+        self, service: Service, passport: PassportId, day: date, *, only_tenant: TenantId | None = None
+    ) -> PassportVersionId | None:
+        """The version that was in force when a day ended, in UTC; None if there was none."""
+        async with service.database.plain() as conn:
+            owner = await public_passports.find_passport_owner(conn, passport)
+            if owner is None or only_tenant not in {None, owner.tenant_id}:
+                return None
+            async with begin_tenant_transaction(conn, owner.tenant_id):
+                rows = await public_passports.list_public_versions(conn, owner.tenant_id, passport)
+        moment = get_end_of_day(day)
+        return next((row.passport_version_id for row in rows if row.was_in_force_at(moment)), None)
+
+    async def _load_before(
+        self,
+        service: Service,
+        conn: Connection,
+        tenant: TenantId,
+        rows: Sequence[PublicVersionRow],
+        later: PublicVersionRow,
+    ) -> DisclosedPassport | None:
+        """The version that was in force before the shown one, to compare with; the first has none."""
+        row = next((row for row in rows if row.activated_at < later.activated_at), None)
+        if row is None:
+            return None
+        return (await self.load_version(service, conn, tenant, row.passport_version_id)).passport
+
+    async def load_version(
         self, service: Service, conn: Connection, tenant: TenantId, version: PassportVersionId
     ) -> PublicVersion:
+        """What everybody may see of a version of a tenant."""
         public_version = self._kept.get(version)
         if public_version is None:
             bundle = await exports.load_bundle(conn, tenant, version, with_events=False)
@@ -124,6 +168,11 @@ class PublicVersions:
         if len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
         return public_version
+
+
+def get_end_of_day(day: date) -> datetime:
+    """The last moment of a day in UTC."""
+    return datetime.combine(day, time.max, tzinfo=UTC)
 
 
 def _choose_version(rows: Sequence[PublicVersionRow], version: PassportVersionId | None) -> PublicVersionRow | None:
@@ -140,12 +189,15 @@ def _build_version(bundle: Bundle) -> PublicVersion:
         view = make_view(bundle, "public")
     except ViewImpossible:
         view = None
-    log_proof = bundle.entries.get("passport.tlog-proof")
+    log_proof, sources = bundle.entries.get("passport.tlog-proof"), FieldSources(opened_bundle)
     return PublicVersion(
         passport=passport,
         view=view,
         json_ld=export_json_ld(passport),
         log_proof=None if log_proof is None else log_proof.decode(),
+        origins=trace_origins(sources, passport),
+        completeness=count_filled_points(opened_bundle, passport, sources),
+        abouts=read_words(bundle.entries["rules.bpc"]).fields,
     )
 
 

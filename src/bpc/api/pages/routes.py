@@ -9,7 +9,9 @@ Nothing here writes, needs a key or sets a cookie. The address of a passport is 
 """
 
 import json
+from datetime import date
 from typing import Annotated, Literal
+from uuid import UUID
 
 from fastapi import Query
 from starlette.requests import Request
@@ -19,8 +21,9 @@ from bpc.api.http.etag import IfNoneMatch, serve_bytes
 from bpc.api.http.models import IdOf
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import RouteFamily
-from bpc.api.pages.battery_answers import answer_battery
+from bpc.api.pages.battery_answers import PassportNotPublic, answer_battery, answer_own_passport, load_own_passport
 from bpc.api.pages.negotiation import LINK_TYPES, MEDIA_TYPES, choose_form, require_form
+from bpc.api.pages.own_passports import OwnPassport
 from bpc.api.pages.passport_answers import (
     ASSETS_PATH,
     KEYS_PATH,
@@ -30,12 +33,13 @@ from bpc.api.pages.passport_answers import (
     load_keys,
     serve_html,
 )
-from bpc.api.pages.public_site import FOR_EVER, METHOD_HEADERS, OPEN_TO_ALL, find_site
-from bpc.api.pages.public_versions import PublicVersions, RequestedPassport
+from bpc.api.pages.public_site import FOR_EVER, FOR_SECONDS, METHOD_HEADERS, OPEN_TO_ALL, PublicSite, find_site
+from bpc.api.pages.public_versions import PublicVersions, RequestedPassport, get_end_of_day
 from bpc.core.errors import NotFound
 from bpc.core.formats.ids import PassportId, PassportVersionId
 from bpc.printing.web_page import PageLinks, find_asset, render_verifier
 from bpc.storage.passports import public_passports
+from bpc.storage.passports.public_passports import PublicItem
 
 routes = RouteFamily("Public pages")
 
@@ -44,17 +48,11 @@ Lang = Annotated[
     Literal["en", "de", "fr", "es", "it", "pl"] | None,
     Query(description="The language of the page; without it, the first of `Accept-Language` that there is."),
 ]
+OnDay = Annotated[date | None, Query(description="A day, such as 2027-05-01: the version that was in force then.")]
 LinkType = Annotated[
     str | None,
     Query(alias="linkType", max_length=200, description=f"A type of link of GS1: {', '.join(LINK_TYPES)}."),
 ]
-
-
-class PassportNotPublic(NotFound):
-    def __init__(self) -> None:
-        super().__init__(
-            "there is no public passport with this id", fix="scan the code again, or ask whoever sold the battery"
-        )
 
 
 @routes.open("/p/{passport_id}", include_in_schema=False, response_class=Response, takes_any_query=True)
@@ -63,23 +61,22 @@ async def get_public_passport(
     passport_id: IdOf[PassportId],
     lang: Lang = None,
     link_type: LinkType = None,
+    at: OnDay = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get the version of a passport that is in force: as a page, a view, JSON-LD or a linkset.
 
     `linkType` or `Accept` say in which form. If none is in force, the last one that was, with the reason. The id may be
-    that of a single battery, which has an address of the same form.
+    that of a single battery, which has an address of the same form. With `at`, it leads to the version of that day.
     """
     form = choose_form(request.headers.get("accept")) if link_type is None else require_form(link_type)
     site, language = find_site(request), choose_language(request, lang)
-    passport = await _find(request, passport_id, None, language)
+    if at is not None:
+        return await _redirect_to_day(request, site, passport_id, at, lang)
+    passport = await _find(request, passport_id, None, language, with_before=form == "html")
     if passport is not None:
         return await answer_passport(request, site, passport, form, language, if_none_match)
-    service: Service = request.app.state.service
-    async with service.database.plain() as conn:
-        battery = await public_passports.find_battery(conn, passport_id, site.tenant)
-    if battery is None:
-        raise PassportNotPublic
+    battery = await _load_battery(request, passport_id)
     return await answer_battery(request, site, battery, form, language, if_none_match)
 
 
@@ -93,8 +90,13 @@ async def get_public_version(
 ) -> Response:
     """Get the page of one version, also of one that is superseded or revoked."""
     form, language = choose_form(request.headers.get("accept")), choose_language(request, lang)
-    passport = await _load(request, passport_id, passport_version_id, language)
-    return await answer_passport(request, find_site(request), passport, form, language, if_none_match)
+    site = find_site(request)
+    passport = await _find(request, passport_id, passport_version_id, language, with_before=form == "html")
+    if passport is not None:
+        return await answer_passport(request, site, passport, form, language, if_none_match)
+    battery = await _load_battery(request, passport_id)
+    own = await _load_own(request, battery, passport_version_id)
+    return await answer_own_passport(request, site, battery, own, form, language, if_none_match)
 
 
 @routes.open("/p/{passport_id}/v/{passport_version_id}/{file}", include_in_schema=False, response_class=Response)
@@ -106,7 +108,12 @@ async def get_public_file(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Get a file of a version: its public view, its JSON-LD or its proof of logging. It never changes."""
-    passport = await _load(request, passport_id, passport_version_id, "en")
+    passport = await _find(request, passport_id, passport_version_id, "en")
+    if passport is None:
+        own = await _load_own(request, await _load_battery(request, passport_id), passport_version_id)
+        if file != "view.json":
+            raise NotFound("a battery has this file at its model", fix="ask for it at the address of the model")
+        return serve_bytes(own.view, MEDIA_TYPES["view"], if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
     version = passport.version
     content, media_type = {
         "view.json": (version.view, MEDIA_TYPES["view"]),
@@ -146,18 +153,50 @@ async def get_verifier(request: Request, lang: Lang = None, if_none_match: IfNon
 
 
 async def _find(
-    request: Request, passport_id: PassportId, version: PassportVersionId | None, language: str
+    request: Request,
+    passport_id: PassportId,
+    version: PassportVersionId | None,
+    language: str,
+    *,
+    with_before: bool = False,
 ) -> RequestedPassport | None:
     versions: PublicVersions = request.app.state.public_versions
-    return await versions.load(
-        request.app.state.service, passport_id, version, language, only_tenant=find_site(request).tenant
-    )
+    service: Service = request.app.state.service
+    tenant = find_site(request).tenant
+    return await versions.load(service, passport_id, version, language, only_tenant=tenant, with_before=with_before)
 
 
-async def _load(
-    request: Request, passport_id: PassportId, version: PassportVersionId | None, language: str
-) -> RequestedPassport:
-    passport = await _find(request, passport_id, version, language)
-    if passport is None:
+async def _load_battery(request: Request, battery_id: UUID) -> PublicItem:
+    service: Service = request.app.state.service
+    async with service.database.plain() as conn:
+        battery = await public_passports.find_battery(conn, battery_id, find_site(request).tenant)
+    if battery is None:
         raise PassportNotPublic
-    return passport
+    return battery
+
+
+async def _load_own(request: Request, battery: PublicItem, version: PassportVersionId) -> OwnPassport:
+    own = await load_own_passport(request, battery, version)
+    if own is None:
+        raise PassportNotPublic
+    return own
+
+
+async def _redirect_to_day(
+    request: Request, site: PublicSite, passport_id: PassportId, day: date, lang: str | None
+) -> Response:
+    """Lead to the version of a passport, or of a battery's, that counted when a day ended."""
+    versions: PublicVersions = request.app.state.public_versions
+    service: Service = request.app.state.service
+    version = await versions.find_version_on(service, passport_id, day, only_tenant=site.tenant)
+    if version is None:
+        async with service.database.plain() as conn:
+            battery = await public_passports.find_battery(conn, passport_id, site.tenant)
+        own = None if battery is None else await load_own_passport(request, battery)
+        moment = get_end_of_day(day)
+        version = next((row.passport_version_id for row in own.rows if row.issued_at <= moment), None) if own else None
+    if version is None:
+        raise NotFound("no version of this passport was in force on that day", fix="choose a later day")
+    query = "" if lang is None else f"?lang={lang}"
+    headers = {"Location": f"{site.root}/p/{passport_id}/v/{version}{query}", "Cache-Control": FOR_SECONDS}
+    return Response(status_code=307, headers={**OPEN_TO_ALL, **headers})

@@ -66,7 +66,15 @@ class PointFilling(NamedTuple):
 
 def export_data_points(bundle: OpenedBundle, audience: Audience, revoked_at: datetime | None = None) -> bytes:
     """The data points of a bundle that is sound."""
-    passport, field_sources = disclose_opened(bundle, audience, None, revoked_at), FieldSources(bundle)
+    passport = disclose_opened(bundle, audience, None, revoked_at)
+    category, filling = fill_points(bundle, passport, FieldSources(bundle))
+    return canonical_json.encode(_build_document(passport, category, filling))
+
+
+def fill_points(
+    bundle: OpenedBundle, passport: DisclosedPassport, field_sources: FieldSources
+) -> tuple[Category | None, Mapping[int, PointFilling]]:
+    """The category, if a shown field says it, and what fills each point, of what a passport discloses of a bundle."""
     filling = {point.number: PointFilling() for point in POINTS}
     category: Category | None = None
     computed_paths: set[str] = set()
@@ -89,10 +97,9 @@ def export_data_points(bundle: OpenedBundle, audience: Audience, revoked_at: dat
         for number in filled_numbers | mentioned_numbers:
             filling[number] = filling[number].add_field(field, fills=number in filled_numbers)
     filling.update(_fill_named_points(bundle, passport.fields, computed_paths, filling))
-    if category is None and audience == TENANT:
+    if category is None and passport.audience == TENANT:
         category = find_category(passport.product["sku"], bundle.facts)
-    document = _build_document(passport, category, filling)
-    return canonical_json.encode(document)
+    return category, filling
 
 
 def _fill_named_points(

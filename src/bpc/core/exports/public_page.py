@@ -6,19 +6,26 @@ cannot be on it. Each shown field carries its path and its signed value, which t
     DisclosedPassport, Wording, PageState ─► build_page ─► {"title", "answers", "recycled", "sections", "evidence", …}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from bpc.core.catalogue.number_format import format_day, format_number
-from bpc.core.catalogue.product_texts import PAGE_TEXTS, SHEET_TEXTS
+from bpc.core.catalogue.product_texts import SHEET_TEXTS
 from bpc.core.catalogue.wording import Wording
 from bpc.core.exports.disclosure import DisclosedField, DisclosedPassport
+from bpc.core.exports.page_pictures import (
+    BAR_WIDTH,
+    DIAL_LENGTH,
+    draw_health_curve,
+    find_health,
+    list_recycled_shares,
+    scale_share,
+)
+from bpc.core.exports.page_state import BatteryOnPage, PageState, VersionLine, VersionState
+from bpc.core.exports.page_words import STEPS, PageWords
 from bpc.core.exports.sheet import build_sheet
-from bpc.core.exports.sheet_values import draw_qr_svg
+from bpc.core.exports.sheet_values import ABSENT, draw_qr_svg, join_texts
 from bpc.core.formats import canonical_json
 
-VersionState: TypeAlias = Literal["in_force", "issued", "superseded", "revoked", "ceased"]
 STATE_TEXTS: Final[Mapping[VersionState, str]] = {
     "in_force": "in_force",
     "issued": "issued",
@@ -26,34 +33,7 @@ STATE_TEXTS: Final[Mapping[VersionState, str]] = {
     "revoked": "withdrawn",
     "ceased": "ended",
 }
-BAR_WIDTH: Final = 300
-STEPS: Final = (
-    "canonical",
-    "receipt_hash",
-    "signature",
-    "root",
-    "completeness",
-    "fields",
-    "product",
-    "key_window",
-    "log",
-    "status",
-    "shown",
-)
-SCRIPT_WORDS: Final = (
-    "verified",
-    "unknown",
-    "altered",
-    "revoked",
-    "superseded",
-    "ceased",
-    "unsupported",
-    "no_view",
-    "signature_valid",
-    "go_on",
-)
-# What the script puts into texts itself, by the names of their arguments.
-SCRIPT_ARGUMENTS: Final[Mapping[str, str]] = {"since": "day", "because": "reason"}
+LONGEST_CHANGE: Final = 160
 # The data points that answer what people ask, each by its number.
 _MAKER_POINTS: Final = (3, 4, 5)
 _MADE_POINTS: Final = (9, 8)
@@ -72,105 +52,17 @@ _PATHS: Final[Mapping[tuple[int, ...], tuple[str, ...]]] = {
 }
 
 
-class MetalMinimum(NamedTuple):
-    """Article 8(2) and (3): the shares of a metal that must be recovered from waste, by the day they begin."""
-
-    symbol: str
-    name: str
-    point: int
-    shares: tuple[tuple[str, int], ...]
-
-
-_FIRST_DAY: Final = "2031-08-18"
-_SECOND_DAY: Final = "2036-08-18"
-MINIMUMS: Final = (
-    MetalMinimum("Co", "cobalt", 20, ((_FIRST_DAY, 16), (_SECOND_DAY, 26))),
-    MetalMinimum("Li", "lithium", 21, ((_FIRST_DAY, 6), (_SECOND_DAY, 12))),
-    MetalMinimum("Ni", "nickel", 22, ((_FIRST_DAY, 6), (_SECOND_DAY, 15))),
-    MetalMinimum("Pb", "lead", 23, ((_FIRST_DAY, 85),)),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionLine:
-    """One version in the list of versions."""
-
-    passport_version_id: str
-    state: VersionState
-    day: str
-    href: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatteryOnPage:
-    """A single battery whose address was asked for: it ended, lives on elsewhere, or has the passport of its model."""
-
-    serial_number: str
-    address: str
-    ceased_day: str | None = None
-    successor: str | None = None
-    model_address: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageState:
-    """What a page shows that is not part of the signed passport.
-
-    `statements` are what the issuer signed about its status, `status_list` where the browser finds the list they name.
-    A state that is `issued` is one of which this page knows no more.
-    """
-
-    state: VersionState
-    issuer: str
-    host: str
-    address: str
-    versions: Sequence[VersionLine]
-    keys: canonical_json.Json
-    log_proof: str | None = None
-    policy: str | None = None
-    statements: Sequence[str] = ()
-    status_list: str | None = None
-    has_view: bool = True
-    exported_day: str | None = None
-    battery: BatteryOnPage | None = None
-
-
 def build_page(passport: DisclosedPassport, wording: Wording, state: PageState) -> Mapping[str, Any]:
     """Everything that the page of a passport says, in the language of `wording`."""
     return _PageBuilder(passport, wording, state).build()
-
-
-class PageWords:
-    """The texts of pages in one language."""
-
-    def __init__(self, wording: Wording) -> None:
-        self._wording = wording
-
-    def translate(self, name: str, **args: str) -> str:
-        return self._wording.translate("page", PAGE_TEXTS[name], **args)
-
-    def list_plain(self) -> dict[str, str]:
-        """The texts without arguments, by name."""
-        return {name: self.translate(name) for name, text in PAGE_TEXTS.items() if "{" not in text}
-
-    def list_for_script(self) -> dict[str, canonical_json.Json]:
-        """The texts that the script shows; where it puts something in, the name stands in braces."""
-        texts: dict[str, canonical_json.Json] = {name: self.translate(name) for name in SCRIPT_WORDS}
-        for name, argument in SCRIPT_ARGUMENTS.items():
-            texts[name] = self.translate(name, **{argument: f"{{{argument}}}"})
-        return texts
-
-    def format_day(self, day: str) -> str:
-        return format_day(self._wording.language, day)
-
-    def format_number(self, number: str) -> str:
-        return format_number(self._wording.language, number, decimals=2)
 
 
 class _PageBuilder:
     def __init__(self, passport: DisclosedPassport, wording: Wording, state: PageState) -> None:
         self._passport = passport
         self._state = state
+        self._own = None if state.battery is None else state.battery.own
+        self._wording = wording
         self._words = PageWords(wording)
         self._sheet = build_sheet(passport, wording)
         self._fields = {field.path: field for field in passport.fields}
@@ -198,6 +90,9 @@ class _PageBuilder:
             "figures": sheet["figures"],
             "answers": list(self._build_answers()),
             "recycled": list(self._build_recycled()),
+            "health": self._build_health(),
+            "completeness": self._build_completeness(),
+            "changes": self._build_changes(),
             "sections": [
                 {**section, "rows": [self._add_value(row) for row in section["rows"]]} for section in sheet["sections"]
             ],
@@ -210,10 +105,13 @@ class _PageBuilder:
             "versions": [self._build_version(line) for line in state.versions],
             "codes": self._build_codes(),
             "hashes": sheet["hashes"],
-            "ids": sheet["ids"],
+            "ids": [*self._list_own_ids(), *sheet["ids"]],
             "evidence": self._build_evidence(),
             "has_view": state.has_view,
             "battery": "" if state.battery is None else words.translate("serial", number=state.battery.serial_number),
+            "of_model": words.translate("of_model" if self._own is None else "own_passport"),
+            "model_address": "" if state.battery is None else state.battery.model_address,
+            "takes_days": state.exported_day is None,
             "has_log_proof": state.log_proof is not None,
         }
 
@@ -239,35 +137,98 @@ class _PageBuilder:
                 yield {"name": name, "title": self._words.translate(name), "rows": rows}
 
     def _build_recycled(self) -> Iterator[Mapping[str, Any]]:
-        for metal in MINIMUMS:
-            field = self._find_share(metal)
-            if field is None:
-                continue
-            share = field.value["value"] if isinstance(field.value, Mapping) else field.value
+        for share in list_recycled_shares(self._list_shown()):
+            row = self._rows[share.field.path]
             yield {
-                "symbol": metal.symbol,
-                "label": self._rows[field.path]["label"],
-                "value": self._rows[field.path]["values"][0]["text"],
-                "width": _scale_share(str(share)),
-                "marks": [
-                    {
-                        "at": _scale_share(str(least)),
-                        "says": self._words.translate(
-                            "minimum", share=self._words.format_number(str(least)), day=self._words.format_day(day)
-                        ),
-                    }
-                    for day, least in metal.shares
-                ],
+                "symbol": share.metal.symbol,
+                "label": row["label"],
+                "value": row["values"][0]["text"],
+                "width": share.width,
+                "marks": [self._build_mark(least, day) for day, least in share.metal.shares],
             }
 
-    def _find_share(self, metal: MetalMinimum) -> DisclosedField | None:
-        """The field with the whole share of a metal; one that says nothing is not shown."""
-        names = (f"recycled.{metal.name}_pct", f"recycled.{metal.name}.total", f"recycled.{metal.name}")
-        fields = [self._fields[path] for path in self._rows if path.endswith(names)]
-        return next((field for field in fields if _find_point(field) in {metal.point, None}), None)
+    def _build_mark(self, least: int, day: str) -> Mapping[str, Any]:
+        words = self._words
+        says = words.translate("minimum", share=words.format_number(str(least)), day=words.format_day(day))
+        return {"at": scale_share(str(least), BAR_WIDTH), "says": says}
+
+    def _list_shown(self) -> list[DisclosedField]:
+        return [self._fields[path] for path in self._rows]
+
+    def _build_health(self) -> Mapping[str, Any] | None:
+        """The state of health as a dial and a curve, where a public field has it."""
+        fields = self._list_shown()
+        field, curve, words = find_health(fields), draw_health_curve(fields), self._words
+        if field is None and curve is None:
+            return None
+        dial = None
+        if field is not None:
+            row, number = self._rows[field.path], field.value
+            share = number["value"] if isinstance(number, Mapping) else number
+            text = row["values"][0]["text"]
+            dial = {"label": row["label"], "value": text, "part": scale_share(str(share), DIAL_LENGTH)}
+        says = ""
+        if curve is not None:
+            (first_day, first), (last_day, last) = curve.first, curve.last
+            says = words.translate(
+                "health_says",
+                first=words.format_number(first),
+                first_day=words.format_day(first_day),
+                last=words.format_number(last),
+                last_day=words.format_day(last_day),
+            )
+        return {"dial": dial, "line": "" if curve is None else curve.line, "says": says}
+
+    def _build_completeness(self) -> Mapping[str, Any] | None:
+        completeness, words = self._state.completeness, self._words
+        if completeness is None or not completeness.points:
+            return None
+        groups = [
+            {
+                "label": words.translate_group(group.name),
+                "says": words.translate("share_filled", filled=str(group.full), total=str(group.total)),
+                "width": group.full * BAR_WIDTH // group.total,
+            }
+            for group in completeness.groups
+        ]
+        count, total = len(completeness.full_points.intersection(completeness.points)), len(completeness.points)
+        category = self._sheet["category"]
+        return {
+            "says": words.translate("completeness_says", filled=str(count), total=str(total), category=category),
+            "groups": groups,
+        }
+
+    def _build_changes(self) -> Mapping[str, Any] | None:
+        """What differs from the version before, field by field; None if there is none to compare with."""
+        if self._state.before is None:
+            return None
+        sheet = build_sheet(self._state.before, self._wording)
+        old_rows = {row["path"]: row for section in sheet["sections"] for row in section["rows"]}
+        old_values = {field.path: field.value for field in self._state.before.fields}
+        paths = [*self._rows, *(path for path in old_rows if path not in self._rows)]
+        rows = [
+            {
+                "label": (self._rows.get(path) or old_rows[path])["label"],
+                "before": _summarize_row(old_rows.get(path)),
+                "after": _summarize_row(self._rows.get(path)),
+            }
+            for path in paths
+            if path not in self._fields or old_values.get(path) != self._fields[path].value
+        ]
+        day = self._words.format_day(self._state.before.issued_at[:10])
+        return {"rows": rows, "title": self._words.translate("changes", day=day)}
+
+    def _describe_origin(self, path: str) -> str:
+        """Where a value comes from, in words; "" where nothing is known of it."""
+        origin = self._state.origins.get(path)
+        if origin is None:
+            return ""
+        parts = join_texts(self._rows[part]["label"] for part in origin.parts if part in self._rows)
+        return self._words.translate(f"origin_{origin.kind}", **({"parts": parts} if origin.kind == "computed" else {}))
 
     def _add_value(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**row, "signed": canonical_json.encode_typed(self._fields[row["path"]].value).decode()}
+        text = canonical_json.encode_typed(self._fields[row["path"]].value).decode()
+        return {**row, "signed": text, "origin": self._describe_origin(row["path"])}
 
     def _build_ask(self) -> Mapping[str, str]:
         if not self._sheet["hidden"]["groups"]:
@@ -288,15 +249,37 @@ class _PageBuilder:
             "state": line.state,
             "says": self._words.translate(STATE_TEXTS[line.state]),
             "since": self._words.translate("since", day=self._words.format_day(line.day)),
-            "is_shown": line.passport_version_id == self._sheet["passport_version_id"],
+            "span": self._describe_span(line),
+            "is_shown": line.passport_version_id == self._find_shown_version(),
         }
+
+    def _describe_span(self, line: VersionLine) -> str:
+        """From when to when a version was in force, where it no longer is."""
+        if line.start is None or line.state in {"in_force", "issued"}:
+            return ""
+        words = self._words
+        return words.translate("was_in_force", start=words.format_day(line.start), end=words.format_day(line.day))
+
+    def _find_shown_version(self) -> str:
+        return str(self._sheet["passport_version_id"]) if self._own is None else self._own.passport_version_id
+
+    def _list_own_ids(self) -> list[Mapping[str, str]]:
+        """What names the passport of a battery, before what names that of its model."""
+        if self._own is None:
+            return []
+        label = self._words.translate("own_passport_id")
+        return [
+            {"label": label, "value": self._own.passport_version_id},
+            {"label": f"{label}, SHA-256", "value": self._own.receipt_hash},
+        ]
 
     def _build_codes(self) -> list[Mapping[str, str]]:
         """The code with the page's address, and BPC-QR-1, which pins this version."""
         second = self._sheet["codes"][-1]
         words = self._sheet["words"]
         address = self._state.address
-        return [{"svg": draw_qr_svg(address), "alt": address, "caption": words["online"], "href": address}, second]
+        page_code = {"svg": draw_qr_svg(address), "alt": address, "caption": words["online"], "href": address}
+        return [page_code] if self._own is not None else [page_code, second]
 
     def _build_evidence(self) -> canonical_json.Json:
         """What the browser checks with; it fetches the view itself."""
@@ -309,9 +292,15 @@ class _PageBuilder:
             "has_view": self._state.has_view,
             "status": {"list": self._state.status_list, "statements": list(self._state.statements)},
             "address": self._state.address,
-            "words": words.list_for_script(),
+            "words": self._list_script_words(),
             "steps": {name: words.translate(f"step_{name}") for name in STEPS},
         }
+
+    def _list_script_words(self) -> dict[str, canonical_json.Json]:
+        texts = self._words.list_for_script()
+        if self._own is not None and self._own.is_newest:  # the list speaks of its model
+            texts["superseded"] = self._words.translate("model_superseded")
+        return texts
 
 
 def build_battery_page(battery: BatteryOnPage, wording: Wording) -> Mapping[str, Any]:
@@ -342,8 +331,10 @@ def _find_point(field: DisclosedField) -> int | None:
     return None if field.about is None else field.about.point_number
 
 
-def _scale_share(share: str) -> int:
-    """A share in percent as a length on a bar, rounded down; shares are exact texts, such as `8.08`."""
-    whole, _, fraction = str(share).partition(".")
-    hundredths = int(whole) * 100 + int(f"{fraction}00"[:2])
-    return min(BAR_WIDTH, max(0, hundredths * BAR_WIDTH // 10_000))
+def _summarize_row(row: Mapping[str, Any] | None) -> str:
+    """A row in one line: the values, or the cells of a table; long ones are cut."""
+    if row is None:
+        return ABSENT
+    lines = row.get("cells") or [row["values"]]
+    text = "; ".join(", ".join(value["text"] for value in line) for line in lines)
+    return text if len(text) <= LONGEST_CHANGE else f"{text[:LONGEST_CHANGE]}…"

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from bpc.core.catalogue.number_format import Language
 from bpc.core.catalogue.product_texts import SHEET_TEXTS
-from bpc.core.exports.public_page import STEPS, PageWords
+from bpc.core.exports.page_words import STEPS, PageWords
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.printing.catalogues import load_wording
@@ -24,7 +24,7 @@ FOLDER: Final = Path(__file__).parent
 # The page runs its own script and fetches from its own host; the pictures in it are part of it.
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 # Languages whose catalogues are complete, each by the name it gives itself.
 PAGE_LANGUAGES: Final[Mapping[Language, str]] = {
@@ -40,7 +40,6 @@ ASSET_TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-UNCHECKED_STEPS: Final = ("proof_steps", "replay")
 
 
 class PageAsset(NamedTuple):
@@ -68,7 +67,7 @@ class PageLinks(NamedTuple):
 def load_assets() -> Mapping[str, PageAsset]:
     """The files that pages load, by what they are called in the templates."""
     assets = {}
-    for label, file_name in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):
+    for label, file_name in (("style", "page.css"), ("script", "page.js"), ("rules", "rules.js"), ("icon", "icon.svg")):
         content = (FOLDER / "assets" / file_name).read_bytes()
         stem, _, extension = file_name.partition(".")
         name = f"{stem}-{to_hex(sha256(content))[:16]}.{extension}"
@@ -112,7 +111,9 @@ def render_verifier(language: Language, links: PageLinks, languages: Mapping[Lan
     evidence: Json = {
         "words": names,
         "steps": {name: words.translate(f"step_{name}") for name in STEPS},
-        "unchecked": words.translate("verify_unchecked", steps=", ".join(UNCHECKED_STEPS)),
+        "unchecked": words.translate("verify_unchecked", steps="{steps}"),
+        # Only who checks a bundle loads what evaluates rules.
+        "rules": f"{links.assets}{load_assets()['rules'].name}",
     }
     sheet_words = {"passport": wording.translate("sheet", SHEET_TEXTS["passport"])}
     page = {"language": language, "words": words.list_plain(), "sheet_words": sheet_words}

@@ -117,18 +117,25 @@ function isStatusDocument(bytes) {
   return isView(bytes) && /"status(_list)?_version":"BPC-STATUS/.test(String.fromCharCode(...bytes.slice(-400)));
 }
 
+/** What evaluates the rules of a bundle; null if it cannot be loaded, for example without a network. */
+async function loadEvaluator() {
+  const module = await import(new URL(evidence.rules, document.baseURI).href).catch(() => null);
+  return module === null ? null : module.recomputeProof;
+}
+
 /** Checks a view or a bundle; status documents that came with it say whether it is in force. */
 async function checkFiles(files) {
   const contents = await Promise.all(files.map(async (file) => new Uint8Array(await file.arrayBuffer())));
   const at = Math.max(0, contents.findIndex((bytes) => !isStatusDocument(bytes)));
   const question = { documents: contents.filter((_, place) => place !== at), now: new Date().toISOString() };
   const pins = readTrustedKeys();
-  const report = await verifyAnything(contents[at], { pins, question });
+  const recompute = isView(contents[at]) ? null : await loadEvaluator();
+  const report = await verifyAnything(contents[at], { pins, question, recompute });
   const words = evidence.words;
   const outcome = decideState(report);
   const isHonest = outcome === "in_force" || outcome === "not_asked";
   const state = !isHonest ? outcome : report.issuer === "pinned" ? "verified" : "unsupported";
-  const more = report.unchecked.length ? ` · ${evidence.unchecked}` : "";
+  const more = report.unchecked.length ? ` · ${evidence.unchecked.replace("{steps}", report.unchecked.join(", "))}` : "";
   showVerdict(state, words[state], `${files[at].name}${more} ${describeEnd(report.status)}`.trim());
   showSteps(report);
 }

@@ -13,8 +13,12 @@ from typing import Final
 from bpc.core.audit.signing import PinnedKey, key_to_json
 from bpc.core.catalogue.number_format import SOURCE_LANGUAGE, Language
 from bpc.core.exports.disclosure import ViewImpossible, disclose_opened, make_view, open_for_export
+from bpc.core.exports.field_origins import trace_origins
+from bpc.core.exports.field_sources import FieldSources
 from bpc.core.exports.json_ld import export_json_ld
-from bpc.core.exports.public_page import PageState, VersionLine, build_page
+from bpc.core.exports.page_completeness import count_filled_points
+from bpc.core.exports.page_state import PageState, VersionLine
+from bpc.core.exports.public_page import build_page
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.timestamps import parse_time
 from bpc.core.passport.bundle import LOG_PROOF_ENTRY, STATUS_ENTRY, Bundle
@@ -64,7 +68,7 @@ def build_static_pages(
         view = make_view(bundle, "public")
     except ViewImpossible:
         view = None
-    version = str(passport.receipt.passport_version_id)
+    version, sources = str(passport.receipt.passport_version_id), FieldSources(opened_bundle)
     state = PageState(
         state="issued",
         issuer=issuer,
@@ -78,6 +82,8 @@ def build_static_pages(
         status_list=None if status_list is None or statement is None else STATUS_LIST_FILE,
         has_view=view is not None,
         exported_day=exported_day,
+        origins=trace_origins(sources, passport),
+        completeness=count_filled_points(opened_bundle, passport, sources),
     )
     links = PageLinks(address=address, **_LINKS)
     pages = {language: _name_page("index", language) for language in PAGE_LANGUAGES}

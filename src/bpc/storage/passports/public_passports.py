@@ -59,6 +59,11 @@ class PublicVersionRow:
         """Since when it has its status."""
         return self.revoked_at or self.superseded_at or self.activated_at
 
+    def was_in_force_at(self, moment: datetime) -> bool:
+        """Whether it was in force at a time."""
+        ends = [end for end in (self.superseded_at, self.revoked_at) if end is not None]
+        return self.activated_at <= moment and all(moment < end for end in ends)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicItem:

@@ -1420,7 +1420,8 @@ function checkViewProduct({ root, receipt }) {
   }
   return `\`${shortenText(product.name)}\`, SKU \`${shortenText(product.sku)}\``;
 }
-const UNCHECKED_STEPS = ["proof_steps", "replay"];
+const EVALUATED_STEP = "proof_steps";
+const UNCHECKED_STEPS = [EVALUATED_STEP, "replay"];
 const BUNDLE_STEPS = ["canonical", "payload_hash", "snapshot", "facts", "rules", "proof_structure", "receipt_hash", "signature", "qr", "events", "log", "key", "status"];
 const LOG_PROOF_NAME = "passport.tlog-proof";
 const STATUS_NAME = "status.json";
@@ -1537,13 +1538,14 @@ async function openBundle(bytes) {
   if (entries.has("above.zip")) throw new CheckFailed("this is the bundle of a battery or a batch, not of a model");
   return new OpenedBundle(entries).read();
 }
-async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUESTION } = {}) {
+async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUESTION, recompute = null } = {}) {
+  const unchecked = UNCHECKED_STEPS.filter((name) => recompute === null || name !== EVALUATED_STEP);
   let bundle;
   try {
     bundle = await openBundle(bytes);
   } catch (error) {
     if (!(error instanceof CheckFailed)) throw error;
-    return makeReport(reportUnreadable(BUNDLE_STEPS, error.message, "the file is not a bundle"), "unpinned", UNCHECKED_STEPS);
+    return makeReport(reportUnreadable(BUNDLE_STEPS, error.message, "the file is not a bundle"), "unpinned", unchecked);
   }
   const checks = [
     checkEntries,
@@ -1561,10 +1563,26 @@ async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUE
     (opened) => checkKey(opened, pins, policy),
   ];
   const steps = [];
-  for (const [at, check] of checks.entries()) steps.push(await runStep(BUNDLE_STEPS[at], () => check(bundle)));
-  const isSigned = steps[BUNDLE_STEPS.indexOf("signature")].ok;
+  for (const [at, check] of checks.entries()) {
+    steps.push(await runStep(BUNDLE_STEPS[at], () => check(bundle)));
+    if (BUNDLE_STEPS[at] === "proof_structure" && recompute !== null) steps.push(await runStep(EVALUATED_STEP, () => evaluateAgain(bundle, recompute)));
+  }
+  const isSigned = steps.some((step) => step.name === "signature" && step.ok);
   const status = await runStatusStep(() => openBundleStatus(bundle, pins), question);
-  return makeReport([...steps, status.step], pins.length && isSigned ? "pinned" : "unpinned", UNCHECKED_STEPS, status.verdict);
+  return makeReport([...steps, status.step], pins.length && isSigned ? "pinned" : "unpinned", unchecked, status.verdict);
+}
+async function evaluateAgain(bundle, recompute) {
+  const result = await recompute({
+    rules: (bundle.entries.get("rules.bpc")),
+    facts: bundle.get("facts.jsonl"),
+    factsHash: toHex(await hashBytes((bundle.entries.get("facts.jsonl")))),
+    payload: bundle.get("payload.json"),
+    proof: bundle.get("proof.json"),
+    receipt: bundle.get("receipt.json").members,
+  });
+  if (result.skipped) throw new NotChecked(result.detail);
+  if (!result.ok) throw new CheckFailed(result.detail);
+  return result.detail;
 }
 function openBundleStatus(bundle, pins) {
   const statement = bundle.entries.has(STATUS_NAME) ? bundle.get(STATUS_NAME) : null;
@@ -2271,17 +2289,22 @@ function readTrustedKeys() {
 function isStatusDocument(bytes) {
   return isView(bytes) && /"status(_list)?_version":"BPC-STATUS/.test(String.fromCharCode(...bytes.slice(-400)));
 }
+async function loadEvaluator() {
+  const module = await import(new URL(evidence.rules, document.baseURI).href).catch(() => null);
+  return module === null ? null : module.recomputeProof;
+}
 async function checkFiles(files) {
   const contents = await Promise.all(files.map(async (file) => new Uint8Array(await file.arrayBuffer())));
   const at = Math.max(0, contents.findIndex((bytes) => !isStatusDocument(bytes)));
   const question = { documents: contents.filter((_, place) => place !== at), now: new Date().toISOString() };
   const pins = readTrustedKeys();
-  const report = await verifyAnything(contents[at], { pins, question });
+  const recompute = isView(contents[at]) ? null : await loadEvaluator();
+  const report = await verifyAnything(contents[at], { pins, question, recompute });
   const words = evidence.words;
   const outcome = decideState(report);
   const isHonest = outcome === "in_force" || outcome === "not_asked";
   const state = !isHonest ? outcome : report.issuer === "pinned" ? "verified" : "unsupported";
-  const more = report.unchecked.length ? ` · ${evidence.unchecked}` : "";
+  const more = report.unchecked.length ? ` · ${evidence.unchecked.replace("{steps}", report.unchecked.join(", "))}` : "";
   showVerdict(state, words[state], `${files[at].name}${more} ${describeEnd(report.status)}`.trim());
   showSteps(report);
 }
