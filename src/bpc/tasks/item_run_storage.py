@@ -127,6 +127,16 @@ async def store_run(
     correlation_id: str | None = None,
 ) -> Sequence[UUID]:
     """Store a run and its chunks, and submit a job for each chunk."""
+    chunk_ids = await insert_new_run(conn, tenant, new_run, rows, unchanged=unchanged, act=act)
+    return await submit_chunks(
+        conn, jobs, job, tenant, new_run.order.item_run_id, chunk_ids, act=act, correlation_id=correlation_id
+    )
+
+
+async def insert_new_run(
+    conn: Connection, tenant: TenantId, new_run: NewRun, rows: PinnedRows, *, unchanged: int = 0, act: Act
+) -> Sequence[ItemChunkId]:
+    """Store a run and its chunks; the ids of the chunks, for each of which a job is to be submitted."""
     order = new_run.order
     new_chunks = await asyncio.to_thread(_split_rows, rows)
     await runs.insert_run(
@@ -140,10 +150,7 @@ async def store_run(
     )
     await chunks.insert_chunks(conn, tenant, order.item_run_id, new_run.product, new_chunks)
     await _record_request(conn, tenant, new_run, new_chunks, unchanged, act)
-    chunk_ids = [chunk.item_chunk_id for chunk in new_chunks]
-    return await submit_chunks(
-        conn, jobs, job, tenant, order.item_run_id, chunk_ids, act=act, correlation_id=correlation_id
-    )
+    return [chunk.item_chunk_id for chunk in new_chunks]
 
 
 async def resume_chunks(

@@ -36,6 +36,7 @@ from bpc.tasks.ingest import IngestOrder, IngestResult, IngestSources, declare_i
 from bpc.tasks.issue_batches import BatchVersionOrder, BatchVersionOutcome, declare_batch_job
 from bpc.tasks.issue_items import ChunkOrder, ChunkOutcome, declare_issue_job
 from bpc.tasks.pdf_text import TextOrder, TextOutcome, declare_text_job
+from bpc.tasks.renew_items import RenewOrder, RenewOutcome, declare_renew_job
 from bpc.tasks.replay_audit import ReplayAuditJobs, declare_audit_jobs
 from bpc.tasks.retention import RetentionJobs, declare_retention_jobs
 from bpc.tasks.rule_tests import TestsOrder, TestsOutcome, declare_tests_job
@@ -71,6 +72,7 @@ class TaskJobs:
     replay_audit: ReplayAuditJobs
     issue_items: Handler[ChunkOrder, ChunkOutcome]
     issue_batch: Handler[BatchVersionOrder, BatchVersionOutcome]
+    renew_items: Handler[RenewOrder, RenewOutcome]
     sweep_packs: Handler[SweepOrder, PackSweepOutcome]
     sign_transfer: Handler[TransferOrder, TransferOutcome]
 
@@ -100,6 +102,13 @@ def declare_job_types(
     texts = declare_text_job(handlers, reader_pool=reader_pool)
     sources = IngestSources(guard=make_fetch_guard(settings), folders=AllowedFolders(allow=settings.outbound_allow))
     pack_location = locate_packs(settings)
+    issue_items = declare_issue_job(
+        handlers,
+        key_ring=key_ring,
+        pack_location=pack_location,
+        load_box=cache(partial(load_secret_box, settings)),
+        engine=RayPool(settings.ray_address) if settings.items_engine == "ray" else None,
+    )
     task_jobs = TaskJobs(
         rule_tests=declare_tests_job(handlers, max_steps=settings.rules_max_steps, open_transaction=database.tenant),
         export=declare_export_job(handlers, open_transaction=database.tenant),
@@ -130,12 +139,14 @@ def declare_job_types(
             metrics=metrics,
             defaults=defaults,
         ),
-        issue_items=declare_issue_job(
+        issue_items=issue_items,
+        renew_items=declare_renew_job(
             handlers,
-            key_ring=key_ring,
+            issue_items=issue_items,
             pack_location=pack_location,
+            compiler_build_id=settings.compiler_build_id,
+            signing_key_id=settings.signing_key_id,
             load_box=cache(partial(load_secret_box, settings)),
-            engine=RayPool(settings.ray_address) if settings.items_engine == "ray" else None,
         ),
         issue_batch=declare_batch_job(handlers, key_ring=key_ring, load_box=cache(partial(load_secret_box, settings))),
         sweep_packs=declare_pack_sweep_job(handlers, pack_location=pack_location, open_transaction=database.tenant),

@@ -27,11 +27,12 @@ from bpc.storage.batteries import batches
 from bpc.storage.batteries.batteries import load_registered_items
 from bpc.storage.batteries.readings import load_reading_facts
 from bpc.storage.connection import LOWEST_ID, Connection
-from bpc.storage.items import chunks, rebase, runs
+from bpc.storage.items import chunks, rebase, runs, versions
 from bpc.storage.items.chunk_work import ChunkRow
 from bpc.storage.items.pack_bucket import PackLocation
 from bpc.storage.items.pinned_model import PinnedModel
-from bpc.storage.items.rebase import BehindBatch, BehindItem, read_statements
+from bpc.storage.items.rebase import BehindBatch, NewestItem, read_statements
+from bpc.storage.items.versions import NewestInput
 from bpc.storage.passports.products import ProductPassport
 from bpc.tasks.issue_batches import BatchVersionOrder, request_batch_below
 from bpc.tasks.item_models import Installation
@@ -107,13 +108,15 @@ async def request_rebase(
         conn, tenant, product_id, model, after=request.after, limit=CHUNKS_AT_ONCE
     )
     after = chunk_ids[-1] if len(chunk_ids) == CHUNKS_AT_ONCE else None
-    items = await rebase.list_behind_items(conn, tenant, chunk_ids)
+    items = await rebase.list_newest_items(conn, tenant, chunk_ids)
     pending = await chunks.find_pending(conn, tenant, product_id, [item.battery_id for item in items])
     items = [item for item in items if item.battery_id not in pending]
     if not items:
         return RebaseOutcome(after=after)
     statements = await installation.compute(read_statements, request.pack_location, items)
-    rows = await _build_rows(conn, tenant, product, model, items, statements)
+    rows = await build_rows_again(conn, tenant, product, model, items, statements)
+    if not rows.count:
+        return RebaseOutcome(after=after)
     new_run = NewRun(
         order=order, sku=request.sku, product=product_id, request_hash=sha256(b"rebase" + order.item_run_id.bytes)
     )
@@ -154,23 +157,32 @@ async def _request_batches(
         )
 
 
-async def _build_rows(
+async def build_rows_again(
     conn: Connection,
     tenant: TenantId,
     product: ProductPassport,
     model: PassportVersionId,
-    behind_items: Sequence[BehindItem],
+    items: Sequence[NewestItem],
     statements: Mapping[BatteryId, Mapping[str, Json]],
 ) -> PinnedRows:
-    serials = [item.serial_number for item in behind_items]
-    registered_items, _ = await load_registered_items(conn, tenant, product.battery_product_id, serials)
-    readings = await load_reading_facts(conn, tenant, product.sku, [item.battery_id for item in behind_items])
+    """The rows of these batteries below a version of their model, but for those that would say the same again.
+
+    A battery whose batch has no passport below that version is left out.
+    """
+    ids = [item.battery_id for item in items]
+    registered_items, _ = await load_registered_items(
+        conn, tenant, product.battery_product_id, [item.serial_number for item in items]
+    )
+    readings = await load_reading_facts(conn, tenant, product.sku, ids)
+    earlier_inputs = await versions.find_newest_inputs(conn, tenant, ids)
     pins = await load_batch_pins(conn, tenant, product, registered_items.values(), model)
     rows = PinnedRows()
-    for behind in behind_items:
-        item = registered_items[behind.serial_number]
+    for item in items:
+        registered_item = registered_items[item.serial_number]
         own_readings = readings.get(item.battery_id, ())
-        facts = encode_item_facts(product.sku, item, statements[item.battery_id], own_readings)
-        row = ChunkRow(item.battery_id, PassportVersionId(clock.new_id()), facts)
-        rows.add(pins.versions.get(item.batch_number or ""), row)
+        facts = encode_item_facts(product.sku, registered_item, statements[item.battery_id], own_readings)
+        batch = pins.versions.get(registered_item.batch_number or "")
+        is_same = earlier_inputs.get(item.battery_id) == NewestInput(sha256(facts), model, batch)
+        if not is_same and registered_item.batch_number not in pins.faults:
+            rows.add(batch, ChunkRow(item.battery_id, PassportVersionId(clock.new_id()), facts))
     return rows

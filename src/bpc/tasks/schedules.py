@@ -3,6 +3,7 @@
 Most jobs carry out a request that was made once and fixed everything: they make no sense a second time. These do:
 
     INGEST_DOCUMENT   fetch a file regularly; the same bytes as last time make no new version
+    RENEW_ITEMS       issue batteries again that have new readings or another status
     REPLAY_AUDIT      compile a tenant's active passports again, beside the audit of every night
 """
 
@@ -16,18 +17,24 @@ from service_jobs import Defaults, Handler, Limit
 from service_jobs.cron import CatchUp
 from service_jobs.schedules import Schedule
 
-from bpc.core.errors import Conflict, Invalid
+from bpc.core.errors import Conflict, Invalid, NotFound
 from bpc.core.formats.ids import ActorId, DocumentId, TenantId
 from bpc.core.outbound_urls import MAX_URL_LENGTH
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import documents
+from bpc.storage.passports.products import find_products_by_sku
 from bpc.tasks.ingest import INGEST_JOB_TYPE, INGEST_LIMIT, IngestOrder
 from bpc.tasks.job_types import TaskJobs, list_nightly_schedules
+from bpc.tasks.renew_items import RENEW_JOB_TYPE, RenewOrder
 from bpc.tasks.replay_audit import AUDIT_JOB_TYPE, AuditOrder
 
 # What else the caller must be allowed to do: a schedule does it again and again in the caller's name.
-PERMISSION_BY_TYPE: Final[Mapping[str, str]] = {INGEST_JOB_TYPE: "docs:upload", AUDIT_JOB_TYPE: "passport:replay"}
+PERMISSION_BY_TYPE: Final[Mapping[str, str]] = {
+    INGEST_JOB_TYPE: "docs:upload",
+    RENEW_JOB_TYPE: "passport:compile",
+    AUDIT_JOB_TYPE: "passport:replay",
+}
 NIGHTLY_NAMES: Final = frozenset(schedule.name for schedule in list_nightly_schedules())
 MAX_SAMPLE: Final = 1_000_000
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -41,6 +48,14 @@ class ScheduledIngestion(BaseModel):
     document_id: UUID
     file_url: str = Field(min_length=1, max_length=MAX_URL_LENGTH)
     mime_type: str | None = Field(None, min_length=1, max_length=200)
+
+
+class ScheduledRenewal(BaseModel):
+    """The input of a schedule of RENEW_ITEMS."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sku: str = Field(min_length=1, max_length=200)
 
 
 class ScheduledAudit(BaseModel):
@@ -117,6 +132,11 @@ async def _build_order(
             actor_id=actor,
         )
         return task_jobs.ingest, order, INGEST_LIMIT
+    if job_type == RENEW_JOB_TYPE:
+        renewal = _parse_input(ScheduledRenewal, job_input)
+        if renewal.sku not in await find_products_by_sku(conn, tenant, [renewal.sku]):
+            raise NotFound(f"there is no battery product with the SKU `{renewal.sku}`", fix="create it first")
+        return task_jobs.renew_items, RenewOrder(sku=renewal.sku, actor_id=actor), None
     audit = _parse_input(ScheduledAudit, job_input)
     return task_jobs.replay_audit.tenant, AuditOrder(sample=audit.sample), None
 

@@ -26,7 +26,7 @@ CronText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 class NewSchedule(RequestBody):
     name: Text = Field(description="Unique in the tenant.", examples=["supplier-a-weekly"])
     type: JobType = Field(
-        description="INGEST_DOCUMENT or REPLAY_AUDIT; `/v1/job-types` says which can be scheduled.",
+        description="INGEST_DOCUMENT, RENEW_ITEMS or REPLAY_AUDIT; `/v1/job-types` says which can be scheduled.",
         examples=["INGEST_DOCUMENT"],
     )
     cron: CronText = Field(description="Minute, hour, day, month and day of the week.", examples=["30 5 * * 1"])
@@ -37,8 +37,8 @@ class NewSchedule(RequestBody):
         "or none.",
     )
     input: dict[str, Any] = Field(
-        description="Of INGEST_DOCUMENT: `document_id`, `file_url` and optionally `mime_type`. Of REPLAY_AUDIT: "
-        "`sample`, the number of active passports to compile again.",
+        description="Of INGEST_DOCUMENT: `document_id`, `file_url` and optionally `mime_type`. Of RENEW_ITEMS: `sku`, "
+        "the product. Of REPLAY_AUDIT: `sample`, the number of active passports to compile again.",
         examples=[{"document_id": "0190a7c4-0000-7000-8000-000000000001", "file_url": "https://example.com/bom.csv"}],
     )
 
@@ -93,8 +93,9 @@ class ScheduleList(ResponseBody):
 async def create_schedule(ctx: Context, request: Request, body: NewSchedule) -> ScheduleState:
     """Submit a job at every moment that `cron` matches.
 
-    A schedule acts in your name, so it needs what its jobs need: INGEST_DOCUMENT `docs:upload`, REPLAY_AUDIT
-    `passport:replay`.
+    A schedule acts in your name, so it needs what its jobs need: INGEST_DOCUMENT `docs:upload`, RENEW_ITEMS
+    `passport:compile`, REPLAY_AUDIT `passport:replay`. RENEW_ITEMS issues batteries of a product again that have new
+    readings or another status.
     """
     require_allowed(ctx, request, require_schedulable(body.type), Resource(type="Schedule"))
     schedule = await build_schedule(

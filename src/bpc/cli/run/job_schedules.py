@@ -81,7 +81,8 @@ async def put_schedule(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", show_default=False)],
     tenant: TenantOption,
     job_type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="INGEST_DOCUMENT or REPLAY_AUDIT; never changes.")
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="INGEST_DOCUMENT, RENEW_ITEMS or REPLAY_AUDIT; never changes."),
     ] = None,
     cron: Annotated[str | None, typer.Option("--cron", metavar="CRON", help='When, like "30 5 * * 1".')] = None,
     time_zone: Annotated[

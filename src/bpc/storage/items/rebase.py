@@ -29,8 +29,15 @@ SELECT_BEHIND_CHUNKS: Final[LiteralString] = """
           WHERE v.tenant_id = $1 AND v.passport_version_id = c.batch_version_id))
      ORDER BY c.item_chunk_id LIMIT $5
 """
+SELECT_CURRENT_CHUNKS: Final[LiteralString] = """
+    SELECT c.item_chunk_id
+      FROM item_runs r
+      JOIN item_chunks c ON c.tenant_id = r.tenant_id AND c.item_run_id = r.item_run_id
+     WHERE r.tenant_id = $1 AND r.model_version_id = $2 AND c.issued > 0 AND c.item_chunk_id > $3
+     ORDER BY c.item_chunk_id LIMIT $4
+"""
 # Only what counts of a battery: its newest passport, if it still has one.
-SELECT_BEHIND_ITEMS: Final[LiteralString] = """
+SELECT_NEWEST_ITEMS: Final[LiteralString] = """
     SELECT v.battery_id, b.serial_number, c.pack_sha256, v.pack_offset, v.pack_length
       FROM unnest($2::uuid[]) AS w(chunk)
       JOIN item_chunks c ON c.tenant_id = $1 AND c.item_chunk_id = w.chunk
@@ -62,8 +69,8 @@ SELECT_BEHIND_BATCHES: Final[LiteralString] = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BehindItem:
-    """A battery whose newest passport pins an earlier version, and where the bytes of that passport are."""
+class NewestItem:
+    """A battery with its newest passport, and where the bytes of that passport are."""
 
     battery_id: BatteryId
     serial_number: str
@@ -96,9 +103,16 @@ async def list_behind_chunks(
     return [row[0] for row in await conn.fetch(SELECT_BEHIND_CHUNKS, tenant, product, model, after, limit)]
 
 
-async def list_behind_items(conn: Connection, tenant: TenantId, chunk_ids: Sequence[UUID]) -> Sequence[BehindItem]:
+async def list_current_chunks(
+    conn: Connection, tenant: TenantId, model: PassportVersionId, *, after: UUID, limit: int
+) -> Sequence[UUID]:
+    """Chunks whose batteries pin this version of their model."""
+    return [row[0] for row in await conn.fetch(SELECT_CURRENT_CHUNKS, tenant, model, after, limit)]
+
+
+async def list_newest_items(conn: Connection, tenant: TenantId, chunk_ids: Sequence[UUID]) -> Sequence[NewestItem]:
     """The batteries of these chunks whose newest passport is there, in the order of the chunks."""
-    return await fetch_rows(conn, BehindItem, SELECT_BEHIND_ITEMS, tenant, chunk_ids)
+    return await fetch_rows(conn, NewestItem, SELECT_NEWEST_ITEMS, tenant, chunk_ids)
 
 
 async def list_behind_batches(
@@ -108,7 +122,7 @@ async def list_behind_batches(
     return await fetch_rows(conn, BehindBatch, SELECT_BEHIND_BATCHES, tenant, product, model, limit)
 
 
-def read_statements(location: PackLocation, items: Sequence[BehindItem]) -> Mapping[BatteryId, Mapping[str, Json]]:
+def read_statements(location: PackLocation, items: Sequence[NewestItem]) -> Mapping[BatteryId, Mapping[str, Json]]:
     """What was stated of each battery for its passport; the packs are read once each. For a child process."""
     packs, statements = open_packs(location), dict[BatteryId, Mapping[str, Json]]()
     for digest, group in groupby(items, key=lambda item: item.pack_sha256):

@@ -115,7 +115,11 @@ async def test_every_type_is_listed_and_every_type_has_a_result(admin: Api, serv
     assert [handler.type for handler in service.jobs.handlers if not has_result(handler)] == []
     assert types["RUN_RULE_TESTS"]["timeout_seconds"] == 600
     assert types["PARSE_FACTS"]["max_attempts"] == service.settings.jobs_max_attempts_default
-    assert [name for name, item in types.items() if item["schedulable"]] == ["INGEST_DOCUMENT", "REPLAY_AUDIT"]
+    assert [name for name, item in types.items() if item["schedulable"]] == [
+        "INGEST_DOCUMENT",
+        "RENEW_ITEMS",
+        "REPLAY_AUDIT",
+    ]
 
 
 async def test_a_failed_job_says_what_to_do(admin: Api, service: Service) -> None:
