@@ -81,6 +81,8 @@ ALTER POLICY own_tenant ON public.status_statements USING ((tenant_id = current_
 ALTER POLICY own_tenant ON public.suppliers USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.tenant_settings USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.tenants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.view_grants USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
+ALTER POLICY own_tenant ON public.view_requests USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_deliveries USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_endpoints USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.webhook_subscriptions USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -160,7 +162,9 @@ SELECT create_distributed_table('public.item_runs', 'tenant_id', colocate_with =
 SELECT create_distributed_table('public.passport_exports', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.passports', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.item_chunks', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.view_requests', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.item_passport_versions', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.view_grants', 'tenant_id', colocate_with => 'public.actors');
 
 ALTER TABLE public.passport_versions ADD CONSTRAINT passport_versions_tenant_id_passport_id_fkey FOREIGN KEY (tenant_id, passport_id) REFERENCES passports(tenant_id, passport_id);
 

@@ -209,6 +209,11 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("GET", "/p/{passport_id}"): Call(path={"passport_id": "public_passport_id"}),
     ("GET", "/p/{passport_id}/v/{passport_version_id}"): Call(path=PUBLIC_VERSION),
     ("GET", "/p/{passport_id}/v/{passport_version_id}/{file}"): Call(path={**PUBLIC_VERSION, "file": "=view.json"}),
+    ("GET", "/p/{passport_id}/access"): Call(path={"passport_id": "public_passport_id"}),
+    ("POST", "/p/{passport_id}/access"): Call(path={"passport_id": "public_passport_id"}, file="{access_form}"),
+    ("POST", "/p/{passport_id}/access/requests"): Call(
+        path={"passport_id": "public_passport_id"}, file="audience=interest&name=A&contact=B&purpose={new}"
+    ),
     ("GET", "/page-assets/{name}"): Call(path={"name": f"={min(asset.name for asset in load_assets().values())}"}),
     ("GET", "/status/statements/{passport_version_id}"): Call(path={"passport_version_id": "stated_version_id"}),
     ("POST", "/v1/passports"): Call(body={"battery_product_id": "{bare_product_id}"}),
@@ -263,6 +268,19 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/approvals/{approval_id}:approve"): Call(),
     ("POST", "/v1/approvals/{approval_id}:reject"): Call(
         path={"approval_id": "idle_approval_id"}, body={"reason": "no"}
+    ),
+    ("POST", "/v1/view-requests/{view_request_id}:approve"): Call(body={}),
+    ("POST", "/v1/view-requests/{view_request_id}:reject"): Call(
+        path={"view_request_id": "idle_view_request_id"}, body={"reason": "no"}
+    ),
+    ("POST", "/v1/view-requests/{view_request_id}:remove-words"): Call(
+        path={"view_request_id": "decided_view_request_id"}
+    ),
+    ("POST", "/v1/view-grants"): Call(
+        body={"grantee": "{new}", "audience": "interest", "scope": "MODEL", "passport_id": "{public_passport_id}"}
+    ),
+    ("POST", "/v1/view-grants/{view_grant_id}:revoke"): Call(
+        path={"view_grant_id": "idle_view_grant_id"}, body={"reason": "no"}
     ),
     ("POST", "/v1/actors"): Call(body={"type": "USER", "display_name": "{new}", "roles": ["Auditor"]}),
     ("POST", "/v1/roles"): Call(body={"name": "{new}", "permissions": ["docs:read"]}),

@@ -38,6 +38,9 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("OPTIONS", "/p/{passport_id}"): "the same",
     ("GET", "/p/{passport_id}/v/{passport_version_id}"): "the same, for an older version",
     ("GET", "/p/{passport_id}/v/{passport_version_id}/{file}"): "what that page is checked with",
+    ("GET", "/p/{passport_id}/access"): "whoever asks to see more has no key",
+    ("POST", "/p/{passport_id}/access"): "whoever was sent a code has no key; the code is in the form",
+    ("POST", "/p/{passport_id}/access/requests"): "whoever asks to see more has no key",
     ("GET", "/page-assets/{name}"): "what that page is made of",
     ("GET", "/verify"): "whoever checks a passport has no key",
     ("GET", "/.well-known/gs1resolver"): "whoever resolves an address has no key",
@@ -103,13 +106,18 @@ class Route:
         return (self.method, self.path) in PUBLIC
 
     @property
+    def takes_key(self) -> bool:
+        """Whether it is for callers with an API key."""
+        return not self.is_public and self.kind != "granted"
+
+    @property
     def parameters(self) -> list[str]:
         return PLACE.findall(self.path)
 
     @property
     def call(self) -> Call:
         call = CALLS.get((self.method, self.path))
-        if call is None and self.kind in {"write", "ask"}:
+        if call is None and (self.kind in {"write", "ask"} or (self.kind == "open" and self.method == "POST")):
             raise LookupError(
                 f"nobody has said how to call {self.name}: add a line `({self.method!r}, {self.path!r}): Call(body=…)`"
                 " to CALLS in tests/api/route_calls.py, with ids from tests/api/tenant_rows.py"

@@ -22,6 +22,7 @@ from tests.api.conftest import PEPPER
 from tests.api.evidence_rows import insert_documents
 from tests.api.passport_rows import insert_passports, insert_rules, insert_status_documents
 from tests.api.tenant_data import PAST_TIME, FilledTenant, StoredTenant, add_id, get_id, store_tenant
+from tests.api.view_grant_rows import insert_view_grants
 from tests.storage.statements import insert_row
 
 
@@ -38,6 +39,7 @@ async def fill_tenant(database: Database, slug: str) -> StoredTenant:
         await insert_batteries(conn, tenant_data, act)
         await _insert_webhooks(conn, tenant_data, act)
         await _insert_approvals(conn, tenant_data)
+        await insert_view_grants(conn, tenant_data, act)
     async with database.system(tenant) as conn:
         await _insert_signing_keys(conn, tenant_data, slug, act)
         await insert_status_documents(conn, tenant_data)

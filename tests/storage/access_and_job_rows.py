@@ -1,10 +1,15 @@
-"""The smallest honest rows of policies, webhooks, idempotency keys, rate limits, the log and jobs."""
+"""The smallest honest rows of policies, view grants, webhooks, idempotency keys, rate limits, the log and jobs."""
 
+from datetime import timedelta
 from uuid import UUID
 
+from bpc.core.audit.events import Act
 from bpc.core.formats.hashes import sha256
-from bpc.core.formats.ids import TenantId
+from bpc.core.formats.ids import PassportId, TenantId
+from bpc.core.view_grants import GrantBounds, GrantSubject, RequestWords
 from bpc.runtime import clock
+from bpc.storage.access import view_grants, view_requests
+from bpc.storage.access.view_grants import NewViewGrant
 from bpc.storage.connection import Connection
 from tests.storage.statements import insert_row
 
@@ -140,6 +145,20 @@ async def insert_approval(conn: Connection, tenant: TenantId, actor: UUID) -> No
         decided_by=actor,
         decided_at=now,
     )
+
+
+async def insert_view_grants(conn: Connection, tenant: TenantId, passport: UUID, act: Act) -> None:
+    """A request that was approved and whose words were removed, and a grant that was revoked."""
+    subject = GrantSubject(passport_id=PassportId(passport))
+    words = RequestWords(name="A", contact="B", purpose="C")
+    request = await view_requests.ask(conn, tenant, subject, "interest", words, now=act.at)
+    await view_requests.record_approved_request(conn, tenant, request, act=act)
+    await view_requests.remove_words(conn, tenant, request, act=act)
+    bounds = GrantBounds(scope="ALL", expires_at=act.at + timedelta(days=1))
+    grant = NewViewGrant(grantee="A", audience="interest", bounds=bounds, view_request_id=request)
+    issued = await view_grants.create_grant(conn, tenant, grant, pepper=b"pepper", act=act)
+    await view_grants.accept_terms(conn, tenant, issued.grant.view_grant_id, "terms", now=act.at)
+    await view_grants.revoke_grant(conn, tenant, issued.grant.view_grant_id, reason="over", act=act)
 
 
 async def insert_idempotency_key(conn: Connection, tenant: TenantId) -> None:

@@ -31,6 +31,7 @@ from tests.storage.access_and_job_rows import (
     insert_rate_bucket,
     insert_session,
     insert_status_rows,
+    insert_view_grants,
     insert_webhook,
 )
 from tests.storage.battery_rows import insert_battery_rows, insert_item_rows, name_items
@@ -289,6 +290,7 @@ async def fill_every_table(database: Database, tenant: TenantId, act: Act) -> No
         await insert_idempotency_key(conn, tenant)
         await insert_approval(conn, tenant, actor)
         await insert_session(conn, tenant, actor)
+        await insert_view_grants(conn, tenant, await insert_passport(conn, tenant), act)
         await insert_rate_bucket(conn, tenant)
         battery = await insert_battery_rows(conn, tenant, act)
         model = await insert_passport_version(conn, tenant, status="SIGNED")

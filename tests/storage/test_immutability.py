@@ -23,6 +23,7 @@ from tests.storage.access_and_job_rows import (
     insert_policy_version,
     insert_session,
     insert_status_rows,
+    insert_view_grants,
 )
 from tests.storage.battery_rows import insert_battery_rows, insert_item_rows, name_items
 from tests.storage.probes import CHECK, COLUMNS, NO_RIGHT, REFUSED, ROLES, Superuser, make_other_value
@@ -64,6 +65,8 @@ PROTECTED: Final = (
     "passport_waivers",
     "approvals",
     "console_sessions",
+    "view_requests",
+    "view_grants",
     "compile_runs",
     "compile_run_rows",
     "policy_versions",
@@ -137,6 +140,7 @@ async def final_rows(database: Database, tenant: TenantId, act: Act) -> None:
         await insert_status_rows(conn, tenant)
         await insert_approval(conn, tenant, await rows.insert_actor(conn, tenant, act))
         await insert_session(conn, tenant, await rows.insert_actor(conn, tenant, act))
+        await insert_view_grants(conn, tenant, await rows.insert_passport(conn, tenant), act)
         await conn.execute("UPDATE signing_keys SET status = 'RETIRED', retired_at = now()")
 
 

@@ -68,14 +68,13 @@ OTHER_POLICIES = {
     **{(table, "signed_for_all", "bpc_system", "SELECT"): "what is signed is public" for table in STATUS_TABLES},
     ("status_entries", "due_for_all", "bpc_system", "SELECT"): "a worker finds what is to be signed",
     ("tenants", "all_tenants", "bpc_system", "ALL"): "somebody has to make tenants and go through them",
-    ("tenants", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
-    ("actors", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
-    ("api_keys", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
-    ("api_key_prefixes", "key_lookup", "bpc_owner", "SELECT"): "find_api_key runs as the owner",
-    ("roles", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
-    ("role_permissions", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
-    ("actor_roles", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
-    ("policy_versions", "key_lookup", "bpc_owner", "SELECT"): "find_caller runs as the owner",
+    **{
+        (table, "key_lookup", "bpc_owner", "SELECT"): "a key, and what it may, is found before its tenant is known"
+        for table in (
+            *("tenants", "actors", "api_keys", "api_key_prefixes"),
+            *("roles", "role_permissions", "actor_roles", "policy_versions"),
+        )
+    },
     ("console_sessions", "session_lookup", "bpc_owner", "SELECT"): "find_session runs as the owner",
     **{
         (table, "text_search", "bpc_owner", "SELECT"): "the search runs as the owner, for the bound tenant"
@@ -86,6 +85,7 @@ OTHER_POLICIES = {
         for table in ("batteries", "battery_identifications", "battery_batches")
     },
     ("battery_transfers", "offers_to_others", "bpc_owner", "SELECT"): "who is offered a battery sees the open offer",
+    ("view_grants", "code_lookup", "bpc_owner", "SELECT"): "whoever has a code has neither a tenant nor a key",
     ("passports", "public_lookup", "bpc_owner", "SELECT"): "whoever scans a battery knows its passport, and no tenant",
     ("events", "without_a_tenant", "bpc_owner", "SELECT"): "finds events in nobody's log, and no others",
 }

@@ -93,6 +93,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "setup.approvals:approvals_app",
             "List, confirm and reject what waits for a second person.",
         ),
+        "grants": (
+            "setup.view_grants:grants_app",
+            "Grant others the view of an audience; answer who asks for it, and see what they read.",
+        ),
         "listen": ("online.listen:listen", "Print events as they happen, or forward them to a local URL."),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),

@@ -10,7 +10,7 @@ import re
 import zlib
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import Digest, sha256
@@ -23,7 +23,7 @@ ENTROPY_BYTES: Final = 8 + 32
 PEPPER_ID_BYTES: Final = 6
 _PEPPER_ID_DOMAIN: Final = b"BPC-PEPPER-NAME-1"
 _KEY_PATTERN: Final = re.compile(
-    rf"(?P<body>bpc_(?P<prefix>[0-9A-Za-z]{{{PREFIX_LENGTH}}})_[0-9A-Za-z]{{{SECRET_LENGTH}}})"
+    rf"(?P<body>(?P<mark>[a-z]{{3}})_(?P<prefix>[0-9A-Za-z]{{{PREFIX_LENGTH}}})_[0-9A-Za-z]{{{SECRET_LENGTH}}})"
     rf"(?P<checksum>[0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
 )
 
@@ -36,7 +36,13 @@ class Unauthorized(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ApiKeySecret:
-    """A well-formed key with a right checksum. Printing it does not show the key."""
+    """A well-formed key with a right checksum. Printing it does not show the key.
+
+    `MARK` is what a key begins with. Other secrets of this form have another one.
+    """
+
+    MARK: ClassVar[str] = "bpc"
+    LABEL: ClassVar[str] = "an API key"
 
     prefix: str
     text: str = field(repr=False)
@@ -48,17 +54,21 @@ class ApiKeySecret:
             raise ValueError(f"a key takes {ENTROPY_BYTES} random bytes")
         prefix = _encode_base62(int.from_bytes(entropy[:8], "big"), PREFIX_LENGTH)
         secret = _encode_base62(int.from_bytes(entropy[8:], "big"), SECRET_LENGTH)
-        body = f"bpc_{prefix}_{secret}"
+        body = f"{cls.MARK}_{prefix}_{secret}"
         return cls(prefix, body + _compute_checksum(body))
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a key that somebody sent."""
         match = _KEY_PATTERN.fullmatch(text)
-        if match is None:
-            raise Unauthorized("this is not an API key", fix="send `bpc_…` exactly as it was shown when it was created")
+        if match is None or match["mark"] != cls.MARK:
+            fix = f"send `{cls.MARK}_…` exactly as it was shown when it was created"
+            raise Unauthorized(f"this is not {cls.LABEL}", fix=fix)
         if match["checksum"] != _compute_checksum(match["body"]):
-            raise Unauthorized("this API key has a typing mistake", fix="copy it again, from `bpc_` to its end")
+            label = cls.LABEL.partition(" ")[2]
+            raise Unauthorized(
+                f"this {label} has a typing mistake", fix=f"copy it again, from `{cls.MARK}_` to its end"
+            )
         return cls(match["prefix"], text)
 
     def hash(self, pepper: bytes) -> Digest:

@@ -117,6 +117,8 @@ RESOURCE_TYPES: Final = (
     "Policy",
     "SigningKey",
     "Approval",
+    "ViewRequest",
+    "ViewGrant",
     "WebhookEndpoint",
     "WebhookSubscription",
     "WebhookDelivery",

@@ -50,6 +50,7 @@ WebhookType = Literal[
     "api_key.revoked",
     "signing_key.created",
     "signing_key.changed",
+    "view.requested",
     "webhook.endpoint.disabled",
     "webhook.endpoint.enabled",
 ]
@@ -86,6 +87,7 @@ WEBHOOK_TYPES: Final[Mapping[str, WebhookType]] = {
     "TENANT_KEY_CREATED": "signing_key.created",
     "TENANT_KEY_RETIRED": "signing_key.changed",
     "TENANT_KEY_COMPROMISED": "signing_key.changed",
+    "VIEW_REQUESTED": "view.requested",
     "WEBHOOK_ENDPOINT_DISABLED": "webhook.endpoint.disabled",
     "WEBHOOK_ENDPOINT_ENABLED": "webhook.endpoint.enabled",
 }

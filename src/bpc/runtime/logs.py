@@ -201,8 +201,9 @@ SECRET_TEXT: Final = tuple(
             rf"\1{REDACTED}",
         ),
         (r"whsec_[A-Za-z0-9+/=_-]+", REDACTED),
-        # bpc_<prefix>_<rest>; a digit or capital tells it from names of metrics such as bpc_job_retries_total
-        (r"bpc_[A-Za-z0-9]{1,64}_(?=[a-z_-]{0,256}[A-Z0-9])[A-Za-z0-9_-]{8,}", REDACTED),
+        # bpc_<prefix>_<rest>, and bpg_ of grants; a digit or capital tells it from names of metrics such as
+        # bpc_job_retries_total
+        (r"bp[cg]_[A-Za-z0-9]{1,64}_(?=[a-z_-]{0,256}[A-Z0-9])[A-Za-z0-9_-]{8,}", REDACTED),
         # password=…, 'api_key': '…' in texts of other libraries
         (
             rf"(?i)({_CREDENTIAL_ASSIGNMENT})(?!\[redacted\])(?:\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|[^\s\"',;&}}\]]+)",

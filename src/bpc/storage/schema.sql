@@ -662,7 +662,9 @@ CREATE FUNCTION api_keys_by_pepper() RETURNS TABLE(slug text, pepper_id text, ke
     SET search_path TO 'pg_catalog', 'public'
     AS $$
   SELECT t.slug, k.pepper_id, count(*)
-    FROM api_keys k
+    FROM (SELECT tenant_id, pepper_id, expires_at, revoked_at FROM api_keys
+          UNION ALL
+          SELECT tenant_id, pepper_id, expires_at, revoked_at FROM view_grants) AS k
     JOIN tenants t ON t.tenant_id = k.tenant_id
    WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
    GROUP BY t.slug, k.pepper_id
@@ -909,6 +911,18 @@ BEGIN
     JOIN tenants t ON t.tenant_id = s.tenant_id
    WHERE s.tenant_id = the_tenant AND s.session_id = the_session;
 END $$;
+CREATE FUNCTION find_view_grant(prefix text) RETURNS TABLE(tenant_id uuid, view_grant_id uuid, code_hash bytea, is_active boolean, ends_at timestamp with time zone, is_revoked boolean)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+  SELECT g.tenant_id, g.view_grant_id, g.code_hash::bytea, t.is_active, least(g.expires_at, p.expires_at),
+         g.revoked_at IS NOT NULL OR p.revoked_at IS NOT NULL
+    FROM view_grants g
+    JOIN tenants t ON t.tenant_id = g.tenant_id
+    LEFT JOIN view_grants p ON p.tenant_id = g.tenant_id AND p.view_grant_id = g.parent_id
+   WHERE g.code_prefix = prefix
+   ORDER BY g.created_at LIMIT 1
+$$;
 CREATE FUNCTION fold_case(content text) RETURNS text
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$
@@ -1185,6 +1199,8 @@ REVOKE ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) FRO
 GRANT ALL ON FUNCTION find_rule_packages_by_text(needle text, most integer) TO bpc_app;
 REVOKE ALL ON FUNCTION find_session(the_tenant uuid, the_session uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_session(the_tenant uuid, the_session uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION find_view_grant(prefix text) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_view_grant(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION fold_case(content text) FROM PUBLIC;
 GRANT ALL ON FUNCTION fold_case(content text) TO bpc_app;
 REVOKE ALL ON FUNCTION follow_version_status() FROM PUBLIC;
@@ -3675,6 +3691,106 @@ GRANT UPDATE(name) ON TABLE tenants TO bpc_system;
 GRANT UPDATE(is_active) ON TABLE tenants TO bpc_system;
 GRANT UPDATE(storage_quota_bytes) ON TABLE tenants TO bpc_system;
 GRANT UPDATE(public_host) ON TABLE tenants TO bpc_system;
+
+-- view_grants ---------------------------------------------------------------------------------------------------
+CREATE TABLE view_grants (
+    tenant_id uuid NOT NULL,
+    view_grant_id uuid NOT NULL,
+    grantee text NOT NULL,
+    audience text NOT NULL,
+    scope text NOT NULL,
+    passport_id uuid,
+    battery_id uuid,
+    terms text,
+    may_delegate boolean DEFAULT false NOT NULL,
+    parent_id uuid,
+    view_request_id uuid,
+    code_prefix text NOT NULL,
+    code_hash hash256 NOT NULL,
+    pepper_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    created_by uuid,
+    expires_at timestamp with time zone NOT NULL,
+    terms_accepted_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by uuid,
+    reason text,
+    CONSTRAINT view_grants_audience_check CHECK ((audience = ANY (ARRAY['interest'::text, 'authority'::text]))),
+    CONSTRAINT view_grants_ends CHECK ((expires_at > created_at)),
+    CONSTRAINT view_grants_grantee_check CHECK ((grantee <> ''::text)),
+    CONSTRAINT view_grants_one_level CHECK (((parent_id IS NULL) OR (NOT may_delegate))),
+    CONSTRAINT view_grants_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT view_grants_scope CHECK ((((scope = 'MODEL'::text) = (passport_id IS NOT NULL)) AND ((scope = 'ITEM'::text) = (battery_id IS NOT NULL)))),
+    CONSTRAINT view_grants_scope_check CHECK ((scope = ANY (ARRAY['ITEM'::text, 'MODEL'::text, 'ALL'::text]))),
+    CONSTRAINT view_grants_terms_check CHECK ((terms <> ''::text))
+);
+ALTER TABLE view_grants FORCE ROW LEVEL SECURITY;
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_one_for_a_request UNIQUE (tenant_id, view_request_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_pkey PRIMARY KEY (tenant_id, view_grant_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_battery_id_fkey FOREIGN KEY (tenant_id, battery_id) REFERENCES batteries(tenant_id, battery_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_created_by_fkey FOREIGN KEY (tenant_id, created_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_parent_id_fkey FOREIGN KEY (tenant_id, parent_id) REFERENCES view_grants(tenant_id, view_grant_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_passport_id_fkey FOREIGN KEY (tenant_id, passport_id) REFERENCES passports(tenant_id, passport_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_revoked_by_fkey FOREIGN KEY (tenant_id, revoked_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE view_grants ADD CONSTRAINT view_grants_tenant_id_view_request_id_fkey FOREIGN KEY (tenant_id, view_request_id) REFERENCES view_requests(tenant_id, view_request_id);
+CREATE INDEX view_grants_by_prefix ON view_grants USING btree (code_prefix);
+CREATE INDEX view_grants_by_time ON view_grants USING btree (tenant_id, created_at, view_grant_id);
+CREATE INDEX view_grants_of_parent ON view_grants USING btree (tenant_id, parent_id) WHERE (parent_id IS NOT NULL);
+CREATE TRIGGER view_grants_final BEFORE UPDATE ON view_grants FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) OR (((((((((((((((old.tenant_id IS DISTINCT FROM new.tenant_id) OR (old.view_grant_id IS DISTINCT FROM new.view_grant_id)) OR (old.grantee IS DISTINCT FROM new.grantee)) OR (old.audience IS DISTINCT FROM new.audience)) OR (old.scope IS DISTINCT FROM new.scope)) OR (old.passport_id IS DISTINCT FROM new.passport_id)) OR (old.battery_id IS DISTINCT FROM new.battery_id)) OR (old.terms IS DISTINCT FROM new.terms)) OR (old.may_delegate IS DISTINCT FROM new.may_delegate)) OR (old.parent_id IS DISTINCT FROM new.parent_id)) OR (old.view_request_id IS DISTINCT FROM new.view_request_id)) OR (old.code_prefix IS DISTINCT FROM new.code_prefix)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR (old.created_by IS DISTINCT FROM new.created_by)) OR (old.expires_at IS DISTINCT FROM new.expires_at)) OR ((old.terms_accepted_at IS NOT NULL) AND (old.terms_accepted_at IS DISTINCT FROM new.terms_accepted_at)) OR (((new.code_hash)::bytea IS DISTINCT FROM (old.code_hash)::bytea) AND (new.pepper_id = old.pepper_id)))) EXECUTE FUNCTION refuse('a grant never becomes another one, and its end is final');
+CREATE TRIGGER view_grants_never_deleted BEFORE DELETE ON view_grants FOR EACH ROW EXECUTE FUNCTION refuse('a record of who may see what is never deleted');
+CREATE TRIGGER view_grants_not_truncated BEFORE TRUNCATE ON view_grants FOR EACH STATEMENT EXECUTE FUNCTION refuse('records of who may see what are never deleted');
+ALTER TABLE view_grants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY code_lookup ON view_grants FOR SELECT TO bpc_owner USING (true);
+CREATE POLICY own_tenant ON view_grants USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE view_grants TO bpc_app;
+GRANT UPDATE(code_hash) ON TABLE view_grants TO bpc_app;
+GRANT UPDATE(pepper_id) ON TABLE view_grants TO bpc_app;
+GRANT UPDATE(terms_accepted_at) ON TABLE view_grants TO bpc_app;
+GRANT UPDATE(revoked_at) ON TABLE view_grants TO bpc_app;
+GRANT UPDATE(revoked_by) ON TABLE view_grants TO bpc_app;
+GRANT UPDATE(reason) ON TABLE view_grants TO bpc_app;
+
+-- view_requests -------------------------------------------------------------------------------------------------
+CREATE TABLE view_requests (
+    tenant_id uuid NOT NULL,
+    view_request_id uuid NOT NULL,
+    passport_id uuid NOT NULL,
+    battery_id uuid,
+    audience text NOT NULL,
+    said bytea,
+    said_sha256 hash256 NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    status text DEFAULT 'PENDING'::text NOT NULL,
+    decided_by uuid,
+    decided_at timestamp with time zone,
+    reason text,
+    CONSTRAINT view_requests_audience_check CHECK ((audience = ANY (ARRAY['interest'::text, 'authority'::text]))),
+    CONSTRAINT view_requests_decided CHECK (((status = 'PENDING'::text) = (decided_at IS NULL))),
+    CONSTRAINT view_requests_kept_until_decided CHECK (((said IS NOT NULL) OR (status <> 'PENDING'::text))),
+    CONSTRAINT view_requests_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT view_requests_said_check CHECK ((octet_length(said) <= 16384)),
+    CONSTRAINT view_requests_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'APPROVED'::text, 'REJECTED'::text])))
+);
+ALTER TABLE view_requests FORCE ROW LEVEL SECURITY;
+ALTER TABLE view_requests ADD CONSTRAINT view_requests_pkey PRIMARY KEY (tenant_id, view_request_id);
+ALTER TABLE view_requests ADD CONSTRAINT view_requests_tenant_id_battery_id_fkey FOREIGN KEY (tenant_id, battery_id) REFERENCES batteries(tenant_id, battery_id);
+ALTER TABLE view_requests ADD CONSTRAINT view_requests_tenant_id_decided_by_fkey FOREIGN KEY (tenant_id, decided_by) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE view_requests ADD CONSTRAINT view_requests_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+ALTER TABLE view_requests ADD CONSTRAINT view_requests_tenant_id_passport_id_fkey FOREIGN KEY (tenant_id, passport_id) REFERENCES passports(tenant_id, passport_id);
+CREATE INDEX view_requests_by_time ON view_requests USING btree (tenant_id, requested_at, view_request_id);
+CREATE INDEX view_requests_pending ON view_requests USING btree (tenant_id, requested_at) WHERE (status = 'PENDING'::text);
+CREATE TRIGGER view_requests_final BEFORE UPDATE ON view_requests FOR EACH ROW WHEN (((((((((old.tenant_id IS DISTINCT FROM new.tenant_id) OR (old.view_request_id IS DISTINCT FROM new.view_request_id)) OR (old.passport_id IS DISTINCT FROM new.passport_id)) OR (old.battery_id IS DISTINCT FROM new.battery_id)) OR (old.audience IS DISTINCT FROM new.audience)) OR ((old.said_sha256)::bytea IS DISTINCT FROM (new.said_sha256)::bytea)) OR (old.requested_at IS DISTINCT FROM new.requested_at)) OR ((new.said IS NOT NULL) AND (new.said IS DISTINCT FROM old.said)) OR ((old.status <> 'PENDING'::text) AND ((((old.status IS DISTINCT FROM new.status) OR (old.decided_by IS DISTINCT FROM new.decided_by)) OR (old.decided_at IS DISTINCT FROM new.decided_at)) OR (old.reason IS DISTINCT FROM new.reason))))) EXECUTE FUNCTION refuse('what was asked for never changes, and a decision is final');
+CREATE TRIGGER view_requests_never_deleted BEFORE DELETE ON view_requests FOR EACH ROW EXECUTE FUNCTION refuse('a record of who may see what is never deleted');
+CREATE TRIGGER view_requests_not_truncated BEFORE TRUNCATE ON view_requests FOR EACH STATEMENT EXECUTE FUNCTION refuse('records of who may see what are never deleted');
+ALTER TABLE view_requests ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON view_requests USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE view_requests TO bpc_app;
+GRANT UPDATE(said) ON TABLE view_requests TO bpc_app;
+GRANT UPDATE(status) ON TABLE view_requests TO bpc_app;
+GRANT UPDATE(decided_by) ON TABLE view_requests TO bpc_app;
+GRANT UPDATE(decided_at) ON TABLE view_requests TO bpc_app;
+GRANT UPDATE(reason) ON TABLE view_requests TO bpc_app;
 
 -- webhook_deliveries --------------------------------------------------------------------------------------------
 CREATE TABLE webhook_deliveries (

@@ -180,6 +180,25 @@ DECLARED = """
     GET    /v1/tenant/storage                                               passport:read
     GET    /v1/tenant/four-eyes                                             approval:decide
     PUT    /v1/tenant/four-eyes                                             tenant:admin
+    GET    /v1/view-requests                                                access:admin
+    GET    /v1/view-requests/{view_request_id}                              access:admin
+    POST   /v1/view-requests/{view_request_id}:approve                      access:admin
+    POST   /v1/view-requests/{view_request_id}:reject                       access:admin
+    POST   /v1/view-requests/{view_request_id}:remove-words                 access:admin
+    GET    /v1/view-grants                                                  access:admin
+    POST   /v1/view-grants                                                  access:admin
+    GET    /v1/view-grants/{view_grant_id}                                  access:admin
+    GET    /v1/view-grants/{view_grant_id}/reads                            access:admin
+    POST   /v1/view-grants/{view_grant_id}:revoke                           access:admin
+    GET    /v1/granted                                                      -
+    POST   /v1/granted:accept-terms                                         -
+    POST   /v1/granted:delegate                                             -
+    GET    /v1/granted/passports/{passport_id}/view                         -
+    GET    /p/{passport_id}/access                                          -
+    POST   /p/{passport_id}/access                                          -
+    GET    /p/{passport_id}/access/page                                     -
+    POST   /p/{passport_id}/access/terms                                    -
+    POST   /p/{passport_id}/access/requests                                 -
     GET    /v1/approvals                                                    approval:decide
     GET    /v1/approvals/{approval_id}                                      approval:decide
     POST   /v1/approvals/{approval_id}:approve                              approval:decide

@@ -178,6 +178,8 @@ def test_the_routes_that_wait_are_these() -> None:
         "POST /v1/policies": "role_grants",
         "POST /v1/policies/{policy_id}/versions": "role_grants",
         "POST /v1/policies/{policy_id}:deactivate": "role_grants",
+        "POST /v1/view-grants": "role_grants",
+        "POST /v1/view-requests/{view_request_id}:approve": "role_grants",
         "POST /v1/api-keys": "key_changes",
         "POST /v1/api-keys/{api_key_id}:rotate": "key_changes",
         "POST /v1/signing-keys": "key_changes",

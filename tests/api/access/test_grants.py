@@ -29,6 +29,12 @@ ADMINISTRATIVE = {
     "POST /v1/policies": "allow by a policy",
     "POST /v1/policies/{policy_id}/versions": "allow by a version of a policy",
     "POST /v1/policies/{policy_id}:deactivate": None,
+    # They hand out views and no permissions.
+    "POST /v1/view-grants": None,
+    "POST /v1/view-grants/{view_grant_id}:revoke": None,
+    "POST /v1/view-requests/{view_request_id}:approve": None,
+    "POST /v1/view-requests/{view_request_id}:reject": None,
+    "POST /v1/view-requests/{view_request_id}:remove-words": None,
 }
 
 

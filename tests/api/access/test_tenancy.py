@@ -32,8 +32,8 @@ from tests.storage.catalogue import fetch_rows, list_tenant_tables
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.every_case]
 
-WITH_IDS = [route for route in ROUTES if route.places and not route.is_public]
-READS = [route for route in ROUTES if route.method == "GET" and not route.is_public]
+WITH_IDS = [route for route in ROUTES if route.places and route.takes_key]
+READS = [route for route in ROUTES if route.method == "GET" and route.takes_key]
 WITH_ID_FILTERS = [route for route in ROUTES if route.id_filters]
 assert WITH_ID_FILTERS
 ROOT: Any = SCHEMA._schema.query_type

@@ -69,6 +69,7 @@ def test_every_event_type_of_webhooks_is_announced_where_it_is_appended() -> Non
         "TENANT_KEY_COMPROMISED",
         "TENANT_KEY_CREATED",
         "TENANT_KEY_RETIRED",
+        "VIEW_REQUESTED",
         "WEBHOOK_ENDPOINT_DISABLED",
         "WEBHOOK_ENDPOINT_ENABLED",
     ]

@@ -28,21 +28,35 @@ Credential: TypeAlias = ApiKeySecret | SessionSecret  # what a caller is known b
 
 MAX_REMEMBERED: Final = 10_000  # keys, and addresses
 FAILURE_BURST: Final = 100  # failed attempts of an address before it has to pause
+ASKER_BURST: Final = 20  # requests of an address to see more of a passport
+ASKERS_PER_SECOND: Final = 1 / 600
 MAX_IN_FLIGHT: Final = 200  # requests of one tenant that send their body, wait or run
 
 
 class AddressLimits:
-    """Failed attempts to authenticate, by address: a burst, then so many a second. 0 a second switches it off."""
+    """What each address may try: a burst, then so many a second. 0 a second switches it off.
 
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+    Failed attempts to authenticate are counted, unless the `label` says something else.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        burst: int = FAILURE_BURST,
+        label: str = "requests with unknown keys from this address",
+    ) -> None:
         self._rate = rate
         self._clock = clock
+        self._burst = burst
+        self._label = label
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # attempts left, and when that was
 
     def require_attempt_left(self, address: str) -> None:
         """Raise `RateLimited` if the address has failed too often."""
         if self._rate and self._count_left(address) < 1:
-            raise RateLimited("requests with unknown keys from this address", 1)
+            raise RateLimited(self._label, max(1, round(1 / self._rate)))
 
     def note_failure(self, address: str) -> None:
         self._left[address] = (self._count_left(address) - 1, self._clock())
@@ -51,8 +65,8 @@ class AddressLimits:
             self._left.popitem(last=False)
 
     def _count_left(self, address: str) -> float:
-        left, at = self._left.get(address, (FAILURE_BURST, 0.0))
-        return min(FAILURE_BURST, left + (self._clock() - at) * self._rate)
+        left, at = self._left.get(address, (self._burst, 0.0))
+        return min(self._burst, left + (self._clock() - at) * self._rate)
 
 
 class Admission:
@@ -63,6 +77,7 @@ class Admission:
         self.shares = LoopShares(self.activity)
         self.turns = RequestTurns(pool_size, self.activity)
         self.addresses = AddressLimits(failures_per_second)
+        self.askers = AddressLimits(ASKERS_PER_SECOND, burst=ASKER_BURST, label="requests for access from this address")
         self._tenants: OrderedDict[bytes, TenantId] = OrderedDict()
         self._in_flight: Counter[TenantId] = Counter()
 

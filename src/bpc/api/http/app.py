@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bpc import __version__
-from bpc.api.access import approval_routes, signing_key_routes
+from bpc.api.access import approval_routes, signing_key_routes, view_grant_routes
 from bpc.api.access.admission import find_address
 from bpc.api.access.loop_shares import LoopShares, run_metered
 from bpc.api.access.signing_key_routes import PublishedKeys
@@ -38,6 +38,7 @@ from bpc.api.http.openapi import build_openapi
 from bpc.api.http.request_context import Service
 from bpc.api.http.route_index import IndexedRouter
 from bpc.api.http.telemetry import UNKNOWN_PATH, HttpMetrics, RequestSpan, start_request_span
+from bpc.api.pages import access_routes, granted_routes
 from bpc.api.pages import resolver as page_resolver
 from bpc.api.pages import routes as page_routes
 from bpc.api.pages.own_passports import OwnPassports
@@ -209,6 +210,7 @@ def _find_route_template(scope: Scope) -> str | None:
 # In the order of the OpenAPI document.
 FAMILIES: Final = (
     page_routes.routes,  # first: a single battery has an address of the same form
+    access_routes.routes,
     page_resolver.routes,
     documents.document_routes,
     uploads.routes,
@@ -251,6 +253,9 @@ FAMILIES: Final = (
     gate.setting_routes,
     approval_routes.routes,
     approval_routes.four_eyes_routes,
+    view_grant_routes.request_routes,
+    view_grant_routes.grant_routes,
+    granted_routes.routes,
     signing_key_routes.routes,
     webhooks.endpoint_routes,
     webhooks.subscription_routes,

@@ -63,6 +63,8 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "snapshot": "/v1/snapshots",
             "supplier": "/v1/suppliers",
             "transfer": "/v1/transfers",
+            "view grant": "/v1/view-grants",
+            "view request": "/v1/view-requests",
             "webhook delivery": "/v1/webhook-deliveries",
             "webhook endpoint": "/v1/webhook-endpoints",
             "webhook subscription": "/v1/webhook-subscriptions",

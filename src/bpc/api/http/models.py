@@ -1,8 +1,9 @@
 """What all request and answer models share: ids, times, hashes, texts, and pages of lists.
 
-A request with an unknown member is refused: a misspelt member must not look like a success.
+A request with an unknown member or parameter is refused: one that is misspelt must not look like a success.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,9 @@ from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, Type
 from uuid import UUID
 
 from fastapi import Depends, Query
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from bpc.api.http.request_context import Context, Service
@@ -205,6 +208,7 @@ class ErrorEnvelope(ResponseBody):
 # Pages: `limit` and `cursor` in, part of a list and the next cursor out.
 
 
+PARAMETER_NAME: Final = re.compile("[a-z]{1,20}([_-][a-z]{1,20}){0,3}")
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
 
@@ -279,3 +283,29 @@ async def _read_page_request(
 
 
 Paging = Annotated[PageRequest, Depends(_read_page_request)]
+
+
+# Query parameters: those that the route has, each once.
+
+
+def check_query(route: APIRoute, params: QueryParams) -> None:
+    """Refuse unknown parameters: a misspelt filter must not silently return everything."""
+    names = _list_query_names(route)
+    for name in params:
+        if name not in names:
+            # It may be a secret in the wrong place, so only a plain name is repeated.
+            fix = f"the parameters are {', '.join(sorted(names))}" if names else "this route takes none"
+            label = f" `{name}`" if PARAMETER_NAME.fullmatch(name) else " of that name"
+            raise Invalid(f"there is no query parameter{label}", fix=fix)
+        if len(params.getlist(name)) > 1:
+            raise Invalid(f"the query parameter `{name}` is sent twice", fix="send it once")
+
+
+def _list_query_names(route: APIRoute) -> set[str]:
+    names: set[str] = set()
+    todo = [route.dependant]
+    while todo:
+        dependant = todo.pop()
+        names |= {field.alias for field in dependant.query_params}
+        todo += dependant.dependencies
+    return names

@@ -3,7 +3,7 @@
 The first sentence of a route's docstring is its summary. If there are more sentences, the docstring is its description.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -29,6 +29,13 @@ BEARER: Final = {
     "bearerFormat": "bpc_<prefix>_<secret>",
     "description": "An API key, created with `bpc apikeys create` or POST /v1/api-keys.",
 }
+GRANT_CODE: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "bpg_<prefix>_<secret>",
+    "description": "The code of a view grant, made with `bpc grants create` or POST /v1/view-grants.",
+}
+SECURITY_BY_KIND: Final[Mapping[str, list[dict[str, list[str]]]]] = {"open": [], "granted": [{"grantCode": []}]}
 LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 HEADERS: Final = {
     "X-Correlation-Id": {
@@ -74,6 +81,8 @@ TAGS: Final = {
     "Jobs": "Background jobs.",
     "Audit": "Everything that happened, in hash chains that reveal any change.",
     "Access": "Actors, roles, API keys and policies.",
+    "View grants": "Who outside of the tenant may see more of its passports, and what they read.",
+    "Granted views": "What the code of a view grant opens.",
     "Approvals": "Actions that wait for a second person.",
     "Tenant": "What a tenant decides for itself.",
     "Signing keys": "The public keys of the keys that sign passports.",
@@ -82,6 +91,7 @@ TAGS: Final = {
     "Health": "Health and metrics for operators.",
 }
 COMMON_ERRORS: Final = ("VALIDATION_ERROR", "INTERNAL_ERROR", "DB_UNAVAILABLE", "REQUEST_TIMEOUT")
+GRANT_ERRORS: Final = ("UNAUTHORIZED", "FORBIDDEN", "RATE_LIMITED")
 KEY_ERRORS: Final = ("UNAUTHORIZED", "API_KEY_REVOKED", "FORBIDDEN", "RATE_LIMITED")
 BODY_ERRORS: Final = ("REQUEST_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
 EXAMPLE_ID: Final = "b3a4fefe-7d3f-4e88-9a0f-7d1c2fa0b4e4"
@@ -112,7 +122,9 @@ def build_openapi_extra(
 ) -> dict[str, Any]:
     """Return `openapi_extra` of a route, and under `responses` its errors by status."""
     codes = [*COMMON_ERRORS, *errors]
-    if kind != "open":
+    if kind == "granted":
+        codes += GRANT_ERRORS
+    elif kind != "open":
         codes += KEY_ERRORS
     if kind in {"write", "ask"}:
         codes += BODY_ERRORS
@@ -121,7 +133,7 @@ def build_openapi_extra(
     if "{" in path:
         codes.append("NOT_FOUND")
     extra: dict[str, Any] = {"responses": _group_by_status(codes)}
-    extra["security"] = [{"bearerAuth": []}] if kind != "open" else []
+    extra["security"] = SECURITY_BY_KIND.get(kind, [{"bearerAuth": []}])
     if permission:
         extra["x-permission"] = permission
     if kind == "write":
@@ -159,7 +171,7 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
         parts["schemas"] = dict(sorted(schemas.items()))
         parts["headers"] = HEADERS
         parts["examples"] = {code: {"value": _make_example(code)} for code in sorted(_collect_codes(document))}
-        parts["securitySchemes"] = {"bearerAuth": BEARER}
+        parts["securitySchemes"] = {"bearerAuth": BEARER, "grantCode": GRANT_CODE}
         move_shared_parts(document)
         parts["parameters"] |= build_webhook_parameters()
         document["webhooks"] = build_webhooks()

@@ -157,6 +157,11 @@ WEBHOOKS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
         "SigningKey",
         {"key_id": TEXT, "status": TEXT},
     ),
+    "view.requested": (
+        "Somebody asked on a public page to see more of a passport",
+        "ViewRequest",
+        {"passport_id": UUID_TEXT, "battery_id": UUID_OR_NULL, "audience": TEXT},
+    ),
     "webhook.endpoint.disabled": (
         "An endpoint was disabled",
         "WebhookEndpoint",

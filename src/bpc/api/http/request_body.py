@@ -32,6 +32,7 @@ MAX_BODY_BYTES: Final = 1_000_000  # all bodies except those below
 MAX_RULES_BYTES: Final = 5_000_000  # two texts of a MiB, with escapes
 # What receiving a body takes of the event loop before a request sees it: 3 ms for a megabyte.
 READING_SECONDS_PER_BYTE: Final = 3e-9
+MAX_SMALL_BYTES: Final = 32_768  # bodies of whoever has no API key: a form that is filled in, with everything escaped
 UPLOAD_OVERHEAD_BYTES: Final = 10_000  # the JSON around a document
 FORM_OVERHEAD_BYTES: Final = 200_000  # the fields and heads of a form around a file
 UPLOAD_PATH: Final = "/v1/documents/{document_id}/versions"
@@ -119,6 +120,23 @@ async def read_body(request: Request, tenant: TenantId, service: Service) -> Asy
             yield JsonRequest(request.scope, request.receive).with_body(body, value), digest
     finally:
         memory.release(tenant, counted_size)
+
+
+async def read_small_body(request: Request, *, has_model: bool) -> JsonRequest:
+    """The request with a body of somebody who has no API key. It is parsed if the route has a model for it."""
+    _check_content_length(request, MAX_SMALL_BYTES)
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MAX_SMALL_BYTES:
+            raise RequestTooLarge(MAX_SMALL_BYTES)
+        parts.append(part)
+    body, value = b"".join(parts), None
+    if body and has_model:
+        if not _is_json(request.headers.getlist("content-type")):
+            raise UnsupportedMediaType
+        value = parse_json(body)
+    return JsonRequest(request.scope, request.receive).with_body(body, value)
 
 
 def _max_body_bytes(path: str, upload_bytes: int) -> int:

@@ -12,13 +12,13 @@ A route is declared with its permission, so none can be forgotten:
     write   POST, PUT, PATCH, DELETE: needs an Idempotency-Key; effect, event and answer are committed together
     ask     POST that changes nothing (a query too large for a URL): takes no Idempotency-Key
     open    for everybody, without an API key; no transaction, no tenant
+    granted for whoever has the code of a view grant, which the route checks itself; no API key opens it
 
 A route that computes for long is `heavy`: there are few slots for such requests, and a request that waits for a slot
 holds no connection. If only some bodies make it compute for long, `heavy` is a function that tells them.
 """
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -27,22 +27,23 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from bpc.api.access.admission import Credential, find_address
 from bpc.api.access.auth import authenticate, authorise, read_credential, record_use, take_rate_token, write_denials
+from bpc.api.access.grantees import admit_grantee, read_code
 from bpc.api.http.answer_memory import hold_answer
 from bpc.api.http.approval_requests import answer_or_ask
 from bpc.api.http.etag import JSON, describe_bytes
 from bpc.api.http.idempotency import hash_request, read_idempotency_key, repeat_answer, to_stored_answer
+from bpc.api.http.models import check_query
 from bpc.api.http.openapi import build_openapi_extra
-from bpc.api.http.request_body import read_body
+from bpc.api.http.request_body import read_body, read_small_body
 from bpc.api.http.request_context import RequestContext, Service
 from bpc.core.api_keys import Unauthorized
 from bpc.core.audit.events import Act
-from bpc.core.errors import Invalid, Refusal
+from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import Digest
 from bpc.core.four_eyes import FourEyesAction
 from bpc.runtime import clock
@@ -52,7 +53,8 @@ from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
 
-Kind = Literal["read", "write", "ask", "open"]
+Kind = Literal["read", "write", "ask", "open", "granted"]
+KINDS_WITHOUT_KEY: Final = frozenset({"open", "granted"})
 RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 HeavyBody: TypeAlias = Callable[[bytes], bool]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,7 +65,6 @@ FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 0.5
 WAIT_MARGIN_SECONDS: Final = 5
 HEALTH_PATHS: Final = "/v1/health"
-PARAMETER_NAME: Final = re.compile("[a-z]{1,20}([_-][a-z]{1,20}){0,3}")
 
 
 class RequestTimeout(Refusal):
@@ -105,7 +106,7 @@ class PermissionedRoute(APIRoute):
     """A route with a permission. FastAPI checks the input and writes the answer."""
 
     kind: Kind
-    permission: str  # empty if the route is open to everybody
+    permission: str  # empty if no API key opens it
     alternatives: tuple[str, ...]  # permissions that open the route too; the route decides what they show
     resource: str | None
     secret: str | None
@@ -121,7 +122,8 @@ class PermissionedRoute(APIRoute):
             service: Service = request.app.state.service
             seconds = service.settings.request_timeout_seconds
             abandonment = _Abandonment()
-            if self.kind != "write":  # a write that has begun is finished: its client may ask again
+            # A write that has begun is finished: its client may ask again. So is a read that goes on record.
+            if self.kind not in {"write", "granted"}:
                 request.scope["state"]["abandon"] = abandonment.abandon
             try:
                 async with asyncio.timeout(seconds):
@@ -135,7 +137,7 @@ class PermissionedRoute(APIRoute):
                 raise ClientDisconnect from None
             finally:
                 request.scope["state"].pop("abandon", None)
-            if self.kind in {"open", "write"}:
+            if self.kind == "write" or self.kind in KINDS_WITHOUT_KEY:
                 return response
             return hold_answer(service.answer_memory, request.state.context.tenant, response)
 
@@ -145,11 +147,9 @@ class PermissionedRoute(APIRoute):
         request.state.now = clock.now()
         request.state.wait_seconds = 0
         if not self.takes_any_query:
-            self._check_query(request.query_params)
-        if self.kind == "open":
-            if not request.url.path.startswith(HEALTH_PATHS):
-                await service.admission.wait_as_stranger(find_address(request.scope), request.state.meter)
-            return await answer(request)
+            check_query(self, request.query_params)
+        if self.kind in KINDS_WITHOUT_KEY:
+            return await self._handle_without_key(service, request, answer)
         try:
             if self.kind == "read":
                 return await self._handle_read(service, request, answer)
@@ -159,6 +159,16 @@ class PermissionedRoute(APIRoute):
             raise
         finally:
             await write_denials(service, request)
+
+    async def _handle_without_key(self, service: Service, request: Request, answer: RouteHandler) -> Response:
+        """Answer everybody, or whoever has the code of a grant, which is looked at before the body."""
+        if not request.url.path.startswith(HEALTH_PATHS):
+            await service.admission.wait_as_stranger(find_address(request.scope), request.state.meter)
+        if self.kind == "granted":
+            request.state.grantee = await admit_grantee(request, read_code(request.headers.get("authorization")))
+        if request.method == "POST":
+            request = await read_small_body(request, has_model=self.body_field is not None)
+        return await answer(request)
 
     async def _handle_read(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         """Authorise and answer on one connection, unless the route is heavy and may wait for a slot."""
@@ -285,28 +295,6 @@ class PermissionedRoute(APIRoute):
             return await answer(request)
         return await answer_or_ask(request.state.context, request, self.four_eyes, self.permission, answer)
 
-    def _check_query(self, params: QueryParams) -> None:
-        """Refuse unknown parameters: a misspelt filter must not silently return everything."""
-        names = _list_query_names(self)
-        for name in params:
-            if name not in names:
-                # It may be a secret in the wrong place, so only a plain name is repeated.
-                fix = f"the parameters are {', '.join(sorted(names))}" if names else "this route takes none"
-                label = f" `{name}`" if PARAMETER_NAME.fullmatch(name) else " of that name"
-                raise Invalid(f"there is no query parameter{label}", fix=fix)
-            if len(params.getlist(name)) > 1:
-                raise Invalid(f"the query parameter `{name}` is sent twice", fix="send it once")
-
-
-def _list_query_names(route: APIRoute) -> set[str]:
-    names: set[str] = set()
-    todo = [route.dependant]
-    while todo:
-        dependant = todo.pop()
-        names |= {field.alias for field in dependant.query_params}
-        todo += dependant.dependencies
-    return names
-
 
 def _make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
     return RequestContext(
@@ -337,6 +325,9 @@ class RouteFamily(APIRouter):
 
     def open(self, path: str, *, method: str = "GET", **options: Any) -> Callable[[F], F]:
         return self._add(method, path, kind="open", **options)
+
+    def granted(self, path: str, *, method: str = "GET", **options: Any) -> Callable[[F], F]:
+        return self._add(method, path, kind="granted", **options)
 
     def _add(
         self,
@@ -387,7 +378,7 @@ class RouteFamily(APIRouter):
             if not isinstance(route, PermissionedRoute):
                 raise TypeError(f"{path} is not one of our routes")
             route.kind, route.permission, route.alternatives = kind, permission, tuple(alternatives)
-            route.resource = None if kind == "open" else resource or self._resource
+            route.resource = None if kind in KINDS_WITHOUT_KEY else resource or self._resource
             route.four_eyes = four_eyes
             route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
             route.takes_any_query = takes_any_query

@@ -1,9 +1,9 @@
 """A public passport as an answer: page, view, JSON-LD or linkset, with its links, its ETag and how long it is kept."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,7 +50,7 @@ async def answer_passport(
 
     What its address shows may change, so it is kept for seconds.
     """
-    links = make_links(site, passport)
+    links = make_links(site, passport, battery)
     if battery is not None and own is not None:
         links = links._replace(
             address=battery.address,
@@ -59,7 +59,8 @@ async def answer_passport(
         )
     beside = make_link_headers(links.linkset)
     if form == "html":
-        html = await _render(request, site, passport, links, language, battery, own)
+        page = await build_passport_page(request, site, passport, links, language, battery, own)
+        html = render_passport(page, links, list_translations(request))
         return serve_html(html, language, if_none_match, beside)
     if form == "linkset":
         content: bytes | None = encode_linkset([make_link_context(links.address, passport, links)])
@@ -72,7 +73,7 @@ async def answer_passport(
     return serve_bytes(content, MEDIA_TYPES[form], if_none_match, cache=FOR_SECONDS, headers_beside=beside)
 
 
-def make_links(site: PublicSite, passport: RequestedPassport) -> PageLinks:
+def make_links(site: PublicSite, passport: RequestedPassport, battery: BatteryOnPage | None = None) -> PageLinks:
     """Where the parts of the page of a passport are."""
     receipt = passport.version.passport.receipt
     address = f"{site.root}/p/{receipt.passport_id}"
@@ -86,6 +87,7 @@ def make_links(site: PublicSite, passport: RequestedPassport) -> PageLinks:
         log_proof=f"{files}/passport.tlog-proof",
         verify="/verify",
         assets=ASSETS_PATH,
+        access=f"{address if battery is None else battery.address}/access",
     )
 
 
@@ -117,15 +119,16 @@ def make_link_context(anchor: str, passport: RequestedPassport, links: PageLinks
     )
 
 
-async def _render(
+async def build_passport_page(
     request: Request,
     site: PublicSite,
     passport: RequestedPassport,
     links: PageLinks,
     language: Language,
     battery: BatteryOnPage | None,
-    own: OwnPassport | None,
-) -> bytes:
+    own: OwnPassport | None = None,
+) -> Mapping[str, Any]:
+    """What the page of a passport says; with `own`, that of one battery."""
     service: Service = request.app.state.service
     version = passport.version
     page_passport = version.passport if own is None else own.disclose(version)
@@ -149,8 +152,7 @@ async def _render(
         before=passport.before,
     )
     catalogues = () if passport.catalogue is None else (passport.catalogue,)
-    page = build_page(page_passport, load_wording(language, catalogues), state)
-    return render_passport(page, links, list_translations(request))
+    return build_page(page_passport, load_wording(language, catalogues), state)
 
 
 def _find_state(passport: RequestedPassport, own: OwnPassport | None) -> VersionState:

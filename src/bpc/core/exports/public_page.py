@@ -101,6 +101,7 @@ class _PageBuilder:
             "compliance": sheet["state"],
             "waived": sheet["waived"],
             "hidden": sheet["hidden"],
+            "has_hidden": self._passport.hidden > 0,
             "ask": self._build_ask(),
             "versions": [self._build_version(line) for line in state.versions],
             "codes": self._build_codes(),

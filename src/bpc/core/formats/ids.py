@@ -47,6 +47,8 @@ RegistrationId = NewType("RegistrationId", UUID)
 ItemRunId = NewType("ItemRunId", UUID)
 ItemChunkId = NewType("ItemChunkId", UUID)
 TransferId = NewType("TransferId", UUID)
+ViewGrantId = NewType("ViewGrantId", UUID)
+ViewRequestId = NewType("ViewRequestId", UUID)
 
 _UUID_BYTES: Final = 16
 # RFC 9562 section 4: the version is octet 6's upper half, the variant (binary 10) octet 8's upper two bits.

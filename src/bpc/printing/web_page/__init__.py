@@ -61,6 +61,7 @@ class PageLinks(NamedTuple):
     log_proof: str
     verify: str
     assets: str
+    access: str = ""  # where to ask to see more, or to use a code; a static copy has no such place
 
 
 @cache
@@ -93,6 +94,16 @@ def _open_templates() -> jinja2.Environment:
 def render_passport(page: Mapping[str, Any], links: PageLinks, languages: Mapping[Language, str]) -> bytes:
     """The page of a passport, made from what `build_page` says; `languages` are the addresses of the others."""
     return _render("passport.html.jinja", page, links, languages, page["evidence"])
+
+
+def render_granted(page: Mapping[str, Any], links: PageLinks, languages: Mapping[Language, str]) -> bytes:
+    """The page of a passport as a grantee sees it, made from what `mark_as_granted` says. It has the view in it."""
+    return _render("granted.html.jinja", page, links, languages, page["evidence"])
+
+
+def render_access(page: Mapping[str, Any], links: PageLinks, languages: Mapping[Language, str]) -> bytes:
+    """The page where people ask to see more, or use a code, made from what `build_access_page` says."""
+    return _render("access.html.jinja", page, links, languages, page["evidence"])
 
 
 def render_battery(page: Mapping[str, Any], links: PageLinks, languages: Mapping[Language, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""The tables of access that follow from events: tenants, roles, actors, keys, sessions, policies, approvals."""
+"""The tables of access that follow from events: tenants, roles, actors, keys, sessions, policies, approvals, grants."""
 
 from typing import Final
 
@@ -136,6 +136,50 @@ ACCESS_TABLES: Final = (
             "decided_by",
             "decided_at",
             body_sha256=hash_bytes("body"),
+        ),
+    ),
+    StateTable(
+        name="view_requests",
+        aggregate_type="ViewRequest",
+        owner="view_request_id",
+        key=("view_request_id",),
+        columns=name_columns(
+            "passport_id",
+            "battery_id",
+            "audience",
+            "said_sha256",
+            "requested_at",
+            "status",
+            "decided_by",
+            "decided_at",
+            "reason",
+            said=hash_bytes("said"),
+        ),
+    ),
+    StateTable(
+        name="view_grants",
+        aggregate_type="ViewGrant",
+        owner="view_grant_id",
+        key=("view_grant_id",),
+        columns=name_columns(
+            "grantee",
+            "audience",
+            "scope",
+            "passport_id",
+            "battery_id",
+            "terms",
+            "may_delegate",
+            "parent_id",
+            "view_request_id",
+            "code_prefix",
+            "created_at",
+            "created_by",
+            "expires_at",
+            "terms_accepted_at",
+            "revoked_at",
+            "revoked_by",
+            "reason",
+            code_hash_sha256=hash_bytes("code_hash"),
         ),
     ),
     StateTable(

@@ -235,6 +235,10 @@ COLUMNS_WITHOUT_FOLD: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "signing_keys": {"created_at": "when the row was written; the event has its own time"},
     "tenants": {"created_at": "when the row was written; the event has its own time"},
+    "view_grants": {
+        "code_hash": "compared as code_hash_sha256",
+        "pepper_id": "which pepper the hash was made with; the hash itself is compared",
+    },
     "webhook_endpoints": {
         "failed_attempts": "how the endpoint does now",
         "failing_since": "how the endpoint does now",

@@ -16,6 +16,8 @@ from bpc.core.audit.folds.access import (
     fold_session,
     fold_signing_key,
     fold_tenant,
+    fold_view_grant,
+    fold_view_request,
 )
 from bpc.core.audit.folds.batteries import (
     fold_batch,
@@ -56,6 +58,8 @@ FOLDS: Final[Mapping[str, Fold]] = {
     "SigningKey": fold_signing_key,
     "Supplier": fold_supplier,
     "Tenant": fold_tenant,
+    "ViewGrant": fold_view_grant,
+    "ViewRequest": fold_view_request,
     "WebhookEndpoint": fold_endpoint,
     "WebhookSubscription": fold_subscription,
 }

@@ -1,4 +1,4 @@
-"""Folds of access: tenants and their settings, roles, actors, API keys, sessions, policies, approvals, signing keys."""
+"""Folds of access: tenants, roles, actors, keys, sessions, policies, approvals, view grants, signing keys."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -147,6 +147,66 @@ def fold_approval(rows: ExpectedRows, event: StateEvent) -> None:
         case "APPROVAL_GRANTED" | "APPROVAL_REJECTED":
             status = "APPROVED" if event.type == "APPROVAL_GRANTED" else "REJECTED"
             rows.change("approvals", key, status=status, decided_by=event.actor_id, decided_at=event.at)
+        case _:
+            pass
+
+
+def fold_view_request(rows: ExpectedRows, event: StateEvent) -> None:
+    """What a person asked to see, and the answer. Of their words, events have the hash."""
+    key, payload = event.aggregate_id, event.payload
+    match event.type:
+        case "VIEW_REQUESTED":
+            rows.put(
+                "view_requests",
+                key,
+                requested_at=event.at,
+                status="PENDING",
+                decided_by=None,
+                decided_at=None,
+                reason=None,
+                said=payload["said_sha256"],
+                **take(payload, "passport_id", "battery_id", "audience", "said_sha256"),
+            )
+        case "VIEW_REQUEST_APPROVED" | "VIEW_REQUEST_REJECTED":
+            status = event.type.removeprefix("VIEW_REQUEST_")
+            reason = payload.get("reason")
+            rows.change(
+                "view_requests", key, status=status, decided_by=event.actor_id, decided_at=event.at, reason=reason
+            )
+        case "VIEW_REQUEST_WORDS_REMOVED":
+            rows.change("view_requests", key, said=None)
+        case _:
+            pass
+
+
+def fold_view_grant(rows: ExpectedRows, event: StateEvent) -> None:
+    """Who may see the view of an audience. Of the hash of the code, events have the hash."""
+    key, payload = event.aggregate_id, event.payload
+    match event.type:
+        case "VIEW_GRANTED":
+            columns = take(
+                payload,
+                "grantee",
+                "audience",
+                "scope",
+                "passport_id",
+                "battery_id",
+                "terms",
+                "may_delegate",
+                "parent_id",
+                "view_request_id",
+                "code_prefix",
+                "code_hash_sha256",
+            )
+            ends = dict.fromkeys(("terms_accepted_at", "revoked_at", "revoked_by", "reason"))
+            times = {"created_at": event.at, "created_by": event.actor_id, **take_time(payload, "expires_at")}
+            rows.put("view_grants", key, **columns, **ends, **times)
+        case "VIEW_TERMS_ACCEPTED":
+            rows.change("view_grants", key, terms_accepted_at=event.at)
+        case "VIEW_GRANT_REHASHED":
+            rows.change("view_grants", key, **take(payload, "code_hash_sha256"))
+        case "VIEW_GRANT_REVOKED":
+            rows.change("view_grants", key, revoked_at=event.at, revoked_by=event.actor_id, **take(payload, "reason"))
         case _:
             pass
 

@@ -2195,9 +2195,9 @@ function checkShown(values, receipt, shown) {
   }
   return `${shown.length} values on this page are those of the signed passport`;
 }
-const evidenceBlock = document.getElementById("evidence");
-const evidence = JSON.parse(evidenceBlock.textContent);
-const verdict = document.getElementById("verdict");
+let evidenceBlock = document.getElementById("evidence");
+let evidence = JSON.parse(evidenceBlock.textContent);
+let verdict = document.getElementById("verdict");
 function showVerdict(state, sentence, beside) {
   verdict.dataset.state = state;
   document.getElementById("sentence").textContent = sentence;
@@ -2255,16 +2255,27 @@ function describeEnd({ since, reason }) {
 function listShownValues() {
   return Array.from(document.querySelectorAll("[data-path]"), (row) => ({ path: row.dataset.path, value: row.dataset.signed }));
 }
+async function loadView() {
+  if (evidence.view !== undefined) {
+    const view = new TextEncoder().encode(evidence.view);
+    const link = document.getElementById("view-file");
+    link.href = URL.createObjectURL(new Blob([view], { type: "application/json" }));
+    link.hidden = false;
+    return view;
+  }
+  const answer = await fetch(evidenceBlock.dataset.view, { credentials: "omit" });
+  if (!answer.ok) throw new Error(`the view answered ${answer.status}`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
 async function checkPage() {
   const words = evidence.words;
   if (!evidence.has_view) {
     showVerdict("no-view", words.no_view, "");
     return;
   }
-  const [answer, question] = await Promise.all([fetch(evidenceBlock.dataset.view, { credentials: "omit" }), loadQuestion()]);
-  if (!answer.ok) throw new Error(`the view answered ${answer.status}`);
+  const [view, question] = await Promise.all([loadView(), loadQuestion()]);
   const report = await verifyPassport({
-    view: new Uint8Array(await answer.arrayBuffer()),
+    view,
     pins: readKeySet(evidence.keys),
     logProof: evidence.log_proof === null ? null : new TextEncoder().encode(evidence.log_proof),
     policy: evidence.policy === null ? null : await parsePolicy(evidence.policy),
@@ -2321,11 +2332,52 @@ function listenForFiles(drop) {
     });
   }
 }
-const drop = document.getElementById("drop");
-if (drop) listenForFiles(drop);
-else {
+function tryToCheckPage() {
   checkPage().catch((error) => {
     const state = error instanceof CheckFailed ? "altered" : "unsupported"; // a key set that contradicts itself was altered
     showVerdict(state, evidence.words[state], String(error.message));
   });
 }
+function showGrantedPage(html) {
+  const granted = new DOMParser().parseFromString(html, "text/html");
+  document.title = granted.title;
+  document.documentElement.lang = granted.documentElement.lang;
+  evidenceBlock.replaceWith(document.adoptNode(granted.getElementById("evidence")));
+  document.body.replaceWith(document.adoptNode(granted.body));
+  evidenceBlock = document.getElementById("evidence");
+  evidence = JSON.parse(evidenceBlock.textContent);
+  verdict = document.getElementById("verdict");
+  window.scrollTo(0, 0);
+  tryToCheckPage();
+}
+async function openWithCode(form) {
+  const headers = { Authorization: `Bearer ${form.elements.code.value.trim()}` };
+  const options = { headers, credentials: "omit", cache: "no-store" };
+  if (form.elements.accept_terms.checked) await fetch(form.dataset.terms, { ...options, method: "POST" });
+  const answer = await fetch(form.dataset.page, options);
+  if (answer.ok) return showGrantedPage(await answer.text());
+  const { details } = (await answer.json()).error;
+  const reason = answer.status === 429 ? "wait" : answer.status === 401 ? (details.reason ?? "unknown") : details.reason;
+  if (reason === "terms") {
+    document.getElementById("terms").hidden = false;
+    document.getElementById("terms-text").textContent = details.is_standard ? evidence.standard_terms : details.terms;
+  }
+  document.getElementById("code-problem").textContent = evidence.words[reason] ?? evidence.words.failed;
+}
+function listenForCode(form) {
+  const open = () => openWithCode(form).catch(() => (document.getElementById("code-problem").textContent = evidence.words.failed));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    open();
+  });
+  const code = decodeURIComponent(location.hash.slice(1));
+  if (!code.startsWith("bpg_")) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  form.elements.code.value = code;
+  open();
+}
+const drop = document.getElementById("drop");
+const accessForm = document.getElementById("access");
+if (drop) listenForFiles(drop);
+else if (accessForm) listenForCode(accessForm);
+else tryToCheckPage();

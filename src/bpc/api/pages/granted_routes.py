@@ -1,0 +1,121 @@
+"""/v1/granted: what programs do with the code of a view grant. It is sent where others send an API key.
+
+GET  /v1/granted                          what the grant says
+POST /v1/granted:accept-terms             accept its terms, which comes before the first read
+GET  /v1/granted/passports/{id}/view      the view of a passport or a battery; each read goes on record
+POST /v1/granted:delegate                 hand on a part of it, if it says so
+"""
+
+from typing import Annotated
+
+from fastapi import Depends
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bpc.api.access.grantees import NO_STORE, Grantee, accept_terms
+from bpc.api.http.etag import JSON
+from bpc.api.http.models import Id, IdOf, Moment, RequestBody, ResponseBody, SentMoment, Text
+from bpc.api.http.request_context import Service
+from bpc.api.http.routing import RouteFamily
+from bpc.api.pages.granted_versions import load_granted, record_shown
+from bpc.core.formats.ids import BatteryId, PassportId, ViewGrantId
+from bpc.core.view_grants import GrantAudience, GrantBounds, GrantScope
+from bpc.storage.access import view_grants
+from bpc.storage.access.view_grants import ViewGrantRow
+
+routes = RouteFamily("Granted views")
+
+
+class OwnGrant(ResponseBody):
+    """What a grant says to who has its code."""
+
+    view_grant_id: Id
+    grantee: str = Field(examples=["Example Recycling"])
+    audience: GrantAudience = Field(examples=["interest"])
+    scope: GrantScope = Field(description="ITEM: one battery. MODEL: a passport and its batteries. ALL: everything.")
+    passport_id: Id | None
+    battery_id: Id | None
+    terms: str = Field(description="To be accepted before the first read.")
+    terms_accepted_at: Moment | None
+    may_delegate: bool
+    expires_at: Moment
+
+
+class NewDelegate(RequestBody):
+    grantee: Text = Field(description="Who gets it.", examples=["Example Dismantling, hall 2"])
+    scope: GrantScope = Field(description="As far as your own grant, or less.")
+    passport_id: IdOf[PassportId] | None = Field(None, description="With the scope MODEL: its passport.")
+    battery_id: IdOf[BatteryId] | None = Field(None, description="With the scope ITEM: the battery.")
+    expires_at: SentMoment = Field(description="When it ends: not later than your own grant.")
+
+
+class IssuedDelegate(OwnGrant):
+    """A new delegate with its code, which is shown only once."""
+
+    code: str = Field(description="Shown only once; only its hash is stored.", examples=["bpg_4fTzQ0aLw9_…"])
+
+
+async def _get_grantee(request: Request) -> Grantee:  # async: FastAPI runs other dependencies in threads
+    grantee: Grantee = request.state.grantee
+    return grantee
+
+
+CurrentGrantee = Annotated[Grantee, Depends(_get_grantee)]
+
+
+@routes.granted("/v1/granted")
+async def get_own_grant(grantee: CurrentGrantee, response: Response) -> OwnGrant:
+    """Get what the grant of this code says."""
+    response.headers.update(NO_STORE)
+    return OwnGrant(**_list_members(grantee, grantee.grant))
+
+
+@routes.granted("/v1/granted:accept-terms", method="POST")
+async def accept_grant_terms(request: Request, grantee: CurrentGrantee, response: Response) -> OwnGrant:
+    """Accept the terms of the grant of this code. Doing it again changes nothing."""
+    response.headers.update(NO_STORE)
+    return OwnGrant(**_list_members(grantee, await accept_terms(request, grantee)))
+
+
+@routes.granted("/v1/granted/passports/{passport_id}/view", media_type=JSON)
+async def get_granted_view(request: Request, passport_id: Id, grantee: CurrentGrantee) -> Response:
+    """Get what the grantee may see of a passport, or of a battery with this id, as canonical JSON.
+
+    It is a BPC-VIEW-1, or a BPC-ITEM-VIEW-1 of a battery, which `bpc verify` checks. The read is recorded before the
+    answer is sent, and the issuer sees it.
+    """
+    granted_passport = await load_granted(request, grantee, passport_id, "en")
+    await record_shown(request, grantee, granted_passport, "view")
+    return Response(granted_passport.view, media_type=JSON, headers=NO_STORE)
+
+
+@routes.granted("/v1/granted:delegate", method="POST", status=201)
+async def delegate_own_grant(
+    request: Request, grantee: CurrentGrantee, response: Response, body: NewDelegate
+) -> IssuedDelegate:
+    """Hand on a part of the grant of this code, if it may be delegated. A delegate ends with the grant at the latest.
+
+    The issuer sees it, and revokes it together with yours.
+    """
+    service: Service = request.app.state.service
+    bounds = GrantBounds(
+        scope=body.scope, expires_at=body.expires_at, passport_id=body.passport_id, battery_id=body.battery_id
+    )
+    async with service.database.tenant(grantee.tenant_id) as conn:
+        new_grant = await view_grants.delegate_grant(
+            conn,
+            grantee.tenant_id,
+            ViewGrantId(grantee.grant.view_grant_id),
+            bounds,
+            grantee=body.grantee,
+            pepper=service.pepper,
+            now=request.state.now,
+        )
+    response.headers.update(NO_STORE)
+    return IssuedDelegate(**_list_members(grantee, new_grant.grant), code=new_grant.code.text)
+
+
+def _list_members(grantee: Grantee, grant: ViewGrantRow) -> dict[str, object]:
+    names = [name for name in OwnGrant.model_fields if name != "terms"]
+    return {"terms": grantee.terms, **{name: getattr(grant, name) for name in names}}
