@@ -28,6 +28,8 @@ ALL_PAGES: Final = (
     "/console/passports",
     "/console/jobs",
     "/console/approvals",
+    "/console/audit",
+    "/console/audit/trust",
     "/console/sessions",
     "/console/search?q=SKU",
 )

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from bpc.api.console.page_routes import PageFamily, PageRoute, list_paths
 from bpc.api.console.pages import (
     approvals,
+    audit,
     evidence,
     gaps,
     home,
@@ -38,6 +39,7 @@ PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     evidence.pages,
     passports.pages,
     jobs.pages,
+    audit.pages,
     approvals.pages,
     search.pages,
     sessions.pages,
