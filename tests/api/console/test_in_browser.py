@@ -30,6 +30,8 @@ ALL_PAGES: Final = (
     "/console/approvals",
     "/console/audit",
     "/console/audit/trust",
+    "/console/administration",
+    "/console/administration/webhooks",
     "/console/sessions",
     "/console/search?q=SKU",
 )

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from bpc.api.console.page_routes import PageFamily, PageRoute, list_paths
 from bpc.api.console.pages import (
+    administration,
     approvals,
     audit,
     evidence,
@@ -41,6 +42,7 @@ PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     jobs.pages,
     audit.pages,
     approvals.pages,
+    administration.pages,
     search.pages,
     sessions.pages,
     _others,  # last: it answers what no other page does
