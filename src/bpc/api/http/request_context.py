@@ -15,6 +15,7 @@ from bpc.api.access.admission import Admission
 from bpc.api.access.denials import Denials
 from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
 from bpc.api.http.telemetry import HttpMetrics
+from bpc.api.http.view_cache import ViewCache
 from bpc.core.api_keys import Peppers
 from bpc.core.audit.events import Act
 from bpc.core.formats.cursor import derive_cursor_key
@@ -75,6 +76,7 @@ class Service:
     key_ring: SigningService
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)
+    views: ViewCache = field(default_factory=ViewCache)
     read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None
 
     @property

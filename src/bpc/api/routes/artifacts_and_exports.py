@@ -24,16 +24,17 @@ from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
 from bpc.api.http.stored_formats import PassportPayload, PassportProof, PassportReceipt, PassportView
 from bpc.core.errors import Conflict, NotFound
-from bpc.core.exports.disclosure import Audience, ExportFormat, make_view
+from bpc.core.exports.disclosure import Audience, ExportFormat
 from bpc.core.exports.json_ld import encode_context_document
 from bpc.core.formats.ids import ExportId, PassportVersionId
-from bpc.core.passport.bundle import LOG_PROOF_ENTRY, STATUS_ENTRY, write_bundle
+from bpc.core.passport.bundle import write_bundle
 from bpc.core.passport.view_envelope import wrap_view
 from bpc.core.status.status_list import CACHE_SECONDS
 from bpc.storage.access import storage_quota
 from bpc.storage.passports import exports, passport_versions, status_rows, waivers
 from bpc.storage.passports.exports import ExportRow, ExportStatus
 from bpc.storage.passports.passport_versions import ArtifactName
+from bpc.storage.tlog.log_rows import find_version_proof
 from bpc.tasks.export import request_export
 
 artifact_routes = RouteFamily("Artifacts", resource="PassportVersion")
@@ -152,12 +153,12 @@ async def get_view(
     `X-Waived-Entries` says how many are waived now.
     """
     await _require_audience(ctx, request, passport_version_id, audience)
-    bundle = await exports.load_bundle(ctx.conn, ctx.tenant, passport_version_id, with_events=False)
+    view = await ctx.service.views.load_view(ctx.conn, ctx.tenant, passport_version_id, audience)
     waived_count = await waivers.count_waived(ctx.conn, ctx.tenant, passport_version_id)
-    view = await asyncio.to_thread(make_view, bundle, audience)
     if envelope:
-        proof, statement = bundle.entries.get(LOG_PROOF_ENTRY), bundle.entries.get(STATUS_ENTRY)
-        view = wrap_view(view, log_proof=proof, statement=statement)
+        proof = await find_version_proof(ctx.conn, ctx.tenant, passport_version_id)
+        statement = await status_rows.find_binding_statement(ctx.conn, ctx.tenant, passport_version_id)
+        view = wrap_view(view, log_proof=None if proof is None else proof.encode(), statement=statement)
     return serve_bytes(view, JSON, if_none_match, headers_beside={"X-Waived-Entries": str(waived_count)})
 
 

@@ -4,11 +4,10 @@ import asyncio
 
 from bpc.api.http.request_context import RequestContext
 from bpc.core.audit.signing import PublicKey
-from bpc.core.exports.disclosure import make_view
 from bpc.core.formats.ids import PassportVersionId
 from bpc.core.items.bundle import build_item_bundle
 from bpc.core.items.view import make_item_view
-from bpc.core.passport.bundle import Bundle, write_bundle
+from bpc.core.passport.bundle import write_bundle
 from bpc.storage.audit import signing_keys
 from bpc.storage.items import batch_versions
 from bpc.storage.passports.exports import load_bundle
@@ -19,7 +18,7 @@ async def make_layer_view(
     ctx: RequestContext, model: PassportVersionId, batch: PassportVersionId | None, audience: str
 ) -> bytes:
     """The view of a batch, or of the model if there is none, for an audience."""
-    view = await asyncio.to_thread(make_view, await _load_model(ctx, model), audience)
+    view = await ctx.service.views.load_view(ctx.conn, ctx.tenant, model, audience)
     if batch is None:
         return view
     artifacts = await batch_versions.load_artifacts(ctx.conn, ctx.tenant, batch)
@@ -28,7 +27,8 @@ async def make_layer_view(
 
 async def make_layer_bundle(ctx: RequestContext, model: PassportVersionId, batch: PassportVersionId | None) -> bytes:
     """The bundle of a batch, with that of the model inside, or that of the model if there is none."""
-    bundle = await asyncio.to_thread(write_bundle, await _load_model(ctx, model))
+    model_bundle = await load_bundle(ctx.conn, ctx.tenant, model, with_events=False)
+    bundle = await asyncio.to_thread(write_bundle, model_bundle)
     if batch is None:
         return bundle
     artifacts = await batch_versions.load_artifacts(ctx.conn, ctx.tenant, batch)
@@ -43,7 +43,3 @@ async def require_public_key(ctx: RequestContext, key_id: str, model: PassportVe
     if key is None:
         raise ModelChanged(model)
     return key
-
-
-async def _load_model(ctx: RequestContext, model: PassportVersionId) -> Bundle:
-    return await load_bundle(ctx.conn, ctx.tenant, model, with_events=False)
