@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bpc.core.catalogue.product_texts import AUDIENCE_WORDS, SHEET_TEXTS
 from bpc.core.catalogue.wording import Wording
-from bpc.core.exports.public_page import PageWords
+from bpc.core.exports.page_words import PageWords
 from bpc.core.formats import canonical_json
 from bpc.core.view_grants import GRANT_AUDIENCES, MAX_CONTACT_CHARS, MAX_REQUEST_BYTES
 
