@@ -5,6 +5,8 @@ SIGNED, and nobody ever sees it as COMPILING.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
 
 from bpc.core.audit.events import EMPTY_CHAIN, Act, AuditEvent, ChainHead, EventStream
 from bpc.core.errors import Conflict
@@ -116,6 +118,7 @@ def _describe_compile(order: CompileOrder, output: CompiledPassport) -> dict[str
 def _chain_event(
     chain: list[AuditEvent], stream: EventStream, act: Act, event_type: str, payload: Mapping[str, object]
 ) -> None:
-    """Add an event to the first ones of a chain."""
+    """Add an event to the first ones of a chain, a microsecond after the one before: lists are in order of time."""
     head = ChainHead(chain[-1].version, chain[-1].event_hash) if chain else EMPTY_CHAIN
+    act = replace(act, at=act.at + len(chain) * timedelta(microseconds=1))
     chain.append(AuditEvent.chain_after(head, stream, act.new_event(event_type, payload)))
