@@ -241,6 +241,6 @@ _PARTS: Final[dict[str, object]] = {
     "metrics": HttpMetrics(),
     "admission": SimpleNamespace(shares=None),
     "database": None,
-    "settings": SimpleNamespace(public_url=None),
+    "settings": SimpleNamespace(env="test", public_url=None, trusted_proxies=()),
 }
 ROUTES: Final = list_routes(create_app(cast("Service", SimpleNamespace(**_PARTS))))

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bpc import __version__
 from bpc.api.access import approval_routes, signing_key_routes, view_grant_routes
 from bpc.api.access.admission import find_address
+from bpc.api.access.client_address import TrustedProxies
 from bpc.api.access.loop_shares import LoopShares, run_metered
 from bpc.api.access.signing_key_routes import PublishedKeys
 from bpc.api.access.tenant_limits import TenantActivity
@@ -42,7 +43,7 @@ from bpc.api.pages import access_routes, granted_routes
 from bpc.api.pages import resolver as page_resolver
 from bpc.api.pages import routes as page_routes
 from bpc.api.pages.own_passports import OwnPassports
-from bpc.api.pages.public_site import HostMiddleware, PublicHosts
+from bpc.api.pages.public_site import HostMiddleware, PublicHosts, find_own_url
 from bpc.api.pages.public_versions import PublicVersions
 from bpc.api.routes import (
     actors_and_keys,
@@ -96,10 +97,11 @@ log = get_logger(__name__)
 class EdgeMiddleware:
     """Around everything: correlation id, span, security headers, metrics, and an answer for every exception."""
 
-    def __init__(self, app: ASGIApp, metrics: HttpMetrics, shares: LoopShares) -> None:
+    def __init__(self, app: ASGIApp, metrics: HttpMetrics, shares: LoopShares, proxies: TrustedProxies) -> None:
         self.app = app
         self.metrics = metrics
         self.shares = shares
+        self.proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -109,6 +111,9 @@ class EdgeMiddleware:
         method, headers = scope["method"], Headers(scope=scope)
         if method == "HEAD":
             scope = {**scope, "method": "GET"}  # the server's own scope still says HEAD, so it sends no body
+        client = self.proxies.find_client(scope)
+        if client is not None:
+            scope = {**scope, "client": (client, 0)}
         with bind_correlation_id(_read_correlation_id(headers)) as request_id, start_request_span(headers) as span:
             response = _OutgoingResponse(scope, send, request_id, span, body=method != "HEAD")
             started_at = time.perf_counter()
@@ -311,8 +316,9 @@ def create_app(service: Service | None = None) -> FastAPI:
     metrics = HttpMetrics() if service is None else service.metrics
     shares = LoopShares(TenantActivity()) if service is None else service.admission.shares
     if service is not None:
-        app.add_middleware(HostMiddleware, hosts=app.state.public_hosts, public_url=service.settings.public_url)
-    app.add_middleware(EdgeMiddleware, metrics=metrics, shares=shares)
+        app.add_middleware(HostMiddleware, hosts=app.state.public_hosts, public_url=find_own_url(service.settings))
+    proxies = TrustedProxies(() if service is None else service.settings.trusted_proxies)
+    app.add_middleware(EdgeMiddleware, metrics=metrics, shares=shares, proxies=proxies)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -26,6 +26,8 @@ from bpc.core.formats.ids import TenantId
 from bpc.core.identifiers.addresses import is_domain
 from bpc.printing.web_page import CONTENT_SECURITY_POLICY
 from bpc.runtime.logs import get_logger
+from bpc.runtime.settings import Settings
+from bpc.runtime.settings.data_dir import locate_public_url
 from bpc.storage.access.tenants_and_actors import list_public_hosts
 from bpc.storage.database import Database
 
@@ -183,7 +185,15 @@ def find_site(request: Request) -> PublicSite:
     if site is not None:
         return site
     service: Service = request.app.state.service
-    return PublicSite(service.settings.public_url or f"{request.url.scheme}://{request.url.netloc}")
+    return PublicSite(find_own_url(service.settings) or f"{request.url.scheme}://{request.url.netloc}")
+
+
+def find_own_url(settings: Settings) -> str | None:
+    """Where this installation's own pages are; None if it answers under any name.
+
+    In prod it is what status documents name too, so that no answer that caches keep repeats the Host of a request.
+    """
+    return locate_public_url(settings) if settings.env == "prod" else settings.public_url
 
 
 def open_to_all(request: Request) -> None:

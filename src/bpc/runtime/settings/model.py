@@ -98,6 +98,10 @@ class Settings(SignerSettings):
     console_session_hours: int = Field(
         12, ge=1, le=720, description="A session of the console is over after this time, used or not."
     )
+    trusted_proxies: value_types.Networks = Field(
+        (),
+        description="Addresses or networks of proxies before the API; their `X-Forwarded-For` names the client.",
+    )
     outbound_allow: Destinations = Field(
         (), description="Private hosts, addresses, networks or folders that webhooks and ingestion may reach."
     )

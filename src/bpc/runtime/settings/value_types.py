@@ -134,12 +134,23 @@ def _parse_destinations(value: object) -> object:
     return tuple(items)
 
 
-def _is_destination(item: str) -> bool:
+def _parse_networks(value: object) -> object:
+    items = [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) and _is_network(item) for item in items):
+        raise ValueError("must list addresses or networks like `10.0.0.0/8`")
+    return tuple(items)
+
+
+def _is_network(item: str) -> bool:
     try:
         ip_network(item, strict=False)
     except ValueError:
-        return DESTINATION.fullmatch(item) is not None
+        return False
     return True
+
+
+def _is_destination(item: str) -> bool:
+    return _is_network(item) or DESTINATION.fullmatch(item) is not None
 
 
 def _split_words(value: object) -> object:
@@ -183,6 +194,7 @@ BucketUrl = Annotated[
 WorkerId = Annotated[str, _make_pattern_check(WORKER_ID, "must be at most 100 letters, digits, `.`, `_` or `-`")]
 BuildId = Annotated[str, _make_pattern_check(BUILD_ID, "must be at most 128 visible ASCII characters")]
 Destinations = Annotated[tuple[str, ...], BeforeValidator(_parse_destinations)]
+Networks = Annotated[tuple[str, ...], BeforeValidator(_parse_networks)]
 DatabaseUrl = Annotated[SecretStr, _make_secret_check(partial(check_url, schemes=DATABASE_SCHEMES))]
 BrokerUrl = Annotated[SecretStr, _make_secret_check(partial(check_url, schemes=BROKER_SCHEMES))]
 SigningKeyText = Annotated[SecretStr, _make_secret_check(decode_seed)]
