@@ -14,6 +14,7 @@ from bpc.api.access.auth import (
     require_not_denied,
     require_sources_not_denied,
 )
+from bpc.api.access.battery_policies import require_model_not_denied, require_passport_not_denied
 from bpc.api.http.child_compute import compute_in_child
 from bpc.api.http.etag import JSON, IfNoneMatch, serve_bytes
 from bpc.api.http.models import Day, Hash, Id, IdOf, Moment, RequestBody, ResponseBody, Text
@@ -84,7 +85,8 @@ async def issue_batch_passport(
     same below the same model changes nothing: the answer is the version that is there.
     """
     batch = await batches.get_batch(ctx.conn, ctx.tenant, battery_batch_id)
-    require_not_denied(ctx, request, [Resource(type="BatteryProduct", sku=batch.sku)], COMPILE_PERMISSION)
+    require_not_denied(ctx, request, [Resource(type="BatteryBatch", id=battery_batch_id)], COMPILE_PERMISSION)
+    await require_passport_not_denied(ctx, request, batch.sku, COMPILE_PERMISSION)
     statements: dict[str, Any] = body.model_dump(exclude_none=True)
     outcome = await request_batch_passport(
         ctx.conn,
@@ -129,6 +131,7 @@ async def get_batch_passport(
     if audience != "public" and not decide_for(ctx.caller, READ_PERMISSION, resource, ctx.act.at).allowed:
         require_allowed(ctx, request, f"view:{audience}", resource)
     version = await batch_versions.get_issued_version(ctx.conn, ctx.tenant, battery_batch_id, at=at or LATEST_TIME)
+    await require_model_not_denied(ctx, request, version.model_version_id, READ_PERMISSION)
     view = await make_layer_view(ctx, version.model_version_id, version.passport_version_id, audience)
     return serve_bytes(view, JSON, if_none_match)
 
@@ -161,9 +164,10 @@ async def get_batch_bundle(
 ) -> Response:
     """Get everything needed to verify a batch offline, with the bundle of its model inside. `bpc verify` takes it.
 
-    A policy that denies a fact, a document or a rule of the model denies the whole bundle.
+    A policy that denies the model, or a fact, a document or a rule of it, denies the whole bundle.
     """
     version = await batch_versions.get_issued_version(ctx.conn, ctx.tenant, battery_batch_id, at=at or LATEST_TIME)
+    await require_model_not_denied(ctx, request, version.model_version_id, BUNDLE_PERMISSION)
     await require_sources_not_denied(ctx, request, version.model_version_id)
     content = await make_layer_bundle(ctx, version.model_version_id, version.passport_version_id)
     return serve_bytes(content, ZIP, if_none_match, attachment=True, name=f"{version.passport_version_id}.zip")

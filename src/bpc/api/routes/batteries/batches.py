@@ -5,7 +5,9 @@ from typing import Annotated
 
 from fastapi import Query
 from pydantic import Field
+from starlette.requests import Request
 
+from bpc.api.access.battery_policies import require_products_not_denied
 from bpc.api.http.models import Day, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody, SkuFilter, Text
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
@@ -71,8 +73,9 @@ class BatteryIdentification(ResponseBody):
 
 
 @batch_routes.write("/v1/batches", permission="battery:register", status=201, errors=("NOT_FOUND",))
-async def create_batch(ctx: Context, body: NewBatchBody) -> BatteryBatch:
+async def create_batch(ctx: Context, request: Request, body: NewBatchBody) -> BatteryBatch:
     """Create a batch. A number that the product has already is CONFLICT and names the batch."""
+    await require_products_not_denied(ctx, request, [body.sku], "battery:register")
     identity = (await load_identities(ctx.conn, ctx.tenant, [body.sku])).get(body.sku)
     if identity is None:
         raise NotFound(f"there is no product `{body.sku}`", fix="list them with GET /v1/battery-products")

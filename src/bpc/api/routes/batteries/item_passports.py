@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpc.api.access.auth import decide_for, load_resource, require_allowed, require_sources_not_denied
+from bpc.api.access.battery_policies import require_model_not_denied
 from bpc.api.http.etag import JSON, IfNoneMatch, serve_bytes
 from bpc.api.http.models import Hash, Id, IdOf, Moment, ResponseBody
 from bpc.api.http.request_context import Context, RequestContext
@@ -96,6 +97,7 @@ async def get_battery_passport(
     await _require_audience(ctx, request, battery_id, audience)
     await _require_not_ceased(ctx, battery_id, at)
     version = await versions.get_version(ctx.conn, ctx.tenant, battery_id, at=at or LATEST_TIME)
+    await require_model_not_denied(ctx, request, version.model_version_id, READ_PERMISSION)
     artifacts = await _read_artifacts(ctx, version)
     above_view = await make_layer_view(ctx, version.model_version_id, version.batch_version_id, audience)
     view = make_item_view(artifacts, above_view=above_view, audience=audience)
@@ -127,9 +129,10 @@ async def get_battery_bundle(
 ) -> Response:
     """Get everything needed to verify a battery offline, with the bundles of batch and model. `bpc verify` takes it.
 
-    A policy that denies a fact, a document or a rule of the model denies the whole bundle.
+    A policy that denies the model, or a fact, a document or a rule of it, denies the whole bundle.
     """
     version = await versions.get_version(ctx.conn, ctx.tenant, battery_id, at=at or LATEST_TIME)
+    await require_model_not_denied(ctx, request, version.model_version_id, BUNDLE_PERMISSION)
     await require_sources_not_denied(ctx, request, version.model_version_id)
     artifacts = await _read_artifacts(ctx, version)
     key = await require_public_key(ctx, version.signing_key_id, version.model_version_id)

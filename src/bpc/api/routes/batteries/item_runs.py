@@ -6,7 +6,8 @@ from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 
-from bpc.api.access.auth import require_allowed, require_not_denied
+from bpc.api.access.auth import require_allowed
+from bpc.api.access.battery_policies import require_passport_not_denied, require_products_not_denied
 from bpc.api.http.models import Id, IdOf, Moment, Page, Paging, ResponseBody, Text, WaitSeconds
 from bpc.api.http.request_body import SentUpload
 from bpc.api.http.request_context import Context, RequestContext
@@ -125,8 +126,9 @@ async def create_item_run(
     registered, which also needs `battery:register`. All rows are checked first. If one has a fault, nothing is stored,
     and the answer names the rows. A file that is sent twice changes nothing: the answer names the same run.
     """
-    require_not_denied(ctx, request, [Resource(type="BatteryProduct", sku=sku)], COMPILE_PERMISSION)
-    require_allowed(ctx, request, "battery:register", Resource(type="Battery", sku=sku))
+    await require_passport_not_denied(ctx, request, sku, COMPILE_PERMISSION)
+    await require_products_not_denied(ctx, request, [sku], "battery:register")
+    require_allowed(ctx, request, "battery:register", Resource(type="Battery"))
     upload: SentUpload = request.state.upload
     file = await read_row_file(request, ctx.service, ITEM_COLUMNS, ITEM_REQUIRED)
     outcome = await request_item_run(
@@ -175,7 +177,7 @@ async def rebase_batteries(ctx: Context, request: Request, sku: SkuQuery, after:
     looks through some thousand batteries. Send it again with `after` until that is null. If batches lie below an
     earlier version, they are issued first: `batches` says how many, and the same request goes on once they are.
     """
-    require_not_denied(ctx, request, [Resource(type="BatteryProduct", sku=sku)], COMPILE_PERMISSION)
+    await require_passport_not_denied(ctx, request, sku, COMPILE_PERMISSION)
     task_jobs = ctx.service.task_jobs
     outcome = await request_rebase(
         ctx.conn,

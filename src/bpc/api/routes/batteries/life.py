@@ -7,6 +7,7 @@ from typing import Any, Final
 from pydantic import Field
 from starlette.requests import Request
 
+from bpc.api.access.battery_policies import require_batteries_not_denied, require_products_not_denied
 from bpc.api.http.models import DAY_FORMS, Day, Id, IdOf, LongText, Moment, RequestBody, ResponseBody, Text
 from bpc.api.http.request_context import Context
 from bpc.api.http.routing import RouteFamily
@@ -82,6 +83,7 @@ async def add_battery_events(ctx: Context, request: Request, validate_only: Vali
     that tell of no step are passed over; readings and owners in the same document go to `/v1/batteries:readings`.
     """
     file = await asyncio.to_thread(read_epcis_steps, request.state.upload.file.content)
+    await require_batteries_not_denied(ctx, request, [step.battery for step in file.steps], "battery:status")
     outcome = await life_steps.apply_steps(
         ctx.conn, ctx.tenant, file.steps, validate_only=validate_only or bool(file.faults), act=ctx.act
     )
@@ -124,8 +126,9 @@ async def recycle_battery(ctx: Context, battery_id: IdOf[BatteryId], body: Recyc
 
 
 @routes.write("/v1/batteries/{battery_id}:begin-other-life", permission="battery:status", status=201)
-async def begin_other_life(ctx: Context, battery_id: IdOf[BatteryId], body: OtherLifeBody) -> Battery:
+async def begin_other_life(ctx: Context, request: Request, battery_id: IdOf[BatteryId], body: OtherLifeBody) -> Battery:
     """Begin another life of a battery that is waste: a new record, linked with this one, which changes no more."""
+    await require_products_not_denied(ctx, request, [body.sku], "battery:status")
     identities = await load_identities(ctx.conn, ctx.tenant, [body.sku])
     cells = {name: getattr(body, name) for name in (*REQUIRED, "address") if getattr(body, name) is not None}
     entries, faults = check_entries([FileRow(1, cells)], identities)

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bpc.api.access.battery_policies import require_batteries_not_denied
 from bpc.api.http.models import (
     FilterMoment,
     Hash,
@@ -155,6 +156,8 @@ async def add_reading_file(
     else:
         file = await read_row_file(request, ctx.service, COLUMNS, REQUIRED)
     new_readings, faults = await asyncio.to_thread(_check_file, file, ctx.act.at)
+    refs = [reading.battery for reading in new_readings]
+    await require_batteries_not_denied(ctx, request, refs, "battery:readings")
     return await _store(ctx, RowFile(file.rows, faults), new_readings, delivery_source, validate_only=validate_only)
 
 

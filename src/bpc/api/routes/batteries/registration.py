@@ -8,6 +8,7 @@ from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 
+from bpc.api.access.battery_policies import require_products_not_denied
 from bpc.api.http.models import (
     DAY_FORMS,
     CreatedAfter,
@@ -37,7 +38,7 @@ from bpc.core.identifiers.addresses import AddressScheme, LookupText, read_looku
 from bpc.core.identifiers.gs1 import Gs1Item, parse_gtin
 from bpc.storage.batteries import batteries, life
 from bpc.storage.batteries.batteries import BatteryFilter
-from bpc.storage.batteries.registration import RegistrationOutcome, register_batteries
+from bpc.storage.batteries.registration import RegistrationOutcome, list_skus, register_batteries
 from bpc.storage.connection import PageQuery
 
 routes = RouteFamily("Batteries", resource="Battery")
@@ -121,8 +122,9 @@ StateAt = Annotated[FilterMoment | None, Query(description="As it was on record 
 
 
 @routes.write("/v1/batteries", permission="battery:register", status=201)
-async def create_battery(ctx: Context, body: NewBattery) -> Battery:
+async def create_battery(ctx: Context, request: Request, body: NewBattery) -> Battery:
     """Register one battery. The same battery again changes nothing; with other data it is refused."""
+    await require_products_not_denied(ctx, request, [body.sku], "battery:register")
     cells = {name: value for name, value in body.model_dump().items() if value is not None}
     file = RowFile([FileRow(1, cells)], [])
     outcome = await register_batteries(ctx.conn, ctx.tenant, file, act=ctx.act)
@@ -146,6 +148,8 @@ async def register_battery_file(
     sent twice changes nothing. All batteries of a file are covered by one event.
     """
     file = await read_row_file(request, ctx.service, COLUMNS, REQUIRED)
+    skus = await asyncio.to_thread(list_skus, file)
+    await require_products_not_denied(ctx, request, skus, "battery:register")
     outcome = await register_batteries(ctx.conn, ctx.tenant, file, validate_only=validate_only, act=ctx.act)
     if outcome.faults and not validate_only:
         raise RowsRefused(outcome.faults, outcome.total)

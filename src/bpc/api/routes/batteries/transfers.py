@@ -5,7 +5,9 @@ from typing import Annotated, Any, Self
 
 from fastapi import Query
 from pydantic import Field
+from starlette.requests import Request
 
+from bpc.api.access.battery_policies import require_battery_not_denied, require_products_not_denied
 from bpc.api.http.models import (
     DAY_FORMS,
     Day,
@@ -158,11 +160,12 @@ SideFilter = Annotated[TransferSide | None, Query(description="Only those in whi
     four_eyes="transfer",
     errors=("NOT_FOUND", "CONFLICT"),
 )
-async def offer_battery(ctx: Context, body: NewTransfer) -> Transfer:
+async def offer_battery(ctx: Context, request: Request, body: NewTransfer) -> Transfer:
     """Offer a battery that is waste to another tenant. Whether there is such a tenant is not told.
 
     Until the transfer is completed the battery stays yours, and the offer can be withdrawn.
     """
+    require_battery_not_denied(ctx, request, body.battery_id, "battery:transfer")
     await _require_own_key(ctx)
     new_offer = NewOffer(
         battery_id=body.battery_id,
@@ -219,11 +222,14 @@ async def get_transfer_statements(ctx: Context, transfer_id: IdOf[TransferId]) -
 @routes.write(
     "/v1/transfers/{transfer_id}:accept", permission="battery:transfer", four_eyes="transfer", errors=("CONFLICT",)
 )
-async def accept_transfer(ctx: Context, transfer_id: IdOf[TransferId], body: TransferAnswer) -> Transfer:
+async def accept_transfer(
+    ctx: Context, request: Request, transfer_id: IdOf[TransferId], body: TransferAnswer
+) -> Transfer:
     """Accept a battery that is offered to you. You answer for it once both sides are signed for, in a moment.
 
     A new record of the battery is made, linked with the old one, which changes no more.
     """
+    await require_products_not_denied(ctx, request, [body.sku], "battery:transfer")
     await _require_own_key(ctx)
     row = await transfer_answers.accept_offer(
         ctx.conn,
