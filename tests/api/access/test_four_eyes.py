@@ -7,6 +7,7 @@ import pytest
 from bpc.api.http.request_context import Service
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
+from bpc.core.four_eyes import SWITCHABLE_ACTIONS
 from bpc.runtime import clock
 from bpc.storage.database import Database
 from tests.api.conftest import Api, create_key
@@ -162,6 +163,43 @@ async def test_a_requester_who_lost_the_permission_asks_in_vain(
     assert (answer.status_code, await _read_status(second, version)) == (409, "SIGNED")
 
 
+async def test_nobody_switches_the_gate_off_alone(admin: Api, second: Api) -> None:
+    settings = "/v1/tenant/settings"
+    assert (await admin.send("PUT", settings, {"activation_blocked_by": "FAIL"})).status_code == 200
+    await _switch_on(admin, "waive")
+
+    change = await _ask(admin, "PUT", settings, {"activation_blocked_by": "NOTHING"})
+
+    assert (await admin.get_json(settings))["activation_blocked_by"] == "FAIL"
+    await second.post_json(f"/v1/approvals/{change}:approve", status=200)
+    assert (await admin.get_json(settings))["activation_blocked_by"] == "NOTHING"
+
+
+@pytest.mark.parametrize("about_requester", [True, False])
+async def test_what_a_policy_denies_since_to_either_person_is_not_done(
+    admin: Api, second: Api, version: str, superuser: Any, about_requester: bool
+) -> None:
+    await _switch_on(admin, "revoke")
+    approval = await _ask(admin, "POST", f"{version}/revoke", {"reason": "recall"})
+    prefix = (admin.key or "").split("_")[1]
+    requester = await superuser.fetchval("SELECT actor_id FROM api_keys WHERE key_prefix = $1", prefix)
+    conditions: dict[str, Any] = {"resource": {"type": "PassportVersion", "ids": [version.rsplit("/", 1)[1]]}}
+    if about_requester:
+        conditions["actor_ids"] = [str(requester)]
+    denial = {"name": "no recall", "effect": "DENY", "target": "passport:revoke", "policy_json": conditions}
+    policy = await _ask(second, "POST", "/v1/policies", denial)
+    await admin.post_json(f"/v1/approvals/{policy}:approve", status=200)
+
+    answer = await second.post(f"/v1/approvals/{approval}:approve")
+
+    expected_code = 409 if about_requester else 403
+    assert (answer.status_code, await _read_status(second, version)) == (expected_code, "SIGNED")
+
+
+async def test_all_actions_can_be_switched_on(admin: Api, second: Api) -> None:
+    await _switch_on(admin, *SWITCHABLE_ACTIONS)
+
+
 def test_the_routes_that_wait_are_these() -> None:
     assert {route.name: route.four_eyes for route in ROUTES if route.four_eyes} == {
         "POST /v1/rule-package-versions/{rule_package_version_id}:publish": "publish",
@@ -186,4 +224,5 @@ def test_the_routes_that_wait_are_these() -> None:
         "POST /v1/signing-keys/{key_id}:report-compromise": "key_changes",
         "POST /v1/signing-keys/{key_id}:retire": "key_changes",
         "PUT /v1/tenant/four-eyes": "settings",
+        "PUT /v1/tenant/settings": "settings",
     }

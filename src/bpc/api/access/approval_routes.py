@@ -1,21 +1,23 @@
 """/v1/approvals, /v1/tenant/four-eyes: actions that a second person confirms, where a tenant says so."""
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 from starlette.requests import Request
 
-from bpc.api.access.auth import authorise, require_allowed
+from bpc.api.access.auth import authorise, is_authorised, require_allowed
 from bpc.api.http.approval_requests import answer_stored_request
 from bpc.api.http.models import Id, IdOf, LongText, Moment, Page, Paging, RequestBody, ResponseBody
 from bpc.api.http.request_context import Context, RequestContext
 from bpc.api.http.routing import RouteFamily
 from bpc.core.errors import Conflict
 from bpc.core.formats.ids import ApprovalId
-from bpc.core.four_eyes import PERMISSION_BY_ACTION, SwitchableAction
+from bpc.core.four_eyes import PERMISSION_BY_ACTION, SWITCHABLE_ACTIONS, SwitchableAction
 from bpc.core.policies import Resource
 from bpc.storage.access import approvals, tenants_and_actors
+from bpc.storage.access.api_requests import Caller
 from bpc.storage.access.approvals import ApprovalRow, ApprovalStatus
 
 routes = RouteFamily("Approvals", resource="Approval")
@@ -50,6 +52,16 @@ class ApprovalRejection(RequestBody):
     reason: LongText = Field(examples=["The supplier has sent a correction."])
 
 
+class RequesterUnable(Conflict):
+    """Who made the request could not make it any more."""
+
+    def __init__(self, permission: str) -> None:
+        super().__init__(
+            f"who made this request is no longer active, or may no longer do what needs `{permission}`",
+            fix="reject it, and have somebody else make the request",
+        )
+
+
 @routes.read("/v1/approvals", permission=DECIDE, alternatives=OTHERS)
 async def list_approvals(ctx: Context, page: Paging) -> Page[Approval]:
     """List requests that wait for a second person or were decided, newest first."""
@@ -73,8 +85,8 @@ async def approve_request(ctx: Context, request: Request, approval_id: IdOf[Appr
     if row.requested_by == ctx.caller.actor_id:
         raise Conflict("you made this request yourself", fix="ask another holder of the permission to confirm it")
     require_allowed(ctx, request, row.permission, Resource(type="Approval", id=approval_id))
-    await _require_able_requester(ctx, row)
-    response = await answer_stored_request(request, row, lambda each, route: _authorise(ctx, each, route))
+    requester = await _load_requester(ctx, row)
+    response = await answer_stored_request(request, row, lambda each, route: _authorise(ctx, requester, each, route))
     await approvals.record_approved(ctx.conn, ctx.tenant, row, status=response.status_code, act=ctx.act)
     answer = json.loads(bytes(response.body)) if response.body else None
     return ApprovedRequest(approval_id=approval_id, answer_status=response.status_code, answer=answer)
@@ -91,19 +103,26 @@ async def reject_request(
     return Approval.model_validate(await approvals.get_approval(ctx.conn, ctx.tenant, approval_id))
 
 
-async def _authorise(ctx: RequestContext, request: Request, route: Any) -> None:
-    """Ask what the route itself asks, for the second person."""
+async def _authorise(ctx: RequestContext, requester: Caller, request: Request, route: Any) -> None:
+    """Ask what the route itself asks, for both: a policy may have denied it since to who made the request."""
     await authorise(ctx.conn, ctx.caller, request, route.permission, route.resource)
+    if not await is_authorised(ctx.conn, requester, request, route.permission, route.resource):
+        raise RequesterUnable(route.permission)
 
 
-async def _require_able_requester(ctx: RequestContext, row: ApprovalRow) -> None:
-    requester = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, row.requested_by)
-    permissions = await tenants_and_actors.load_permissions(ctx.conn, ctx.tenant, row.requested_by)
-    if not requester.is_active or row.permission not in permissions:
-        raise Conflict(
-            f"who made this request is no longer active, or no longer has `{row.permission}` by a role",
-            fix="reject it, and have somebody else make the request",
-        )
+async def _load_requester(ctx: RequestContext, row: ApprovalRow) -> Caller:
+    """Who made the request, as a caller of now. Raises `RequesterUnable` if they are no longer active."""
+    actor = await tenants_and_actors.get_actor(ctx.conn, ctx.tenant, row.requested_by)
+    if not actor.is_active:
+        raise RequesterUnable(row.permission)
+    permissions = await tenants_and_actors.load_permissions(ctx.conn, ctx.tenant, actor.actor_id)
+    return replace(
+        ctx.caller,
+        actor_id=actor.actor_id,
+        actor_type=actor.type,
+        roles=tuple(actor.roles),
+        permissions=permissions,
+    )
 
 
 four_eyes_routes = RouteFamily("Approvals")
@@ -114,7 +133,7 @@ class FourEyes(ResponseBody):
 
 
 class NewFourEyes(RequestBody):
-    actions: Annotated[list[SwitchableAction], Field(max_length=6)] = Field(
+    actions: Annotated[list[SwitchableAction], Field(max_length=len(SWITCHABLE_ACTIONS))] = Field(
         description="All actions that wait for a second person; an empty list switches it off.", examples=[["revoke"]]
     )
 

@@ -190,6 +190,14 @@ async def authorise(
     raise note_denial(caller, request, permission, decision)
 
 
+async def is_authorised(
+    conn: Connection, caller: Caller, request: Request, permission: str, resource: str | None
+) -> bool:
+    """Whether an actor may do this who does not ask for it now. Nothing is recorded."""
+    named_resource = None if resource is None else await _find_resource(conn, caller, resource, request.path_params)
+    return decide_for(caller, permission, named_resource, request.state.now).allowed
+
+
 def note_denial(caller: Caller, request: Request, permission: str, decision: Decision) -> Forbidden:
     """Return the refusal to raise, and note it to be recorded."""
     payload = _describe_request(request, permission, decision.reason)

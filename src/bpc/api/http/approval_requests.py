@@ -94,6 +94,7 @@ async def answer_stored_request(
         "path": row.path,
         "raw_path": row.path.encode(),
         "query_string": b"",
+        "path_params": {},  # or the id of the approval would be taken for that of what it is about
         "headers": [(b"content-type", row.content_type.encode()), (b"content-length", str(len(row.body)).encode())],
     }
     for route in request.app.router.routes:

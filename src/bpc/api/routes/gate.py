@@ -197,9 +197,12 @@ async def get_tenant_settings(ctx: Context) -> TenantSettings:
     return TenantSettings.model_validate(await tenant_settings.load_settings(ctx.conn, ctx.tenant))
 
 
-@setting_routes.write("/v1/tenant/settings", permission="tenant:admin", method="PUT")
+@setting_routes.write("/v1/tenant/settings", permission="tenant:admin", method="PUT", four_eyes="settings")
 async def change_tenant_settings(ctx: Context, body: TenantSettingChanges) -> TenantSettings:
-    """Change settings of the tenant. They hold from the next activation on; ACTIVE versions stay ACTIVE."""
+    """Change settings of the tenant. They hold from the next activation on; ACTIVE versions stay ACTIVE.
+
+    While any action waits for a second person, so does this: without a gate there is nothing to waive.
+    """
     changes = body.model_dump(exclude_unset=True)
     return TenantSettings.model_validate(
         await tenant_settings.change_settings(ctx.conn, ctx.tenant, changes, act=ctx.act)
