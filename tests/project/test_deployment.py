@@ -44,8 +44,8 @@ def list_containers() -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any
 
 
 def list_main_containers() -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The pod and its container that stays, by name of what starts them."""
-    return {name: (pod, container) for name, pod, container in list_containers() if container in pod["containers"]}
+    """The pod and the first of its containers that stay, by name of what starts them."""
+    return {name: (pod, container) for name, pod, container in list_containers() if container is pod["containers"][0]}
 
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -117,11 +117,26 @@ def test_what_an_overlay_says_counts_before_what_is_in_the_secret() -> None:
             ["secretRef", "configMapRef"],
             [],
         )
-        assert sources in (["bpc", "bpc"], ["bpc", "bpc", "bpc-backup"], []), name
+        assert sources in (["bpc", "bpc"], ["bpc", "bpc", "bpc-backup"], ["bpc", "bpc", "bpc-signing"], []), name
     overlay = (KUBERNETES / "example" / "kustomization.yaml").read_text()
 
     # The name of the signing key is with the key, in the Secret: no pod starts with one of them alone.
     assert re.findall(r"/data/(\w+)", overlay) == ["BPC_COMPILER_BUILD_ID"]
+
+
+def test_private_keys_are_given_to_the_signer_and_to_nobody_else_who_serves() -> None:
+    source = {"secretRef": {"name": "bpc-signing"}}
+    holders = {(name, each["name"]) for name, _, each in list_containers() if source in each.get("envFrom", [])}
+    readers = set()
+    for name, _, each in list_containers():
+        if {"keys", "further-keys"} & {mount["name"] for mount in each["volumeMounts"]}:
+            readers.add((name, each["name"]))
+    assert holders == {("bpc-worker", "signer"), ("bpc-migrate", "seed")}  # which registers the public half, and ends
+    assert readers == {("bpc-worker", "signer"), ("bpc-worker", "keys")}
+    worker, signer = list_main_containers()["bpc-worker"][0]["containers"]
+    assert {"name": "BPC_SIGNER_ADDRESS", "value": "/signer/signer.sock"} in worker["env"]
+    volumes = [{mount["name"] for mount in container["volumeMounts"]} for container in (worker, signer)]
+    assert volumes[0] & volumes[1] == {"socket"}
 
 
 def test_every_pod_that_serves_has_the_tables_of_its_build() -> None:
@@ -174,7 +189,8 @@ def test_a_backup_that_hangs_ends_before_the_next_is_due() -> None:
 
 @pytest.mark.parametrize("file_names", [["old.key", "new.key"], []])
 def test_key_files_of_a_secret_become_our_own(file_names: Sequence[str], tmp_path: Path) -> None:
-    pod, container = list_main_containers()["bpc-worker"]
+    pod, _ = list_main_containers()["bpc-worker"]
+    [container] = [each for each in pod["containers"] if each["name"] == "signer"]
     copying = next(manifest for manifest in pod["initContainers"] if manifest["name"] == "keys")
     # As a Secret is mounted: names that lead into a folder that is replaced as a whole.
     secret, keys = tmp_path / "secret", tmp_path / "keys"
@@ -315,12 +331,13 @@ def test_compose_keeps_backups_and_keys_and_the_image_has_their_owner() -> None:
         "backups:/backups",
         "keys:/keys",
         "log:/log:ro",
+        "packs:/var/lib/bpc/packs",
         "socket:/signer",
     }
     assert COMPOSE["x-keys"]["BPC_SIGNING_KEYS_DIR"] == "/keys"
     # The API and the workers reach the signer, and neither its keys nor its record.
     for name in ("api", "worker"):
-        assert {volume.split(":")[0] for volume in services[name]["volumes"]} == {name, "log", "socket"}
+        assert {volume.split(":")[0] for volume in services[name]["volumes"]} == {name, "log", "packs", "socket"}
         assert services[name]["environment"].keys().isdisjoint(COMPOSE["x-keys"])
         assert services[name]["environment"]["BPC_SIGNER_ADDRESS"] == "/signer/signer.sock"
     assert set(services["signer"]["volumes"]) == {"signer:/var/lib/bpc", "keys:/keys", "socket:/signer"}

@@ -10,7 +10,7 @@ SECRET = "hunter2-hunter2"
 def test_all_wrong_settings_are_named_at_once(bpc: Program) -> None:
     wrong = bpc.with_settings(BPC_HTTP_PORT=SECRET, BPC_LOG_LEVEL=SECRET, BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64=SECRET)
 
-    ended = wrong.run("tenant", "list")
+    ended = wrong.run("keys", "list")
 
     assert (ended.code, ended.out) == (78, "")
     assert ended.err.startswith("CONFIG_MISSING: 3 settings are missing or wrong: ")
@@ -20,7 +20,7 @@ def test_all_wrong_settings_are_named_at_once(bpc: Program) -> None:
 
 
 def test_a_program_gets_the_wrong_settings_as_a_list(bpc: Program) -> None:
-    ended = bpc.with_settings(BPC_ENV="prod").run("tenant", "list", "--json")
+    ended = bpc.with_settings(BPC_ENV="prod").run("keys", "list", "--json")
 
     error = ended.json()["error"]
     assert (ended.code, ended.err) == (78, "")
@@ -30,6 +30,13 @@ def test_a_program_gets_the_wrong_settings_as_a_list(bpc: Program) -> None:
         "BPC_API_KEY_PEPPER_BASE64",
         "BPC_DB_PASSWORD",
     ]
+
+
+def test_a_command_that_signs_nothing_needs_no_private_key(bpc: Program) -> None:
+    ended = bpc.with_settings(BPC_ENV="prod").run("tenant", "list", "--json")
+
+    names = [problem["name"] for problem in ended.json()["error"]["details"]["problems"]]
+    assert names == ["BPC_API_KEY_PEPPER_BASE64", "BPC_DB_PASSWORD"]
 
 
 @pytest.mark.parametrize("command", ["tenant list", "migrate", "seed"])

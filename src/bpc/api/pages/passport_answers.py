@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from bpc.api.access.signing_key_routes import PublishedKeys
 from bpc.api.http.etag import serve_bytes
-from bpc.api.http.request_context import Service
 from bpc.api.pages.negotiation import (
     LINKSET_CONTEXT,
     MEDIA_TYPES,
@@ -22,7 +21,7 @@ from bpc.api.pages.negotiation import (
 )
 from bpc.api.pages.own_passports import OwnPassport
 from bpc.api.pages.public_site import FOR_SECONDS, HTML_HEADERS, OPEN_TO_ALL, PublicSite
-from bpc.api.pages.public_versions import STATES, RequestedPassport, load_log_policy
+from bpc.api.pages.public_versions import STATES, RequestedPassport
 from bpc.core.catalogue.number_format import Language
 from bpc.core.errors import NotFound
 from bpc.core.exports.page_state import BatteryOnPage, OwnVersion, PageState, VersionLine, VersionState
@@ -129,7 +128,6 @@ async def build_passport_page(
     own: OwnPassport | None = None,
 ) -> Mapping[str, Any]:
     """What the page of a passport says; with `own`, that of one battery."""
-    service: Service = request.app.state.service
     version = passport.version
     page_passport = version.passport if own is None else own.disclose(version)
     if battery is not None and own is not None:
@@ -142,7 +140,7 @@ async def build_passport_page(
         versions=_list_versions(passport, links.address) if own is None else _list_own_versions(own, links.address),
         keys=json.loads(await load_keys(request)),
         log_proof=passport.version.log_proof,
-        policy=load_log_policy(service.settings),
+        policy=passport.log_policy,
         statements=[statement.decode() for statement in passport.statements],
         status_list=_find_status_list(passport),
         has_view=passport.version.view is not None,

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from functools import cache
+from pathlib import Path
 from typing import Final
 
+from bpc.api.access.tenant_limits import HeavyRequestSlots
 from bpc.api.http.request_context import Service
-from bpc.core.audit.signing import parse_seed
 from bpc.core.exports.disclosure import (
     DisclosedPassport,
     ViewImpossible,
@@ -32,15 +33,13 @@ from bpc.core.formats.ids import PassportId, PassportVersionId, TenantId
 from bpc.core.language.package import read_words
 from bpc.core.language.typed import FieldAbout
 from bpc.core.passport.bundle import Bundle
-from bpc.core.tlog.notes import NoteSigner
 from bpc.runtime.settings import Settings
-from bpc.runtime.settings.data_dir import load_log_seed
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
 from bpc.storage.passports import exports, public_passports, status_rows, waivers
 from bpc.storage.passports.public_passports import PublicVersionRow
 from bpc.storage.rules import catalogues
-from bpc.storage.tlog.log_rows import find_version_proof
+from bpc.storage.tlog.log_rows import find_verifier, find_version_proof
 
 MOST_KEPT: Final = 64
 STATES: Final[dict[str, VersionState]] = {"ACTIVE": "in_force", "SUPERSEDED": "superseded", "REVOKED": "revoked"}
@@ -73,6 +72,7 @@ class RequestedPassport:
     catalogue: bytes | None
     statements: Sequence[bytes]
     before: DisclosedPassport | None = None
+    log_policy: str | None = None
 
     @property
     def state(self) -> VersionState:
@@ -84,6 +84,9 @@ class PublicVersions:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[PassportVersionId, PublicVersion] = OrderedDict()
+        self._own_policy: str | None = None
+        # Of its own: whoever reads pages must not take the slots of tenants.
+        self._slots = HeavyRequestSlots(1, label="new public pages")
 
     async def load(
         self,
@@ -114,6 +117,7 @@ class PublicVersions:
                 statements = await status_rows.list_statements(conn, tenant, row.passport_version_id)
                 catalogue = await catalogues.find_content_for_version(conn, tenant, row.passport_version_id, language)
                 before = await self._load_before(service, conn, tenant, rows, row) if with_before else None
+                log_policy = await self._load_log_policy(service.settings, conn)
         waived_passport = replace(public_version.passport, waived=waived_count)
         return RequestedPassport(
             issuer=owner.issuer,
@@ -123,6 +127,7 @@ class PublicVersions:
             catalogue=catalogue,
             statements=statements,
             before=before,
+            log_policy=log_policy,
         )
 
     async def find_version_on(
@@ -152,6 +157,17 @@ class PublicVersions:
             return None
         return (await self.load_version(service, conn, tenant, row.passport_version_id)).passport
 
+    async def _load_log_policy(self, settings: Settings, conn: Connection) -> str | None:
+        """What pages check the log with: the configured policy, or this installation's log without witnesses.
+
+        The log's public key is in the database since the log began, and never changes. Its private half is not here.
+        """
+        if settings.tlog_policy_file is not None:
+            return _read_policy_file(settings.tlog_policy_file)
+        if self._own_policy is None and (verifier := await find_verifier(conn)) is not None:
+            self._own_policy = f"log {verifier}\nquorum none\n"
+        return self._own_policy
+
     async def load_version(
         self, service: Service, conn: Connection, tenant: TenantId, version: PassportVersionId
     ) -> PublicVersion:
@@ -159,7 +175,7 @@ class PublicVersions:
         public_version = self._kept.get(version)
         if public_version is None:
             bundle = await exports.load_bundle(conn, tenant, version, with_events=False)
-            async with service.heavy_slots.take(tenant):
+            async with self._slots.take(tenant):
                 public_version = await asyncio.to_thread(_build_version, bundle)
         if public_version.log_proof is None and (proof := await find_version_proof(conn, tenant, version)) is not None:
             public_version = replace(public_version, log_proof=proof.encode().decode())
@@ -202,11 +218,5 @@ def _build_version(bundle: Bundle) -> PublicVersion:
 
 
 @cache
-def load_log_policy(settings: Settings) -> str | None:
-    """The policy that pages check the log with: the configured one, or this installation's log without witnesses."""
-    if settings.tlog_policy_file is not None:
-        return settings.tlog_policy_file.read_text()
-    seed = load_log_seed(settings)
-    if seed is None:
-        return None
-    return f"log {NoteSigner(settings.tlog_origin, parse_seed(seed)).verifier}\nquorum none\n"
+def _read_policy_file(path: Path) -> str:
+    return path.read_text()

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 
 SERVICES: Final = frozenset({"api", "worker", "signer", "up"})  # what serves others, and so takes no risk in prod
-WITHOUT_KEYS: Final = frozenset({"api", "worker"})  # what holds no private key, and never reads one
+# What holds no private key, and never reads one: it needs none in its environment.
+WITHOUT_KEYS: Final = frozenset(
+    {"api", "worker", "migrate", "backup", "restore", "tenant", "apikey", "jobs", "retention"}
+)
 
 
 def load_settings_and_logs(component: str, *, supervised: bool = False, quiet: bool = False) -> Settings:

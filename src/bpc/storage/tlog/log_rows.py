@@ -175,6 +175,12 @@ async def load_state(conn: Connection, verifier_key: str) -> LogState:
     return LogState(**(await conn.fetch(SELECT_STATE))[0])
 
 
+async def find_verifier(conn: Connection) -> str | None:
+    """The public key of the log, with its name; None before the log begins."""
+    rows = await conn.fetch(SELECT_STATE)
+    return rows[0]["verifier_key"] if rows else None
+
+
 async def mark_restored(conn: Connection) -> None:
     """Let the log say that this database was restored. Nothing if it has no log yet."""
     await conn.execute(SET_RESTORED)
