@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ from bpc.api.access.loop_shares import (
     BUSY_WINDOW_SECONDS,
     MAX_CREDIT_SECONDS,
     MAX_DEBT_SECONDS,
+    CpuMeter,
     LoopShares,
     install_meter,
     run_metered,
@@ -230,6 +232,27 @@ async def test_unknown_keys_are_refused_without_a_query_and_known_keys_of_the_sa
     assert (await stranger.get("/v1/documents")).status_code == 429
     assert (await admin.get("/v1/documents")).status_code == 200
     assert service.admission.turns.count_running(None) == 0
+
+
+async def test_readers_of_public_pages_have_half_of_the_connections_and_one_address_a_quarter() -> None:
+    admission, scope = Admission(8, failures_per_second=1), {"path": "/p/1", "client": ("10.0.0.1", 1)}
+    scopes = [{**scope, "client": (f"10.0.0.{host}", 1)} for host in (1, 1, 2, 2)]
+    async with AsyncExitStack() as stack:
+        for each in scopes:
+            async with asyncio.timeout(5):
+                await stack.enter_async_context(admission.admit_reader(each, CpuMeter(lambda *_: None)))
+
+        for path, host, is_admitted in [("/p/1", 1, False), ("/p/1", 3, False), ("/verify", 1, True)]:
+            reader = admission.admit_reader({"path": path, "client": (f"10.0.0.{host}", 1)}, CpuMeter(lambda *_: None))
+            waiting = asyncio.create_task(stack.enter_async_context(reader))
+            await asyncio.wait({waiting}, timeout=0.05)
+            assert waiting.done() is is_admitted, (path, host)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        async with asyncio.timeout(5), admission.turns.take(LOUD):  # a tenant has its turn all the same
+            pass
+    async with asyncio.timeout(5), admission.admit_reader(scope, CpuMeter(lambda *_: None)):
+        pass
 
 
 async def test_a_tenant_has_so_many_requests_on_their_way(service: Service, tenant: TenantId) -> None:

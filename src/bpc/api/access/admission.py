@@ -10,6 +10,7 @@ A key that was never seen is a stranger's. Strangers share few turns, and an add
 none until it has paused. Keys that were valid before are not kept out with their address, which may be a proxy's.
 """
 
+import asyncio
 import hashlib
 import ipaddress
 import time
@@ -30,6 +31,7 @@ MAX_REMEMBERED: Final = 10_000  # keys, and addresses
 FAILURE_BURST: Final = 100  # failed attempts of an address before it has to pause
 ASKER_BURST: Final = 20  # requests of an address to see more of a passport
 ASKERS_PER_SECOND: Final = 1 / 600
+STORED_PATHS: Final = ("/p/", "/01/", "/status/")  # what is public and read from the database
 MAX_IN_FLIGHT: Final = 200  # requests of one tenant that send their body, wait or run
 
 
@@ -78,6 +80,7 @@ class Admission:
         self.turns = RequestTurns(pool_size, self.activity)
         self.addresses = AddressLimits(failures_per_second)
         self.askers = AddressLimits(ASKERS_PER_SECOND, burst=ASKER_BURST, label="requests for access from this address")
+        self._public_turns = asyncio.Semaphore(max(1, pool_size // 2))
         self._tenants: OrderedDict[bytes, TenantId] = OrderedDict()
         self._in_flight: Counter[TenantId] = Counter()
 
@@ -101,6 +104,21 @@ class Admission:
         """Let a request that has no tenant wait for the share of its address."""
         meter.bill(address)
         await self.shares.wait_for_share(address)
+
+    @asynccontextmanager
+    async def admit_reader(self, scope: Mapping[str, Any], meter: CpuMeter) -> AsyncIterator[None]:
+        """Wait as a stranger who reads what is public; where that needs a connection, keep a turn until the block ends.
+
+        All readers together have half of the connections, so that no crowd of them keeps tenants out. Raises
+        `RateLimited` if too many requests of one address wait.
+        """
+        address = find_address(scope)
+        await self.wait_as_stranger(address, meter)
+        if not scope["path"].startswith(STORED_PATHS):
+            yield
+            return
+        async with self.turns.take(address), self._public_turns:
+            yield
 
     @contextmanager
     def hold_place(self, tenant: TenantId) -> Iterator[None]:
@@ -129,7 +147,10 @@ def _hash_key(key: Credential) -> bytes:
 
 
 def find_address(scope: Mapping[str, Any]) -> str:
-    """The address that a connection came from, as it is counted: an IPv6 client has a whole /64 of addresses."""
+    """The address of a client, as it is counted: an IPv6 client has a whole /64 of addresses.
+
+    It is where the connection came from, or what a trusted proxy says (`client_address`).
+    """
     host = str((scope.get("client") or ("unknown",))[0])
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

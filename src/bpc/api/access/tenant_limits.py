@@ -138,7 +138,8 @@ class _TenantTurns:
 class RequestTurns:
     """Turns to hold a connection. A tenant has half of them while others are active, and never all.
 
-    Requests whose key is not known yet belong to no tenant. Together they have a quarter.
+    Requests whose key is not known yet belong to no tenant. Together they have a quarter. So has each address from
+    which public pages are read.
     """
 
     def __init__(self, pool_size: int, activity: TenantActivity) -> None:
@@ -146,10 +147,10 @@ class RequestTurns:
         self._alone = max(1, pool_size - 2)
         self._strangers = max(1, pool_size // 4)
         self._activity = activity
-        self._tenants: dict[TenantId | None, _TenantTurns] = {}
+        self._tenants: dict[Payer | None, _TenantTurns] = {}
 
     @asynccontextmanager
-    async def take(self, tenant: TenantId | None) -> AsyncIterator[None]:
+    async def take(self, tenant: Payer | None) -> AsyncIterator[None]:
         """Wait for a turn and keep it until the block ends. Raises `RateLimited` if too many wait."""
         turns = self._tenants.setdefault(tenant, _TenantTurns())
         if turns.waiting or turns.running >= self._count_turns(tenant):
@@ -161,12 +162,12 @@ class RequestTurns:
         finally:
             self._give_back(tenant, turns)
 
-    def count_running(self, tenant: TenantId | None) -> int:
+    def count_running(self, tenant: Payer | None) -> int:
         """Count the requests of the tenant that have their turn."""
         return self._tenants[tenant].running if tenant in self._tenants else 0
 
-    def _count_turns(self, tenant: TenantId | None) -> int:
-        if tenant is None:
+    def _count_turns(self, tenant: Payer | None) -> int:
+        if tenant is None or isinstance(tenant, str):
             return self._strangers
         return self._shared if self._activity.has_others(tenant) else self._alone
 
@@ -184,7 +185,7 @@ class RequestTurns:
                 turns.waiting.remove(turn)
             raise
 
-    def _give_back(self, tenant: TenantId | None, turns: _TenantTurns) -> None:
+    def _give_back(self, tenant: Payer | None, turns: _TenantTurns) -> None:
         turns.running -= 1
         while turns.waiting and turns.running < self._count_turns(tenant):
             turn = turns.waiting.popleft()

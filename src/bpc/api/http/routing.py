@@ -22,6 +22,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import APIRouter
@@ -162,13 +163,16 @@ class PermissionedRoute(APIRoute):
 
     async def _handle_without_key(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         """Answer everybody, or whoever has the code of a grant, which is looked at before the body."""
-        if not request.url.path.startswith(HEALTH_PATHS):
-            await service.admission.wait_as_stranger(find_address(request.scope), request.state.meter)
+        if request.url.path.startswith(HEALTH_PATHS):
+            return await answer(request)
+        admit_reader = partial(service.admission.admit_reader, request.scope, request.state.meter)
         if self.kind == "granted":
-            request.state.grantee = await admit_grantee(request, read_code(request.headers.get("authorization")))
-        if request.method == "POST":
+            async with admit_reader():
+                request.state.grantee = await admit_grantee(request, read_code(request.headers.get("authorization")))
+        if request.method == "POST":  # without a turn: a body may come slowly
             request = await read_small_body(request, has_model=self.body_field is not None)
-        return await answer(request)
+        async with admit_reader():
+            return await answer(request)
 
     async def _handle_read(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         """Authorise and answer on one connection, unless the route is heavy and may wait for a slot."""
