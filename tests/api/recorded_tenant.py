@@ -102,6 +102,10 @@ async def _compile(admin: Api, service: Service, passport: str, snapshot: str, r
 
 async def _offer_battery(admin: Api) -> None:
     """A battery that was read out, is waste, and is offered to another tenant."""
+    product = (await admin.get_json("/v1/battery-products", params={"sku": "SKU-123"}))["items"][0]
+    identification = {"operator_scheme": "GLN", "operator_id": "9521234000006"}
+    path = f"/v1/battery-products/{product['battery_product_id']}/identification"
+    assert (await admin.send("PUT", path, identification)).status_code == 200
     battery = (await admin.post_json("/v1/batteries", {"sku": "SKU-123", "serial_number": "A1"}))["battery_id"]
     reading = {"kind": "full_cycles", "recorded_at": "2025-08-01T00:00:00Z", "value": "7"}
     await admin.post_json(f"/v1/batteries/{battery}/readings", {"source": "BMS", "readings": [reading]})

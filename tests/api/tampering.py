@@ -69,6 +69,29 @@ HIDDEN_CHANGES: Final = (
         "UPDATE passports SET current_passport_version_id = NULL WHERE tenant_id = $1",
     ),
     HiddenChange("status_entries", "state", "UPDATE status_entries SET state = 0 WHERE tenant_id = $1"),
+    HiddenChange("status_entries", "state", "UPDATE status_entries SET state = 3 WHERE tenant_id = $1"),
+    HiddenChange(
+        "status_entries", "statement_due", "UPDATE status_entries SET statement_due = false WHERE tenant_id = $1"
+    ),
+    HiddenChange("passport_versions", "status", "DELETE FROM status_entries WHERE tenant_id = $1"),
+    HiddenChange(
+        "status_statements",
+        "document",
+        """INSERT INTO status_statements (tenant_id, passport_version_id, state, signed_at, document)
+           SELECT tenant_id, passport_version_id, 0, now(), convert_to(json_build_object('statusListIndex', '-1',
+                  'statusListCredential', 'https://x/' || list_id)::text, 'UTF8')
+             FROM status_entries WHERE tenant_id = $1""",
+    ),
+    HiddenChange(
+        "battery_identifications",
+        "fixed_at",
+        "UPDATE battery_identifications SET fixed_at = now() WHERE tenant_id = $1",
+    ),
+    HiddenChange(
+        "battery_identifications",
+        "granularity",
+        "UPDATE battery_identifications SET fixed_at = changed_at WHERE tenant_id = $1",
+    ),
     HiddenChange(
         "api_key_prefixes", "key_prefix", "INSERT INTO api_key_prefixes (key_prefix, tenant_id) VALUES ('zz', $1)"
     ),

@@ -6,6 +6,17 @@ from bpc.storage.audit.state_table import StateTable, hash_bytes, hash_json_text
 
 BATTERY_TABLES: Final = (
     StateTable(
+        name="battery_identifications",
+        aggregate_type="BatteryProduct",
+        owner="battery_product_id",
+        key=("battery_product_id",),
+        # A product that says nothing gets a row with its first battery on the market, which no event of it tells.
+        where="t.changed_at IS DISTINCT FROM t.fixed_at",
+        columns=name_columns(
+            "granularity", "scheme", "gtin", "base_url", "operator_scheme", "operator_id", "changed_at"
+        ),
+    ),
+    StateTable(
         name="battery_batches",
         aggregate_type="BatteryBatch",
         owner="battery_batch_id",

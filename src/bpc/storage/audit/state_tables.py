@@ -118,12 +118,72 @@ CONSISTENCY_CHECKS: Final = (
         column="state",
         key="t.passport_version_id",
         is_right="""
-            coalesce((SELECT CASE v.status::text WHEN 'REVOKED' THEN t.state = 2
-                             WHEN 'SUPERSEDED' THEN t.state IN (1, 3) ELSE t.state IN (0, 3) END
+            coalesce((SELECT t.state = CASE v.status::text WHEN 'REVOKED' THEN 2 WHEN 'SUPERSEDED' THEN 1 ELSE 0 END
                         FROM passport_versions v
                        WHERE v.tenant_id = t.tenant_id AND v.passport_version_id = t.passport_version_id), true)
         """,
         says="it is not the status of the passport version",
+    ),
+    ConsistencyCheck(
+        table="status_entries",
+        column="statement_due",
+        key="t.passport_version_id",
+        is_right="""
+            t.statement_due OR EXISTS (
+              SELECT FROM status_statements s WHERE s.tenant_id = t.tenant_id
+                 AND s.passport_version_id = t.passport_version_id AND s.state = t.state)
+        """,
+        says="nothing is due, and no signed statement tells the status",
+    ),
+    ConsistencyCheck(
+        table="passport_versions",
+        column="status",
+        key="t.passport_version_id",
+        # Versions from before status lists get their place when a worker starts.
+        is_right="""
+            t.status::text NOT IN ('SIGNED', 'ACTIVE', 'SUPERSEDED', 'REVOKED')
+            OR EXISTS (SELECT FROM status_entries e
+                        WHERE e.tenant_id = t.tenant_id AND e.passport_version_id = t.passport_version_id)
+            OR t.created_at < (SELECT applied_at FROM schema_migrations
+                                WHERE component = 'bpc' AND name LIKE '%\\_status\\_lists.sql')
+        """,
+        says="it has no place in a status list, so verifiers are not told",
+    ),
+    ConsistencyCheck(
+        table="status_statements",
+        column="document",
+        key="t.passport_version_id",
+        is_right="""
+            EXISTS (
+              SELECT FROM status_entries e
+               CROSS JOIN LATERAL (SELECT convert_from(t.document, 'UTF8')::jsonb AS said) AS d
+               WHERE e.tenant_id = t.tenant_id AND e.passport_version_id = t.passport_version_id
+                 AND jsonb_path_query_first(d.said, '$.**.statusListIndex') #>> '{}' = e.list_index::text
+                 AND jsonb_path_query_first(d.said, '$.**.statusListCredential') #>> '{}' LIKE '%/' || e.list_id)
+        """,
+        says="it names another place in the status lists than the version has",
+    ),
+    ConsistencyCheck(
+        table="battery_identifications",
+        column="fixed_at",
+        key="t.battery_product_id",
+        is_right="""
+            (t.fixed_at IS NOT NULL) = EXISTS (
+              SELECT FROM batteries b WHERE b.tenant_id = t.tenant_id
+                 AND b.battery_product_id = t.battery_product_id AND b.placed_on IS NOT NULL)
+        """,
+        says="it does not fit the batteries of the product that are on the market",
+    ),
+    ConsistencyCheck(
+        table="battery_identifications",
+        column="granularity",
+        key="t.battery_product_id",
+        is_right="""
+            t.changed_at IS DISTINCT FROM t.fixed_at
+            OR (t.granularity = 'ITEM' AND t.scheme = 'OWN'
+                AND num_nonnulls(t.gtin, t.base_url, t.operator_scheme, t.operator_id) = 0)
+        """,
+        says="no event of the product tells how its batteries are identified",
     ),
 )
 
@@ -131,7 +191,6 @@ TABLES_WITHOUT_FOLD: Final[Mapping[str, str]] = {
     "api_key_prefixes": "a copy of api_keys for finding a key; checked against it",
     "batteries": "each row is compared with the hash of its leaf, whose root is in BATTERIES_REGISTERED; `status` and "
     "`placed_on` are checked",
-    "battery_identifications": "not compared yet",
     "battery_readings": "those of a delivery are compared with the hash of all of them in READINGS_RECEIVED",
     "compile_run_rows": "what a bulk compile still has to do; each result is a passport version with events of its own",
     "document_texts": "made from the bytes of a document, and can be made again",
@@ -163,9 +222,10 @@ TABLES_WITHOUT_FOLD: Final[Mapping[str, str]] = {
     "rule_fields": "compared with the hash in RULE_VERSION_CREATED, as `fields` of rule_package_versions",
     "schema_migrations": "which migrations ran; each is compared with its file at every start",
     "snapshot_items": "compared with the hash in SNAPSHOT_SEALED; before that, as `items` of data_snapshots",
-    "status_entries": "a place in a list is random; `state` is checked against the status of the version",
+    "status_entries": "a place in a list is random, and checked against the signed statement; `state` is checked "
+    "against the status of the version",
     "status_lists": "signed documents that are made again every day from status_entries",
-    "status_statements": "signed documents, which show by their signatures what was changed",
+    "status_statements": "signed documents, which show by their signatures what was changed; their place is checked",
     "webhook_deliveries": "attempts to send; the event that is sent is the record",
 }
 
@@ -182,6 +242,7 @@ COLUMNS_WITHOUT_FOLD: Final[Mapping[str, Mapping[str, str]]] = {
         "secret_hash": "compared as secret_hash_sha256",
     },
     "approvals": {"body": "compared as body_sha256"},
+    "battery_identifications": {"fixed_at": "checked: it is there if a battery of the product is on the market"},
     "battery_registrations": {"leaf_hashes": "checked: they give the root, and each battery has the hash of its leaf"},
     "compile_runs": {"batch_id": "the jobs of the run", "is_open": "whether jobs of the run still wait"},
     "document_versions": {

@@ -2,9 +2,11 @@
 
 from bpc.core.audit.state import ExpectedRows, StateEvent, take, take_time
 
+_IDENTIFICATION = ("granularity", "scheme", "gtin", "base_url", "operator_scheme", "operator_id")
+
 
 def fold_product(rows: ExpectedRows, event: StateEvent) -> None:
-    """A product."""
+    """A product, and how its batteries are identified."""
     key, payload = event.aggregate_id, event.payload
     match event.type:
         case "PRODUCT_CREATED":
@@ -13,6 +15,9 @@ def fold_product(rows: ExpectedRows, event: StateEvent) -> None:
             rows.change("battery_products", key, name=payload["to"])
         case "PRODUCT_DEACTIVATED" | "PRODUCT_REACTIVATED":
             rows.change("battery_products", key, is_active=event.type == "PRODUCT_REACTIVATED")
+        case "PRODUCT_IDENTIFIED":
+            columns = {name: payload.get(name) for name in _IDENTIFICATION}
+            rows.put("battery_identifications", key, changed_at=event.at, **columns)
         case _:
             pass
 
