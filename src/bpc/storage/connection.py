@@ -10,7 +10,7 @@ Requests and jobs get their connections from bpc.storage.database, with a role a
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar
@@ -34,6 +34,8 @@ PLAN_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 RowT = TypeVar("RowT")
+ValueT = TypeVar("ValueT")
+ROWS_AT_ONCE: Final = 2_000
 
 
 async def connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
@@ -165,6 +167,12 @@ async def fetch_rows(
 ) -> list[RowT]:
     """All rows of `statement`; `make_row` takes the columns of each by name."""
     return [make_row(**row) for row in await conn.fetch(statement, *arguments)]
+
+
+def split_rows(rows: Sequence[ValueT]) -> Iterator[Sequence[ValueT]]:
+    """Rows in parts. What one statement takes and gives is packed and unpacked on the event loop, in one stretch."""
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[start : start + ROWS_AT_ONCE]
 
 
 def parse_row_count(command_tag: str) -> int:

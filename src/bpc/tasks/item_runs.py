@@ -8,7 +8,7 @@ A battery whose passport would say the same again is left out.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -16,25 +16,33 @@ from service_jobs import Jobs
 
 from bpc.core.audit.events import Act
 from bpc.core.batteries.row_files import FileRow, RowFault, RowFile
+from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import BatteryProductId, ItemRunId, PassportVersionId, RulePackageVersionId, TenantId
-from bpc.core.items.chunk_tree import CHUNK_SIZE
 from bpc.core.items.item_facts import encode_item_facts
-from bpc.core.items.item_rows import read_item_cells
+from bpc.core.items.item_rows import RegisteredItem, read_item_cells
 from bpc.runtime import clock
 from bpc.storage.batteries.batteries import load_registered_items
 from bpc.storage.batteries.readings import load_reading_facts
 from bpc.storage.batteries.registration import register_batteries
-from bpc.storage.connection import Connection
+from bpc.storage.connection import Connection, split_rows
 from bpc.storage.items import chunks, runs, versions
 from bpc.storage.items.chunk_work import ChunkRow
 from bpc.storage.items.runs import ItemRunOrder
 from bpc.storage.items.versions import NewestInput
 from bpc.storage.passports.products import ProductPassport
 from bpc.tasks.item_models import Installation
-from bpc.tasks.item_run_storage import ChunkJob, NewRun, PinnedRows, fix_order, load_batch_pins, store_run
+from bpc.tasks.item_run_storage import (
+    BatchPins,
+    ChunkJob,
+    NewRun,
+    PinnedRows,
+    fix_order,
+    load_batch_pins,
+    store_run,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +87,11 @@ async def request_item_run(
     request_hash, earlier = await _find_earlier_run(conn, tenant, request, order)
     if earlier is not None:
         return ItemRunOutcome(total=total, new=0, unchanged=total, faults=(), run=earlier)
-    file, cell_faults = _set_sku(request.file, request.sku)
+    file, cell_faults = await asyncio.to_thread(_set_sku, request.file, request.sku)
     registration = await register_batteries(
         conn, tenant, file, validate_only=request.validate_only or bool(cell_faults), act=act
     )
-    faults = sorted([*registration.faults, *cell_faults], key=lambda fault: fault.line)
+    faults = await asyncio.to_thread(sorted, [*registration.faults, *cell_faults], key=lambda fault: fault.line)
     if faults or request.validate_only:
         return ItemRunOutcome(total=total, new=total - len(faults), unchanged=0, faults=faults)
     rows, faults = await _build_rows(conn, tenant, request, file, product, order.model_version_id)
@@ -148,29 +156,59 @@ async def _build_rows(
 ) -> tuple[PinnedRows, list[RowFault]]:
     """The rows that are to be issued, each with the id of its version, and faults of those that cannot be."""
     serials = [row.cells["serial_number"] for row in file.rows]
-    items, ended = await load_registered_items(conn, tenant, product.battery_product_id, serials)
+    items, ended_serials = await load_registered_items(conn, tenant, product.battery_product_id, serials)
     ids = [items[serial].battery_id for serial in serials]
-    readings = await load_reading_facts(conn, tenant, product.sku, ids)
-    before = await versions.find_newest_inputs(conn, tenant, ids)
-    pending = await chunks.find_pending(conn, tenant, BatteryProductId(product.battery_product_id), ids)
-    pins = await load_batch_pins(conn, tenant, product, items.values(), model)
+    records = _Records(
+        items=items,
+        ended_serials=ended_serials,
+        readings=await load_reading_facts(conn, tenant, product.sku, ids),
+        newest=await versions.find_newest_inputs(conn, tenant, ids),
+        pending=await chunks.find_pending(conn, tenant, BatteryProductId(product.battery_product_id), ids),
+        pins=await load_batch_pins(conn, tenant, product, items.values(), model),
+    )
     rows, faults = PinnedRows(), list[RowFault]()
-    for at, row in enumerate(file.rows):
-        if at % CHUNK_SIZE == 0:
-            await asyncio.sleep(0)  # there may be many, and others wait for this event loop
-        item = items[row.cells["serial_number"]]
-        facts = encode_item_facts(product.sku, item, read_item_cells(row)[0], readings.get(item.battery_id, ()))
-        earlier, batch = before.get(item.battery_id), pins.versions.get(item.batch_number or "")
-        if item.serial_number in ended:
+    for part in split_rows(file.rows):  # each in a thread: others wait for this event loop
+        faults += await asyncio.to_thread(_add_rows, rows, part, records, product.sku, model, reissue=request.reissue)
+    return rows, faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Records:
+    """What is on record of the batteries of a file."""
+
+    items: Mapping[str, RegisteredItem]
+    ended_serials: Collection[str]
+    readings: Mapping[UUID, Sequence[SnapshotFact]]
+    newest: Mapping[UUID, NewestInput]
+    pending: Mapping[UUID, ItemRunId]
+    pins: BatchPins
+
+
+def _add_rows(
+    rows: PinnedRows,
+    part: Sequence[FileRow],
+    records: _Records,
+    sku: str,
+    model: PassportVersionId,
+    *,
+    reissue: bool,
+) -> list[RowFault]:
+    """Add those of some rows that are to be issued. Returns the faults of those that cannot be."""
+    faults = list[RowFault]()
+    for row in part:
+        item = records.items[row.cells["serial_number"]]
+        facts = encode_item_facts(sku, item, read_item_cells(row)[0], records.readings.get(item.battery_id, ()))
+        newest, batch = records.newest.get(item.battery_id), records.pins.versions.get(item.batch_number or "")
+        if item.serial_number in records.ended_serials:
             faults.append(RowFault(row.line, "its passport has ceased, or it lives on elsewhere", "serial_number"))
-        elif item.battery_id in pending:
-            says = f"its passport is being issued by run {pending[item.battery_id]}"
+        elif item.battery_id in records.pending:
+            says = f"its passport is being issued by run {records.pending[item.battery_id]}"
             faults.append(RowFault(row.line, says, "serial_number"))
-        elif item.batch_number in pins.faults:
-            faults.append(RowFault(row.line, pins.faults[item.batch_number], "batch_number"))
-        elif earlier is None or (request.reissue and earlier != NewestInput(sha256(facts), model, batch)):
+        elif item.batch_number in records.pins.faults:
+            faults.append(RowFault(row.line, records.pins.faults[item.batch_number], "batch_number"))
+        elif newest is None or (reissue and newest != NewestInput(sha256(facts), model, batch)):
             rows.add(batch, ChunkRow(item.battery_id, PassportVersionId(clock.new_id()), facts))
-        elif not request.reissue and earlier.input_hash != sha256(facts):
+        elif not reissue and newest.input_hash != sha256(facts):
             says = "has a passport with other data; say that it is to be issued again, or correct the row"
             faults.append(RowFault(row.line, says))
-    return rows, faults
+    return faults

@@ -81,7 +81,7 @@ class OwnPassports:
             row = next((row for row in rows if version in {None, row.passport_version_id}), None)
             if row is None:
                 return None
-            above = await self._load_above(service, conn, tenant, row)
+            above = await self._load_above(conn, tenant, row)
         if above is None:
             return None
         packs = open_packs(locate_packs(service.settings))
@@ -89,10 +89,8 @@ class OwnPassports:
         view = make_item_view(artifacts, above_view=above.view, audience="public")
         return OwnPassport(row=row, rows=rows, view=view, entries=[*above.entries, *_read_entries(artifacts.payload)])
 
-    async def _load_above(
-        self, service: Service, conn: Connection, tenant: TenantId, row: ItemVersionRow
-    ) -> LayerAbove | None:
-        model = await self._models.load_version(service, conn, tenant, row.model_version_id)
+    async def _load_above(self, conn: Connection, tenant: TenantId, row: ItemVersionRow) -> LayerAbove | None:
+        model = await self._models.load_version(conn, tenant, row.model_version_id)
         if model.view is None:
             return None
         batch = row.batch_version_id

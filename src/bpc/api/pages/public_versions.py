@@ -112,11 +112,11 @@ class PublicVersions:
                 row = _choose_version(rows, version)
                 if row is None:
                     return None
-                public_version = await self.load_version(service, conn, tenant, row.passport_version_id)
+                public_version = await self.load_version(conn, tenant, row.passport_version_id)
                 waived_count = await waivers.count_waived(conn, tenant, row.passport_version_id)
                 statements = await status_rows.list_statements(conn, tenant, row.passport_version_id)
                 catalogue = await catalogues.find_content_for_version(conn, tenant, row.passport_version_id, language)
-                before = await self._load_before(service, conn, tenant, rows, row) if with_before else None
+                before = await self._load_before(conn, tenant, rows, row) if with_before else None
                 log_policy = await self._load_log_policy(service.settings, conn)
         waived_passport = replace(public_version.passport, waived=waived_count)
         return RequestedPassport(
@@ -145,7 +145,6 @@ class PublicVersions:
 
     async def _load_before(
         self,
-        service: Service,
         conn: Connection,
         tenant: TenantId,
         rows: Sequence[PublicVersionRow],
@@ -155,7 +154,7 @@ class PublicVersions:
         row = next((row for row in rows if row.activated_at < later.activated_at), None)
         if row is None:
             return None
-        return (await self.load_version(service, conn, tenant, row.passport_version_id)).passport
+        return (await self.load_version(conn, tenant, row.passport_version_id)).passport
 
     async def _load_log_policy(self, settings: Settings, conn: Connection) -> str | None:
         """What pages check the log with: the configured policy, or this installation's log without witnesses.
@@ -168,9 +167,7 @@ class PublicVersions:
             self._own_policy = f"log {verifier}\nquorum none\n"
         return self._own_policy
 
-    async def load_version(
-        self, service: Service, conn: Connection, tenant: TenantId, version: PassportVersionId
-    ) -> PublicVersion:
+    async def load_version(self, conn: Connection, tenant: TenantId, version: PassportVersionId) -> PublicVersion:
         """What everybody may see of a version of a tenant."""
         public_version = self._kept.get(version)
         if public_version is None:

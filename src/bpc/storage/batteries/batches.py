@@ -1,6 +1,6 @@
 """Batches: batteries of one product that were made together. A batch is created once and never changes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, LiteralString
@@ -10,7 +10,7 @@ from bpc.core.errors import Conflict
 from bpc.core.formats.ids import BatteryBatchId, BatteryProductId, TenantId
 from bpc.runtime import clock
 from bpc.storage.audit import events
-from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query, split_rows
 from bpc.storage.list_filters import ListConditions
 
 BatchName = tuple[BatteryProductId, str]
@@ -78,42 +78,46 @@ async def create_batch(conn: Connection, tenant: TenantId, batch: NewBatch, *, a
     return await get_batch(conn, tenant, (await find_batches(conn, tenant, [name]))[name])
 
 
-async def create_missing_batches(conn: Connection, tenant: TenantId, batches: Sequence[NewBatch], *, act: Act) -> None:
+async def create_missing_batches(
+    conn: Connection, tenant: TenantId, all_batches: Sequence[NewBatch], *, act: Act
+) -> None:
     """Create the batches that do not exist, and append an event for each that was created."""
-    ids = [BatteryBatchId(clock.new_id()) for _ in batches]
-    columns = (
-        ids,
-        [batch.battery_product_id for batch in batches],
-        [batch.batch_number for batch in batches],
-        [batch.plant for batch in batches],
-        [batch.manufactured_on for batch in batches],
-    )
-    created_ids = {row[0] for row in await conn.fetch(INSERT_BATCHES, tenant, *columns, act.at)}
-    for batch_id, batch in zip(ids, batches, strict=True):
-        if batch_id in created_ids:
-            payload = {
-                "battery_product_id": str(batch.battery_product_id),
-                "batch_number": batch.batch_number,
-                "plant": batch.plant,
-                "manufactured_on": None if batch.manufactured_on is None else batch.manufactured_on.isoformat(),
-            }
-            await events.append_act(
-                conn, act, tenant, "BatteryBatch", batch_id, "BATCH_CREATED", payload, head=EMPTY_CHAIN
-            )
+    for batches in split_rows(all_batches):
+        ids = [BatteryBatchId(clock.new_id()) for _ in batches]
+        columns = (
+            ids,
+            [batch.battery_product_id for batch in batches],
+            [batch.batch_number for batch in batches],
+            [batch.plant for batch in batches],
+            [batch.manufactured_on for batch in batches],
+        )
+        created_ids = {row[0] for row in await conn.fetch(INSERT_BATCHES, tenant, *columns, act.at)}
+        for batch_id, batch in zip(ids, batches, strict=True):
+            if batch_id in created_ids:
+                payload = {
+                    "battery_product_id": str(batch.battery_product_id),
+                    "batch_number": batch.batch_number,
+                    "plant": batch.plant,
+                    "manufactured_on": None if batch.manufactured_on is None else batch.manufactured_on.isoformat(),
+                }
+                await events.append_act(
+                    conn, act, tenant, "BatteryBatch", batch_id, "BATCH_CREATED", payload, head=EMPTY_CHAIN
+                )
 
 
 async def find_batches(
-    conn: Connection, tenant: TenantId, names: Iterable[BatchName]
+    conn: Connection, tenant: TenantId, names: Sequence[BatchName]
 ) -> Mapping[BatchName, BatteryBatchId]:
     """The ids of the batches with these numbers."""
-    pairs = list(names)
-    rows = await conn.fetch(
-        SELECT_BATCHES_BY_NUMBER, tenant, [product for product, _ in pairs], [number for _, number in pairs]
-    )
-    return {
-        (BatteryProductId(row["battery_product_id"]), row["batch_number"]): BatteryBatchId(row["battery_batch_id"])
-        for row in rows
-    }
+    batch_ids = dict[BatchName, BatteryBatchId]()
+    for pairs in split_rows(names):
+        rows = await conn.fetch(
+            SELECT_BATCHES_BY_NUMBER, tenant, [product for product, _ in pairs], [number for _, number in pairs]
+        )
+        for row in rows:
+            name = BatteryProductId(row["battery_product_id"]), row["batch_number"]
+            batch_ids[name] = BatteryBatchId(row["battery_batch_id"])
+    return batch_ids
 
 
 async def get_batch(conn: Connection, tenant: TenantId, batch: BatteryBatchId) -> BatchRow:

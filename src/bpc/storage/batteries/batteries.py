@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, LiteralString
 
+import asyncpg
+
 from bpc.core.batteries.status import BatteryStatus
 from bpc.core.formats.ids import BatteryBatchId, BatteryId, BatteryProductId, RegistrationId, TenantId
 from bpc.core.identifiers.addresses import AddressScheme, LookupText, make_address
 from bpc.core.items.item_rows import RegisteredItem
-from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query
+from bpc.storage.connection import Connection, PageQuery, fetch_one, fetch_rows, make_page_query, split_rows
 from bpc.storage.list_filters import ListConditions
 from bpc.storage.passports.product_search import SELECT_ID_BY_SKU
 
@@ -145,28 +147,33 @@ async def load_registered_items(
 ) -> tuple[dict[str, RegisteredItem], set[str]]:
     """The batteries of a product with these serial numbers, and the numbers of those whose passport has ended."""
     items, ended_serials = dict[str, RegisteredItem](), set[str]()
-    for row in await conn.fetch(SELECT_REGISTERED_ITEMS, tenant, product, serials):
-        serial, days = row["serial_number"], (row["manufactured_on"], row["placed_on"])
-        manufacture_day, market_day = (None if day is None else day.isoformat() for day in days)
-        items[serial] = RegisteredItem(
-            battery_id=BatteryId(row["battery_id"]),
-            serial_number=serial,
-            address=make_address(
-                row["scheme"],
-                BatteryId(row["battery_id"]),
-                base_url=row["base_url"],
-                gtin=row["gtin"],
-                serial=serial,
-                link=row["link"],
-            ),
-            status=row["status"],
-            batch_number=row["batch_number"],
-            plant=row["plant"],
-            manufactured_on=manufacture_day,
-            placed_on=market_day,
-            operator=None if row["operator_id"] is None else f"{row['operator_scheme']}:{row['operator_id']}",
-            predecessor=row["predecessor"],
-        )
-        if row["is_over"]:
-            ended_serials.add(serial)
+    for part in split_rows(serials):
+        for row in await conn.fetch(SELECT_REGISTERED_ITEMS, tenant, product, part):
+            items[row["serial_number"]] = _to_registered_item(row)
+            if row["is_over"]:
+                ended_serials.add(row["serial_number"])
     return items, ended_serials
+
+
+def _to_registered_item(row: asyncpg.Record) -> RegisteredItem:
+    serial, days = row["serial_number"], (row["manufactured_on"], row["placed_on"])
+    manufacture_day, market_day = (None if day is None else day.isoformat() for day in days)
+    return RegisteredItem(
+        battery_id=BatteryId(row["battery_id"]),
+        serial_number=serial,
+        address=make_address(
+            row["scheme"],
+            BatteryId(row["battery_id"]),
+            base_url=row["base_url"],
+            gtin=row["gtin"],
+            serial=serial,
+            link=row["link"],
+        ),
+        status=row["status"],
+        batch_number=row["batch_number"],
+        plant=row["plant"],
+        manufactured_on=manufacture_day,
+        placed_on=market_day,
+        operator=None if row["operator_id"] is None else f"{row['operator_scheme']}:{row['operator_id']}",
+        predecessor=row["predecessor"],
+    )

@@ -2,8 +2,11 @@
 
 A value of the same kind and time that differs from the stored one is a new revision, and counts from when it was
 received. What was known at a time is read without what came later.
+
+A delivery may have 100,000 readings and a battery 200,000: what is computed for all of them is computed in a thread.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +14,7 @@ from typing import Final, LiteralString
 from uuid import UUID
 
 import asyncpg
+import orjson
 
 from bpc.core.audit.events import EMPTY_CHAIN, Act
 from bpc.core.batteries.reading_rows import READING_KINDS, BatteryRef, NewReading, build_reading_payload
@@ -30,9 +34,10 @@ from bpc.core.formats.ids import BatteryId, FactId, TenantId
 from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
 from bpc.storage.audit import events
-from bpc.storage.connection import EARLIEST_TIME, LATEST_TIME, Connection, fetch_rows
+from bpc.storage.connection import EARLIEST_TIME, LATEST_TIME, ROWS_AT_ONCE, Connection, fetch_rows, split_rows
 
 MAX_SERIES: Final = 200_000  # readings of one battery that a snapshot reads
+FEW_READINGS: Final = 200  # that are not worth a thread
 NOT_REGISTERED: Final = "names no battery that is registered"
 NO_FACT: Final = FactId(UUID(int=0))  # a reading of a battery has no fact until a snapshot seals it
 
@@ -61,8 +66,8 @@ HASH_OF_READINGS: Final[LiteralString] = """
 INSERT_READINGS: Final[LiteralString] = f"""
     WITH sent AS (
       SELECT w.battery_id, w.kind, w.recorded_at, w.number::numeric(30, 6) AS number, w.text, c.revision
-        FROM unnest($4::uuid[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
-             AS w(battery_id, kind, recorded_at, number, text)
+        FROM json_to_recordset($4::json)
+             AS w(battery_id uuid, kind text, recorded_at timestamptz, number text, text text)
         LEFT JOIN LATERAL (
           SELECT r.revision, r.number, r.text FROM battery_readings r
            WHERE r.tenant_id = $1 AND r.battery_id = w.battery_id AND r.kind = w.kind AND r.recorded_at = w.recorded_at
@@ -220,9 +225,20 @@ async def build_reading_facts(
     conn: Connection, tenant: TenantId, battery: BatteryId, sku: str, *, at: datetime = LATEST_TIME
 ) -> list[SnapshotFact]:
     """What a snapshot seals of a battery's readings: of each kind the newest, in a bounded window, and its series."""
-    rows = await fetch_rows(conn, ReadingRow, SELECT_ALL, tenant, battery, at, MAX_SERIES + 1)
-    if len(rows) > MAX_SERIES:
+    async with conn.transaction():
+        cursor = await conn.cursor(SELECT_ALL, tenant, battery, at, MAX_SERIES + 1)
+        records: list[asyncpg.Record] = []
+        while part := await cursor.fetch(ROWS_AT_ONCE):
+            records += part
+    if len(records) > MAX_SERIES:
         raise Conflict(f"the battery has more than {MAX_SERIES:,} readings", fix="ask for a shorter time")
+    if len(records) <= FEW_READINGS:
+        return _build_facts(sku, records)
+    return await asyncio.to_thread(_build_facts, sku, records)
+
+
+def _build_facts(sku: str, records: Iterable[asyncpg.Record]) -> list[SnapshotFact]:
+    rows = [ReadingRow(**record) for record in records]
     facts = {(row.kind, format_time(row.recorded_at)): _to_fact(sku, row) for row in rows}
     series = group_series(
         ReadingRef(NO_FACT, kind, moment, sha256(canonical_json.encode(dict(fact.payload))))
@@ -236,8 +252,11 @@ async def load_reading_facts(
     conn: Connection, tenant: TenantId, sku: str, batteries: Sequence[BatteryId]
 ) -> Mapping[UUID, Sequence[SnapshotFact]]:
     """What a snapshot seals of the readings of each battery that has some."""
-    rows = await conn.fetch(SELECT_WITH_READINGS, tenant, batteries)
-    return {row[0]: await build_reading_facts(conn, tenant, BatteryId(row[0]), sku) for row in rows}
+    facts = dict[UUID, Sequence[SnapshotFact]]()
+    for part in split_rows(batteries):
+        for row in await conn.fetch(SELECT_WITH_READINGS, tenant, part):
+            facts[row[0]] = await build_reading_facts(conn, tenant, BatteryId(row[0]), sku)
+    return facts
 
 
 def _to_fact(sku: str, row: ReadingRow) -> SnapshotFact:
@@ -259,20 +278,27 @@ async def _insert_readings(
     act: Act,
 ) -> tuple[int, int, Digest]:
     """How many were stored, how many of them correct an earlier value, and the hash of all that were stored."""
-    row = await conn.fetchrow(
-        INSERT_READINGS,
-        tenant,
-        delivery,
-        act.at,
-        [battery_ids[reading.battery] for reading in readings],
-        [reading.kind for reading in readings],
-        [reading.recorded_at for reading in readings],
-        [reading.number for reading in readings],
-        [reading.text for reading in readings],
-    )
+    # One text: the driver packs a list member by member, on the event loop.
+    text = await asyncio.to_thread(_encode_readings, readings, battery_ids)
+    row = await conn.fetchrow(INSERT_READINGS, tenant, delivery, act.at, text)
     if row is None or row["expected"] != row["stored"]:
         raise SimultaneousReadings
     return row["stored"], row["corrected"], Digest(row["sha256"])
+
+
+def _encode_readings(readings: Sequence[NewReading], battery_ids: Mapping[BatteryRef, BatteryId]) -> str:
+    return orjson.dumps(
+        [
+            {
+                "battery_id": str(battery_ids[reading.battery]),
+                "kind": reading.kind,
+                "recorded_at": reading.recorded_at,
+                "number": reading.number,
+                "text": reading.text,
+            }
+            for reading in readings
+        ]
+    ).decode()
 
 
 async def resolve_batteries(
@@ -280,6 +306,12 @@ async def resolve_batteries(
 ) -> tuple[dict[BatteryRef, BatteryId], list[RowFault]]:
     """The battery of each reading, and a fault for each that names none in use."""
     matches = await find_referenced(conn, tenant, [reading.battery for reading in readings])
+    return await asyncio.to_thread(_match_readings, readings, matches)
+
+
+def _match_readings(
+    readings: Sequence[NewReading], matches: Mapping[BatteryRef, asyncpg.Record]
+) -> tuple[dict[BatteryRef, BatteryId], list[RowFault]]:
     battery_ids, faults = dict[BatteryRef, BatteryId](), list[RowFault]()
     for reading in readings:
         match = matches.get(reading.battery)
@@ -295,14 +327,22 @@ async def resolve_batteries(
 
 
 async def find_referenced(
-    conn: Connection, tenant: TenantId, refs: Iterable[BatteryRef]
+    conn: Connection, tenant: TenantId, refs: Sequence[BatteryRef]
 ) -> dict[BatteryRef, asyncpg.Record]:
     """The batteries that are meant, by how they are named: `battery_id`, and whether its record `is_over`."""
-    names = list(dict.fromkeys(refs))
-    by_id = [ref for ref in names if ref.battery_id is not None]
-    by_number = [ref for ref in names if ref.battery_id is None]
-    id_rows = await conn.fetch(SELECT_BY_ID, tenant, [ref.battery_id for ref in by_id])
-    columns = [ref.gtin for ref in by_number], [ref.sku for ref in by_number], [ref.serial for ref in by_number]
-    number_rows = await conn.fetch(SELECT_BY_NUMBER, tenant, *columns)
-    matches = {by_id[row["place"] - 1]: row for row in id_rows}
-    return matches | {by_number[row["place"] - 1]: row for row in number_rows}
+    by_id, by_number = await asyncio.to_thread(_split_references, refs)
+    matches = dict[BatteryRef, asyncpg.Record]()
+    for part in split_rows(by_id):
+        rows = await conn.fetch(SELECT_BY_ID, tenant, [ref.battery_id for ref in part])
+        matches |= {part[row["place"] - 1]: row for row in rows}
+    for part in split_rows(by_number):
+        columns = [ref.gtin for ref in part], [ref.sku for ref in part], [ref.serial for ref in part]
+        rows = await conn.fetch(SELECT_BY_NUMBER, tenant, *columns)
+        matches |= {part[row["place"] - 1]: row for row in rows}
+    return matches
+
+
+def _split_references(refs: Sequence[BatteryRef]) -> tuple[list[BatteryRef], list[BatteryRef]]:
+    """Each once: those by id, and those by number."""
+    names = dict.fromkeys(refs)
+    return [ref for ref in names if ref.battery_id is not None], [ref for ref in names if ref.battery_id is None]

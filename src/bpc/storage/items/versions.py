@@ -9,7 +9,7 @@ from uuid import UUID
 from bpc.core.errors import NotFound
 from bpc.core.formats.hashes import Digest
 from bpc.core.formats.ids import BatteryId, ItemChunkId, ItemRunId, PassportVersionId, TenantId
-from bpc.storage.connection import LATEST_TIME, Connection, fetch_rows
+from bpc.storage.connection import LATEST_TIME, Connection, fetch_rows, split_rows
 from bpc.storage.items.chunk_work import IssuedItem
 from bpc.storage.items.pack_format import PackPlace
 
@@ -125,11 +125,12 @@ async def find_newest_inputs(
     conn: Connection, tenant: TenantId, batteries: Sequence[BatteryId]
 ) -> Mapping[UUID, NewestInput]:
     """What the newest passport of each battery was made from, of those that have one."""
-    rows = await conn.fetch(SELECT_NEWEST_INPUTS, tenant, batteries)
-    return {
-        row["battery_id"]: NewestInput(row["input_hash"], row["model_version_id"], row["batch_version_id"])
-        for row in rows
-    }
+    inputs = dict[UUID, NewestInput]()
+    for part in split_rows(batteries):
+        for row in await conn.fetch(SELECT_NEWEST_INPUTS, tenant, part):
+            newest = NewestInput(row["input_hash"], row["model_version_id"], row["batch_version_id"])
+            inputs[row["battery_id"]] = newest
+    return inputs
 
 
 async def get_version(
