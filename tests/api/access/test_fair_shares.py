@@ -10,6 +10,7 @@ import pytest
 from tests.jobs.support.run_workers import wait_until
 
 from bpc.api.access.admission import FAILURE_BURST, MAX_IN_FLIGHT, AddressLimits, Admission, find_address
+from bpc.api.access.answer_memory import LARGE_ANSWER_BYTES
 from bpc.api.access.loop_shares import (
     BUSY_WINDOW_SECONDS,
     MAX_CREDIT_SECONDS,
@@ -27,7 +28,6 @@ from bpc.api.access.tenant_limits import (
     TenantActivity,
     TenantMemory,
 )
-from bpc.api.http.answer_memory import LARGE_ANSWER_BYTES
 from bpc.api.http.request_context import Service
 from bpc.core.api_keys import ApiKeySecret
 from bpc.core.audit.events import Act

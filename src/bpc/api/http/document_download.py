@@ -5,7 +5,7 @@ Whoever has too much on its way must not make us read more of it, and no piece i
 
 from starlette.responses import Response
 
-from bpc.api.http.answer_memory import CountedResponse, hold_large
+from bpc.api.access.answer_memory import CountedResponse, hold_large
 from bpc.api.http.etag import describe_attachment, has_same_bytes, make_etag_headers
 from bpc.api.http.request_context import RequestContext
 from bpc.core.formats.ids import DocumentVersionId

@@ -32,9 +32,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from bpc.api.access.admission import Credential, find_address
+from bpc.api.access.answer_memory import hold_answer
 from bpc.api.access.auth import authenticate, authorise, read_credential, record_use, take_rate_token, write_denials
 from bpc.api.access.grantees import admit_grantee, read_code
-from bpc.api.http.answer_memory import hold_answer
 from bpc.api.http.approval_requests import answer_or_ask
 from bpc.api.http.etag import JSON, describe_bytes
 from bpc.api.http.idempotency import hash_request, read_idempotency_key, repeat_answer, to_stored_answer
