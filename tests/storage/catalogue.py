@@ -3,6 +3,16 @@
 from bpc.core.formats.ids import TenantId
 from bpc.storage.connection import Connection
 
+# What is asked of a key before its tenant is known.
+KEY_LOOKUP_TABLES = (
+    *("tenants", "actors", "api_keys", "api_key_prefixes"),
+    *("roles", "role_permissions", "actor_roles", "policy_versions"),
+)
+# Where a check asks for another column with a reference.
+NEEDED_BESIDE = {
+    "view_grants_tenant_id_passport_id_fkey": {"scope": "MODEL"},
+    "view_grants_tenant_id_battery_id_fkey": {"scope": "ITEM"},
+}
 NOT_SYSTEM_SCHEMA = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
 TABLES = f"""
     SELECT c.oid, c.oid::regclass::text AS name, c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
