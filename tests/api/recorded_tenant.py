@@ -38,6 +38,7 @@ from bpc.storage.passports.compile_run_progress import CompileRowRequest
 from bpc.storage.rules import catalogues
 from bpc.storage.webhooks import endpoint_health, endpoints
 from tests.api.conftest import PEPPERS, Api
+from tests.storage.access_and_job_rows import insert_view_grants
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first"
 BATCH_RULES = """language 2;
@@ -232,6 +233,8 @@ async def _record_rest(conn: Connection, tenant: TenantId, ids: dict[str, str], 
     content = b'msgid ""\nmsgstr ""\n'
     package = await conn.fetchval("SELECT rule_package_id FROM rule_packages WHERE tenant_id = $1", tenant)
     await catalogues.store_catalogue(conn, tenant, package, "de", content, texts=0, act=act)
+    passport = await conn.fetchval("SELECT passport_id FROM passports WHERE tenant_id = $1 LIMIT 1", tenant)
+    await insert_view_grants(conn, tenant, passport, act)
     rows = [CompileRowRequest(sku="SKU-123", name=None, snapshot_id=None, activate=False, problem=None)]
     run = CompileRunId(clock.new_id())
     await compile_runs.insert_run(
