@@ -93,6 +93,7 @@ def list_arguments(area: str, areas: Mapping[str, Sequence[str]]) -> list[str]:
 
 def run_area(area: str, command: Sequence[str], folders: Sequence[str]) -> AreaResult:
     cache = CACHE / area
+    print(f"== {area} begins: {' '.join(folders)}", flush=True)
     began = time.monotonic()
     run = subprocess.run(
         [*command, "-o", f"cache_dir={cache}", *folders],
