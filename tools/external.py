@@ -14,6 +14,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ USUAL_URLS = (
     "postgresql://bpc:bpc@localhost:5432/postgres",
 )
 UNAVAILABLE = 69
+START_SECONDS = 20
 
 # The two attributes are what CREATE DATABASE and CREATE ROLE ask for; a superuser needs neither.
 SERVER_QUERY = """
@@ -108,7 +110,7 @@ async def find_server(environment: Mapping[str, str]) -> Usable | Unusable:
 async def check_server(url: str) -> Usable | Unusable:
     """Return whether the tests can run on the server at `url`."""
     try:
-        conn = await asyncpg.connect(url, timeout=2)
+        conn = await connect_when_started(url)
     except (ValueError, asyncpg.InterfaceError):
         # The parser's own sentence may quote the URL, and with it the password.
         return Unusable(why="this is not the URL of a PostgreSQL database")
@@ -124,6 +126,18 @@ async def check_server(url: str) -> Usable | Unusable:
     if not row["may_create"]:
         return Unusable(why="the login may not create databases and roles")
     return Usable(url=url, version=row["version"])
+
+
+async def connect_when_started(url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """Connect to the server at `url`; wait while it says that it is starting."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return await asyncpg.connect(url, timeout=2)
+        except asyncpg.CannotConnectNowError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
 
 
 def format_address(url: str) -> str:
