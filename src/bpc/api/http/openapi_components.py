@@ -60,6 +60,8 @@ def name_pages(document: dict[str, Any]) -> None:
 
 def name_response(codes: Collection[str]) -> str:
     """The component of the errors with these codes, such as `NotFound` or `WriteConflict`."""
+    if set(codes) == {"UNAUTHORIZED"}:  # of routes that take a code of a grant, which has errors of its own
+        return "CodeUnauthorized"
     groups = [name for name, group in RESPONSE_NAMES.items() if group <= set(codes)]
     rest = set(codes).difference(*(RESPONSE_NAMES[name] for name in groups))
     return "".join([*groups, *(code.title().replace("_", "") for code in sorted(rest))])
