@@ -58,6 +58,7 @@ CLIENT_STEPS: Final[Mapping[str, str]] = {
             "approval": "/v1/approvals",
             "policy": "/v1/policies",
             "role": "/v1/roles",
+            "session": "/console/sessions",
             "rule package": "/v1/rule-packages",
             "rule package version": "/v1/rule-packages/{{rule_package_id}}/versions",
             "snapshot": "/v1/snapshots",

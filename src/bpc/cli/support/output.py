@@ -43,6 +43,7 @@ COMMAND_STEPS: Final[Mapping[str, str]] = {
     "list API key": "`bpc apikeys list` shows them",
     "list signing key": "`bpc keys list` shows them",
     "list tenant": "`bpc tenants list` shows them",
+    "restore an installation": "restore it with `bpc restore`",
 }
 # Line and paragraph separators, and marks that change the direction of the text after them (UAX #9).
 DIRECTION_MARKS: Final = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))

@@ -91,7 +91,7 @@ class TenantArchive:
 def open_archive(folder: Path) -> TenantArchive:
     """Compare every file with the manifest. Raises `BackupDamaged` or `OtherTables`."""
     if read_manifest(folder).kind != "tenant":
-        raise NotFound(f"`{folder}` is the backup of an installation", fix="use `bpc restore`")
+        raise NotFound(f"`{folder}` is the backup of an installation", hint="restore an installation")
     manifest = check_backup(folder)
     document: Any = canonical_json.decode((folder / TENANT_NAME).read_bytes())
     if document["archive_version"] != ARCHIVE_VERSION:

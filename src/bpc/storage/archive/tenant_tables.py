@@ -12,10 +12,10 @@ from typing import Final, LiteralString
 
 from bpc.storage.connection import Connection
 
-# The log is that of the installation; the others are about requests, sessions and deliveries, and end within days.
+# The log is that of the installation; the others are about requests and deliveries, and end within days.
 LEFT_OUT: Final = frozenset(
     {
-        *("console_sessions", "idempotency_keys", "log_openings", "log_outbox", "log_proofs", "rate_limit_buckets"),
+        *("idempotency_keys", "log_openings", "log_outbox", "log_proofs", "rate_limit_buckets"),
         "webhook_deliveries",
     }
 )
