@@ -40,6 +40,7 @@ AREAS: Final[Mapping[str, Sequence[str]]] = {
 TESTS_FAILED: Final = 1
 NO_TESTS: Final = 5
 CACHE: Final = Path(".pytest_cache/areas")
+SUMMARY_LINE: Final = re.compile(r"(=+ )?\d+ \w+.* in \d+\.\d+s")
 SUMMARY: Final = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
 
@@ -55,9 +56,10 @@ class AreaResult:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return how many tests passed, failed, …, as the last line of pytest says."""
-        last = self.output.rstrip().rpartition("\n")[2]
-        return {outcome.removesuffix("s"): int(number) for number, outcome in SUMMARY.findall(last)}
+        """Return how many tests passed, failed, …, as the last summary of pytest says; others may print after it."""
+        summaries = [line for line in self.output.splitlines() if SUMMARY_LINE.match(line)]
+        counts = SUMMARY.findall(summaries[-1]) if summaries else []
+        return {outcome.removesuffix("s"): int(number) for number, outcome in counts}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from bpc.api.access.grantees import NO_STORE, Grantee, accept_terms
 from bpc.api.http.etag import JSON
-from bpc.api.http.models import Id, IdOf, Moment, RequestBody, ResponseBody, SentMoment, Text
+from bpc.api.http.models import TIME_FORMS, Id, IdOf, Moment, RequestBody, ResponseBody, SentMoment, Text
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import RouteFamily
 from bpc.api.pages.granted_versions import load_granted, record_shown
@@ -47,7 +47,7 @@ class NewDelegate(RequestBody):
     scope: GrantScope = Field(description="As far as your own grant, or less.")
     passport_id: IdOf[PassportId] | None = Field(None, description="With the scope MODEL: its passport.")
     battery_id: IdOf[BatteryId] | None = Field(None, description="With the scope ITEM: the battery.")
-    expires_at: SentMoment = Field(description="When it ends: not later than your own grant.")
+    expires_at: SentMoment = Field(description=f"When it ends: not later than your own grant. {TIME_FORMS}")
 
 
 class IssuedDelegate(OwnGrant):
