@@ -1,6 +1,7 @@
 """Specification of issuing at once: the same row and events as by three jobs, or the jobs."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import asyncpg
 import pytest
@@ -63,7 +64,7 @@ async def order_version(database: Database, tenant: TenantId, inputs: CompileInp
         return await make_compile_order(conn, tenant, inputs, act)
 
 
-async def store_row(superuser: "asyncpg.Connection[asyncpg.Record]", version: PassportVersionId) -> dict[str, object]:
+async def load_row(superuser: "asyncpg.Connection[asyncpg.Record]", version: PassportVersionId) -> dict[str, object]:
     """The row of a version, and what its events say; all but the times of the events."""
     row = await superuser.fetchrow(SELECT_ROW, version)
     assert row is not None
@@ -83,7 +84,7 @@ async def test_a_version_issued_at_once_has_the_row_and_the_events_of_one_that_t
     await run_compile(runner, tenant, order)
     await run_sign(runner, tenant, version)
     await run_qr(runner, tenant, version)
-    by_jobs = await store_row(superuser, version)
+    by_jobs = await load_row(superuser, version)
     await superuser.execute("SET session_replication_role = replica")
     for table in ("status_entries", "passport_versions"):
         await superuser.execute(f"DELETE FROM {table} WHERE passport_version_id = $1", version)
@@ -92,13 +93,30 @@ async def test_a_version_issued_at_once_has_the_row_and_the_events_of_one_that_t
     await superuser.execute("RESET session_replication_role")
 
     ran = await run_compile(await make_runner(database, act, sign_at_once=True), tenant, order)
-    at_once = await store_row(superuser, version)
+    at_once = await load_row(superuser, version)
 
     assert (ran.ending, ran.output.sign_job_id, ran.follow_ups) == (Ending.SUCCEEDED, None, [])
     assert at_once == by_jobs
     assert [event_type for event_type, _ in at_once["events"]] == EVENTS  # type: ignore[attr-defined]
     async with database.tenant(tenant) as conn:
         assert (await replay(conn, tenant, version, act=Act(None, clock.now()))).refusal is None
+
+
+async def test_its_events_are_in_their_order_by_time_too(
+    database: Database,
+    tenant: TenantId,
+    inputs: CompileInputs,
+    act: Act,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    order = await order_version(database, tenant, inputs, act)
+
+    await run_compile(await make_runner(database, act, sign_at_once=True), tenant, order)
+
+    times = await superuser.fetch(
+        "SELECT occurred_at FROM events WHERE aggregate_id = $1 ORDER BY aggregate_version", order.passport_version_id
+    )
+    assert [later["occurred_at"] > earlier["occurred_at"] for earlier, later in pairwise(times)] == [True, True]
 
 
 async def test_who_wants_to_know_hears_of_the_signature_and_of_the_code(

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from bpc.api.http.request_context import Service
@@ -39,6 +40,22 @@ async def test_a_view_is_made_once_for_each_audience_and_for_its_tenant_only(
     assert [view is kept for view, kept in zip(first, again, strict=True)] == [True, True, True]
     with pytest.raises(NotFound):
         await load_views(cache, database, other_tenant, version)
+
+
+async def test_a_version_that_was_removed_has_no_view_any_more(
+    database: Database,
+    tenant: TenantId,
+    version: PassportVersionId,
+    superuser: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    cache = ViewCache()
+    await load_views(cache, database, tenant, version)
+
+    await superuser.execute("SET session_replication_role = replica")  # as retention may, past the guards
+    await superuser.execute("DELETE FROM passport_versions WHERE passport_version_id = $1", version)
+
+    with pytest.raises(NotFound):
+        await load_views(cache, database, tenant, version)
 
 
 async def test_views_that_do_not_fit_make_room_and_are_made_again(
