@@ -76,3 +76,11 @@ def test_every_test_of_the_project_is_in_one_area() -> None:
     assert len(places) == sum(map(len, run_tests.AREAS.values()))
     assert {"tests", "packages"} <= set(places)
     assert all((ROOT / folder).is_dir() for folder in places)
+
+
+def test_the_counts_of_an_area_are_found_whatever_is_printed_after_them() -> None:
+    output = "1 passed in a line of a test\n===== 5 passed, 2 skipped, 1 error in 2.00s (0:00:02) =====\nCoverageWarning: x\n"
+
+    result = run_tests.AreaResult(area="core", code=1, output=output, seconds=2, failed=())
+
+    assert run_tests.describe_results([result]) == "5 passed, 1 failed, 2 skipped"
