@@ -79,7 +79,8 @@ def test_every_test_of_the_project_is_in_one_area() -> None:
 
 
 def test_the_counts_of_an_area_are_found_whatever_is_printed_after_them() -> None:
-    output = "1 passed in a line of a test\n===== 5 passed, 2 skipped, 1 error in 2.00s (0:00:02) =====\nCoverageWarning: x\n"
+    summary = "===== 5 passed, 2 skipped, 1 error in 2.00s (0:00:02) ====="
+    output = f"1 passed in a line of a test\n{summary}\nCoverageWarning: x\n"
 
     result = run_tests.AreaResult(area="core", code=1, output=output, seconds=2, failed=())
 
