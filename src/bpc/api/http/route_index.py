@@ -30,15 +30,21 @@ class RouteIndex:
     """The routes of an application, by how their paths begin and how many parts they have."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        keyed = [(_find_key(route), route) for route in routes]
-        self._candidates: dict[PathKey, tuple[BaseRoute, ...]] = {
-            path: tuple(route for key, route in keyed if key.admits(path)) for path, _ in keyed if None not in path
-        }
+        self._keyed = [(_find_key(route), route) for route in routes]
+        self._known = frozenset(key for key, _ in self._keyed if None not in key)
+        self._candidates: dict[PathKey, tuple[BaseRoute, ...]] = {}  # filled as paths are asked for
 
     def list_candidates(self, path: str) -> Sequence[BaseRoute]:
         """The routes that can match `path`, in their order; none if the index does not know its beginning."""
         _, first, second, *_ = f"{path}//".split("/", 3)
-        return self._candidates.get(PathKey(first, second, path.count("/")), ())
+        key = PathKey(first, second, path.count("/"))
+        candidates = self._candidates.get(key)
+        if candidates is None:
+            if key not in self._known:
+                return ()
+            candidates = tuple(route for route_key, route in self._keyed if route_key.admits(key))
+            self._candidates[key] = candidates
+        return candidates
 
 
 def _find_key(route: BaseRoute) -> PathKey:
